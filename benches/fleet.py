@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Writes what a Prometheus would have scraped from a large fleet of exporters, as OpenMetrics text.
+
+    benches/fleet.py --vms 10000 --events 500 > fleet.om
+    promtool tsdb create-blocks-from openmetrics fleet.om DATA
+
+The blocks are real: rules and dashboards are measured against them in a real Prometheus
+(`benches/rules.sh` does the whole run). The fleet is the same for the same arguments: `--seed` decides
+everything but the clock, and `--end` decides that.
+
+What is in it: for each VM the series of an exporter that watches a quiet VM (every series that a rule or a
+dashboard reads, zeros included, and `up`), and for each event the per-event series of each VM that it names.
+Events name one VM mostly, sometimes a scale set's fault domain of 5 or 20, once in a while 100. They are due
+within the next hour (half), started (a quarter), ended and lingering (a tenth), or days ahead (the rest).
+Histograms have the exporter's shape but only few buckets, and only on VMs that had an event.
+"""
+
+import argparse
+import random
+import sys
+import time
+import uuid
+
+TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+OUTCOMES = ("completed", "cancelled", "unknown")
+FAILURES = ("connect", "timeout", "tls", "redirect", "status_4xx", "gone", "throttled", "status_5xx", "body", "json", "shape")
+LOCATIONS = ("westeurope", "northeurope", "eastus", "eastus2", "southeastasia")
+SIZES = ("Standard_D4s_v5", "Standard_D8s_v5", "Standard_E16ds_v5", "Standard_F4s_v2")
+SCALE_SET = 50  # VMs of one scale set
+BUCKETS = ("1.0", "10.0", "60.0", "600.0", "3600.0", "+Inf")
+
+
+def arguments():
+    cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("--vms", type=int, default=10_000)
+    cli.add_argument("--events", type=int, default=500)
+    cli.add_argument("--minutes", type=int, default=20, help="how far the samples reach back")
+    cli.add_argument("--step", type=int, default=60, help="seconds between two samples of a series")
+    cli.add_argument("--end", type=int, default=None, help="Unix time of the last sample (default: now)")
+    cli.add_argument("--seed", type=int, default=1)
+    cli.add_argument("--job", default="azure-scheduled-events")
+    return cli.parse_args()
+
+
+class Vm:
+    def __init__(self, number, job):
+        self.number = number
+        self.scale_set = f"fleet{number // SCALE_SET:03d}"
+        self.name = f"{self.scale_set}_{number % SCALE_SET}"
+        self.instance = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}:10169"
+        self.target = f'instance="{self.instance}",job="{job}"'
+        self.location = LOCATIONS[number // SCALE_SET % len(LOCATIONS)]
+        self.size = SIZES[number // SCALE_SET % len(SIZES)]
+
+
+class Event:
+    """One event: what it is, and where in its life it stands at the end of the recording."""
+
+    def __init__(self, rng, vms, end):
+        self.id = str(uuid.UUID(int=rng.getrandbits(128), version=4)).upper()
+        self.type = rng.choices(TYPES, (50, 20, 12, 10, 8))[0]
+        self.source = "User" if self.type == "Terminate" or rng.random() < 0.1 else "Platform"
+        self.duration = rng.choice((0, 5, 9, 30)) if self.type == "Freeze" and rng.random() < 0.8 else None
+        size = rng.choices((1, 5, 20, 100), (75, 15, 9, 1))[0]
+        first = rng.randrange(len(vms))
+        # Neighbours: Azure announces an event to one placement group, so its VMs are of one scale set.
+        self.vms = [vm for vm in vms[first : first + size] if vm.scale_set == vms[first].scale_set]
+        self.started = self.ended = None
+        stage = rng.random()
+        if stage < 0.5:
+            self.not_before = end + rng.randrange(30, 3600)
+        elif stage < 0.75:
+            self.started = end - rng.randrange(1, 600)
+            self.not_before = self.started
+        elif stage < 0.85:
+            self.ended = end - rng.randrange(1, 540)
+            self.started = self.ended - rng.randrange(60, 600)
+            self.not_before = self.started
+        else:
+            self.not_before = end + rng.randrange(86_400, 7 * 86_400)
+        notice = 900 if self.not_before < end + 86_400 else 7 * 86_400
+        self.first_seen = min(self.not_before - notice, end - 30)
+
+    def status(self):
+        return "Ended" if self.ended else "Started" if self.started else "Scheduled"
+
+
+class Recording:
+    """Writes a series as one line per sample; a series may begin late, none ends early."""
+
+    def __init__(self, out, options, end):
+        self.out = out
+        count = options.minutes * 60 // options.step
+        self.stamps = [end - options.step * i for i in range(count, -1, -1)]
+
+    def constant(self, name, labels, value, since=0):
+        head = f"{name}{{{labels}}} {value} "
+        self.out.write("".join([f"{head}{t}\n" for t in self.stamps if t >= since]))
+
+    def clock(self, name, labels, value, since=0):
+        """A series whose value follows the time: `value` is a function of the sample's Unix time."""
+        head = f"{name}{{{labels}}} "
+        self.out.write("".join([f"{head}{value(t)} {t}\n" for t in self.stamps if t >= since]))
+
+
+def write_vm(rec, vm, rng, started_at):
+    t = vm.target
+    healthy = rng.random() > 0.005
+    rec.constant("up", t, 1 if rng.random() > 0.002 else 0)
+    rec.constant("process_start_time_seconds", t, started_at)
+    rec.constant("process_resident_memory_bytes", t, 5_200_000 + vm.number)
+    rec.clock("process_cpu_seconds_total", t, lambda now: (now - started_at) // 7200)
+    rec.constant("azure_scheduled_events_exporter_build_info", f'{t},version="0.1.0",revision="0000000",rustc="1.90.0"', 1)
+    rec.constant(
+        "azure_scheduled_events_vm_info",
+        f'{t},vm_name="{vm.name}",vm_id="00000000-0000-4000-8000-{vm.number:012x}",vm_scale_set="{vm.scale_set}",'
+        f'vm_size="{vm.size}",location="{vm.location}"',
+        1,
+    )
+    rec.constant("azure_scheduled_events_up", t, int(healthy))
+    late = 1 if healthy else 400
+    rec.clock("azure_scheduled_events_last_success_timestamp_seconds", t, lambda now: now - late)
+    rec.constant("azure_scheduled_events_document_incarnation", t, rng.randrange(1, 300))
+    rec.clock("azure_scheduled_events_imds_requests_total", t, lambda now: now - started_at)
+    for reason in FAILURES:
+        rec.constant("azure_scheduled_events_imds_request_failures_total", f'{t},reason="{reason}"', 0)
+    for kind in TYPES:
+        for outcome in OUTCOMES:
+            rec.constant("azure_scheduled_events_ended_total", f'{t},event_type="{kind}",outcome="{outcome}"', 0)
+        for scope in ("self", "other"):
+            rec.constant("azure_scheduled_events_observed_total", f'{t},event_type="{kind}",scope="{scope}"', 0)
+    for name in (
+        "azure_scheduled_events_spans_exported_total",
+        "azure_scheduled_events_spans_spooled",
+        "azure_scheduled_events_state_write_failures_total",
+        "azure_scheduled_events_alert_pushes_total",
+        "azure_scheduled_events_alert_push_failures_total",
+    ):
+        rec.constant(name, t, 0)
+
+
+def write_pending(rec, vm, events):
+    pending = {}
+    for event in events:
+        if not event.ended:
+            pending[event.type] = pending.get(event.type, 0) + 1
+    for kind in TYPES:
+        rec.constant("azure_scheduled_events_pending", f'{vm.target},event_type="{kind}",scope="self"', pending.get(kind, 0))
+        rec.constant("azure_scheduled_events_pending", f'{vm.target},event_type="{kind}",scope="other"', 0)
+
+
+def write_event(rec, vm, event):
+    since = event.first_seen
+    labels = f'{vm.target},event_id="{event.id}",event_type="{event.type}",event_source="{event.source}",scope="self"'
+    text = "Host server is undergoing maintenance." if event.type == "Freeze" else ""
+    rec.constant("azure_scheduled_event_info", f'{labels},resource_type="VirtualMachine",description="{text}"', 1, since)
+    status = event.status()
+    for name in ("Scheduled", "Started", "Ended"):
+        rec.constant("azure_scheduled_event_status", f'{labels},event_status="{name}"', int(name == status), since)
+    rec.constant("azure_scheduled_event_not_before_timestamp_seconds", labels, event.not_before, since)
+    if not event.ended:
+        countdown = (lambda t: 0) if event.started else (lambda t: event.not_before - t)
+        rec.clock("azure_scheduled_event_not_before_countdown_seconds", labels, countdown, since)
+    if event.duration is not None:
+        rec.constant("azure_scheduled_event_duration_seconds", labels, event.duration, since)
+    rec.constant("azure_scheduled_event_resources", labels, len(event.vms), since)
+    rec.constant("azure_scheduled_event_first_seen_timestamp_seconds", labels, event.first_seen, since)
+    if event.started:
+        rec.constant("azure_scheduled_event_started_timestamp_seconds", labels, event.started, event.started)
+    if event.ended:
+        rec.constant("azure_scheduled_event_ended_timestamp_seconds", f'{labels},outcome="completed"', event.ended, event.ended)
+        rec.constant("azure_scheduled_event_observed_interruption_seconds", labels, 4, event.ended)
+
+
+def write_histograms(rec, vm, event, since):
+    for name, value in (("notice", event.not_before - event.first_seen), ("impact", 300), ("observed_interruption", 4)):
+        family = f"azure_scheduled_events_{name}_seconds"
+        labels = f'{vm.target},event_type="{event.type}"'
+        for bound in BUCKETS:
+            rec.constant(f"{family}_bucket", f'{labels},le="{bound}"', int(value <= float(bound)), since)
+        rec.constant(f"{family}_sum", labels, value, since)
+        rec.constant(f"{family}_count", labels, 1, since)
+
+
+def main():
+    options = arguments()
+    rng = random.Random(options.seed)
+    end = options.end or int(time.time())
+    vms = [Vm(number, options.job) for number in range(options.vms)]
+    events = [Event(rng, vms, end) for _ in range(options.events)]
+    by_vm = {}
+    for event in events:
+        for vm in event.vms:
+            by_vm.setdefault(vm.number, []).append(event)
+    rec = Recording(sys.stdout, options, end)
+    for vm in vms:
+        write_vm(rec, vm, rng, end - 90_000)
+        mine = by_vm.get(vm.number, [])
+        write_pending(rec, vm, mine)
+        for event in mine:
+            write_event(rec, vm, event)
+        for event in {event.type: event for event in mine}.values():  # one histogram per type and VM
+            write_histograms(rec, vm, event, event.first_seen)
+    sys.stdout.write("# EOF\n")
+    pairs = sum(len(event.vms) for event in events)
+    print(f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

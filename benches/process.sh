@@ -1,0 +1,188 @@
+#!/usr/bin/env bash
+# Measures the whole process beside Debian's node_exporter in one run and prints a Markdown table.
+#
+#   benches/process.sh            about 20 minutes, on an otherwise idle machine
+#   POLLS=600 CPU_SECONDS=30 benches/process.sh        a shorter look
+#   EXPORTER=PATH benches/process.sh                   another build than target/release
+#
+# The exporter polls its own simulator, which shows one event of this VM, once a second; for the row
+# after an hour's worth of polls it polls five times a second. node_exporter runs twice: with the time
+# collector alone, which is what its HTTP server costs, and with its defaults, which is what people run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+POLLS=${POLLS:-3600}
+SCRAPES=${SCRAPES:-10000}
+CPU_SECONDS=${CPU_SECONDS:-120}
+ROUNDS=${ROUNDS:-5}
+SCENARIO=${SCENARIO:-host-maintenance}
+
+die() { printf 'process.sh: %s\n' "$*" >&2; exit 1; }
+for tool in prometheus-node-exporter wrk curl; do
+  command -v "$tool" >/dev/null || die "$tool is missing; run: tests/parts/install bench"
+done
+command -v python3 >/dev/null || die "python3 is missing"
+
+if [ -z "${EXPORTER:-}" ]; then
+  cargo build --release --locked >&2
+  EXPORTER=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/azure-scheduled-events-exporter
+fi
+exporter=$(realpath "$EXPORTER")
+node=$(command -v prometheus-node-exporter)
+probe() { python3 benches/process/probe.py "$@"; }
+
+work=$(mktemp -d)
+started=()
+# Everything that this script started, and nothing else.
+end_all() {
+  local pid
+  for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
+  wait
+  rm -rf "$work"
+}
+trap end_all EXIT
+
+# run NAME PROGRAM [ARG…]: starts it in the background; its pid is in $pid.
+run() {
+  local name=$1
+  shift
+  "$@" >"$work/$name.log" 2>&1 &
+  pid=$!
+  started+=("$pid")
+}
+
+# answers PORT PATH: waits until there is a 200.
+answers() {
+  local left=300
+  until curl -fsS -o /dev/null "http://127.0.0.1:$1$2" 2>/dev/null; do
+    left=$((left - 1))
+    [ $left -gt 0 ] || die "nothing answers on port $1: $(tail -n 3 "$work"/*.log)"
+    sleep 0.1
+  done
+}
+
+field() { awk -v key="$2:" '$1 == key { print $2 }' "/proc/$1/status"; }
+cpu_ns() { cat "/proc/$1"/task/*/schedstat | awk '{ total += $1 } END { printf "%.0f", total }'; }
+mb() { awk -v kb="$1" 'BEGIN { printf "%.1f MB", kb / 1000 }'; }
+# polls PORT: how many requests the exporter has made.
+polls() { curl -fsS "http://127.0.0.1:$1/metrics" | awk '$1 == "azure_scheduled_events_imds_requests_total" { print int($2) }'; }
+median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
+
+base=$((21000 + RANDOM % 8000))
+imds=$base
+ports=($((base + 1)) $((base + 2)) $((base + 3)))
+names=("this exporter" "node_exporter (time only)" "node_exporter (defaults)")
+fast=$((base + 4))
+
+command_of() {
+  local at="127.0.0.1:${ports[$1]}"
+  case $1 in
+    0) command=("$exporter" "--web.listen-address=$at" "--imds.url=http://127.0.0.1:$imds") ;;
+    1) command=("$node" --collector.disable-defaults --collector.time "--web.listen-address=$at") ;;
+    2) command=("$node" "--web.listen-address=$at") ;;
+  esac
+}
+
+declare -A cell
+say() { printf '%s %s\n' "$(date +%T)" "$*" >&2; }
+
+run imds "$exporter" simulate "--web.listen-address=127.0.0.1:$imds" "--scenario=$SCENARIO"
+answers "$imds" /
+
+say "start-up, 20 times each"
+for i in 0 1 2; do
+  command_of $i
+  cell[size,$i]=$(stat -Lc %s "${command[0]}")
+  read -r middle low high < <(probe startup 20 "${ports[$i]}" "${command[@]}")
+  cell[startup,$i]="$middle ms ($low to $high)"
+done
+
+pids=()
+for i in 0 1 2; do
+  command_of $i
+  run "peer$i" "${command[@]}"
+  pids[i]=$pid
+done
+say "at rest for 30 s, never scraped"
+sleep 30
+for i in 0 1 2; do
+  cell[idle,$i]="$(mb "$(field "${pids[$i]}" VmRSS)") ($(mb "$(field "${pids[$i]}" RssAnon)") anonymous)"
+  cell[threads,$i]=$(field "${pids[$i]}" Threads)
+done
+
+for turn in 1 2; do
+  say "CPU time over $CPU_SECONDS s, turn $turn"
+  before=()
+  for i in 0 1 2; do before[i]=$(cpu_ns "${pids[$i]}"); done
+  from=$(date +%s%N)
+  for ((second = 0; second < CPU_SECONDS; second += 15)); do
+    for i in 0 1 2; do probe scrape 1 "${ports[$i]}"; done
+    sleep 15
+  done
+  took=$(($(date +%s%N) - from))
+  for i in 0 1 2; do
+    used=$(($(cpu_ns "${pids[$i]}") - before[i]))
+    hour=$(awk -v used="$used" -v took="$took" 'BEGIN { printf "%.2f", used / took * 3600 }')
+    cell[cpu,$i]="${cell[cpu,$i]:+${cell[cpu,$i]} / }$hour s"
+  done
+done
+
+say "wrk, $ROUNDS rounds"
+for ((round = 0; round < ROUNDS; round++)); do
+  for i in 0 1 2; do
+    for connections in 1 8; do
+      line=$(wrk -t1 -c$connections -d2s -s benches/process/latency.lua "http://127.0.0.1:${ports[$i]}/metrics" | grep '^RESULT')
+      read -r _ p50 p99 rate bad <<<"$line"
+      [ "$bad" = 0 ] || die "${names[$i]}: $bad failed requests"
+      echo "$p50 $p99 $rate" >>"$work/wrk.$i.$connections"
+    done
+  done
+done
+for i in 0 1 2; do
+  cell[p50,$i]="$(awk '{ print $1 }' "$work/wrk.$i.1" | median) µs"
+  cell[p99,$i]="$(awk '{ print $2 }' "$work/wrk.$i.1" | median) µs"
+  cell[rate,$i]="$(awk '{ print $3 }' "$work/wrk.$i.8" | median) /s"
+done
+for i in 0 1 2; do
+  cell[bytes,$i]=$(curl -fsS -H 'Accept-Encoding: gzip' "http://127.0.0.1:${ports[$i]}/metrics" | wc -c)
+  kill "${pids[$i]}"
+done
+
+say "$POLLS polls at five a second, $SCRAPES scrapes"
+ports[0]=$fast
+command_of 0
+run hour "${command[@]}" --imds.poll-interval=200ms
+pids[0]=$pid
+for i in 1 2; do
+  command_of $i
+  # The port of the one before may linger for a moment.
+  run "hour$i" "${command[@]}"
+  pids[i]=$pid
+done
+for i in 0 1 2; do
+  answers "${ports[$i]}" /metrics
+  probe scrape "$SCRAPES" "${ports[$i]}"
+done
+while [ "$(polls "$fast")" -lt "$POLLS" ]; do sleep 5; done
+for i in 0 1 2; do
+  cell[peak,$i]=$(mb "$(field "${pids[$i]}" VmHWM)")
+  cell[after,$i]="$(mb "$(field "${pids[$i]}" VmRSS)") ($(mb "$(field "${pids[$i]}" RssAnon)") anonymous)"
+  cell[later,$i]=$(field "${pids[$i]}" Threads)
+done
+
+row() { printf '| %s | %s | %s | %s |\n' "$1" "${cell[$2,0]}" "${cell[$2,1]}" "${cell[$2,2]}"; }
+printf '%s; %s cores; %s; %s\n\n' "$("$exporter" --version)" "$(nproc)" \
+  "$("$node" --version 2>&1 | head -n 1 | cut -d'(' -f1)" "$(uname -sr)"
+printf '| | %s | %s | %s |\n|---|---|---|---|\n' "${names[@]}"
+row 'binary, stripped, bytes' size
+row 'exec to the first 200, median of 20 (min to max)' startup
+row 'resident after 30 s, never scraped' idle
+row 'threads at rest' threads
+row "CPU per hour, one scrape per 15 s (this exporter: and one poll a second), two turns of $CPU_SECONDS s" cpu
+row "scrape p50, one connection, gzip, median of $ROUNDS" p50
+row "scrape p99, one connection, gzip, median of $ROUNDS" p99
+row "scrapes per second, eight connections, gzip, median of $ROUNDS" rate
+row 'bytes of one scrape, gzip, text 0.0.4' bytes
+row "peak memory (VmHWM) after $SCRAPES scrapes (this exporter: and $POLLS polls)" peak
+row 'resident then' after
+row 'threads then' later

@@ -1,0 +1,40 @@
+//! What the binary was built from, for `--version` and the build info metric.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "cargo speaks to build scripts through the environment"
+)]
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=.git/HEAD");
+    println!("cargo::rerun-if-changed=.git/logs/HEAD");
+    println!("cargo::rerun-if-env-changed=BUILD_REVISION");
+    let revision = std::env::var("BUILD_REVISION")
+        .ok()
+        .or_else(|| first_line("git", &["rev-parse", "--short=12", "HEAD"]));
+    println!(
+        "cargo::rustc-env=BUILD_REVISION={}",
+        revision.as_deref().unwrap_or("unknown")
+    );
+    let rustc = std::env::var("RUSTC")
+        .ok()
+        .and_then(|rustc| first_line(&rustc, &["--version"]));
+    let version = rustc
+        .as_deref()
+        .and_then(|line| line.split(' ').nth(1))
+        .unwrap_or("unknown");
+    println!("cargo::rustc-env=BUILD_RUSTC={version}");
+}
+
+fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.lines().next().map(str::to_owned)
+}

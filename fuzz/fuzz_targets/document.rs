@@ -1,0 +1,24 @@
+//! Any bytes as the body of a 200: nothing panics, no id stands twice, nothing is lost in silence.
+//!
+//! `cargo install cargo-fuzz`, then from the root of the repository
+//! `cargo +nightly fuzz run document fuzz/corpus/document tests/documents`: new finds go to the first folder, the known
+//! documents are where it starts from.
+
+#![no_main]
+
+use std::collections::HashSet;
+
+use azure_scheduled_events_exporter::document::{self, AnomalyKind};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|body: &[u8]| {
+    let Ok((document, anomalies)) = document::parse(body) else {
+        return;
+    };
+    let ids: HashSet<_> = document.events.iter().map(|event| &event.id).collect();
+    assert_eq!(ids.len(), document.events.len(), "an id stands twice");
+    let mut anomalies = anomalies.iter();
+    assert!(anomalies.clone().all(|anomaly| !anomaly.detail.contains(char::is_control)));
+    let is_listed = anomalies.len() == 64 || anomalies.any(|one| one.kind == AnomalyKind::Event);
+    assert!(document.is_complete() || is_listed, "an event was lost in silence");
+});

@@ -1,0 +1,195 @@
+//! The rules' own unit tests say what a person reads by way of Prometheus, and promtool holds the rules to it. The same
+//! series, made an event again, must give the same alerts here.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{Alert, alerts};
+use crate::{
+    event::{Event, EventId, EventType, Scope, Source, Status},
+    lifecycle::Life,
+    time::{Moment, Timestamp},
+    view::View,
+};
+
+const MESSAGES: &str = include_str!("../../../alerts/tests/messages.yml");
+/// The blocks that a single reporter of its own event can say all of.
+const BLOCKS: [&str; 15] = [
+    "preempt",
+    "terminate",
+    "hardware failure",
+    "reboot, near",
+    "reboot, hours ahead",
+    "redeploy, near",
+    "redeploy, hours ahead",
+    "freeze of unknown length",
+    "freeze of thirty seconds",
+    "freeze of nine seconds",
+    "freeze that interrupts nothing",
+    "degraded hardware",
+    "user's reboot",
+    "unknown type",
+    "a description that needs escaping",
+];
+
+type Fields = BTreeMap<String, String>;
+
+#[test]
+fn what_is_pushed_has_the_labels_and_the_text_of_what_the_rules_tell() {
+    for name in BLOCKS {
+        let block = MESSAGES
+            .split("\n  - name: ")
+            .find_map(|block| block.strip_prefix(&format!("{name}\n")))
+            .unwrap_or_else(|| panic!("no block {name:?}"));
+        let told = alerts(&view(block), seconds(60.0));
+        let (_, expected) = block
+            .split_once("- exp_labels:\n")
+            .unwrap_or_else(|| panic!("{name}: fires nothing"));
+        let (labels, annotations) = expected
+            .split_once("            exp_annotations:\n")
+            .unwrap();
+        let mut labels = fields(labels);
+        labels.insert("alertname".to_owned(), alertname(block));
+        let told: Vec<_> = told.iter().map(as_fields).collect();
+        assert_eq!(told, [(labels, fields(annotations))], "{name}");
+    }
+}
+
+fn as_fields(alert: &Alert) -> (Fields, Fields) {
+    let owned = |map: &BTreeMap<&str, String>| {
+        map.iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect()
+    };
+    (owned(&alert.labels), owned(&alert.annotations))
+}
+
+/// The name that is asked for last.
+fn alertname(block: &str) -> String {
+    let (_, rest) = block.rsplit_once("        alertname: ").unwrap();
+    rest.lines().next().unwrap().to_owned()
+}
+
+/// `name: value` lines, and one value of several lines.
+fn fields(text: &str) -> Fields {
+    let mut fields = Fields::new();
+    let mut lines = text
+        .lines()
+        .take_while(|line| line.starts_with("              "))
+        .peekable();
+    while let Some(line) = lines.next() {
+        let (name, value) = line.trim().split_once(": ").unwrap();
+        let mut value = value.trim_matches('\'').to_owned();
+        if value == "|-" {
+            let mut written = Vec::new();
+            while let Some(more) = lines.next_if(|line| line.starts_with("                ")) {
+                written.push(more.trim_start().to_owned());
+            }
+            value = written.join("\n");
+        }
+        fields.insert(name.to_owned(), value);
+    }
+    fields
+}
+
+type Series = (String, Fields, Option<f64>);
+
+/// The series of a block: name, labels, value once the event is there.
+fn series_of(block: &str) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for line in block.lines().map(str::trim) {
+        if let Some(written) = line.strip_prefix("- series: '") {
+            let (name, labels) = written.trim_end_matches("}'").split_once('{').unwrap();
+            series.push((name.to_owned(), labels_of(labels), None));
+        } else if let Some(values) = line.strip_prefix("values: '_x4 ") {
+            let value = values.split(['+', ' ', '\'']).next().unwrap();
+            series.last_mut().unwrap().2 = Some(value.parse().unwrap());
+        }
+    }
+    series
+}
+
+/// The event of which the series of a block tell.
+fn view(block: &str) -> View {
+    let series = series_of(block);
+    let value = |wanted: &str| {
+        series
+            .iter()
+            .find(|(name, ..)| name == wanted)
+            .and_then(|(.., value)| *value)
+    };
+    let labels = |wanted: &str| &series.iter().find(|(name, ..)| name == wanted).unwrap().1;
+    let info = labels("azure_scheduled_event_info");
+    let is_started = series.iter().any(|(_, labels, value)| {
+        labels
+            .get("event_status")
+            .is_some_and(|status| status == "Started")
+            && *value == Some(1.0)
+    });
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "small whole numbers"
+    )]
+    let whole = |value: f64| value as u64;
+    let resources = value("azure_scheduled_event_resources").map(whole).unwrap();
+    let text = |name: &str| Some(info[name].as_str()).filter(|text| !text.is_empty());
+    let life = Life {
+        event: Event {
+            id: EventId::new(&info["event_id"]),
+            event_type: EventType::new(&info["event_type"]),
+            status: Status::new(if is_started { "Started" } else { "Scheduled" }),
+            source: text("event_source").map(Source::new),
+            resource_type: None,
+            resources: Some((0..resources).map(|n| format!("web_{n}").into()).collect()),
+            not_before: value("azure_scheduled_event_not_before_timestamp_seconds").map(seconds),
+            duration_seconds: value("azure_scheduled_event_duration_seconds").map(whole),
+            description: text("description").map(Into::into),
+            unknown_members: Vec::new(),
+        },
+        scope: Scope::Own,
+        first_seen_at: value("azure_scheduled_event_first_seen_timestamp_seconds")
+            .map(seconds)
+            .unwrap(),
+        seen_late: false,
+        started_at: is_started.then(|| seconds(60.0)),
+        ending: None,
+        times_ended: 0,
+        approved_at: None,
+        refused_at: None,
+        reschedulings: Vec::new(),
+        interruptions: Vec::new(),
+        rebooted: false,
+    };
+    let vm_name = &labels("azure_scheduled_events_vm_info")["vm_name"];
+    let now = Moment {
+        wall: seconds(60.0),
+        monotonic: Duration::ZERO,
+    };
+    let mut view = View::empty(Some(Arc::from(vm_name.as_str())), now);
+    view.lives = Arc::from([Arc::new(life)]);
+    view
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]
+fn seconds(seconds: f64) -> Timestamp {
+    Timestamp::from_unix_seconds(seconds as i64).unwrap()
+}
+
+/// `name="value",…` with the escapes of the exposition.
+fn labels_of(mut text: &str) -> Fields {
+    let mut labels = Fields::new();
+    while let Some((name, rest)) = text.split_once("=\"") {
+        let mut value = String::new();
+        let mut chars = rest.char_indices();
+        let end = loop {
+            match chars.next().unwrap() {
+                (_, '\\') => value.push(chars.next().unwrap().1),
+                (end, '"') => break end,
+                (_, other) => value.push(other),
+            }
+        };
+        labels.insert(name.trim_start_matches(',').to_owned(), value);
+        text = rest.split_at(end + 1).1;
+    }
+    labels
+}

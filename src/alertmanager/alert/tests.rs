@@ -1,0 +1,297 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::*;
+use crate::{
+    event::{Event, EventId, Status},
+    lifecycle::{Ending, Outcome},
+    time::Moment,
+};
+
+const SEEN: i64 = 1_000_000;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_unix_seconds(SEEN + seconds).unwrap()
+}
+
+/// An event of this VM, first seen at zero.
+fn life(event_type: &str, source: &str, not_before: Option<i64>) -> Life {
+    Life {
+        event: Event {
+            id: EventId::new("A1B2C3D4-0000-4000-8000-000000000001"),
+            event_type: EventType::new(event_type),
+            status: Status::Scheduled,
+            source: (!source.is_empty()).then(|| Source::new(source)),
+            resource_type: None,
+            resources: Some(vec!["web_1".into()]),
+            not_before: not_before.map(at),
+            duration_seconds: None,
+            description: None,
+            unknown_members: Vec::new(),
+        },
+        scope: Scope::Own,
+        first_seen_at: at(0),
+        seen_late: false,
+        started_at: None,
+        ending: None,
+        times_ended: 0,
+        approved_at: None,
+        refused_at: None,
+        reschedulings: Vec::new(),
+        interruptions: Vec::new(),
+        rebooted: false,
+    }
+}
+
+fn started(mut life: Life, seconds: i64) -> Life {
+    life.started_at = Some(at(seconds));
+    life.event.status = Status::Started;
+    life
+}
+
+fn ended(mut life: Life, seconds: i64) -> Life {
+    let outcome = Outcome::Completed;
+    life.ending = Some(Ending {
+        at: at(seconds),
+        outcome,
+    });
+    life
+}
+
+fn view(lives: impl IntoIterator<Item = Life>) -> View {
+    let now = Moment {
+        wall: at(0),
+        monotonic: Duration::ZERO,
+    };
+    let mut view = View::empty(Some(Arc::from("web_1")), now);
+    view.lives = lives.into_iter().map(Arc::new).collect();
+    view
+}
+
+/// What is told, as `Name severity`, with a plus for what is over.
+fn told(life: Life, seconds: i64) -> Vec<String> {
+    let name = |alert: Alert| {
+        let over = if alert.is_over { "+" } else { "" };
+        let name = alert.labels["alertname"]
+            .trim_start_matches("AzureScheduledEvent")
+            .to_owned();
+        format!("{over}{name} {}", alert.labels["severity"])
+    };
+    alerts(&view([life]), at(seconds))
+        .into_iter()
+        .map(name)
+        .collect()
+}
+
+fn platform(event_type: &str, not_before: Option<i64>) -> Life {
+    life(event_type, "Platform", not_before)
+}
+
+fn freeze(duration: Option<u64>, not_before: Option<i64>) -> Life {
+    let mut life = platform("Freeze", not_before);
+    life.event.duration_seconds = duration;
+    life
+}
+
+fn each_is_told(rows: &[(Life, i64, &[&str])]) {
+    for (life, seconds, expected) in rows {
+        let told = told(life.clone(), *seconds);
+        assert_eq!(told, *expected, "{life:?} at {seconds}");
+    }
+}
+
+#[test]
+fn restarts_are_told_by_source_notice_and_time_left() {
+    let failed = || started(platform("Reboot", None), 0);
+    each_is_told(&[
+        (
+            life("Reboot", "User", Some(900)),
+            0,
+            &["UserInitiatedWaiting warning"],
+        ),
+        (
+            life("Redeploy", "User", Some(900)),
+            0,
+            &["UserInitiatedWaiting warning"],
+        ),
+        (failed(), 0, &["HardwareFailure critical"]),
+        (
+            started(platform("Redeploy", None), 0),
+            0,
+            &["Redeploy critical"],
+        ),
+        (platform("Reboot", None), 0, &["Reboot critical"]),
+        (life("Reboot", "", Some(900)), 0, &["Reboot critical"]),
+        (platform("Reboot", Some(3_599)), 0, &["Reboot critical"]),
+        (platform("Reboot", Some(3_600)), 0, &["Reboot warning"]),
+        (
+            platform("Reboot", Some(3_600)),
+            1,
+            &["Reboot critical", "Reboot warning"],
+        ),
+        (platform("Redeploy", Some(86_399)), 0, &["Redeploy warning"]),
+        (
+            platform("Redeploy", Some(86_400)),
+            0,
+            &["DegradedHardware warning"],
+        ),
+    ]);
+    let late = (platform("Redeploy", Some(86_400)), 82_801);
+    let early = (started(platform("Reboot", Some(7_200)), 7_200), 7_200);
+    each_is_told(&[
+        (
+            late.0,
+            late.1,
+            &["Redeploy critical", "DegradedHardware warning"],
+        ),
+        (early.0, early.1, &["Reboot critical", "Reboot warning"]),
+    ]);
+}
+
+#[test]
+fn other_types_are_told_by_their_length_or_by_their_name() {
+    each_is_told(&[
+        (platform("Preempt", Some(30)), 0, &["Preempt critical"]),
+        (
+            life("Terminate", "User", Some(600)),
+            0,
+            &["Terminate warning"],
+        ),
+        (
+            platform("Quarantine", Some(900)),
+            0,
+            &["UnknownType warning"],
+        ),
+        (freeze(None, Some(900)), 0, &["Freeze warning"]),
+        (freeze(Some(10), Some(900)), 0, &["Freeze warning"]),
+        (freeze(Some(9), Some(900)), 0, &["Freeze info"]),
+        (freeze(Some(0), Some(86_399)), 0, &["Freeze info"]),
+        (freeze(None, Some(86_400)), 0, &["DegradedHardware warning"]),
+        (life("Freeze", "User", Some(86_400)), 0, &[]),
+    ]);
+    let late = freeze(None, Some(86_400));
+    each_is_told(&[(
+        late,
+        82_801,
+        &["Freeze warning", "DegradedHardware warning"],
+    )]);
+}
+
+#[test]
+fn an_end_is_told_for_five_minutes_and_a_lease_renewed_until_then() {
+    let preempt = life("Preempt", "Platform", Some(30));
+    let [alert] = &alerts(&view([preempt.clone()]), at(7))[..] else {
+        panic!("one alert");
+    };
+    assert_eq!(alert.starts_at, at(0));
+    assert_eq!(alert.ends_at, at(7 + 15 * 60));
+    let over = ended(preempt, 60);
+    let [alert] = &alerts(&view([over.clone()]), at(359))[..] else {
+        panic!("one alert");
+    };
+    assert!(alert.is_over);
+    assert_eq!(alert.ends_at, at(60));
+    assert_eq!(alerts(&view([over]), at(360)), []);
+}
+
+#[test]
+fn what_waited_for_an_approval_is_over_once_it_starts() {
+    let going_on = started(life("Reboot", "User", Some(900)), 40);
+    assert_eq!(
+        told(going_on.clone(), 41),
+        ["+UserInitiatedWaiting warning"]
+    );
+    assert!(told(going_on.clone(), 340).is_empty());
+    assert!(told(ended(going_on, 400), 401).is_empty());
+}
+
+#[test]
+fn an_event_keeps_its_labels_from_first_sight_to_its_end() {
+    let scheduled = life("Freeze", "Platform", Some(900));
+    let going_on = started(scheduled.clone(), 900);
+    let over = ended(going_on.clone(), 950);
+    let labels = |life, seconds| alerts(&view([life]), at(seconds))[0].labels.clone();
+    let first = labels(scheduled, 0);
+    assert_eq!(labels(going_on, 901), first);
+    assert_eq!(labels(over, 960), first);
+}
+
+#[test]
+fn events_of_others_and_of_who_knows_whom_are_left_to_prometheus() {
+    for scope in [Scope::Other, Scope::Unknown] {
+        let mut other = life("Preempt", "Platform", Some(30));
+        other.scope = scope;
+        assert_eq!(alerts(&view([other]), at(0)), []);
+    }
+}
+
+#[test]
+fn no_hardware_failure_is_cried_by_who_did_not_see_the_event_come() {
+    let reboot = started(life("Reboot", "Platform", None), 0);
+    let mut blind = view([reboot.clone()]);
+    blind.first_document_at = Some(at(0));
+    assert_eq!(alerts(&blind, at(1)), []);
+    blind.first_document_at = Some(at(-1));
+    assert_eq!(
+        alerts(&blind, at(1)).len(),
+        1,
+        "it came in a later document"
+    );
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_no_end_before_the_beginning() {
+    let over = ended(life("Preempt", "Platform", Some(30)), -100);
+    let alert = &alerts(&view([over]), at(-90))[0];
+    assert_eq!(alert.starts_at, alert.ends_at);
+}
+
+#[test]
+fn alertmanager_is_sent_what_its_api_names() {
+    let alert = &alerts(&view([life("Preempt", "", Some(30))]), at(0))[0];
+    let json: serde_json::Value = serde_json::to_value(alert).unwrap();
+    assert_eq!(json["startsAt"], "1970-01-12T13:46:40.000Z");
+    assert_eq!(json["endsAt"], "1970-01-12T14:01:40.000Z");
+    let keys = |value: &serde_json::Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(keys(&json).len(), 4);
+    let labels = ["alertname", "event_id", "event_type", "severity"];
+    assert_eq!(
+        keys(&json["labels"]),
+        labels.map(str::to_owned).into(),
+        "no empty label"
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_label_says_who_reports_or_how_far_it_is(
+        event_type in "[A-Za-z]{0,12}|Freeze|Reboot|Redeploy|Preempt|Terminate",
+        source in "|Platform|User|[a-z]{1,8}",
+        not_before in proptest::option::of(-100_000_i64..800_000),
+        start in proptest::option::of(0_i64..900_000),
+        end in proptest::option::of(0_i64..900_000),
+        duration in proptest::option::of(0_u64..100),
+        now in 0_i64..900_000,
+    ) {
+        let mut life = life(&event_type, &source, not_before);
+        life.event.duration_seconds = duration;
+        life.started_at = start.map(at);
+        life.ending = end.map(|end| Ending { at: at(end), outcome: Outcome::Unknown });
+        let told = alerts(&view([life]), at(now));
+        let allowed = ["alertname", "event_id", "event_source", "event_type", "severity"];
+        for alert in &told {
+            for (name, value) in &alert.labels {
+                assert!(allowed.contains(name) && (!value.is_empty() || *name == "event_type"), "{name}={value}");
+            }
+            assert!(alert.starts_at <= alert.ends_at);
+        }
+        let distinct: BTreeSet<_> = told.iter().map(|alert| &alert.labels).collect();
+        assert_eq!(distinct.len(), told.len(), "one alert for one set of labels");
+    }
+}

@@ -1,0 +1,103 @@
+//! `approve`: one event, by the will of the person who types its id.
+
+use super::{Error, report};
+use crate::{
+    approval::by_hand::{self, Outcome},
+    cli::Output,
+    config::Imds,
+    document::Document,
+    event::{Event, EventId, Status},
+    imds::{Answer, Client},
+    time::{Clock, Timestamp},
+};
+
+/// Which event, and how.
+#[derive(Debug)]
+pub struct Approve {
+    /// Its id, in any case.
+    pub id: EventId,
+    /// Send nothing.
+    pub dry_run: bool,
+    /// The form of the output.
+    pub output: Output,
+}
+
+/// Asks IMDS for the event, has `announce` say what will be done to whom, and then approves it.
+///
+/// # Errors
+/// When IMDS does not answer, has no such event, or does not take the approval.
+pub async fn approve(
+    settings: &Imds,
+    wanted: &Approve,
+    announce: impl FnOnce(&str),
+    clock: Clock,
+) -> Result<String, Error> {
+    let mut client = Client::new(&settings.endpoint)?;
+    let own_name = match settings.own_name.as_deref() {
+        Some(name) => Some(name.to_owned()),
+        None => client.identify(clock).await.ok().map(|vm| vm.name),
+    };
+    let document = read(&mut client, settings, clock).await?;
+    let event = find(&document, &wanted.id).ok_or_else(|| Error::NoSuchEvent {
+        id: wanted.id.as_str().to_owned(),
+        pending: document.events.len(),
+    })?;
+    announce(&by_hand::announcement(
+        event,
+        own_name.as_deref(),
+        clock.now().wall,
+    ));
+    let outcome = if event.status == Status::Started {
+        Outcome::AlreadyStarted
+    } else if wanted.dry_run {
+        Outcome::DryRun
+    } else {
+        // As Azure wrote it, not as it was typed.
+        match client.approve(&event.id, settings.timeout, clock).await {
+            Ok(()) => Outcome::Approved,
+            Err(cause) => {
+                let now = read(&mut client, settings, clock).await.ok();
+                let now = now.map(|document| state(&document, &event.id));
+                return Err(Error::NotApproved { cause, now });
+            }
+        }
+    };
+    match wanted.output {
+        Output::Table => Ok(by_hand::sentence(event, outcome)),
+        Output::Json => {
+            by_hand::json(event, outcome).map_err(|error| Error::Task(error.to_string()))
+        }
+    }
+}
+
+async fn read(client: &mut Client, settings: &Imds, clock: Clock) -> Result<Document, Error> {
+    match client.poll(settings.first_timeout, clock).await? {
+        Answer::Document {
+            document,
+            anomalies,
+        } => {
+            for anomaly in &anomalies {
+                report::anomaly(anomaly);
+            }
+            Ok(document)
+        }
+        // Only a second reading has an ETag, and what it confirms was read before.
+        Answer::Unchanged => Err(Error::Unchanged),
+    }
+}
+
+fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
+    document.events.iter().find(|event| event.id == *id)
+}
+
+/// What the document says after an approval that failed.
+fn state(document: &Document, id: &EventId) -> String {
+    match find(document, id) {
+        None => "it is gone from the document now".to_owned(),
+        Some(event) => {
+            let not_before = event.not_before.map(Timestamp::rfc3339);
+            let due = not_before.map_or_else(String::new, |at| format!(", not before {at}"));
+            format!("it is {} now{due}", event.status.as_str())
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! What the event loop knows, and what each happening does to it. No I/O but the log; time is an argument.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use super::report;
+use crate::{
+    alertmanager::Pushed,
+    document::{Anomalies, Anomaly, AnomalyKind, Document},
+    event::{EventId, EventType, Status},
+    heartbeat::Heartbeat,
+    lifecycle::{Life, Restored, Tracker, Transition, What},
+    otlp::Counts,
+    state::Saved,
+    time::{Moment, Timestamp},
+    view::{
+        Approval, ApprovalResult, Deliveries, FailureReason, Health, Identity, Tally, TypeLabel,
+        View,
+    },
+};
+
+/// Ended events stay visible for so long, so that every scraper sees the end once.
+const LINGER: Duration = Duration::from_mins(10);
+
+/// The state behind the pictures.
+#[derive(Debug)]
+pub(super) struct Exporter {
+    tracker: Tracker,
+    heartbeat: Heartbeat,
+    health: Health,
+    tally: Arc<Tally>,
+    identity: Option<Arc<Identity>>,
+    own_name: Option<Arc<str>>,
+    /// The name is the operator's, who knows better than instance metadata.
+    is_name_given: bool,
+    /// The VM whose state was taken over.
+    legacy_vm_id: Option<String>,
+    was_unidentified: bool,
+    has_document: bool,
+    first_document_at: Option<Timestamp>,
+    deliveries: Deliveries,
+    /// Events of which it was learnt late that they name this VM; their spans are due.
+    learnt: Vec<Arc<Life>>,
+    state_write_failures: u64,
+    approvals: Arc<BTreeMap<EventId, Approval>>,
+    /// The oddities of the last document: one that stays is neither counted nor logged again.
+    known_anomalies: BTreeSet<Anomaly>,
+    view: watch::Sender<Arc<View>>,
+}
+
+/// What an earlier process left, and who that was.
+#[derive(Debug, Default)]
+pub(super) struct Legacy {
+    pub(super) restored: Restored,
+    pub(super) own_name: Option<Arc<str>>,
+    pub(super) vm_id: Option<String>,
+}
+
+impl Exporter {
+    pub(super) fn new(own_name: Option<Arc<str>>, legacy: Option<Legacy>, now: Moment) -> Self {
+        let has_document = legacy.is_some();
+        let legacy = legacy.unwrap_or_default();
+        let is_name_given = own_name.is_some();
+        let own_name = own_name.or(legacy.own_name);
+        let tracker = Tracker::restore(LINGER, legacy.restored, now);
+        let mut exporter = Self {
+            tracker,
+            heartbeat: Heartbeat::default(),
+            health: Health::default(),
+            tally: Arc::default(),
+            identity: None,
+            own_name: own_name.clone(),
+            is_name_given,
+            legacy_vm_id: legacy.vm_id,
+            was_unidentified: false,
+            has_document,
+            first_document_at: None,
+            deliveries: Deliveries::default(),
+            learnt: Vec::new(),
+            state_write_failures: 0,
+            approvals: Arc::default(),
+            known_anomalies: BTreeSet::new(),
+            view: watch::Sender::new(Arc::new(View::empty(own_name, now))),
+        };
+        exporter.publish(now);
+        exporter
+    }
+
+    /// Where the pictures can be had.
+    pub(super) fn views(&self) -> watch::Receiver<Arc<View>> {
+        self.view.subscribe()
+    }
+
+    /// Whether who this VM is still has to be found out.
+    pub(super) fn needs_identity(&self) -> bool {
+        self.identity.is_none()
+    }
+
+    /// Whether any poll succeeded yet.
+    pub(super) fn has_succeeded(&self) -> bool {
+        self.health.last_success.is_some()
+    }
+
+    /// Whether the pulse is worth taking.
+    pub(super) fn is_own_pending(&self) -> bool {
+        self.tracker.is_own_pending()
+    }
+
+    /// Counts a request of any kind.
+    pub(super) fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
+        self.health.count_request(took, failed);
+    }
+
+    /// Instance metadata have said who this VM is. Says whether the state that was taken over is another VM's.
+    pub(super) fn identified(&mut self, identity: Identity, now: Moment) -> bool {
+        let legacy = self.legacy_vm_id.take();
+        let is_foreign = legacy.is_some_and(|legacy| legacy != identity.vm_id);
+        if is_foreign {
+            report::foreign_state(&identity.vm_id);
+            self.tracker = Tracker::new(LINGER);
+            self.has_document = false;
+        }
+        if !self.is_name_given {
+            self.own_name = Some(Arc::from(identity.name.as_str()));
+        }
+        report::identified(&identity, self.own_name.as_deref().unwrap_or_default());
+        self.identity = Some(Arc::new(identity));
+        self.learnt
+            .extend(self.tracker.learn(self.own_name.as_deref()));
+        self.publish(now);
+        is_foreign
+    }
+
+    /// Instance metadata could not be had. Said once, not each time.
+    pub(super) fn unidentified(&mut self, error: &str, now: Moment) {
+        if !std::mem::replace(&mut self.was_unidentified, true) {
+            report::unidentified(error);
+        }
+        self.publish(now);
+    }
+
+    /// A poll brought a document.
+    pub(super) fn observe(
+        &mut self,
+        document: &Document,
+        anomalies: &Anomalies,
+        now: Moment,
+    ) -> Vec<Transition> {
+        if !std::mem::replace(&mut self.has_document, true) {
+            self.first_document_at = Some(now.wall);
+        }
+        self.health.incarnation = document.incarnation;
+        let transitions = self
+            .tracker
+            .observe(document, self.own_name.as_deref(), now);
+        self.note_anomalies(anomalies, &transitions);
+        self.succeed(now);
+        self.happened(&transitions);
+        transitions
+    }
+
+    /// A poll said that the last document still holds.
+    pub(super) fn confirm(&mut self, now: Moment) {
+        self.tracker.confirm(self.own_name.as_deref(), now);
+        self.succeed(now);
+    }
+
+    /// A poll failed: what is known stays.
+    pub(super) fn failed(&mut self, reason: FailureReason, message: String, now: Moment) {
+        self.tracker.advance(self.own_name.as_deref(), now);
+        if self.health.fail(reason, message, now.wall) {
+            report::failing(&self.health, self.tracker.pending());
+        }
+    }
+
+    /// One beat of the pulse that measures interruptions of this VM.
+    pub(super) fn beat(&mut self, now: Moment) -> Vec<Transition> {
+        if !self.is_own_pending() {
+            self.heartbeat.rest();
+            return Vec::new();
+        }
+        let interruption = self.heartbeat.beat(now);
+        let transitions = interruption
+            .map(|it| self.tracker.interrupted(it, now.wall))
+            .unwrap_or_default();
+        self.happened(&transitions);
+        transitions
+    }
+
+    /// Whether any event is not over.
+    pub(super) fn is_pending(&self) -> bool {
+        self.tracker.pending() > 0
+    }
+
+    /// What must survive a restart.
+    pub(super) fn saved(&self, boot_id: Option<&str>, now: Moment) -> Saved {
+        Saved {
+            boot_id: boot_id.map(str::to_owned),
+            heartbeat_at: now.wall,
+            own_name: self.own_name.as_deref().map(str::to_owned),
+            vm_id: self
+                .identity
+                .as_ref()
+                .map(|identity| identity.vm_id.clone())
+                .or(self.legacy_vm_id.clone()),
+            lives: self.tracker.lives(),
+        }
+    }
+
+    /// Every event that is followed.
+    pub(super) fn lives(&self) -> Vec<Arc<Life>> {
+        self.tracker.lives()
+    }
+
+    /// This VM's name where the operator or instance metadata gave it to this process; what an earlier process knew may
+    /// be that of the VM whose disk was cloned.
+    pub(super) fn certain_name(&self) -> Option<Arc<str>> {
+        let is_certain = self.is_name_given || self.identity.is_some();
+        self.own_name.clone().filter(|_| is_certain)
+    }
+
+    /// What was decided about the approval of each event.
+    pub(super) fn show_approvals(&mut self, decided: Arc<BTreeMap<EventId, Approval>>) {
+        self.approvals = decided;
+    }
+
+    /// IMDS took an approval.
+    pub(super) fn approved(&mut self, id: &EventId, now: Moment) -> Vec<Transition> {
+        let transitions: Vec<_> = self.tracker.approved(id, now.wall).into_iter().collect();
+        self.happened(&transitions);
+        transitions
+    }
+
+    /// IMDS did not take an approval.
+    pub(super) fn refused(&mut self, id: &EventId, now: Moment) {
+        self.tracker.refused(id, now.wall);
+    }
+
+    /// Counts what came of an approval.
+    pub(super) fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
+        let label = TypeLabel::from(event_type.clone());
+        let approvals = &mut self.deliveries.approvals;
+        *approvals.entry((label, result)).or_default() += 1;
+    }
+
+    /// A write of the state file failed.
+    pub(super) fn count_state_write_failure(&mut self) {
+        self.state_write_failures += 1;
+        self.deliveries.state_write_failures += 1;
+    }
+
+    /// Events of which it was learnt since the last call that they name this VM.
+    pub(super) fn take_learnt(&mut self) -> Vec<Arc<Life>> {
+        std::mem::take(&mut self.learnt)
+    }
+
+    /// Who this VM is, as far as it is known.
+    pub(super) fn who(&self) -> (Option<&Identity>, Option<&str>) {
+        (self.identity.as_deref(), self.own_name.as_deref())
+    }
+
+    /// What became of the spans.
+    pub(super) fn show_spans(&mut self, counts: &Counts) {
+        counts.show_in(&mut self.deliveries);
+        self.deliveries.state_write_failures = self.state_write_failures + counts.write_failures;
+    }
+
+    /// An alert was pushed, or not.
+    pub(super) fn count_push(&mut self, pushed: Pushed) {
+        self.deliveries.alert_pushes += 1;
+        self.deliveries.alert_push_failures += u64::from(pushed.failed);
+    }
+
+    /// What follows from what happened, in this order.
+    fn happened(&mut self, transitions: &[Transition]) {
+        for transition in transitions {
+            report::transition(transition);
+            Arc::make_mut(&mut self.tally).count(transition);
+        }
+    }
+
+    fn note_anomalies(&mut self, anomalies: &Anomalies, transitions: &[Transition]) {
+        let regressed = transitions.iter().filter(|transition| {
+            let status = &transition.life.event.status;
+            matches!(transition.what, What::StatusChanged(Status::Started))
+                && *status == Status::Scheduled
+        });
+        for transition in regressed {
+            let id = &transition.life.event.id;
+            let detail = format!("event {id} was started and is said to be scheduled again");
+            self.note(&Anomaly {
+                kind: AnomalyKind::StatusRegressed,
+                detail,
+            });
+        }
+        let present: BTreeSet<Anomaly> = anomalies.iter().cloned().collect();
+        for anomaly in present
+            .difference(&self.known_anomalies)
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            self.note(&anomaly);
+        }
+        self.known_anomalies = present;
+    }
+
+    fn note(&mut self, anomaly: &Anomaly) {
+        report::anomaly(anomaly);
+        Arc::make_mut(&mut self.tally).count_anomaly(anomaly.kind);
+    }
+
+    fn succeed(&mut self, now: Moment) {
+        let first = !self.has_succeeded();
+        let ended = self.health.succeed(now);
+        if first || ended.is_some() {
+            report::succeeding(
+                ended.as_ref(),
+                self.health.incarnation,
+                self.tracker.pending(),
+                now.wall,
+            );
+        }
+    }
+
+    /// Shows what is known now to every reader.
+    pub(super) fn publish(&mut self, now: Moment) {
+        let view = View {
+            lives: self.tracker.lives().into(),
+            has_document: self.has_document,
+            first_document_at: self.first_document_at,
+            health: self.health.clone(),
+            tally: Arc::clone(&self.tally),
+            deliveries: self.deliveries.clone(),
+            approvals: Arc::clone(&self.approvals),
+            identity: self.identity.clone(),
+            own_name: self.own_name.clone(),
+            as_of: now,
+        };
+        self.view.send_replace(Arc::new(view));
+    }
+}

@@ -1,0 +1,48 @@
+//! One task per Alertmanager: started before the first poll, and let finish at the end.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    alertmanager::{Pushed, Pusher, SetupError, Target},
+    time::Clock,
+    view::View,
+};
+
+/// What was not told yet when the program ends gets so much time.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The pushers that run.
+#[derive(Debug)]
+pub(super) struct Pushing {
+    tasks: JoinSet<()>,
+}
+
+impl Pushing {
+    /// Starts them; what they do comes back through the receiver.
+    pub(super) fn start(
+        targets: &[Target],
+        clock: Clock,
+        views: &watch::Receiver<Arc<View>>,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<(Self, mpsc::UnboundedReceiver<Pushed>), SetupError> {
+        let (counts, counted) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        for target in targets {
+            let pusher = Pusher::new(target.clone(), clock, counts.clone())?;
+            tasks.spawn(pusher.run(views.clone(), stopped.clone()));
+        }
+        Ok((Self { tasks }, counted))
+    }
+
+    /// Waits for the last pushes, after the last picture was published and all were told to stop.
+    pub(super) async fn finish(mut self) {
+        let finished = async { while self.tasks.join_next().await.is_some() {} };
+        let _out_of_patience = timeout(FAREWELL, finished).await.is_err();
+    }
+}

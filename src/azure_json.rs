@@ -1,0 +1,54 @@
+//! An event as JSON in Azure's own form: Microsoft's names in the order of its documentation, members that we do not
+//! know as they came.
+
+use std::collections::HashSet;
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::value::RawValue;
+
+use crate::{
+    event::{Event, Source},
+    time::Timestamp,
+};
+
+/// An event in Azure's form.
+#[derive(Debug)]
+pub struct AzureForm<'a>(pub &'a Event);
+
+impl Serialize for AzureForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        members(self.0, &[], &mut map)?;
+        map.end()
+    }
+}
+
+/// Writes the members of an event; those that Microsoft has not documented only where they are not called as one of
+/// `taken`.
+pub fn members<M: SerializeMap>(
+    event: &Event,
+    taken: &[&str],
+    map: &mut M,
+) -> Result<(), M::Error> {
+    map.serialize_entry("EventId", event.id.as_str())?;
+    map.serialize_entry("EventStatus", event.status.as_str())?;
+    map.serialize_entry("EventType", event.event_type.as_str())?;
+    map.serialize_entry("ResourceType", &event.resource_type)?;
+    map.serialize_entry("Resources", &event.resources)?;
+    let not_before = event.not_before.map(Timestamp::rfc1123).unwrap_or_default();
+    map.serialize_entry("NotBefore", &not_before)?;
+    map.serialize_entry("Description", &event.description)?;
+    map.serialize_entry("EventSource", &event.source.as_ref().map(Source::as_str))?;
+    let duration = event.duration_seconds.map_or(-1, u64::cast_signed);
+    map.serialize_entry("DurationInSeconds", &duration)?;
+    let mut written: HashSet<&str> = taken.iter().copied().collect();
+    for (name, value) in &event.unknown_members {
+        // What came twice would make two members of one name.
+        if written.insert(name)
+            && let Ok(value) = serde_json::from_str::<&RawValue>(value)
+        {
+            map.serialize_entry(&**name, value)?;
+        }
+    }
+    Ok(())
+}

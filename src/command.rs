@@ -1,0 +1,178 @@
+//! What each command does with its flags: settings first, everything that can fail at start before the first poll, then
+//! the runtime.
+
+use std::io::Write as _;
+
+use anyhow::Context;
+
+use crate::{
+    app,
+    cli::{
+        ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, ListFlags, LogFlags, RunFlags,
+        SimulateFlags,
+    },
+    config::{self, Imds, Settings, Wrong},
+    event::EventId,
+    logs, simulator, state,
+    system::Signals,
+    time::Clock,
+};
+
+/// Why a command did not do its work, and the exit code that says so.
+#[derive(Debug)]
+pub struct Failure {
+    /// For people.
+    pub cause: anyhow::Error,
+    /// For programs.
+    pub exit_code: u8,
+}
+
+impl From<Wrong> for Failure {
+    fn from(wrong: Wrong) -> Self {
+        Self {
+            cause: wrong.into(),
+            exit_code: EXIT_USAGE,
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(cause: anyhow::Error) -> Self {
+        Self {
+            cause,
+            exit_code: 1,
+        }
+    }
+}
+
+impl From<app::Error> for Failure {
+    fn from(error: app::Error) -> Self {
+        // A client that cannot be made, a directory that cannot be used: flags that cannot work.
+        let is_flag = matches!(
+            error,
+            app::Error::Client(_)
+                | app::Error::Alertmanager(_)
+                | app::Error::State(state::Error::Unusable { .. })
+        );
+        let exit_code = if is_flag { EXIT_USAGE } else { 1 };
+        Self {
+            cause: error.into(),
+            exit_code,
+        }
+    }
+}
+
+/// Does what was asked for; what it returns belongs on stdout.
+///
+/// # Errors
+/// With the exit code.
+pub fn carry_out(cli: Cli) -> Result<String, Failure> {
+    match cli.command {
+        None => run(&cli.run),
+        Some(Command::Demo(flags)) => demo(flags),
+        Some(Command::Simulate(flags)) => simulate(&flags),
+        Some(Command::List(flags)) => list(&flags),
+        Some(Command::Approve(flags)) => approve(&flags),
+    }
+}
+
+fn run(flags: &RunFlags) -> Result<String, Failure> {
+    let settings = Settings::new(flags)?;
+    let listeners = app::bind(&settings.listen)?;
+    begin(flags.log)?;
+    until_signalled(async |stop| Ok(app::run(settings, listeners, Clock::start(), stop).await?))
+}
+
+fn demo(flags: DemoFlags) -> Result<String, Failure> {
+    let simulation = config::demo(&flags)?;
+    begin(flags.log)?;
+    let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
+    until_signalled(async |stop| {
+        app::demo(simulation, settings, Clock::start(), stop)
+            .await
+            .map_err(|error| match error {
+                app::DemoError::Wrong(wrong) => wrong.into(),
+                app::DemoError::Failed(error) => error.into(),
+            })
+    })
+}
+
+fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
+    if flags.list {
+        let lines: Vec<_> = simulator::catalog()
+            .map(|(name, text)| format!("{name:24} {text}\n"))
+            .collect();
+        return Ok(lines.concat());
+    }
+    let simulation = config::simulate(flags)?;
+    begin(flags.log)?;
+    until_signalled(async |stop| Ok(app::simulate(simulation, Clock::start(), stop).await?))
+}
+
+fn list(flags: &ListFlags) -> Result<String, Failure> {
+    let settings = Imds::new(&flags.imds)?;
+    begin(flags.log)?;
+    let runtime = runtime()?;
+    Ok(runtime.block_on(app::list(&settings, flags.output, Clock::start()))?)
+}
+
+fn approve(flags: &ApproveCommand) -> Result<String, Failure> {
+    let settings = Imds::new(&flags.imds)?;
+    let wanted = app::Approve {
+        id: EventId::new(flags.event_id.trim()),
+        dry_run: flags.dry_run,
+        output: flags.output,
+    };
+    begin(flags.log)?;
+    let runtime = runtime()?;
+    Ok(runtime.block_on(app::approve(&settings, &wanted, announce, Clock::start()))?)
+}
+
+/// Before the deed and on stderr, so that stdout has the result alone. Who closed stderr does not want to know.
+fn announce(text: &str) {
+    let mut stderr = std::io::stderr();
+    let _nobody_reads = stderr.write_all(text.as_bytes()).is_err();
+}
+
+/// Logs and cryptography, once per process.
+fn begin(flags: LogFlags) -> Result<(), Failure> {
+    logs::init(flags).context("the log could not be set up")?;
+    let provider = rustls::crypto::ring::default_provider().install_default();
+    provider.map_err(|_| anyhow::anyhow!("a provider of cryptography was installed twice"))?;
+    Ok(())
+}
+
+/// One thread: the program waits, nearly always.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    Ok(runtime.context("the runtime could not be set up")?)
+}
+
+/// Runs until the first signal, which asks for an orderly end; the second one ends at once.
+fn until_signalled(work: impl AsyncFnOnce(Stop) -> Result<(), Failure>) -> Result<String, Failure> {
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
+        let mut signals = Signals::listen().context("signals cannot be listened for")?;
+        let (first, stop) = tokio::sync::oneshot::channel();
+        let stop = Box::pin(async move {
+            let _sender_gone = stop.await.is_err();
+        });
+        let told = async {
+            signals.next().await;
+            let _nobody_waits = first.send(()).is_err();
+            signals.next().await;
+            tracing::warn!("ended at once by a second signal");
+        };
+        tokio::select! {
+            ended = work(stop) => ended,
+            () = told => Ok(()),
+        }
+    });
+    runtime.shutdown_background();
+    ended.map(|()| String::new())
+}
+
+/// Done when an orderly end is asked for.
+pub type Stop = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -1,0 +1,293 @@
+//! From what was typed to settings that work: everything that can be wrong with a flag is found here, before the first
+//! poll, and said in one line that names the flag, the value and the mend.
+
+mod sending;
+mod simulated;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+pub use simulated::{demo, demo_exporter, simulate};
+
+use crate::{
+    alertmanager::Target,
+    approval,
+    cli::{EventsFlags, ImdsFlags, PollFlags, RunFlags, Scope, WebFlags},
+    imds::Endpoint,
+    listen::ListenAddress,
+    metrics::Exposed,
+    otlp, simulator,
+    view::EventsScope,
+    web,
+};
+
+/// IMDS allows five requests a second per VM, for all its readers together.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(200);
+/// Azure switches the feature off after a day without a request.
+const LONGEST_INTERVAL: Duration = Duration::from_hours(1);
+/// The first answer may take two minutes.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(130);
+const LONGEST_TIMEOUT: Duration = Duration::from_mins(10);
+/// Nothing is announced further ahead.
+const LONGEST_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
+
+/// The versions of the Scheduled Events API, and what each hides:
+/// <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability>.
+pub const API_VERSIONS: [(&str, &str); 7] = [
+    (
+        "2017-03-01",
+        "Preempt and Terminate events, Description, EventSource, DurationInSeconds",
+    ),
+    (
+        "2017-08-01",
+        "Preempt and Terminate events, Description, EventSource, DurationInSeconds",
+    ),
+    (
+        "2017-11-01",
+        "Terminate events, Description, EventSource, DurationInSeconds",
+    ),
+    ("2019-01-01", "Description, EventSource, DurationInSeconds"),
+    ("2019-04-01", "EventSource, DurationInSeconds"),
+    ("2019-08-01", "DurationInSeconds"),
+    ("2020-07-01", ""),
+];
+
+/// A flag or a variable that cannot work: one line for the operator.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// A flag.
+    #[error("--{flag}: {why}")]
+    Flag {
+        /// Its name.
+        flag: &'static str,
+        /// What is wrong with it, and the mend.
+        why: String,
+    },
+    /// A variable of the environment.
+    #[error(transparent)]
+    Variable(#[from] otlp::settings::Wrong),
+}
+
+fn wrong(flag: &'static str, why: impl Into<String>) -> Wrong {
+    Wrong::Flag {
+        flag,
+        why: why.into(),
+    }
+}
+
+/// How IMDS is read.
+#[derive(Debug, Clone)]
+pub struct Imds {
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// The version that is asked for.
+    pub api_version: &'static str,
+    /// What that version hides; empty for the newest.
+    pub hidden: &'static str,
+    /// Time for one request.
+    pub timeout: Duration,
+    /// Time for one request until the first success.
+    pub first_timeout: Duration,
+    /// The name that was given.
+    pub own_name: Option<Arc<str>>,
+}
+
+/// The exporter's settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it serves.
+    pub listen: Vec<ListenAddress>,
+    /// What it serves.
+    pub web: web::Settings,
+    /// What it reads.
+    pub imds: Imds,
+    /// How often.
+    pub interval: Duration,
+    /// What it approves.
+    pub approvals: approval::Settings,
+    /// What survives a restart, and where.
+    pub state: State,
+    /// Where spans are sent, if anywhere.
+    pub traces: Option<otlp::settings::Settings>,
+    /// Who is told of events at once.
+    pub alertmanagers: Vec<Target>,
+}
+
+/// Where what is known survives a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// In this directory.
+    Directory(PathBuf),
+    /// Nowhere, and the operator is told what that costs.
+    Memory,
+    /// Nowhere, and nobody minds: in the demo.
+    Forgotten,
+}
+
+/// The settings of the simulated Azure.
+#[derive(Debug)]
+pub struct Simulation {
+    /// Where it serves.
+    pub listen: ListenAddress,
+    /// What it plays.
+    pub simulator: simulator::Settings,
+}
+
+impl Settings {
+    /// Of the exporter.
+    pub fn new(flags: &RunFlags) -> Result<Self, Wrong> {
+        let listen = flags
+            .web
+            .listen_addresses
+            .iter()
+            .map(|text| listen_address(text))
+            .collect::<Result<_, _>>()?;
+        let imds = Imds::new(&flags.imds)?;
+        Ok(Self {
+            listen,
+            web: web_settings(&flags.web, &flags.events)?,
+            approvals: sending::approvals(flags.approve, &imds)?,
+            imds,
+            interval: interval(&flags.poll)?,
+            state: state(flags.state.directory.as_deref())?,
+            traces: sending::traces()?,
+            alertmanagers: sending::alertmanagers(&flags.alertmanager)?,
+        })
+    }
+}
+
+impl Imds {
+    /// Of the flags that all readers of IMDS share.
+    pub fn new(flags: &ImdsFlags) -> Result<Self, Wrong> {
+        let known = API_VERSIONS
+            .into_iter()
+            .find(|(version, _)| *version == flags.api_version);
+        let (api_version, hidden) = known.ok_or_else(|| {
+            let all = API_VERSIONS.map(|(version, _)| version).join(", ");
+            wrong(
+                "imds.api-version",
+                format!(
+                    "{:?} is no version of the Scheduled Events API: use one of {all}",
+                    flags.api_version
+                ),
+            )
+        })?;
+        let endpoint = Endpoint::new(&flags.url, api_version)
+            .map_err(|error| wrong("imds.url", error.to_string()))?;
+        let timeout = bounded(
+            "imds.timeout",
+            flags.timeout,
+            Duration::from_millis(1),
+            LONGEST_TIMEOUT,
+        )?;
+        let own_name = flags.vm_name.as_deref().map(str::trim);
+        if own_name.is_some_and(str::is_empty) {
+            return Err(wrong(
+                "vm.name",
+                "is empty: give the name that Resources has for this VM, or leave the flag out",
+            ));
+        }
+        Ok(Self {
+            endpoint,
+            api_version,
+            hidden,
+            timeout,
+            first_timeout: timeout.max(FIRST_TIMEOUT),
+            own_name: own_name.map(Arc::from),
+        })
+    }
+}
+
+/// What is exposed.
+pub fn exposed(flags: &EventsFlags) -> Exposed {
+    let scope = match flags.scope {
+        Scope::Own => EventsScope::Own,
+        Scope::All => EventsScope::All,
+    };
+    Exposed {
+        scope,
+        resources: flags.resources,
+        process: true,
+    }
+}
+
+/// systemd gives several directories separated by colons where a unit asks for several; the first is ours.
+fn state(given: Option<&Path>) -> Result<State, Wrong> {
+    let Some(given) = given else {
+        return Ok(State::Memory);
+    };
+    let is_list = cfg!(unix) && given.to_string_lossy().contains(':');
+    let first = if is_list {
+        given.to_string_lossy().split(':').next().map(PathBuf::from)
+    } else {
+        Some(given.to_owned())
+    };
+    let path = first.filter(|path| !path.as_os_str().is_empty());
+    let why = "is empty: give a directory that this process may write to, or leave the flag and $STATE_DIRECTORY out";
+    path.map(State::Directory)
+        .ok_or_else(|| wrong("state.directory", why))
+}
+
+fn listen_address(text: &str) -> Result<ListenAddress, Wrong> {
+    text.parse()
+        .map_err(|why: String| wrong("web.listen-address", why))
+}
+
+fn interval(flags: &PollFlags) -> Result<Duration, Wrong> {
+    bounded(
+        "imds.poll-interval",
+        flags.interval,
+        SHORTEST_INTERVAL,
+        LONGEST_INTERVAL,
+    )
+}
+
+fn bounded(
+    flag: &'static str,
+    given: Duration,
+    least: Duration,
+    most: Duration,
+) -> Result<Duration, Wrong> {
+    if given < least || given > most {
+        return Err(wrong(
+            flag,
+            format!("{given:?} cannot work: use a duration from {least:?} to {most:?}"),
+        ));
+    }
+    Ok(given)
+}
+
+fn web_settings(flags: &WebFlags, events: &EventsFlags) -> Result<web::Settings, Wrong> {
+    let path = flags.telemetry_path.as_str();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    if !path.starts_with('/') || !path.chars().all(is_plain) {
+        return Err(wrong(
+            "web.telemetry-path",
+            format!("{path:?} is no path: it begins with / and has letters, digits and -_.~ only"),
+        ));
+    }
+    let is_taken = ["/", "/healthz", "/readyz"].contains(&path)
+        || ["/-/", "/api/", "/assets/"]
+            .iter()
+            .any(|root| path.starts_with(root));
+    if is_taken {
+        return Err(wrong(
+            "web.telemetry-path",
+            format!("{path:?} is taken by another page: use another path, such as /metrics"),
+        ));
+    }
+    let lead_time = bounded(
+        "serving.lead-time",
+        flags.serving_lead_time,
+        Duration::ZERO,
+        LONGEST_LEAD_TIME,
+    )?;
+    Ok(web::Settings {
+        telemetry_path: path.to_owned(),
+        exposed: exposed(events),
+        serving_lead_time: lead_time,
+    })
+}

@@ -1,0 +1,93 @@
+//! What an answer that does not count says about itself.
+
+use std::time::Duration;
+
+use reqwest::header::{self, HeaderMap, HeaderValue};
+
+use super::error::excerpt;
+use crate::time::Timestamp;
+
+/// `Retry-After`: seconds, or a date (RFC 9110, section 10.2.3).
+pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if value.bytes().all(|digit| digit.is_ascii_digit()) {
+        return value.parse().ok().map(Duration::from_secs);
+    }
+    Timestamp::parse(value).map(|at| at.saturating_since(now))
+}
+
+/// Other clouds have their metadata at the same address, and say who they are.
+pub(super) fn other_cloud(headers: &HeaderMap) -> &'static str {
+    let server = headers.get(header::SERVER).map(HeaderValue::as_bytes);
+    if headers.contains_key("Metadata-Flavor") {
+        " (this is the metadata server of Google Cloud)"
+    } else if server.is_some_and(|server| server.starts_with(b"EC2ws")) {
+        " (this is the metadata service of Amazon EC2)"
+    } else {
+        ""
+    }
+}
+
+/// What the body of an error says, as a part of a sentence. IMDS writes `{"error": TEXT}`, and the versions that it knows
+/// where the one that was asked for is not among them.
+pub(super) fn said(body: &[u8]) -> String {
+    let Ok(answer) = serde_json::from_slice::<serde_json::Value>(body) else {
+        let text = String::from_utf8_lossy(body);
+        return match text.trim() {
+            "" => String::new(),
+            page if page.starts_with('<') => {
+                " with a web page: a proxy or a captive portal answers in place of IMDS".to_owned()
+            }
+            text => format!(" {:?}", excerpt(text)),
+        };
+    };
+    let text = answer.get("error").and_then(serde_json::Value::as_str);
+    let text = text.map_or_else(String::new, |text| format!(" {:?}", excerpt(text)));
+    let versions = answer.get("newest-versions").filter(|v| v.is_array());
+    let versions = versions.map_or_else(String::new, |versions| {
+        let versions = excerpt(&versions.to_string());
+        format!(" (newest versions: {versions})")
+    });
+    text + &versions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = Timestamp::parse("Tue, 17 Nov 2026 09:15:42 GMT").unwrap();
+        let read = |value: &'static str| {
+            let headers =
+                HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static(value))]);
+            retry_after(&headers, now)
+        };
+        assert_eq!(read("7"), Some(Duration::from_secs(7)));
+        assert_eq!(
+            read("Tue, 17 Nov 2026 09:16:00 GMT"),
+            Some(Duration::from_secs(18))
+        );
+        assert_eq!(read("Tue, 17 Nov 2026 09:15:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(read("soon"), None);
+        assert_eq!(read("-1"), None);
+        assert_eq!(read("99999999999999999999999"), None);
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+
+    #[test]
+    fn the_words_of_an_error_body_are_kept() {
+        assert_eq!(
+            said(br#"{"error":"Bad request. Required metadata header not specified"}"#),
+            r#" "Bad request. Required metadata header not specified""#
+        );
+        assert_eq!(
+            said(br#"{"error":"Bad request.","newest-versions":["2025-04-07","2024-07-17"]}"#),
+            r#" "Bad request." (newest versions: ["2025-04-07","2024-07-17"])"#
+        );
+        assert_eq!(said(b""), "");
+        assert_eq!(said(b"null"), "");
+        assert_eq!(said(b"no such thing\n"), r#" "no such thing""#);
+        assert!(said(b" <html>").contains("captive portal"));
+    }
+}

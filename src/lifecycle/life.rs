@@ -1,0 +1,209 @@
+//! What is kept of one event.
+
+use std::time::Duration;
+
+use crate::{
+    event::{Event, EventType, Scope},
+    time::Timestamp,
+};
+
+/// Changes of `NotBefore` and interruptions that are kept per event.
+const MOST_KEPT: usize = 32;
+
+/// One event from first sight to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    /// The event as last seen, but for `not_before`, which stays when Azure blanks it at the start.
+    pub event: Event,
+    /// Whether it names this VM.
+    pub scope: Scope,
+    /// When a document had it first.
+    pub first_seen_at: Timestamp,
+    /// It was in the first document that was read: it may have been announced, and started, before.
+    pub seen_late: bool,
+    /// When a document had it as Started first.
+    pub started_at: Option<Timestamp>,
+    /// When and how it ended.
+    pub ending: Option<Ending>,
+    /// How often it was seen to end: more than once where it came back.
+    pub times_ended: u32,
+    /// When this exporter approved it.
+    pub approved_at: Option<Timestamp>,
+    /// When an approval of it failed last, as long as none was taken.
+    pub refused_at: Option<Timestamp>,
+    /// Each change of `NotBefore`.
+    pub reschedulings: Vec<Rescheduling>,
+    /// What this VM felt of it.
+    pub interruptions: Vec<Interruption>,
+    /// This VM was booted anew while the event was going on.
+    pub rebooted: bool,
+}
+
+/// How far an event is, as far as it was seen here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Announced.
+    Scheduled,
+    /// Going on.
+    Started,
+    /// Over.
+    Ended,
+}
+
+/// The end of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// When it was found to be gone.
+    pub at: Timestamp,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// It was taken back: gone before its time between two polls of ours.
+    Cancelled,
+    /// It ran: it was seen started, or the evidence says so.
+    Completed,
+    /// The evidence allows neither.
+    Unknown,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Cancelled, Self::Completed, Self::Unknown];
+
+    /// The value of the label `outcome`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A new `NotBefore`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rescheduling {
+    /// When it was seen.
+    pub at: Timestamp,
+    /// What it was before, where it was given.
+    pub from: Option<Timestamp>,
+    /// What it is now.
+    pub to: Timestamp,
+}
+
+/// A time in which this VM stood still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interruption {
+    /// When it was over.
+    pub until: Timestamp,
+    /// How long it was.
+    pub length: Duration,
+}
+
+impl Interruption {
+    /// What is shorter than this is the noise of a busy machine.
+    pub const SHORTEST: Duration = Duration::from_secs(1);
+}
+
+impl Life {
+    pub(super) fn begin(event: Event, scope: Scope, seen_late: bool, now: Timestamp) -> Self {
+        Self {
+            event,
+            scope,
+            first_seen_at: now,
+            seen_late,
+            started_at: None,
+            ending: None,
+            times_ended: 0,
+            approved_at: None,
+            refused_at: None,
+            reschedulings: Vec::new(),
+            interruptions: Vec::new(),
+            rebooted: false,
+        }
+    }
+
+    /// How far it is.
+    pub fn phase(&self) -> Phase {
+        match (self.ending, self.started_at) {
+            (Some(_), _) => Phase::Ended,
+            (None, Some(_)) => Phase::Started,
+            (None, None) => Phase::Scheduled,
+        }
+    }
+
+    /// Whether it is still to be reckoned with.
+    pub fn is_pending(&self) -> bool {
+        self.ending.is_none()
+    }
+
+    /// From first sight to the start; for an event that was never seen started, but ran, to its `NotBefore`, or to its
+    /// end where that came before, as it does for an event that was approved. `None` while that is not known, for an
+    /// event that was cancelled, and for one that had started before anybody looked.
+    pub fn notice(&self) -> Option<Duration> {
+        if self.seen_late && self.started_at == Some(self.first_seen_at) {
+            return None;
+        }
+        let ran_before = self
+            .ending
+            .filter(|ending| ending.outcome == Outcome::Completed);
+        let inferred = || Some(self.event.not_before?.min(ran_before?.at));
+        let started_at = self.started_at.or_else(inferred)?;
+        Some(started_at.saturating_since(self.first_seen_at))
+    }
+
+    /// From the start to the end, where both were seen.
+    pub fn impact(&self) -> Option<Duration> {
+        Some(self.ending?.at.saturating_since(self.started_at?))
+    }
+
+    /// The longest time in which this VM stood still; what Azure announces is the length of one interruption too.
+    pub fn observed_interruption(&self) -> Option<Duration> {
+        self.interruptions
+            .iter()
+            .map(|interruption| interruption.length)
+            .max()
+    }
+
+    pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
+        self.event.not_before = Some(rescheduling.to);
+        keep(&mut self.reschedulings, rescheduling);
+    }
+
+    pub(super) fn interrupt(&mut self, interruption: Interruption) {
+        keep(&mut self.interruptions, interruption);
+    }
+
+    /// What became of it, now that it is gone. `watched`: no poll of ours failed since it was last seen, or not for
+    /// long enough to miss its start.
+    pub(super) fn outcome(&self, now: Timestamp, watched: bool) -> Outcome {
+        let due = self
+            .event
+            .not_before
+            .is_some_and(|not_before| now >= not_before);
+        let booted = self.rebooted
+            && matches!(
+                self.event.event_type,
+                EventType::Reboot | EventType::Redeploy
+            );
+        if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
+            Outcome::Completed
+        } else if watched && self.event.not_before.is_some() {
+            Outcome::Cancelled
+        } else {
+            Outcome::Unknown
+        }
+    }
+}
+
+/// Keeps the newest ones, and the first, which says what was announced.
+fn keep<T>(kept: &mut Vec<T>, newest: T) {
+    if kept.len() >= MOST_KEPT {
+        kept.remove(1);
+    }
+    kept.push(newest);
+}

@@ -1,0 +1,421 @@
+//! Follows events from document to document.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    life::{Ending, Interruption, Life, Rescheduling},
+    transition::{Transition, What},
+};
+use crate::{
+    document::Document,
+    event::{Event, EventId, EventType, Scope, Status},
+    time::{Moment, Timestamp},
+};
+
+/// Between two polls that are no further apart than this, no started phase was missed, even if polls between failed.
+const STILL_WATCHED: Duration = Duration::from_mins(1);
+/// Ended events that stay visible at the same time.
+const MOST_ENDED: usize = 1_000;
+
+/// Follows every event that a document names.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    linger: Duration,
+    followed: BTreeMap<EventId, Followed>,
+    /// How long ago the last document was, by the monotonic clock; `None` before the first.
+    last_document: Option<LastDocument>,
+}
+
+#[derive(Debug, Clone)]
+struct Followed {
+    life: Arc<Life>,
+    /// When it need no longer be shown, by the monotonic clock; only of use where the life has an ending.
+    forget_at: Duration,
+    /// The last sign of life before a boot that the event may have caused; until the first document after it.
+    down_since: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastDocument {
+    monotonic: Duration,
+    /// What had passed already when this process took over from an earlier one.
+    before: Duration,
+    /// A poll failed since.
+    failed_since: bool,
+}
+
+/// What an earlier process of this exporter left.
+#[derive(Debug, Clone, Default)]
+pub struct Restored {
+    /// The lives that it followed.
+    pub lives: Vec<Arc<Life>>,
+    /// When it last knew that it was alive.
+    pub heartbeat_at: Option<Timestamp>,
+    /// The VM was booted since, as its boot id says.
+    pub rebooted: bool,
+}
+
+impl Tracker {
+    /// Knows nothing yet; ended events stay visible for `linger`.
+    pub fn new(linger: Duration) -> Self {
+        Self {
+            linger,
+            followed: BTreeMap::new(),
+            last_document: None,
+        }
+    }
+
+    /// Goes on where an earlier process stopped. For a VM that was booted since, the time from its last sign of life to
+    /// the first document after the boot is what a reboot or redeploy of it cost.
+    pub fn restore(linger: Duration, restored: Restored, now: Moment) -> Self {
+        let mut tracker = Self::new(linger);
+        let away = restored
+            .heartbeat_at
+            .map(|at| now.wall.saturating_since(at));
+        tracker.last_document = away.map(|before| LastDocument {
+            monotonic: now.monotonic,
+            before,
+            failed_since: true,
+        });
+        for mut life in restored.lives {
+            let ended_ago = life.ending.map_or(Duration::ZERO, |ending| {
+                now.wall.saturating_since(ending.at)
+            });
+            if ended_ago >= linger && !life.is_pending() {
+                continue;
+            }
+            let booted = restored.rebooted && life.is_pending() && life.scope == Scope::Own;
+            if booted {
+                Arc::make_mut(&mut life).rebooted = true;
+            }
+            let down_since = restored
+                .heartbeat_at
+                .filter(|_| booted && ends_with_boot(&life));
+            let forget_at = now
+                .monotonic
+                .saturating_add(linger.saturating_sub(ended_ago));
+            tracker.followed.insert(
+                life.event.id.clone(),
+                Followed {
+                    life,
+                    forget_at,
+                    down_since,
+                },
+            );
+        }
+        tracker
+    }
+
+    /// Takes a document in. This alone begins, changes and ends events.
+    pub fn observe(
+        &mut self,
+        document: &Document,
+        own_name: Option<&str>,
+        now: Moment,
+    ) -> Vec<Transition> {
+        let watched = self.last_document.is_none_or(|last| last.is_watched(now));
+        let mut happened = Vec::new();
+        happened.extend(
+            self.followed
+                .values_mut()
+                .filter_map(|followed| followed.up_again(now.wall)),
+        );
+        let mut present = HashSet::with_capacity(document.events.len());
+        for event in &document.events {
+            present.insert(&event.id);
+            self.take(event, own_name, now.wall, &mut happened);
+        }
+        if document.is_complete() {
+            let linger = self.linger;
+            let gone = self
+                .followed
+                .values_mut()
+                .filter(|f| f.life.is_pending() && !present.contains(&f.life.event.id));
+            happened.extend(gone.map(|followed| followed.end(now, linger, watched)));
+        }
+        self.confirm(own_name, now);
+        happened
+    }
+
+    /// The last document still holds (304), or says nothing new.
+    pub fn confirm(&mut self, own_name: Option<&str>, now: Moment) {
+        self.last_document = Some(LastDocument {
+            monotonic: now.monotonic,
+            before: Duration::ZERO,
+            failed_since: false,
+        });
+        self.pass(own_name, now);
+    }
+
+    /// A poll failed: nothing is known to have changed. Ended events may have been shown for long enough.
+    pub fn advance(&mut self, own_name: Option<&str>, now: Moment) {
+        if let Some(last) = &mut self.last_document {
+            last.failed_since = true;
+        }
+        self.pass(own_name, now);
+    }
+
+    /// This VM stood still. It counts for each event that names it, from one second up.
+    pub fn interrupted(&mut self, interruption: Interruption, now: Timestamp) -> Vec<Transition> {
+        if interruption.length < Interruption::SHORTEST {
+            return Vec::new();
+        }
+        self.followed
+            .values_mut()
+            .filter_map(|followed| followed.interrupt(interruption, now))
+            .collect()
+    }
+
+    /// This exporter approved an event.
+    pub fn approved(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
+        let followed = self
+            .followed
+            .get_mut(id)
+            .filter(|f| f.life.is_pending() && f.life.approved_at.is_none())?;
+        let life = followed.life_mut();
+        life.approved_at = Some(now);
+        life.refused_at = None;
+        Some(followed.happened(What::Approved, now))
+    }
+
+    /// IMDS did not take an approval.
+    pub fn refused(&mut self, id: &EventId, now: Timestamp) {
+        let pending = self.followed.get_mut(id).filter(|f| f.life.is_pending());
+        if let Some(followed) = pending.filter(|f| f.life.approved_at.is_none()) {
+            followed.life_mut().refused_at = Some(now);
+        }
+    }
+
+    /// Every life that is followed, in the order of the ids.
+    pub fn lives(&self) -> Vec<Arc<Life>> {
+        self.followed
+            .values()
+            .map(|followed| Arc::clone(&followed.life))
+            .collect()
+    }
+
+    /// How many events are not over.
+    pub fn pending(&self) -> usize {
+        self.followed
+            .values()
+            .filter(|followed| followed.life.is_pending())
+            .count()
+    }
+
+    /// Our own name is known now: whom each event names can be said. Returns the events of which it turns out now that
+    /// they name this VM.
+    pub fn learn(&mut self, own_name: Option<&str>) -> Vec<Arc<Life>> {
+        let mut own = Vec::new();
+        for followed in self.followed.values_mut() {
+            let scope = followed.life.event.scope(own_name);
+            if followed.life.scope != scope {
+                followed.life_mut().scope = scope;
+                if scope == Scope::Own {
+                    own.push(Arc::clone(&followed.life));
+                }
+            }
+        }
+        own
+    }
+
+    /// Whether an event that names this VM is pending, so that its pulse is worth taking.
+    pub fn is_own_pending(&self) -> bool {
+        self.followed
+            .values()
+            .any(|followed| followed.life.is_pending() && followed.life.scope == Scope::Own)
+    }
+
+    fn take(
+        &mut self,
+        event: &Event,
+        own_name: Option<&str>,
+        now: Timestamp,
+        happened: &mut Vec<Transition>,
+    ) {
+        if let Some(followed) = self.followed.get_mut(&event.id) {
+            followed.update(event, own_name, now, happened);
+            return;
+        }
+        let life = Life::begin(
+            event.clone(),
+            event.scope(own_name),
+            self.last_document.is_none(),
+            now,
+        );
+        let mut followed = Followed {
+            life: Arc::new(life),
+            forget_at: Duration::ZERO,
+            down_since: None,
+        };
+        happened.push(followed.happened(What::Appeared, now));
+        if event.status == Status::Started {
+            happened.push(followed.start(now));
+        }
+        self.followed.insert(event.id.clone(), followed);
+    }
+
+    /// Time went by: own names are learnt, and what ended long ago is forgotten.
+    fn pass(&mut self, own_name: Option<&str>, now: Moment) {
+        self.followed
+            .retain(|_, f| f.life.is_pending() || now.monotonic < f.forget_at);
+        self.learn(own_name);
+        let mut ended: Vec<_> = self
+            .followed
+            .iter()
+            .filter(|(_, f)| !f.life.is_pending())
+            .collect();
+        if ended.len() > MOST_ENDED {
+            ended.sort_by_key(|(_, followed)| followed.forget_at);
+            let surplus: Vec<_> = ended
+                .iter()
+                .take(ended.len() - MOST_ENDED)
+                .map(|(id, _)| (*id).clone())
+                .collect();
+            for id in surplus {
+                self.followed.remove(&id);
+            }
+        }
+    }
+}
+
+impl LastDocument {
+    fn is_watched(&self, now: Moment) -> bool {
+        !self.failed_since
+            || self
+                .before
+                .saturating_add(now.monotonic.saturating_sub(self.monotonic))
+                <= STILL_WATCHED
+    }
+}
+
+impl Followed {
+    fn life_mut(&mut self) -> &mut Life {
+        Arc::make_mut(&mut self.life)
+    }
+
+    fn happened(&self, what: What, at: Timestamp) -> Transition {
+        Transition {
+            at,
+            what,
+            life: Arc::clone(&self.life),
+        }
+    }
+
+    fn start(&mut self, now: Timestamp) -> Transition {
+        self.life_mut().started_at = Some(now);
+        self.happened(What::Started, now)
+    }
+
+    fn end(&mut self, now: Moment, linger: Duration, watched: bool) -> Transition {
+        self.forget_at = now.monotonic.saturating_add(linger);
+        let outcome = self.life.outcome(now.wall, watched);
+        let life = self.life_mut();
+        life.ending = Some(Ending {
+            at: now.wall,
+            outcome,
+        });
+        life.times_ended = life.times_ended.saturating_add(1);
+        self.happened(What::Ended(outcome), now.wall)
+    }
+
+    fn interrupt(&mut self, interruption: Interruption, now: Timestamp) -> Option<Transition> {
+        if !self.life.is_pending() || self.life.scope != Scope::Own {
+            return None;
+        }
+        self.life_mut().interrupt(interruption);
+        Some(self.happened(What::Interrupted(interruption), now))
+    }
+
+    /// The first document after a boot: the VM was down until now.
+    fn up_again(&mut self, now: Timestamp) -> Option<Transition> {
+        let length = now.saturating_since(self.down_since.take()?);
+        (length >= Interruption::SHORTEST)
+            .then(|| self.interrupt(Interruption { until: now, length }, now))?
+    }
+
+    /// The event is in a document again: says what is new about it.
+    fn update(
+        &mut self,
+        event: &Event,
+        own_name: Option<&str>,
+        now: Timestamp,
+        happened: &mut Vec<Transition>,
+    ) {
+        if !self.life.is_pending() {
+            self.life_mut().ending = None;
+            happened.push(self.happened(What::Returned, now));
+        }
+        let is_same = {
+            let known = &self.life.event;
+            (event.not_before.is_none() || event.not_before == known.not_before)
+                && event.status == known.status
+                && is_rest_equal(known, event)
+        };
+        if is_same {
+            return;
+        }
+        let was = self.life.event.clone();
+        let scope = event.scope(own_name);
+        let life = self.life_mut();
+        life.event = Event {
+            id: was.id.clone(),
+            not_before: was.not_before,
+            ..known_rest(&was, event)
+        };
+        life.scope = scope;
+        if !is_rest_equal(&was, &self.life.event) {
+            happened.push(self.happened(What::Amended, now));
+        }
+        if let Some(to) = event.not_before.filter(|to| was.not_before != Some(*to)) {
+            let rescheduling = Rescheduling {
+                at: now,
+                from: was.not_before,
+                to,
+            };
+            self.life_mut().reschedule(rescheduling);
+            happened.push(self.happened(What::Rescheduled(rescheduling), now));
+        }
+        if event.status == Status::Started && self.life.started_at.is_none() {
+            happened.push(self.start(now));
+        } else if event.status != was.status {
+            happened.push(self.happened(What::StatusChanged(was.status), now));
+        }
+    }
+}
+
+/// A reboot or redeploy of this VM ends with a boot; a freeze does not.
+fn ends_with_boot(life: &Life) -> bool {
+    matches!(
+        life.event.event_type,
+        EventType::Reboot | EventType::Redeploy
+    )
+}
+
+/// What is said now, and what was said before where nothing is said now.
+fn known_rest(was: &Event, now: &Event) -> Event {
+    Event {
+        resources: now.resources.clone().or_else(|| was.resources.clone()),
+        source: now.source.clone().or_else(|| was.source.clone()),
+        resource_type: now
+            .resource_type
+            .clone()
+            .or_else(|| was.resource_type.clone()),
+        description: now.description.clone().or_else(|| was.description.clone()),
+        ..now.clone()
+    }
+}
+
+/// Whether two sights of an event agree in all but status and `NotBefore`, which have transitions of their own.
+fn is_rest_equal(was: &Event, now: &Event) -> bool {
+    was.event_type == now.event_type
+        && was.source == now.source
+        && was.resource_type == now.resource_type
+        && was.resources == now.resources
+        && was.duration_seconds == now.duration_seconds
+        && was.description == now.description
+        && was.unknown_members == now.unknown_members
+}

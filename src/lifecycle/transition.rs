@@ -1,0 +1,57 @@
+//! What happened, as values: the effects are carried out elsewhere, in one place and one order.
+
+use std::sync::Arc;
+
+use super::life::{Interruption, Life, Outcome, Rescheduling};
+use crate::{event::Status, time::Timestamp};
+
+/// One thing that happened to one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// When it was seen.
+    pub at: Timestamp,
+    /// What happened.
+    pub what: What,
+    /// The event's life with this in it.
+    pub life: Arc<Life>,
+}
+
+/// What can happen to an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// It is in a document for the first time.
+    Appeared,
+    /// It has started.
+    Started,
+    /// Its `NotBefore` was moved, or given for the first time.
+    Rescheduled(Rescheduling),
+    /// Its status became a word other than the next one of a life; this is what it was.
+    StatusChanged(Status),
+    /// Something else about it was changed: type, resources, duration, description, source.
+    Amended,
+    /// This exporter approved it.
+    Approved,
+    /// This VM stood still under it.
+    Interrupted(Interruption),
+    /// It is gone.
+    Ended(Outcome),
+    /// It was gone, and is here again.
+    Returned,
+}
+
+impl What {
+    /// The word for it in logs.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Appeared => "appeared",
+            Self::Started => "started",
+            Self::Rescheduled(_) => "rescheduled",
+            Self::StatusChanged(_) => "status changed",
+            Self::Amended => "amended",
+            Self::Approved => "approved",
+            Self::Interrupted(_) => "interrupted",
+            Self::Ended(_) => "ended",
+            Self::Returned => "returned",
+        }
+    }
+}

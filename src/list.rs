@@ -1,0 +1,152 @@
+//! The pending events as `list` prints them: a table for people, Azure's own form for programs.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::{
+    azure_json::AzureForm,
+    document::Document,
+    event::{Event, Scope, Source, resource_name},
+    time::{Timestamp, in_words},
+};
+
+/// The document with Azure's names of the members.
+///
+/// # Errors
+/// None that can happen: every value of a document has a form in JSON.
+pub fn json(document: &Document) -> serde_json::Result<String> {
+    let events = document.events.iter().map(AzureForm).collect();
+    let listing = Listing {
+        document_incarnation: document.incarnation,
+        events,
+    };
+    Ok(serde_json::to_string_pretty(&listing)? + "\n")
+}
+
+#[derive(Serialize)]
+struct Listing<'a> {
+    document_incarnation: Option<i64>,
+    events: Vec<AzureForm<'a>>,
+}
+
+const COLUMNS: [&str; 8] = [
+    "TYPE",
+    "STATUS",
+    "NOT BEFORE (UTC)",
+    "IN",
+    "DURATION",
+    "SOURCE",
+    "RESOURCES",
+    "EVENT ID",
+];
+
+/// A table with aligned columns, or a sentence where nothing is pending. Names of this VM carry a star.
+pub fn table(document: &Document, own_name: Option<&str>, now: Timestamp) -> String {
+    if document.events.is_empty() && document.is_complete() {
+        return "No events are pending.\n".to_owned();
+    }
+    let mut rows = vec![COLUMNS.map(str::to_owned)];
+    rows.extend(
+        document
+            .events
+            .iter()
+            .map(|event| row(event, own_name, now)),
+    );
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<_> = (0..COLUMNS.len())
+        .map(|column| width(column).unwrap_or_default())
+        .collect();
+    let mut table = String::new();
+    for row in &rows {
+        let cells: Vec<_> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        let _infallible = writeln!(table, "{}", cells.join("  ").trim_end());
+    }
+    if !document.is_complete() {
+        let _infallible = writeln!(
+            table,
+            "{} more could not be read; the log says why.",
+            document.unreadable_events
+        );
+    }
+    table
+}
+
+fn row(event: &Event, own_name: Option<&str>, now: Timestamp) -> [String; 8] {
+    let wait = event.not_before.map(|at| {
+        if at >= now {
+            in_words(at.saturating_since(now))
+        } else {
+            format!("overdue {}", in_words(now.saturating_since(at)))
+        }
+    });
+    let duration = event
+        .duration_seconds
+        .map(|seconds| in_words(std::time::Duration::from_secs(seconds)));
+    [
+        event.event_type.as_str().to_owned(),
+        event.status.as_str().to_owned(),
+        event
+            .not_before
+            .map_or_else(|| "-".to_owned(), Timestamp::rfc3339),
+        wait.unwrap_or_else(|| "-".to_owned()),
+        duration.unwrap_or_else(|| "unknown".to_owned()),
+        event.source.as_ref().map_or("-", Source::as_str).to_owned(),
+        event
+            .resources
+            .as_ref()
+            .map_or_else(|| "unknown".to_owned(), |names| resources(names, own_name)),
+        event.id.as_str().to_owned(),
+    ]
+    .map(|cell| {
+        cell.chars()
+            .map(|c| {
+                if c.is_control() {
+                    char::REPLACEMENT_CHARACTER
+                } else {
+                    c
+                }
+            })
+            .collect()
+    })
+}
+
+/// At most three names, this VM's first.
+fn resources(names: &[Box<str>], own_name: Option<&str>) -> String {
+    const SHOWN: usize = 3;
+    let is_own = |name: &str| crate::event::scope_of(Some(&[name.into()]), own_name) == Scope::Own;
+    let (own, others): (Vec<&str>, Vec<&str>) = names
+        .iter()
+        .map(AsRef::as_ref)
+        .partition(|name| is_own(name));
+    let own = own
+        .into_iter()
+        .map(|name| format!("{}*", resource_name(name)));
+    let all: Vec<_> = own
+        .chain(
+            others
+                .into_iter()
+                .map(|name| resource_name(name).to_owned()),
+        )
+        .collect();
+    let shown = all
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(",");
+    if all.len() > SHOWN {
+        format!("{shown} and {} more", all.len() - SHOWN)
+    } else {
+        shown
+    }
+}

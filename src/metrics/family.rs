@@ -1,0 +1,136 @@
+//! One metric of the catalog on its way to the encoder: its header once, before the first sample, and none without one.
+
+use std::fmt;
+
+use prometheus_client::{
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet},
+    metrics::exemplar::CounterWithExemplar,
+};
+
+use super::catalog::Metric;
+use crate::{event::EventId, view::Histogram};
+
+/// Labels as they are written.
+pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
+
+/// Writes the samples of one metric.
+pub(super) struct Family<'a> {
+    encoder: MetricEncoder<'a>,
+}
+
+/// Begins a metric. Call it only where there is at least one sample.
+pub(super) fn begin<'a>(
+    encoder: &'a mut DescriptorEncoder<'_>,
+    metric: &Metric,
+) -> Result<Family<'a>, fmt::Error> {
+    let unit = metric.unit();
+    // The encoder borrows the unit for as long as it lives; there are only two of them.
+    let unit = match unit {
+        Some(prometheus_client::registry::Unit::Seconds) => {
+            Some(&prometheus_client::registry::Unit::Seconds)
+        }
+        Some(prometheus_client::registry::Unit::Bytes) => {
+            Some(&prometheus_client::registry::Unit::Bytes)
+        }
+        _ => None,
+    };
+    let encoder =
+        encoder.encode_descriptor(metric.stem(), metric.help, unit, metric.kind.metric_type())?;
+    Ok(Family { encoder })
+}
+
+/// Writes a metric that has one sample and no label; nothing where the value is not known.
+pub(super) fn single(
+    encoder: &mut DescriptorEncoder<'_>,
+    metric: &Metric,
+    value: Option<f64>,
+) -> fmt::Result {
+    value.map_or(Ok(()), |value| begin(encoder, metric)?.gauge(&[], value))
+}
+
+/// Writes a counter that has one sample and no label.
+pub(super) fn count(
+    encoder: &mut DescriptorEncoder<'_>,
+    metric: &Metric,
+    value: u64,
+) -> fmt::Result {
+    begin(encoder, metric)?.counter(&[], value)
+}
+
+impl Family<'_> {
+    pub(super) fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+        self.sample(labels, |encoder| encoder.encode_gauge(&value))
+    }
+
+    /// A gauge whose value is a whole number, written as one.
+    pub(super) fn whole(&mut self, labels: Labels<'_>, value: i64) -> fmt::Result {
+        self.sample(labels, |encoder| encoder.encode_gauge(&value))
+    }
+
+    pub(super) fn counter(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
+        self.sample(labels, |encoder| {
+            encoder.encode_counter::<NoLabelSet, u64, f64>(&value, None)
+        })
+    }
+
+    /// A counter of seconds and the like.
+    pub(super) fn fractional_counter(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+        self.sample(labels, |encoder| {
+            encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+        })
+    }
+
+    pub(super) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) -> fmt::Result {
+        let buckets: Vec<_> = histogram.buckets().collect();
+        self.sample(labels, |encoder| {
+            encoder.encode_histogram::<NoLabelSet>(
+                histogram.sum(),
+                histogram.count(),
+                &buckets,
+                None,
+            )
+        })
+    }
+
+    /// A counter of events, with the trace of the last one as its exemplar.
+    pub(super) fn events(
+        &mut self,
+        labels: Labels<'_>,
+        value: u64,
+        last: Option<&EventId>,
+    ) -> fmt::Result {
+        let Some(last) = last.filter(|_| value > 0) else {
+            return self.counter(labels, value);
+        };
+        let trace_id = format!("{:032x}", u128::from_be_bytes(last.trace_id()));
+        let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
+        counter.inc_by(value - 1, None, None);
+        counter.inc_by(1, Some([("trace_id", trace_id)]), None);
+        counter.encode(self.encoder.encode_family(&Written(labels))?)
+    }
+
+    /// One sample; without labels it is written without braces.
+    fn sample(
+        &mut self,
+        labels: Labels<'_>,
+        write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        if labels.is_empty() {
+            write(&mut self.encoder)
+        } else {
+            write(&mut self.encoder.encode_family(&Written(labels))?)
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Written<'a>(Labels<'a>);
+
+impl EncodeLabelSet for Written<'_> {
+    fn encode(
+        &self,
+        encoder: &mut prometheus_client::encoding::LabelSetEncoder<'_>,
+    ) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+}

@@ -1,0 +1,270 @@
+//! OpenTelemetry's standard environment variables, as far as they are about sending traces.
+//!
+//! The rules are those of the specification
+//! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
+//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for traces beats the
+//! general one, an empty one is unset, and a value that cannot be understood is reported and ignored. Only an endpoint
+//! that is no URL is an error, since it leaves nothing to send to. Nothing is sent while no endpoint is set.
+//!
+//! The environment is handed in: this room never reads it.
+
+mod encoded;
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+
+/// The specification's default for one request.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The protocol that is spoken.
+const PROTOCOL: &str = "http/protobuf";
+
+/// Where traces go, how, and in whose name.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The whole URL, with the path.
+    pub endpoint: Url,
+    /// Sent with each request. The values are marked sensitive and stay out of the log.
+    pub headers: HeaderMap,
+    /// For one request, from the connection to the last byte of the answer.
+    pub timeout: Duration,
+    /// Whether bodies are compressed.
+    pub gzip: bool,
+    /// The only authorities to trust, PEM; without it the system's.
+    pub certificate: Option<PathBuf>,
+    /// Our certificate and its key, PEM, for collectors that ask who sends.
+    pub client: Option<ClientCertificate>,
+    /// `OTEL_SERVICE_NAME`.
+    pub service_name: Option<String>,
+    /// `OTEL_RESOURCE_ATTRIBUTES`.
+    pub resource_attributes: Vec<(String, String)>,
+    /// What was set and is not followed, as sentences for the log.
+    pub ignored: Vec<String>,
+}
+
+/// The files of mutual TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The chain.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// An endpoint that nothing can be sent to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{variable}: {value:?} {problem}; write a URL such as http://localhost:4318")]
+pub struct Wrong {
+    /// The variable.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl Settings {
+    /// Reads what `lookup` finds; `None` where nothing is to be sent.
+    ///
+    /// # Errors
+    /// When the endpoint is no URL.
+    pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Wrong> {
+        let mut reader = Reader {
+            lookup,
+            ignored: Vec::new(),
+        };
+        if reader.is_disabled() {
+            return Ok(None);
+        }
+        let Some(endpoint) = reader.endpoint()? else {
+            return Ok(None);
+        };
+        reader.check_protocol();
+        Ok(Some(Self {
+            endpoint,
+            headers: reader.headers(),
+            timeout: reader.timeout(),
+            gzip: reader.gzip(),
+            certificate: reader.otlp("CERTIFICATE").map(|(_, path)| path.into()),
+            client: reader.client_certificate(),
+            service_name: reader.get("OTEL_SERVICE_NAME"),
+            resource_attributes: reader.resource_attributes(),
+            ignored: reader.ignored,
+        }))
+    }
+
+    /// The endpoint without a password that may be in it.
+    pub fn shown_endpoint(&self) -> impl fmt::Display + use<> {
+        let mut url = self.endpoint.clone();
+        // Both fail only for a URL that can hold neither.
+        if url.set_username("").is_ok() && url.set_password(None).is_ok() {
+            url.set_query(None);
+        }
+        url
+    }
+}
+
+struct Reader<F> {
+    lookup: F,
+    ignored: Vec<String>,
+}
+
+impl<F: Fn(&str) -> Option<String>> Reader<F> {
+    /// An empty value is an unset one.
+    fn get(&self, name: &str) -> Option<String> {
+        let value = (self.lookup)(name)?;
+        let value = value.trim();
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    /// The variable for traces, else the general one, with its name.
+    fn otlp(&self, what: &str) -> Option<(String, String)> {
+        let names = [
+            format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
+            format!("OTEL_EXPORTER_OTLP_{what}"),
+        ];
+        names.into_iter().find_map(|name| {
+            let value = self.get(&name)?;
+            Some((name, value))
+        })
+    }
+
+    fn ignore(&mut self, name: &str, problem: &str) {
+        self.ignored.push(format!("{name} is ignored: {problem}"));
+    }
+
+    fn is_disabled(&self) -> bool {
+        let is = |name: &str, word: &str| {
+            self.get(name)
+                .is_some_and(|value| value.eq_ignore_ascii_case(word))
+        };
+        is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none")
+    }
+
+    /// The one for traces is used as it is; the general one is a base for the paths of all signals.
+    fn endpoint(&self) -> Result<Option<Url>, Wrong> {
+        let Some((variable, value)) = self.otlp("ENDPOINT") else {
+            return Ok(None);
+        };
+        let wrong = |problem: String| Wrong {
+            variable: variable.clone(),
+            value: value.clone(),
+            problem,
+        };
+        let mut url = Url::parse(&value).map_err(|error| wrong(format!("is no URL ({error})")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("is neither http:// nor https://".to_owned()));
+        }
+        if !variable.contains("TRACES") {
+            let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
+            url.set_path(&path);
+        }
+        Ok(Some(url))
+    }
+
+    fn check_protocol(&mut self) {
+        if let Some((name, value)) = self.otlp("PROTOCOL").filter(|(_, value)| value != PROTOCOL) {
+            self.ignore(
+                &name,
+                &format!(
+                    "{value:?} is not spoken here, spans go by {PROTOCOL}, for which collectors listen on port 4318"
+                ),
+            );
+        }
+    }
+
+    fn headers(&mut self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let Some((name, value)) = self.otlp("HEADERS") else {
+            return headers;
+        };
+        for entry in encoded::entries(&value) {
+            let pair = encoded::pair(entry).and_then(|(key, value)| {
+                let key = HeaderName::from_bytes(key.as_bytes()).ok()?;
+                let mut value = HeaderValue::from_str(&value).ok()?;
+                value.set_sensitive(true);
+                Some((key, value))
+            });
+            match pair {
+                Some((key, value)) => {
+                    headers.insert(key, value);
+                }
+                // Not the entry itself: it may be a password.
+                None => self.ignore(
+                    &name,
+                    "an entry is no name=value with a percent-encoded value, the others are used",
+                ),
+            }
+        }
+        headers
+    }
+
+    fn timeout(&mut self) -> Duration {
+        let Some((name, value)) = self.otlp("TIMEOUT") else {
+            return DEFAULT_TIMEOUT;
+        };
+        match value.parse() {
+            Ok(millis) if millis > 0 => Duration::from_millis(millis),
+            _ => {
+                self.ignore(
+                    &name,
+                    &format!("{value:?} is no number of milliseconds above 0, 10000 is used"),
+                );
+                DEFAULT_TIMEOUT
+            }
+        }
+    }
+
+    fn gzip(&mut self) -> bool {
+        let Some((name, value)) = self.otlp("COMPRESSION") else {
+            return false;
+        };
+        match value.to_ascii_lowercase().as_str() {
+            "gzip" => true,
+            "none" => false,
+            _ => {
+                self.ignore(&name, &format!("{value:?} is neither gzip nor none"));
+                false
+            }
+        }
+    }
+
+    fn client_certificate(&mut self) -> Option<ClientCertificate> {
+        match (self.otlp("CLIENT_CERTIFICATE"), self.otlp("CLIENT_KEY")) {
+            (Some((_, certificate)), Some((_, key))) => Some(ClientCertificate {
+                certificate: certificate.into(),
+                key: key.into(),
+            }),
+            (Some((name, _)), None) | (None, Some((name, _))) => {
+                self.ignore(
+                    &name,
+                    "a client certificate and its key are of use together only",
+                );
+                None
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// One entry that cannot be read spoils all of them, as the specification wants it.
+    fn resource_attributes(&mut self) -> Vec<(String, String)> {
+        const NAME: &str = "OTEL_RESOURCE_ATTRIBUTES";
+        let Some(value) = self.get(NAME) else {
+            return Vec::new();
+        };
+        let pairs: Option<Vec<_>> = encoded::entries(&value).map(encoded::pair).collect();
+        pairs.unwrap_or_else(|| {
+            self.ignore(
+                NAME,
+                &format!("{value:?} is no list of name=value with percent-encoded values"),
+            );
+            Vec::new()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

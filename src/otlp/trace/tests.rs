@@ -1,0 +1,363 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    document::Document,
+    event::{EventId, EventType, Status},
+    lifecycle::{Interruption, Tracker},
+    time::Moment,
+};
+
+const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
+const OWN: &str = "web_0";
+
+fn event(status: Status) -> Event {
+    Event {
+        id: EventId::new(ID),
+        event_type: EventType::Reboot,
+        status,
+        source: Some(Source::Platform),
+        resource_type: Some("VirtualMachine".into()),
+        resources: Some(vec![OWN.into(), "_web_1".into()]),
+        not_before: Timestamp::from_unix_seconds(2_000),
+        duration_seconds: Some(9),
+        description: Some("Host server is undergoing maintenance.".into()),
+        unknown_members: Vec::new(),
+    }
+}
+
+fn moment(seconds: i64) -> Moment {
+    Moment {
+        wall: Timestamp::from_unix_seconds(seconds).unwrap(),
+        monotonic: Duration::from_secs(u64::try_from(seconds).unwrap()),
+    }
+}
+
+fn document(events: Vec<Event>) -> Document {
+    Document {
+        events,
+        ..Document::default()
+    }
+}
+
+fn vm() -> VmKey {
+    VmKey::of(None, Some(OWN))
+}
+
+/// The spans that a course of documents makes, each at its second.
+fn course(documents: &[(i64, Vec<Event>)]) -> Vec<Span> {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let observe = |(at, events): &(i64, Vec<Event>)| {
+        tracker.observe(&document(events.clone()), Some(OWN), moment(*at))
+    };
+    let happened: Vec<_> = documents.iter().flat_map(observe).collect();
+    happened
+        .iter()
+        .flat_map(|what| spans(what, &vm()))
+        .collect()
+}
+
+fn shown(spans: &[Span]) -> Vec<(&str, f64, f64)> {
+    let seconds = Timestamp::as_unix_seconds;
+    let shown = |span: &'_ Span| (seconds(span.start), seconds(span.end));
+    let times = spans.iter().map(shown);
+    let names = spans.iter().map(|span| span.name.as_str());
+    names
+        .zip(times)
+        .map(|(name, (start, end))| (name, start, end))
+        .collect()
+}
+
+fn get<'a>(span: &'a Span, name: &str) -> Option<&'a Value> {
+    let key = format!("azure.scheduled_event.{name}");
+    span.attributes
+        .iter()
+        .find(|attribute| attribute.key == key)
+        .map(|attribute| &attribute.value)
+}
+
+#[test]
+fn a_whole_life_makes_four_spans_each_as_soon_as_its_end_is_known() {
+    let all = course(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_900, vec![event(Status::Started)]),
+        (1_960, vec![]),
+    ]);
+    assert_eq!(
+        shown(&all),
+        [
+            ("scheduled_event announced", 1_000.0, 1_000.0),
+            ("scheduled_event notice", 1_000.0, 1_900.0),
+            ("scheduled_event impact", 1_900.0, 1_960.0),
+            ("scheduled_event Reboot", 1_000.0, 1_960.0),
+        ]
+    );
+    let root = all.last().unwrap();
+    assert_eq!(root.parent_span_id, None);
+    assert!(
+        all[..3]
+            .iter()
+            .all(|span| span.parent_span_id == Some(root.span_id))
+    );
+    assert!(
+        all.iter()
+            .all(|span| span.trace_id == EventId::new(ID).trace_id())
+    );
+    assert!(all.iter().all(|span| span.error.is_none()));
+    let ids: BTreeSet<_> = all.iter().map(|span| span.span_id).collect();
+    assert_eq!(ids.len(), 4);
+}
+
+#[test]
+fn an_event_that_never_starts_has_its_notice_until_its_end() {
+    let all = course(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+    assert_eq!(
+        shown(&all),
+        [
+            ("scheduled_event announced", 1_000.0, 1_000.0),
+            ("scheduled_event notice", 1_000.0, 1_100.0),
+            ("scheduled_event Reboot", 1_000.0, 1_100.0),
+        ]
+    );
+    assert_eq!(
+        get(&all[2], "outcome"),
+        Some(&Value::Text("cancelled".to_owned()))
+    );
+}
+
+#[test]
+fn attributes_say_what_is_known_and_nothing_else() {
+    let all = course(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+    let text = |text: &str| Value::Text(text.to_owned());
+    for (name, value) in [
+        ("id", text(ID)),
+        ("type", text("Reboot")),
+        ("status", text("Scheduled")),
+        ("source", text("Platform")),
+        ("resource_type", text("VirtualMachine")),
+        (
+            "resources",
+            Value::Texts(vec![OWN.to_owned(), "web_1".to_owned()]),
+        ),
+        ("not_before", text("1970-01-01T00:33:20Z")),
+        ("duration", Value::Int(9)),
+        (
+            "description",
+            text("Host server is undergoing maintenance."),
+        ),
+    ] {
+        assert_eq!(get(&all[0], name), Some(&value), "{name}");
+    }
+    assert_eq!(get(&all[0], "outcome"), None);
+    assert_eq!(get(&all[2], "observed_interruption"), None);
+    let bare = Event {
+        source: None,
+        resource_type: None,
+        not_before: None,
+        duration_seconds: None,
+        description: None,
+        ..event(Status::Scheduled)
+    };
+    let names: Vec<_> = course(&[(1_000, vec![bare])])[0]
+        .attributes
+        .iter()
+        .map(|attribute| attribute.key.clone())
+        .collect();
+    let expected =
+        ["id", "type", "status", "resources"].map(|name| format!("azure.scheduled_event.{name}"));
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn what_happens_meanwhile_is_on_the_spans_in_the_order_of_time() {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut happened = tracker.observe(
+        &document(vec![event(Status::Scheduled)]),
+        Some(OWN),
+        moment(1_000),
+    );
+    let moved = Event {
+        not_before: Timestamp::from_unix_seconds(3_000),
+        ..event(Status::Scheduled)
+    };
+    happened.extend(tracker.observe(&document(vec![moved]), Some(OWN), moment(1_010)));
+    happened.extend(tracker.approved(&EventId::new(ID), moment(1_005).wall));
+    let blanked = Event {
+        not_before: None,
+        ..event(Status::Started)
+    };
+    happened.extend(tracker.observe(&document(vec![blanked]), Some(OWN), moment(1_020)));
+    let interruption = Interruption {
+        until: moment(1_034).wall,
+        length: Duration::from_millis(7_250),
+    };
+    happened.extend(tracker.interrupted(interruption, moment(1_034).wall));
+    happened.extend(tracker.observe(&document(vec![]), Some(OWN), moment(1_050)));
+    let all: Vec<_> = happened
+        .iter()
+        .flat_map(|what| spans(what, &vm()))
+        .collect();
+    let names = |span: &Span| -> Vec<String> {
+        span.events.iter().map(|event| event.name.clone()).collect()
+    };
+    assert_eq!(all.len(), 4);
+    assert!(names(&all[0]).is_empty());
+    assert_eq!(names(&all[1]), ["approved", "rescheduled"]);
+    assert_eq!(names(&all[2]), ["interrupted"]);
+    assert_eq!(names(&all[3]), ["approved", "rescheduled", "interrupted"]);
+    assert_eq!(
+        get(&all[3], "observed_interruption"),
+        Some(&Value::Float(7.25))
+    );
+    assert!(
+        all.iter()
+            .all(|span| span.events.is_sorted_by_key(|event| event.at))
+    );
+}
+
+#[test]
+fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all() {
+    let documents = [
+        document(vec![event(Status::Scheduled)]),
+        document(vec![event(Status::Started)]),
+        document(vec![]),
+    ];
+    for (own_name, expected) in [(Some("other"), 0), (None, 0), (Some(OWN), 4)] {
+        let mut tracker = Tracker::new(Duration::from_mins(10));
+        let mut made = 0;
+        for (at, document) in (1_000..).zip(&documents) {
+            let happened = tracker.observe(document, own_name, moment(at));
+            made += happened.iter().flat_map(|what| spans(what, &vm())).count();
+        }
+        assert_eq!(made, expected, "{own_name:?}");
+    }
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    for (seen, expected) in [(0, 1), (1, 2), (2, 4)] {
+        tracker.observe(
+            &documents[seen],
+            None,
+            moment(1_000 + i64::try_from(seen).unwrap()),
+        );
+        assert!(due(&tracker.lives()[0], &vm()).is_empty());
+        let mut learnt = tracker.clone();
+        learnt.learn(Some(OWN));
+        assert_eq!(due(&learnt.lives()[0], &vm()).len(), expected);
+    }
+}
+
+#[test]
+fn an_event_that_comes_back_has_the_same_spans_again() {
+    let all = course(&[
+        (1_000, vec![event(Status::Started)]),
+        (1_010, vec![]),
+        (1_020, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let ids: Vec<_> = all
+        .iter()
+        .map(|span| (span.name.as_str(), span.span_id))
+        .collect();
+    assert_eq!(ids.len(), 6);
+    assert_eq!(ids[2..4], ids[4..6]);
+    assert_eq!(all[5].end, moment(1_030).wall);
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_no_span_that_ends_before_it_starts() {
+    let all = course(&[
+        (9_000, vec![event(Status::Scheduled)]),
+        (5_400, vec![event(Status::Started)]),
+        (1_800, vec![]),
+    ]);
+    assert_eq!(all.len(), 4);
+    assert!(all.iter().all(|span| span.start <= span.end));
+}
+
+#[test]
+fn only_an_approval_that_failed_and_none_that_was_taken_is_an_error() {
+    for (is_taken, expected) in [(false, [false, true, true]), (true, [false, false, false])] {
+        let mut tracker = Tracker::new(Duration::from_mins(10));
+        let mut all = Vec::new();
+        for (seconds, events) in [(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])] {
+            let seen = document(events);
+            for transition in tracker.observe(&seen, Some(OWN), moment(seconds)) {
+                all.extend(spans(&transition, &vm()));
+            }
+            tracker.refused(&EventId::new(ID), moment(1_005).wall);
+            if is_taken {
+                tracker.approved(&EventId::new(ID), moment(1_006).wall);
+            }
+        }
+        let errors: Vec<_> = all.iter().map(|span| span.error.is_some()).collect();
+        assert_eq!(
+            errors, expected,
+            "announced, notice, whole; taken: {is_taken}"
+        );
+    }
+}
+
+#[test]
+fn ids_are_pinned_since_an_upgrade_must_not_change_them() {
+    let all = course(&[(1_000, vec![event(Status::Started)]), (1_010, vec![])]);
+    let ids: Vec<_> = all.iter().map(Span::span_id_hex).collect();
+    assert_eq!(all[0].trace_id_hex(), "602d9444d2cd49c786248643e7171297");
+    assert_eq!(
+        ids,
+        [
+            "fda15b2bda66aae6",
+            "7235247390c2b899",
+            "4af5fa1fae56ba12",
+            "78e44c55f102ec61"
+        ]
+    );
+}
+
+#[test]
+fn a_vm_is_known_by_its_name_before_and_after_its_identity_is() {
+    let identity = Identity {
+        name: "WEB_0".to_owned(),
+        vm_id: "8f1e9b6a".to_owned(),
+        ..Identity::default()
+    };
+    assert_eq!(VmKey::of(Some(&identity), None), vm());
+    assert_eq!(
+        VmKey::of(Some(&identity), Some(OWN)),
+        VmKey::of(None, Some(OWN))
+    );
+    let nameless = Identity {
+        name: String::new(),
+        ..identity
+    };
+    assert_eq!(VmKey::of(Some(&nameless), None).to_string(), "8f1e9b6a");
+    assert_eq!(VmKey::of(None, None).to_string(), "unknown");
+}
+
+fn life_of(id: &str) -> Life {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let event = Event {
+        id: EventId::new(id),
+        ..event(Status::Started)
+    };
+    tracker.observe(&document(vec![event]), Some(OWN), moment(1_000));
+    tracker.observe(&document(vec![]), Some(OWN), moment(1_010));
+    Life::clone(&tracker.lives()[0])
+}
+
+proptest! {
+    #[test]
+    fn ids_follow_from_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
+        let life = life_of(&id);
+        let names: Vec<_> = names.into_iter().collect();
+        let all: Vec<_> = names.iter().map(|name| due(&life, &VmKey::of(None, Some(name)))).collect();
+        let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| (span.trace_id, span.span_id, span.parent_span_id)).collect() };
+        let shouted = due(&life_of(&id.to_uppercase()), &VmKey::of(None, Some(&names[0].to_uppercase())));
+        prop_assert_eq!(ids(&all[0]), ids(&shouted));
+        let traces: BTreeSet<_> = all.iter().flatten().map(|span| span.trace_id).collect();
+        let spans: BTreeSet<_> = all.iter().flatten().map(|span| span.span_id).collect();
+        prop_assert_eq!(traces.len(), 1);
+        prop_assert_eq!(spans.len(), 8);
+        prop_assert!(!traces.contains(&[0; 16]) && !spans.contains(&[0; 8]));
+    }
+}

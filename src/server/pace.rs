@@ -1,0 +1,101 @@
+//! How far a connection is, seen from its bytes and its answers, so that each phase can have a time limit.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::watch,
+};
+
+use super::Transport;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Connected, and nothing was sent yet.
+    Fresh,
+    /// The head of a request is coming in.
+    Reading,
+    /// The handler has the request.
+    Answering,
+    /// The answer is there; the client takes it, or thinks about its next request.
+    Waiting,
+    /// The handler wants the connection to end without an answer.
+    Aborted,
+}
+
+/// A stream that says when the first bytes of a request arrive.
+#[derive(Debug)]
+pub(super) struct Paced<T: Transport> {
+    stream: T,
+    phase: watch::Sender<Phase>,
+}
+
+impl<T: Transport> Paced<T> {
+    pub(super) fn new(stream: T, phase: watch::Sender<Phase>) -> Self {
+        Self { stream, phase }
+    }
+}
+
+impl<T: Transport> Drop for Paced<T> {
+    fn drop(&mut self) {
+        if *self.phase.borrow() == Phase::Aborted {
+            self.stream.reset_on_close();
+        }
+    }
+}
+
+impl<T: Transport> AsyncRead for Paced<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.phase.send_if_modified(|phase| {
+                let is_first = matches!(phase, Phase::Fresh | Phase::Waiting);
+                if is_first {
+                    *phase = Phase::Reading;
+                }
+                is_first
+            });
+        }
+        read
+    }
+}
+
+impl<T: Transport> AsyncWrite for Paced<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,147 @@
+//! A simulated Azure: the metadata service of one VM, for tests, demos and game days.
+//!
+//! What it promises: it answers as the service does, as far as that is documented or was captured: checks, errors,
+//! versions, forms, times. What happens to the VM is data ([`scenario`]), and what is going on at a moment follows from
+//! it ([`world`]); only this file knows a clock, and nothing runs while nobody asks. What it must never do: be of use to
+//! the exporter other than over HTTP.
+//!
+//! `docs/simulator.md` describes scenario files and the API.
+
+pub mod answer;
+mod catalog;
+pub mod control;
+pub mod counts;
+mod document;
+mod file;
+mod ids;
+pub mod page;
+pub mod playing;
+mod reply;
+pub mod scenario;
+mod vm;
+pub mod world;
+
+use std::{
+    future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::{Request, body::Incoming};
+use tokio::time::timeout;
+use tracing::warn;
+
+use self::{
+    answer::{Ask, Outcome},
+    counts::Counts,
+    world::World,
+};
+pub use self::{
+    catalog::catalog,
+    document::document,
+    reply::Reply,
+    scenario::{Scenario, ScenarioError},
+    vm::Vm,
+};
+use crate::{
+    server::{Abort, Answer, Handler},
+    time::Clock,
+};
+
+/// The longest body that is read: a scenario of a game day.
+const LONGEST_BODY: usize = 1024 * 1024;
+/// For a body to arrive.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// What is simulated.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    scenarios: Vec<Arc<Scenario>>,
+    speed: f64,
+    vm: Vm,
+}
+
+impl Settings {
+    /// These scenarios from the start on, with waiting shortened by `speed`, for a VM of this name.
+    pub fn new(scenarios: Vec<Scenario>, speed: f64, vm_name: Option<&str>) -> Self {
+        Self {
+            scenarios: scenarios.into_iter().map(Arc::new).collect(),
+            speed,
+            vm: Vm::new(vm_name),
+        }
+    }
+}
+
+/// Answers for the simulated service.
+#[derive(Debug, Clone)]
+pub struct Simulator {
+    clock: Clock,
+    stage: Arc<Mutex<Stage>>,
+}
+
+#[derive(Debug)]
+struct Stage {
+    world: World,
+    counts: Counts,
+}
+
+impl Simulator {
+    /// A simulator whose scenarios begin now.
+    pub fn new(settings: Settings, clock: Clock) -> Self {
+        let now = clock.now();
+        let mut world = World::new(settings.vm, settings.speed, now);
+        for scenario in settings.scenarios {
+            if let Err(error) = world.start(scenario, now) {
+                warn!(%error, "a scenario is not played");
+            }
+        }
+        Self {
+            clock,
+            stage: Arc::new(Mutex::new(Stage {
+                world,
+                counts: Counts::default(),
+            })),
+        }
+    }
+
+    fn decide(&self, ask: &Ask<'_>) -> Outcome {
+        // What a panicked request left behind is still a world.
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        let Stage { world, counts } = &mut *stage;
+        let now = self.clock.now();
+        if !ask.path.to_ascii_lowercase().starts_with("/metadata") {
+            return Outcome::Reply(control::answer(world, counts, ask, now));
+        }
+        let outcome = answer::answer(world, ask, now);
+        counts.count(ask.method, ask.path, &outcome);
+        outcome
+    }
+}
+
+impl Handler for Simulator {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+        let (head, body) = request.into_parts();
+        let body = match timeout(BODY_TIME, Limited::new(body, LONGEST_BODY).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return Ok(Reply::too_large(LONGEST_BODY).into());
+            }
+            // Cut off or too slow: what was sent is no request.
+            _ => return Err(Abort),
+        };
+        let outcome = self.decide(&Ask {
+            method: &head.method,
+            path: head.uri.path(),
+            query: head.uri.query().unwrap_or_default(),
+            headers: &head.headers,
+            body: &body,
+        });
+        match outcome {
+            Outcome::Reply(reply) => Ok(reply.into()),
+            Outcome::Reset => Err(Abort),
+            // The connection ends when the client gives up, or the server.
+            Outcome::Hang => future::pending().await,
+        }
+    }
+}

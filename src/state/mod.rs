@@ -1,0 +1,164 @@
+//! What must survive a restart, in one file: `state.json` in the state directory.
+//!
+//! What it promises: the file is replaced as a whole (write, fsync, rename, fsync of the directory), so that a crash
+//! leaves the old one or the new one; a file that cannot be read is kept under another name, and is never fatal; one
+//! directory has one exporter. What it must never do: lose what is known in memory because a disk is full.
+//!
+//! All of it blocks; the caller brings a thread.
+
+mod saved;
+
+use std::{
+    fs::{self, File, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+pub use saved::Saved;
+
+use crate::{system, time::Timestamp};
+
+const FILE: &str = "state.json";
+const DRAFT: &str = "state.json.new";
+const LOCK: &str = "lock";
+
+/// A state directory, locked.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Held for as long as this is; the system gives it back when the process ends, however it ends.
+    lock: File,
+}
+
+/// Why a state directory cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process has it.
+    #[error("{} is in use by another exporter: give each its own directory, or end the other one", path.display())]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// It cannot be made or written to.
+    #[error("{} cannot be used: {cause}; make it a directory that this process may write to", path.display())]
+    Unusable {
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+/// What was found in the directory.
+#[derive(Debug)]
+pub enum Found {
+    /// No state: the first run here.
+    Nothing,
+    /// The state of an earlier process.
+    State(Box<Saved>),
+    /// A file that is not one of ours, or not any more.
+    Unreadable {
+        /// What is wrong with it.
+        why: String,
+        /// Where it is kept; `None` where it could not be renamed.
+        kept_as: Option<PathBuf>,
+    },
+}
+
+impl Directory {
+    /// Makes the directory where it is not there, and takes its lock.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let unusable = |cause| Error::Unusable {
+            path: path.to_owned(),
+            cause,
+        };
+        fs::create_dir_all(path).map_err(unusable)?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(path.join(LOCK))
+            .map_err(unusable)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self {
+                path: path.to_owned(),
+                lock,
+            }),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked {
+                path: path.to_owned(),
+            }),
+            Err(TryLockError::Error(cause)) => Err(unusable(cause)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads what an earlier process left.
+    pub fn read(&self, now: Timestamp) -> Found {
+        let file = self.path.join(FILE);
+        let text = match fs::read(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
+            Err(error) => {
+                return Found::Unreadable {
+                    why: error.to_string(),
+                    kept_as: None,
+                };
+            }
+        };
+        match Saved::from_json(&text) {
+            Ok(saved) => Found::State(Box::new(saved)),
+            Err(why) => {
+                let kept_as = self.set_aside("unreadable", now).ok();
+                Found::Unreadable { why, kept_as }
+            }
+        }
+    }
+
+    /// Gives the file another name that says what is wrong with it; returns that name.
+    ///
+    /// # Errors
+    /// When there is none, or the directory cannot be written to.
+    pub fn set_aside(&self, what: &str, now: Timestamp) -> io::Result<PathBuf> {
+        let name = format!("{FILE}.{what}-{:.0}", now.as_unix_seconds());
+        let aside = self.path.join(name);
+        fs::rename(self.path.join(FILE), &aside)?;
+        Ok(aside)
+    }
+
+    /// Replaces what is there.
+    ///
+    /// # Errors
+    /// When the disk is full, read-only or gone; the old file is still whole then.
+    pub fn write(&self, saved: &Saved) -> io::Result<()> {
+        let text = saved.to_json()?;
+        match self.replace(&text) {
+            // Somebody removed the directory under us: what is known is worth a new one.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir_all(&self.path)?;
+                self.replace(&text)
+            }
+            done => done,
+        }
+    }
+
+    fn replace(&self, text: &[u8]) -> io::Result<()> {
+        let draft = self.path.join(DRAFT);
+        let mut file = File::create(&draft)?;
+        file.write_all(text)?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&draft, self.path.join(FILE))?;
+        system::sync_directory(&self.path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // The system gives the lock back with the file in any case; this only says so.
+        let _unlocked = self.lock.unlock().is_ok();
+    }
+}

@@ -1,0 +1,272 @@
+//! The form of the state file, private to this file. Members that it does not know are passed over, so that a newer
+//! version may add some; a newer `version` says that it did more than that.
+
+use std::{io, sync::Arc, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    event::{Event, EventId, EventType, Scope, Source, Status},
+    lifecycle::{Ending, Interruption, Life, Outcome, Rescheduling},
+    time::Timestamp,
+};
+
+/// The version that is written. Every one up to it is read.
+const VERSION: u32 = 1;
+
+/// What is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Saved {
+    /// The boot in which it was written.
+    pub boot_id: Option<String>,
+    /// When the exporter last knew that it was alive.
+    pub heartbeat_at: Timestamp,
+    /// The VM's name then.
+    pub own_name: Option<String>,
+    /// The VM's id then: a disk may be cloned.
+    pub vm_id: Option<String>,
+    /// Every life that was followed.
+    pub lives: Vec<Arc<Life>>,
+}
+
+impl Saved {
+    /// As it is written.
+    pub(super) fn to_json(&self) -> io::Result<Vec<u8>> {
+        let file = StateFile {
+            version: VERSION,
+            boot_id: self.boot_id.clone(),
+            heartbeat_at: Time(self.heartbeat_at),
+            own_name: self.own_name.clone(),
+            vm_id: self.vm_id.clone(),
+            events: self
+                .lives
+                .iter()
+                .map(|life| SavedLife::from(&**life))
+                .collect(),
+        };
+        Ok(serde_json::to_vec(&file)?)
+    }
+
+    /// Reads it back.
+    pub(super) fn from_json(text: &[u8]) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("the file is empty".to_owned());
+        }
+        let version = serde_json::from_slice::<Versioned>(text)
+            .map_err(|error| error.to_string())?
+            .version;
+        if version > VERSION {
+            return Err(format!(
+                "it was written by a newer version of this program (form {version}, this reads {VERSION})"
+            ));
+        }
+        let file: StateFile = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        Ok(Self {
+            boot_id: file.boot_id,
+            heartbeat_at: file.heartbeat_at.0,
+            own_name: file.own_name,
+            vm_id: file.vm_id,
+            lives: file
+                .events
+                .into_iter()
+                .map(|life| Arc::new(Life::from(life)))
+                .collect(),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StateFile {
+    version: u32,
+    boot_id: Option<String>,
+    heartbeat_at: Time,
+    own_name: Option<String>,
+    vm_id: Option<String>,
+    events: Vec<SavedLife>,
+}
+
+/// A time with all its digits.
+#[derive(Debug, Clone, Copy)]
+struct Time(Timestamp);
+
+impl Serialize for Time {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0.rfc3339_exact())
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        let at = Timestamp::parse(&text);
+        at.map(Self)
+            .ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is no time")))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedLife {
+    id: String,
+    event_type: String,
+    status: String,
+    source: Option<String>,
+    resource_type: Option<String>,
+    resources: Option<Vec<Box<str>>>,
+    not_before: Option<Time>,
+    duration_seconds: Option<u64>,
+    description: Option<String>,
+    unknown_members: Vec<(Box<str>, Box<str>)>,
+    scope: SavedScope,
+    first_seen_at: Time,
+    #[serde(default)]
+    seen_late: bool,
+    started_at: Option<Time>,
+    ended: Option<(Time, SavedOutcome)>,
+    times_ended: u32,
+    approved_at: Option<Time>,
+    refused_at: Option<Time>,
+    reschedulings: Vec<(Time, Option<Time>, Time)>,
+    interruptions: Vec<(Time, Duration)>,
+    rebooted: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SavedScope {
+    #[serde(rename = "self")]
+    Own,
+    Other,
+    Unknown,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SavedOutcome {
+    Cancelled,
+    Completed,
+    Unknown,
+}
+
+impl From<&Life> for SavedLife {
+    fn from(life: &Life) -> Self {
+        let event = &life.event;
+        Self {
+            id: event.id.as_str().to_owned(),
+            event_type: event.event_type.as_str().to_owned(),
+            status: event.status.as_str().to_owned(),
+            source: event
+                .source
+                .as_ref()
+                .map(|source| source.as_str().to_owned()),
+            resource_type: event.resource_type.as_deref().map(str::to_owned),
+            resources: event.resources.clone(),
+            not_before: event.not_before.map(Time),
+            duration_seconds: event.duration_seconds,
+            description: event.description.as_deref().map(str::to_owned),
+            unknown_members: event.unknown_members.clone(),
+            scope: match life.scope {
+                Scope::Own => SavedScope::Own,
+                Scope::Other => SavedScope::Other,
+                Scope::Unknown => SavedScope::Unknown,
+            },
+            first_seen_at: Time(life.first_seen_at),
+            seen_late: life.seen_late,
+            started_at: life.started_at.map(Time),
+            ended: life
+                .ending
+                .map(|ending| (Time(ending.at), ending.outcome.into())),
+            times_ended: life.times_ended,
+            approved_at: life.approved_at.map(Time),
+            refused_at: life.refused_at.map(Time),
+            reschedulings: life
+                .reschedulings
+                .iter()
+                .map(|r| (Time(r.at), r.from.map(Time), Time(r.to)))
+                .collect(),
+            interruptions: life
+                .interruptions
+                .iter()
+                .map(|i| (Time(i.until), i.length))
+                .collect(),
+            rebooted: life.rebooted,
+        }
+    }
+}
+
+impl From<SavedLife> for Life {
+    fn from(saved: SavedLife) -> Self {
+        let time = |at: Option<Time>| at.map(|at| at.0);
+        Self {
+            event: Event {
+                id: EventId::new(&saved.id),
+                event_type: EventType::new(&saved.event_type),
+                status: Status::new(&saved.status),
+                source: saved.source.as_deref().map(Source::new),
+                resource_type: saved.resource_type.map(Into::into),
+                resources: saved.resources,
+                not_before: time(saved.not_before),
+                duration_seconds: saved.duration_seconds,
+                description: saved.description.map(Into::into),
+                unknown_members: saved.unknown_members,
+            },
+            scope: match saved.scope {
+                SavedScope::Own => Scope::Own,
+                SavedScope::Other => Scope::Other,
+                SavedScope::Unknown => Scope::Unknown,
+            },
+            first_seen_at: saved.first_seen_at.0,
+            seen_late: saved.seen_late,
+            started_at: time(saved.started_at),
+            ending: saved.ended.map(|(at, outcome)| Ending {
+                at: at.0,
+                outcome: outcome.into(),
+            }),
+            times_ended: saved.times_ended,
+            approved_at: time(saved.approved_at),
+            refused_at: time(saved.refused_at),
+            reschedulings: saved
+                .reschedulings
+                .into_iter()
+                .map(|(at, from, to)| Rescheduling {
+                    at: at.0,
+                    from: time(from),
+                    to: to.0,
+                })
+                .collect(),
+            interruptions: saved
+                .interruptions
+                .into_iter()
+                .map(|(until, length)| Interruption {
+                    until: until.0,
+                    length,
+                })
+                .collect(),
+            rebooted: saved.rebooted,
+        }
+    }
+}
+
+impl From<Outcome> for SavedOutcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Completed => Self::Completed,
+            Outcome::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<SavedOutcome> for Outcome {
+    fn from(outcome: SavedOutcome) -> Self {
+        match outcome {
+            SavedOutcome::Cancelled => Self::Cancelled,
+            SavedOutcome::Completed => Self::Completed,
+            SavedOutcome::Unknown => Self::Unknown,
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! How polling goes.
+
+use std::time::Duration;
+
+use super::Histogram;
+use crate::time::{Moment, Timestamp};
+
+/// Upper bounds for the time of a request to IMDS: usually some milliseconds, and up to two minutes for the first.
+const REQUEST_BOUNDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 130.0,
+];
+
+/// Why a request to IMDS failed: the closed set of values of the label `reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FailureReason {
+    /// The body was cut off, or too large.
+    Body,
+    /// No connection, or one that was reset.
+    Connect,
+    /// 410: IMDS is being updated.
+    Gone,
+    /// The body of a 200 is no JSON.
+    Json,
+    /// A redirect, which IMDS never sends.
+    Redirect,
+    /// The body of a 200 is JSON, but no scheduled-events document.
+    Shape,
+    /// 400, 403, 404, 405 and so on.
+    Status4xx,
+    /// 500 and so on.
+    Status5xx,
+    /// 429: more than five requests a second, by all readers of this VM together.
+    Throttled,
+    /// No answer in time.
+    Timeout,
+    /// The TLS handshake failed.
+    Tls,
+}
+
+impl FailureReason {
+    /// All of them, in the order of their names.
+    pub const ALL: [Self; 11] = [
+        Self::Body,
+        Self::Connect,
+        Self::Gone,
+        Self::Json,
+        Self::Redirect,
+        Self::Shape,
+        Self::Status4xx,
+        Self::Status5xx,
+        Self::Throttled,
+        Self::Timeout,
+        Self::Tls,
+    ];
+
+    /// The value of the label `reason`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Connect => "connect",
+            Self::Gone => "gone",
+            Self::Json => "json",
+            Self::Redirect => "redirect",
+            Self::Shape => "shape",
+            Self::Status4xx => "status_4xx",
+            Self::Status5xx => "status_5xx",
+            Self::Throttled => "throttled",
+            Self::Timeout => "timeout",
+            Self::Tls => "tls",
+        }
+    }
+}
+
+/// Polling that fails: why, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The reason of the last failed poll.
+    pub reason: FailureReason,
+    /// A sentence about it.
+    pub message: String,
+    /// When the first poll of this row of failures failed.
+    pub since: Timestamp,
+}
+
+/// How polling goes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Health {
+    /// When a poll succeeded last.
+    pub last_success: Option<Moment>,
+    /// The row of failures that goes on, if one does.
+    pub failure: Option<Failure>,
+    /// `DocumentIncarnation` of the last good document, where it had one.
+    pub incarnation: Option<i64>,
+    /// Requests to IMDS of every kind.
+    pub requests: u64,
+    /// How many failed, by reason, in the order of [`FailureReason::ALL`].
+    pub failures: [u64; FailureReason::ALL.len()],
+    /// How long the requests took.
+    pub request_duration: Histogram,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            last_success: None,
+            failure: None,
+            incarnation: None,
+            requests: 0,
+            failures: [0; FailureReason::ALL.len()],
+            request_duration: Histogram::new(REQUEST_BOUNDS),
+        }
+    }
+}
+
+impl Health {
+    /// Whether the last poll succeeded; before the first it did not.
+    pub fn is_up(&self) -> bool {
+        self.last_success.is_some() && self.failure.is_none()
+    }
+
+    /// Counts a request to IMDS and its failure.
+    pub fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
+        self.requests += 1;
+        self.request_duration.observe(took);
+        let place =
+            failed.and_then(|reason| FailureReason::ALL.iter().position(|known| *known == reason));
+        if let Some(count) = place.and_then(|place| self.failures.get_mut(place)) {
+            *count += 1;
+        }
+    }
+
+    /// A poll succeeded. Returns the row of failures that this ends.
+    pub fn succeed(&mut self, now: Moment) -> Option<Failure> {
+        self.last_success = Some(now);
+        self.failure.take()
+    }
+
+    /// A poll failed. Says whether that is news: the first of a row, or for another reason than before.
+    pub fn fail(&mut self, reason: FailureReason, message: String, now: Timestamp) -> bool {
+        let before = self.failure.take();
+        let is_news = before
+            .as_ref()
+            .is_none_or(|failure| failure.reason != reason);
+        let since = before.map_or(now, |failure| failure.since);
+        self.failure = Some(Failure {
+            reason,
+            message,
+            since,
+        });
+        is_news
+    }
+
+    /// The count of each reason, zeros included.
+    pub fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
+        FailureReason::ALL.into_iter().zip(self.failures)
+    }
+}

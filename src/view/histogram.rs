@@ -1,0 +1,66 @@
+//! A histogram as plain data: cumulative only when it is shown.
+
+use std::time::Duration;
+
+/// Counts of durations by upper bounds in seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Histogram {
+    bounds: &'static [f64],
+    /// One for each bound, and one for what is above the last.
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+impl Histogram {
+    /// Nothing counted yet. The bounds must ascend.
+    pub fn new(bounds: &'static [f64]) -> Self {
+        Self {
+            bounds,
+            counts: vec![0; bounds.len() + 1],
+            sum: 0.0,
+        }
+    }
+
+    /// Counts one.
+    pub fn observe(&mut self, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        let place = self.bounds.partition_point(|bound| *bound < seconds);
+        if let Some(count) = self.counts.get_mut(place) {
+            *count += 1;
+        }
+        self.sum += seconds;
+    }
+
+    /// Upper bound and count of each bucket, not cumulative; the last bound is infinite.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
+        bounds.zip(self.counts.iter().copied())
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The sum of all durations in seconds.
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_falls_into_the_first_bucket_that_is_not_below_it() {
+        let mut histogram = Histogram::new(&[1.0, 5.0]);
+        for millis in [500, 1_000, 1_001, 5_000, 60_000] {
+            histogram.observe(Duration::from_millis(millis));
+        }
+        let counts: Vec<_> = histogram.buckets().collect();
+        assert_eq!(counts, [(1.0, 2), (5.0, 2), (f64::INFINITY, 1)]);
+        assert_eq!(histogram.count(), 5);
+        assert!((histogram.sum() - 67.501).abs() < 1e-9);
+    }
+}

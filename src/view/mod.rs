@@ -1,0 +1,125 @@
+//! What every reader sees: one immutable picture of all that is known, made by the event loop after each change and
+//! taken once by each scrape, page and probe. Two numbers in one answer are never from two instants.
+//!
+//! Plain data: nothing here reads a clock, and nothing here can be changed by a reader.
+
+mod approval;
+mod deliveries;
+mod health;
+mod histogram;
+mod tally;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+pub use approval::{Approval, Ground, Withheld};
+pub use deliveries::{ApprovalResult, Deliveries, DropReason, ExportFailure};
+pub use health::{Failure, FailureReason, Health};
+pub use histogram::Histogram;
+pub use tally::{Counted, Tally, TypeLabel};
+
+use crate::{
+    event::{EventId, Scope},
+    lifecycle::Life,
+    time::{Moment, Timestamp},
+};
+
+/// One picture.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Every event that is pending or lingers, in the order of the ids.
+    pub lives: Arc<[Arc<Life>]>,
+    /// Whether any document was ever read, by this process or the one whose state it took over: without one, "nothing
+    /// is pending" is not known.
+    pub has_document: bool,
+    /// When the first document came, where no earlier process had left its state: how long what it holds had been there
+    /// is not known.
+    pub first_document_at: Option<Timestamp>,
+    /// How polling goes.
+    pub health: Health,
+    /// What was counted.
+    pub tally: Arc<Tally>,
+    /// What was sent to others.
+    pub deliveries: Deliveries,
+    /// What this exporter does about each pending event: approve it or not, and why.
+    pub approvals: Arc<BTreeMap<EventId, Approval>>,
+    /// Who this VM is, once that is known.
+    pub identity: Option<Arc<Identity>>,
+    /// The name by which `Resources` calls this VM: given, or from the identity.
+    pub own_name: Option<Arc<str>>,
+    /// When this picture was made.
+    pub as_of: Moment,
+}
+
+/// Who this VM is, as instance metadata say (`/metadata/instance/compute`). Missing values are empty, as they are there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// `name`: the entry of `Resources` that means this VM.
+    pub name: String,
+    /// `vmId`.
+    pub vm_id: String,
+    /// `vmScaleSetName`.
+    pub scale_set: String,
+    /// `vmSize`.
+    pub vm_size: String,
+    /// `location`.
+    pub location: String,
+    /// `zone`.
+    pub zone: String,
+    /// `subscriptionId`.
+    pub subscription_id: String,
+    /// `resourceGroupName`.
+    pub resource_group: String,
+    /// `resourceId`.
+    pub resource_id: String,
+    /// `osProfile.computerName`.
+    pub computer_name: String,
+}
+
+impl View {
+    /// A picture of nothing: before the first poll.
+    pub fn empty(own_name: Option<Arc<str>>, now: Moment) -> Self {
+        Self {
+            lives: Arc::from([]),
+            has_document: false,
+            first_document_at: None,
+            health: Health::default(),
+            tally: Arc::new(Tally::default()),
+            deliveries: Deliveries::default(),
+            approvals: Arc::default(),
+            identity: None,
+            own_name,
+            as_of: now,
+        }
+    }
+
+    /// The events that are not over.
+    pub fn pending(&self) -> impl Iterator<Item = &Life> {
+        self.lives
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|life| life.is_pending())
+    }
+
+    /// The events that are over and still shown.
+    pub fn ended(&self) -> impl Iterator<Item = &Life> {
+        self.lives
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|life| !life.is_pending())
+    }
+
+    /// The events whose series are exposed: all, or those that name this VM or may do so.
+    pub fn exposed(&self, scope: EventsScope) -> impl Iterator<Item = &Life> {
+        let lives = self.lives.iter().map(AsRef::as_ref);
+        lives.filter(move |life| scope == EventsScope::All || life.scope != Scope::Other)
+    }
+}
+
+/// For which events there are series of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventsScope {
+    /// Those that name this VM, and those of which that is not known.
+    Own,
+    /// Every event that was seen.
+    All,
+}

@@ -1,0 +1,395 @@
+//! `/api/v1/events`: the picture as JSON.
+//!
+//! The schema is stable: members may be added, none changes its meaning. An event has Microsoft's members under
+//! Microsoft's names and in its forms (`NotBefore` in RFC 1123, `DurationInSeconds` -1 where it is not known, members
+//! that we do not know as they came), and what was seen here under names in lower case. Times of ours are RFC 3339 in
+//! UTC, durations are seconds; what is not known is null.
+//!
+//! | member | meaning |
+//! |---|---|
+//! | `as_of`, `now` | when this picture was made, and when it was asked for |
+//! | `has_document` | whether any document was ever read; while it is false, no event means nothing |
+//! | `document_incarnation` | of the last good document |
+//! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
+//! | `vm` | `name`, by which events name this VM, and what instance metadata say |
+//! | `exporter` | `version`, `revision` |
+//! | `events[]` | all that are pending or ended lately, in the order of their ids: beside Microsoft's members `scope`, `phase` (scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approved_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
+//! | `approval` | of a pending event: what this exporter does about its approval. `decision` (due, waiting, dry_run, approved, failed, withheld), `reason` (a word), `at` (when it was or will be approved), `message` (a sentence) |
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+use crate::{
+    azure_json,
+    lifecycle::{Life, Phase},
+    time::{Moment, Timestamp},
+    view::{Approval, Health, Identity, View},
+};
+
+/// The picture as JSON.
+///
+/// # Errors
+/// None that can happen: every value of a picture has a form in JSON.
+pub fn json(view: &View, now: Moment) -> serde_json::Result<String> {
+    let picture = Picture {
+        as_of: view.as_of.wall.rfc3339_millis(),
+        now: now.wall.rfc3339_millis(),
+        has_document: view.has_document,
+        document_incarnation: view.health.incarnation,
+        health: HealthEntry::new(&view.health),
+        vm: VmEntry::new(view.own_name.as_deref(), view.identity.as_deref()),
+        exporter: Exporter {
+            version: env!("CARGO_PKG_VERSION"),
+            revision: env!("BUILD_REVISION"),
+        },
+        events: view
+            .lives
+            .iter()
+            .map(|life| LifeEntry {
+                life,
+                approval: view.approvals.get(&life.event.id),
+                now,
+            })
+            .collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&picture)?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// What was seen here; a member of Azure's of the same name is left out.
+const OWN_MEMBERS: [&str; 13] = [
+    "scope",
+    "phase",
+    "not_before",
+    "not_before_countdown_seconds",
+    "first_seen_at",
+    "started_at",
+    "ended_at",
+    "outcome",
+    "approved_at",
+    "approval",
+    "observed_interruption_seconds",
+    "interruptions",
+    "reschedulings",
+];
+
+#[derive(Serialize)]
+struct Picture<'a> {
+    as_of: String,
+    now: String,
+    has_document: bool,
+    document_incarnation: Option<i64>,
+    health: HealthEntry<'a>,
+    vm: VmEntry<'a>,
+    exporter: Exporter,
+    events: Vec<LifeEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Exporter {
+    version: &'static str,
+    revision: &'static str,
+}
+
+#[derive(Serialize)]
+struct HealthEntry<'a> {
+    up: bool,
+    last_success_at: Option<String>,
+    failure: Option<FailureEntry<'a>>,
+    requests: u64,
+    failures: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct FailureEntry<'a> {
+    reason: &'static str,
+    message: &'a str,
+    since: String,
+}
+
+impl<'a> HealthEntry<'a> {
+    fn new(health: &'a Health) -> Self {
+        let failure = health.failure.as_ref().map(|failure| FailureEntry {
+            reason: failure.reason.as_str(),
+            message: &failure.message,
+            since: failure.since.rfc3339_millis(),
+        });
+        Self {
+            up: health.is_up(),
+            last_success_at: health.last_success.map(|at| at.wall.rfc3339_millis()),
+            failure,
+            requests: health.requests,
+            failures: health
+                .failures()
+                .map(|(reason, count)| (reason.as_str(), count))
+                .collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct VmEntry<'a> {
+    name: Option<&'a str>,
+    vm_id: Option<&'a str>,
+    scale_set: Option<&'a str>,
+    vm_size: Option<&'a str>,
+    location: Option<&'a str>,
+    zone: Option<&'a str>,
+    subscription_id: Option<&'a str>,
+    resource_group: Option<&'a str>,
+    resource_id: Option<&'a str>,
+    computer_name: Option<&'a str>,
+}
+
+impl<'a> VmEntry<'a> {
+    fn new(own_name: Option<&'a str>, identity: Option<&'a Identity>) -> Self {
+        let known = |value: fn(&Identity) -> &String| {
+            let value = identity.map(|identity| value(identity).as_str());
+            value.filter(|value| !value.is_empty())
+        };
+        Self {
+            name: own_name,
+            vm_id: known(|vm| &vm.vm_id),
+            scale_set: known(|vm| &vm.scale_set),
+            vm_size: known(|vm| &vm.vm_size),
+            location: known(|vm| &vm.location),
+            zone: known(|vm| &vm.zone),
+            subscription_id: known(|vm| &vm.subscription_id),
+            resource_group: known(|vm| &vm.resource_group),
+            resource_id: known(|vm| &vm.resource_id),
+            computer_name: known(|vm| &vm.computer_name),
+        }
+    }
+}
+
+struct LifeEntry<'a> {
+    life: &'a Life,
+    approval: Option<&'a Approval>,
+    now: Moment,
+}
+
+#[derive(Serialize)]
+struct ApprovalEntry {
+    decision: &'static str,
+    reason: Option<&'static str>,
+    at: Option<String>,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct InterruptionEntry {
+    until: String,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct ReschedulingEntry {
+    at: String,
+    from: Option<String>,
+    to: String,
+}
+
+impl Serialize for LifeEntry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let life = self.life;
+        let millis = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
+        let mut map = serializer.serialize_map(None)?;
+        azure_json::members(&life.event, &OWN_MEMBERS, &mut map)?;
+        map.serialize_entry("scope", life.scope.as_str())?;
+        map.serialize_entry("phase", phase(life.phase()))?;
+        map.serialize_entry("not_before", &millis(life.event.not_before))?;
+        let countdown = countdown_seconds(life, self.now);
+        map.serialize_entry("not_before_countdown_seconds", &countdown)?;
+        map.serialize_entry("first_seen_at", &millis(Some(life.first_seen_at)))?;
+        map.serialize_entry("started_at", &millis(life.started_at))?;
+        map.serialize_entry("ended_at", &millis(life.ending.map(|ending| ending.at)))?;
+        let outcome = life.ending.map(|ending| ending.outcome.as_str());
+        map.serialize_entry("outcome", &outcome)?;
+        map.serialize_entry("approved_at", &millis(life.approved_at))?;
+        let approval = self.approval.map(|approval| ApprovalEntry {
+            decision: approval.decision(),
+            reason: approval.reason(),
+            at: millis(approval.at()),
+            message: approval.in_words(),
+        });
+        map.serialize_entry("approval", &approval)?;
+        let longest = life
+            .observed_interruption()
+            .map(|length| length.as_secs_f64());
+        map.serialize_entry("observed_interruption_seconds", &longest)?;
+        let interruptions = life
+            .interruptions
+            .iter()
+            .map(|interruption| InterruptionEntry {
+                until: interruption.until.rfc3339_millis(),
+                seconds: interruption.length.as_secs_f64(),
+            });
+        map.serialize_entry("interruptions", &interruptions.collect::<Vec<_>>())?;
+        let reschedulings = life.reschedulings.iter().map(|change| ReschedulingEntry {
+            at: change.at.rfc3339_millis(),
+            from: millis(change.from),
+            to: change.to.rfc3339_millis(),
+        });
+        map.serialize_entry("reschedulings", &reschedulings.collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+/// As the metric: below zero when it is overdue, zero once it has started, none without a NotBefore or after the end.
+fn countdown_seconds(life: &Life, now: Moment) -> Option<f64> {
+    let not_before = life.event.not_before?;
+    match life.phase() {
+        Phase::Scheduled => Some(not_before.seconds_from(now.wall)),
+        Phase::Started => Some(0.0),
+        Phase::Ended => None,
+    }
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Scheduled => "scheduled",
+        Phase::Started => "started",
+        Phase::Ended => "ended",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        view::{FailureReason, Ground},
+        web::sample::{at, due, freeze, picture},
+    };
+
+    fn read(view: &View, now: Moment) -> Value {
+        serde_json::from_str(&json(view, now).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn an_event_has_azures_members_and_what_was_seen_here() {
+        let odd = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
+        let moved = json!({"NotBefore": due(900)});
+        let view = picture(&[
+            (0, json!([freeze(&odd)])),
+            (60, json!([freeze(&moved)])),
+            (
+                120,
+                json!([freeze(&json!({"EventStatus": "Started", "NotBefore": ""}))]),
+            ),
+            (150, json!([])),
+        ]);
+        assert_eq!(
+            read(&view, at(160))["events"],
+            json!([{
+                "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
+                "EventType": "Freeze",
+                "ResourceType": "VirtualMachine",
+                "Resources": ["web_1"],
+                "EventStatus": "Started",
+                "NotBefore": "Tue, 17 Nov 2026 09:15:00 GMT",
+                "Description": "Host server is undergoing maintenance.",
+                "EventSource": "Platform",
+                "DurationInSeconds": 9,
+                "scope": "self",
+                "phase": "ended",
+                "not_before": "2026-11-17T09:15:00.000Z",
+                "not_before_countdown_seconds": null,
+                "first_seen_at": "2026-11-17T09:00:00.000Z",
+                "started_at": "2026-11-17T09:02:00.000Z",
+                "ended_at": "2026-11-17T09:02:30.000Z",
+                "outcome": "completed",
+                "approved_at": null,
+                "approval": null,
+                "observed_interruption_seconds": null,
+                "interruptions": [],
+                "reschedulings": [{
+                    "at": "2026-11-17T09:01:00.000Z",
+                    "from": "2026-11-17T09:10:00.000Z",
+                    "to": "2026-11-17T09:15:00.000Z",
+                }],
+            }])
+        );
+    }
+
+    #[test]
+    fn members_that_we_do_not_know_stay_as_they_came_and_no_name_stands_twice() {
+        let odd = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
+        let view = picture(&[(0, json!([freeze(&odd)]))]);
+        let text = json(&view, at(1)).unwrap();
+        let events = read(&view, at(1))["events"].clone();
+        assert_eq!(events[0]["Impact"], json!({"Level": [1, "two"]}));
+        assert_eq!(events[0]["scope"], "self");
+        assert_eq!(text.matches("\"scope\"").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn what_is_done_about_an_approval_is_told() {
+        let mut view = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let id = view.lives[0].event.id.clone();
+        let waiting = Approval::Waiting {
+            ground: Ground::ShortFreeze,
+            leader: "web_0".into(),
+            until: at(60).wall,
+        };
+        view.approvals = std::sync::Arc::new([(id, waiting)].into());
+        let told = read(&view, at(1))["events"][0]["approval"].clone();
+        assert_eq!(told["decision"], "waiting");
+        assert_eq!(told["reason"], "short_freeze");
+        assert_eq!(told["at"], "2026-11-17T09:01:00.000Z");
+        let message = told["message"].as_str().unwrap();
+        assert!(message.starts_with("web_0 is the first"), "{message}");
+    }
+
+    #[test]
+    fn countdown_is_that_of_the_request() {
+        let view = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let countdown =
+            |seconds| read(&view, at(seconds))["events"][0]["not_before_countdown_seconds"].clone();
+        assert_eq!(countdown(0), json!(600.0));
+        assert_eq!(countdown(610), json!(-10.0));
+    }
+
+    #[test]
+    fn what_is_not_known_is_null() {
+        let bare = json!([{"EventId": "1", "EventType": "Reboot", "EventStatus": "Scheduled"}]);
+        let event = read(&picture(&[(0, bare)]), at(0))["events"][0].clone();
+        for member in [
+            "Resources",
+            "Description",
+            "EventSource",
+            "not_before",
+            "outcome",
+        ] {
+            assert_eq!(event[member], Value::Null, "{member}");
+        }
+        assert_eq!(event["DurationInSeconds"], -1);
+        assert_eq!(event["NotBefore"], "");
+        assert_eq!(event["scope"], "unknown");
+    }
+
+    #[test]
+    fn health_tells_no_document_from_no_event() {
+        let mut view = View::empty(None, at(0));
+        view.health.fail(
+            FailureReason::Status5xx,
+            "500 \"quoted\"\n".to_owned(),
+            at(0).wall,
+        );
+        let nothing = read(&view, at(5));
+        assert_eq!(nothing["has_document"], false);
+        assert_eq!(nothing["events"], json!([]));
+        assert_eq!(nothing["vm"]["name"], Value::Null);
+        assert_eq!(
+            nothing["health"]["failure"],
+            json!({"reason": "status_5xx", "message": "500 \"quoted\"\n", "since": "2026-11-17T09:00:00.000Z"})
+        );
+        let empty = read(&picture(&[(0, json!([]))]), at(5));
+        assert_eq!(empty["has_document"], true);
+        assert_eq!(empty["health"]["up"], true);
+        assert_eq!(empty["now"], "2026-11-17T09:00:05.000Z");
+    }
+}

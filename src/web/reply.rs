@@ -1,0 +1,154 @@
+//! How an answer goes out: its headers, and gzip.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Response, StatusCode,
+    header::{
+        ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
+        HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    },
+};
+
+use super::{Verdict, status, takes_gzip};
+use crate::{
+    metrics::{exposition::Format, negotiation},
+    server::Answer,
+};
+
+/// Nothing but our own style, script and icon, and the page's own request for itself.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// What is smaller gains nothing.
+const WORTH_COMPRESSING: usize = 1_024;
+
+/// What a body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Media {
+    Html,
+    Json,
+    Words,
+    Style,
+    Script,
+    Icon,
+    Metrics(Format),
+}
+
+impl Media {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Html => "text/html; charset=utf-8",
+            Self::Json => "application/json",
+            Self::Words => "text/plain; charset=utf-8",
+            Self::Style => "text/css; charset=utf-8",
+            Self::Script => "text/javascript; charset=utf-8",
+            Self::Icon => "image/svg+xml",
+            Self::Metrics(format) => format.content_type(),
+        }
+    }
+
+    /// Assets are asked for with the version behind a question mark; all else is of this instant.
+    fn cache_control(self) -> &'static str {
+        match self {
+            Self::Style | Self::Script | Self::Icon => "public, max-age=86400",
+            Self::Html | Self::Json | Self::Words | Self::Metrics(_) => "no-store",
+        }
+    }
+}
+
+/// An answer without what all answers have.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: StatusCode,
+    media: Media,
+    body: Cow<'static, str>,
+    extra: Option<(HeaderName, &'static str)>,
+}
+
+impl Reply {
+    pub(super) fn new(media: Media, body: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            status: StatusCode::OK,
+            media,
+            body: body.into(),
+            extra: None,
+        }
+    }
+
+    pub(super) fn with(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.extra = Some((name, value));
+        self
+    }
+
+    fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// The response to a request with these headers.
+    pub(super) fn into_response(self, asked: &HeaderMap) -> Answer {
+        let is_large = self.body.len() >= WORTH_COMPRESSING;
+        let compressed = (is_large && takes_gzip(asked))
+            .then(|| negotiation::gzip(self.body.as_bytes()).ok())
+            .flatten();
+        let mut fixed = vec![
+            (CONTENT_TYPE, self.media.content_type()),
+            (CACHE_CONTROL, self.media.cache_control()),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+            (REFERRER_POLICY, "no-referrer"),
+            (VARY, "accept-encoding"),
+        ];
+        fixed.extend(compressed.is_some().then_some((CONTENT_ENCODING, "gzip")));
+        fixed.extend(self.extra);
+        let body = compressed.map_or_else(
+            || match self.body {
+                Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+                Cow::Owned(text) => Bytes::from(text),
+            },
+            Bytes::from,
+        );
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = self.status;
+        for (name, value) in fixed {
+            response
+                .headers_mut()
+                .insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+/// A probe's answer: one line.
+pub(super) fn verdict(verdict: Verdict) -> Reply {
+    let status = verdict.status();
+    Reply::new(Media::Words, verdict.reason + "\n").with_status(status)
+}
+
+/// What the status page needs.
+pub(super) fn asset(path: &str) -> Option<Reply> {
+    let (media, body) = match path {
+        "/assets/status.css" => (Media::Style, include_str!("status/status.css")),
+        "/assets/status.js" => (Media::Script, include_str!("status/status.js")),
+        "/assets/icon.svg" => (Media::Icon, include_str!("status/icon.svg")),
+        _ => return None,
+    };
+    Some(Reply::new(media, body))
+}
+
+pub(super) fn not_found() -> Reply {
+    Reply::new(Media::Html, status::not_found()).with_status(StatusCode::NOT_FOUND)
+}
+
+pub(super) fn method_not_allowed() -> Reply {
+    Reply::new(Media::Words, "405: only GET and HEAD are answered\n")
+        .with_status(StatusCode::METHOD_NOT_ALLOWED)
+        .with(ALLOW, "GET, HEAD")
+}
+
+pub(super) fn broken() -> Reply {
+    Reply::new(Media::Words, "500: the answer could not be written\n")
+        .with_status(StatusCode::INTERNAL_SERVER_ERROR)
+}

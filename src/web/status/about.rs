@@ -1,0 +1,87 @@
+//! The lower part of the page: how polling goes, who this VM is, and where more is to be read.
+
+use maud::{Markup, html};
+
+use super::{fact, freshness, past, plain, words};
+use crate::{time::Moment, view::View, web::Verdict};
+
+const DOCUMENTATION: &str =
+    "https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events";
+
+pub(super) fn section(view: &View, serving: &Verdict, now: Moment) -> Markup {
+    html! {
+        section.about aria-label="About this exporter" data-testid="about" {
+            div {
+                h2 { "Polling" }
+                (polling(view, serving, now))
+            }
+            @if view.identity.is_some() || view.own_name.is_some() {
+                div {
+                    h2 { "This VM" }
+                    (identity(view))
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn footer(telemetry_path: &str) -> Markup {
+    html! {
+        footer {
+            nav aria-label="More" {
+                a href=(telemetry_path.trim_start_matches('/')) { "Metrics" }
+                a href="api/v1/events" { "JSON" }
+                a href="-/healthy" { "Healthy" }
+                a href="-/ready" { "Ready" }
+                a href="-/serving" { "Serving" }
+                a href=(DOCUMENTATION) rel="noreferrer" { "About Scheduled Events" }
+            }
+            p { "azure-scheduled-events-exporter " (env!("CARGO_PKG_VERSION")) " (" (env!("BUILD_REVISION")) ")" }
+        }
+    }
+}
+
+fn polling(view: &View, serving: &Verdict, now: Moment) -> Markup {
+    let health = &view.health;
+    let failure = html! {
+        @if let Some(failure) = &health.failure {
+            (words::failure(failure.reason)) " Since " (past(failure.since, now)) ". "
+            code { (plain(&failure.message)) }
+        }
+    };
+    let incarnation = html! { @if let Some(incarnation) = health.incarnation { (incarnation) } };
+    let failed: u64 = health.failures.iter().sum();
+    html! {
+        dl.facts {
+            (fact("Last poll", &html! { @if health.is_up() { "succeeded" } @else if health.failure.is_some() { "failed" } @else { "not over yet" } }))
+            (fact("Freshness", &freshness(view, now)))
+            (fact("Failure", &failure))
+            (fact("Requests", &html! { (health.requests) ", " (failed) " failed" }))
+            (fact("Document", &html! { @if !incarnation.0.is_empty() { "incarnation " (incarnation) } }))
+            (fact("Load balancer", &html! { (plain(&serving.reason)) }))
+        }
+    }
+}
+
+fn identity(view: &View) -> Markup {
+    let name = view.own_name.as_deref().unwrap_or_default();
+    let identity = view.identity.as_deref();
+    html! {
+        dl.facts {
+            (fact("Name", &html! { (plain(name)) }))
+            @if let Some(vm) = identity {
+                @for (label, value) in [
+                    ("Computer", &vm.computer_name),
+                    ("Scale set", &vm.scale_set),
+                    ("Size", &vm.vm_size),
+                    ("Location", &vm.location),
+                    ("Zone", &vm.zone),
+                    ("Resource group", &vm.resource_group),
+                    ("VM id", &vm.vm_id),
+                ] {
+                    (fact(label, &html! { (plain(value)) }))
+                }
+            }
+        }
+    }
+}

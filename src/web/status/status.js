@@ -1,0 +1,132 @@
+// Lets countdowns run, adds local times, and takes in a newer page every few seconds without losing what the reader has
+// opened, selected or focused. The page is whole without this script.
+"use strict";
+(() => {
+  const REFRESH_MS = 3000;
+  let skew = 0; // the VM's clock against the reader's
+
+  const now = () => Date.now() + skew;
+  const two = (number) => String(number).padStart(2, "0");
+
+  // The same forms as those that the server writes.
+  const countdown = (ms) => {
+    const left = Math.floor(ms / 1000);
+    const [d, h, m, s] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60, left % 60];
+    if (left <= 0) return null;
+    if (d) return `${d}d ${two(h)}h ${two(m)}m`;
+    if (h) return `${h}h ${two(m)}m ${two(s)}s`;
+    return m ? `${m}m ${two(s)}s` : `${s}s`;
+  };
+  const ago = (ms) => {
+    const past = Math.max(0, Math.floor(ms / 1000));
+    const [d, h, m, s] = [Math.floor(past / 86400), Math.floor(past / 3600) % 24, Math.floor(past / 60) % 60, past % 60];
+    const pair = (large, unit, small, smallUnit) => (small ? `${large}${unit} ${small}${smallUnit}` : `${large}${unit}`);
+    if (d) return pair(d, "d", h, "h");
+    if (h) return pair(h, "h", m, "m");
+    return m ? pair(m, "m", s, "s") : `${s}s`;
+  };
+
+  const write = (element, text) => {
+    if (element.textContent !== text) element.textContent = text;
+  };
+
+  const tick = () => {
+    for (const element of document.querySelectorAll("[data-not-before]")) {
+      const left = countdown(Number(element.dataset.notBefore) - now());
+      write(element, left ?? "any moment");
+      element.closest(".timer")?.toggleAttribute("data-overdue", left === null);
+    }
+    for (const element of document.querySelectorAll("[data-since]")) {
+      write(element, ago(now() - Number(element.dataset.since)));
+    }
+    for (const element of document.querySelectorAll("progress[data-to]")) {
+      const [from, to] = [Number(element.dataset.from), Number(element.dataset.to)];
+      element.value = Math.min(1, Math.max(0, (now() - from) / (to - from)));
+    }
+  };
+
+  const localForm = new Intl.DateTimeFormat(undefined, {
+    weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit",
+    timeZoneName: "short",
+  });
+  const localize = () => {
+    if (new Date().getTimezoneOffset() === 0) return; // what is there already says it
+    for (const element of document.querySelectorAll("time[data-at] + .local")) {
+      write(element, `${localForm.format(Number(element.previousElementSibling.dataset.at))} local`);
+      element.hidden = false;
+    }
+  };
+
+  const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.dataset.eventId ?? node.dataset.testid ?? "" : "");
+  const isSame = (old, fresh) => old.nodeName === fresh.nodeName && key(old) === key(fresh);
+
+  // Makes `old` what `fresh` is and keeps the nodes that both have.
+  const morph = (old, fresh) => {
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== fresh.data) old.data = fresh.data;
+      return;
+    }
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
+    }
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+    let place = old.firstChild;
+    for (const child of [...fresh.childNodes]) {
+      let match = place;
+      while (match && !isSame(match, child)) match = match.nextSibling;
+      if (match) {
+        if (match !== place) old.insertBefore(match, place);
+        else place = place.nextSibling;
+        morph(match, child);
+      } else {
+        old.insertBefore(document.importNode(child, true), place);
+      }
+    }
+    while (place) {
+      const next = place.nextSibling;
+      place.remove();
+      place = next;
+    }
+  };
+
+  const lost = (isLost) => document.documentElement.toggleAttribute("data-lost", isLost);
+
+  const main = () => document.querySelector("main[data-now]");
+  const settle = () => {
+    skew = Number(main().dataset.now) - Date.now();
+    localize();
+    tick();
+  };
+
+  let isBusy = false;
+  const refresh = async () => {
+    if (isBusy || document.hidden) return;
+    isBusy = true;
+    try {
+      const response = await fetch(location.pathname, { cache: "no-store", signal: AbortSignal.timeout(10000) });
+      if (!response.ok) throw new Error(response.statusText);
+      const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+      const content = fresh.querySelector("main[data-now]");
+      if (!content) throw new Error("no status page");
+      document.title = fresh.title;
+      const [name, freshName] = [document.querySelector("h1"), fresh.querySelector("h1")];
+      write(name, freshName.textContent);
+      morph(main(), content);
+      settle();
+      lost(false);
+    } catch {
+      // The VM may be paused or restarting: what is shown stays, and says that it is old.
+      lost(true);
+    } finally {
+      isBusy = false;
+    }
+  };
+
+  if (!main()) return;
+  settle();
+  setInterval(tick, 250);
+  setInterval(refresh, REFRESH_MS);
+  document.addEventListener("visibilitychange", refresh);
+})();

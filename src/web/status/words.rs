@@ -1,0 +1,119 @@
+//! What Azure's words mean, for a person who is paged and has never read the documentation.
+
+use crate::{
+    event::{Event, EventType, Source},
+    lifecycle::{Life, Outcome, Phase},
+    time::in_words,
+    view::FailureReason,
+};
+
+/// What an event costs: its colour on the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Weight {
+    /// The VM is paused, nothing is lost.
+    Pause,
+    /// What is in memory is lost.
+    Restart,
+    /// The VM goes away.
+    Gone,
+    /// A type that we do not know.
+    Unknown,
+}
+
+impl Weight {
+    pub(super) fn of(event_type: &EventType) -> Self {
+        match event_type {
+            EventType::Freeze => Self::Pause,
+            EventType::Reboot | EventType::Redeploy => Self::Restart,
+            EventType::Preempt | EventType::Terminate => Self::Gone,
+            EventType::Other(_) => Self::Unknown,
+        }
+    }
+
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Restart => "restart",
+            Self::Gone => "gone",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// What the event does to the VM.
+pub(super) fn meaning(event: &Event) -> &'static str {
+    if event.event_type == EventType::Freeze && event.duration_seconds == Some(0) {
+        return "Azure maintains the host. No interruption of the VM is expected.";
+    }
+    match event.event_type {
+        EventType::Freeze => {
+            "The VM is paused for some seconds. Memory and open files stay; network connections may drop."
+        }
+        EventType::Reboot => "The VM restarts. What is only in memory is lost.",
+        EventType::Redeploy => {
+            "The VM moves to another host. What is in memory and on the temporary disk is lost."
+        }
+        EventType::Preempt => {
+            "Azure takes this Spot VM back. It stops or is deleted; the temporary disk is lost."
+        }
+        EventType::Terminate => "The VM is going to be deleted.",
+        EventType::Other(_) => {
+            "A type of event that this version does not know. Be prepared for an interruption."
+        }
+    }
+}
+
+/// The announced length of the interruption.
+pub(super) fn announced(event: &Event) -> String {
+    match event.duration_seconds {
+        None => "not known".to_owned(),
+        Some(0) => "none expected".to_owned(),
+        Some(seconds) => in_words(std::time::Duration::from_secs(seconds)),
+    }
+}
+
+/// Who wants it.
+pub(super) fn source(source: &Source) -> &str {
+    match source {
+        Source::Platform => "Azure (Platform)",
+        Source::User => "a person or tool with rights on the VM (User)",
+        Source::Other(word) => word,
+    }
+}
+
+/// How far it is; Azure's own word where we do not know it.
+pub(super) fn status(life: &Life) -> &str {
+    match life.phase() {
+        Phase::Ended => "Ended",
+        Phase::Started => "Started",
+        Phase::Scheduled => life.event.status.as_str(),
+    }
+}
+
+/// What became of it.
+pub(super) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Completed => "Completed",
+        Outcome::Cancelled => "Cancelled before it began",
+        Outcome::Unknown => "Ended, outcome not known",
+    }
+}
+
+/// Why a poll failed.
+pub(super) fn failure(reason: FailureReason) -> &'static str {
+    match reason {
+        FailureReason::Body => "The answer was cut off or too large.",
+        FailureReason::Connect => "The metadata service cannot be reached.",
+        FailureReason::Gone => "The metadata service is being updated.",
+        FailureReason::Json => "The answer is no JSON.",
+        FailureReason::Redirect => {
+            "The answer is a redirect, which the metadata service never sends."
+        }
+        FailureReason::Shape => "The answer is JSON, but no scheduled-events document.",
+        FailureReason::Status4xx => "The metadata service refuses the request.",
+        FailureReason::Status5xx => "The metadata service has an error.",
+        FailureReason::Throttled => "The metadata service is asked too often, by all on this VM.",
+        FailureReason::Timeout => "The metadata service does not answer in time.",
+        FailureReason::Tls => "The TLS handshake failed.",
+    }
+}

@@ -1,0 +1,79 @@
+"""The dashboards as data: their panels, their queries, and what Grafana makes of a query before it sends it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCRAPE_INTERVAL = 15
+
+
+@dataclass(frozen=True)
+class Query:
+    board: str
+    panel: str
+    ref: str
+    expr: str
+    instant: bool
+    interval: str
+    points: int
+    ahead: int  # seconds that the panel's own range lies in the future, 0 for the dashboard's range
+
+    @property
+    def where(self) -> str:
+        return f"{self.board}: {self.panel}: {self.ref}"
+
+
+def load() -> dict[str, dict[str, Any]]:
+    """Every dashboard file, by its name."""
+    return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "dashboards").glob("azse-*.json"))}
+
+
+def panels(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for panel in board["panels"]:
+        yield panel
+        yield from panel.get("panels", [])
+
+
+def queries(name: str, board: dict[str, Any]) -> Iterator[Query]:
+    for panel in panels(board):
+        for target in panel.get("targets", []):
+            ahead = seconds(panel["timeFrom"].removeprefix("+")) if panel.get("timeFrom", "").startswith("+") else 0
+            yield Query(name, panel["title"], target["refId"], target["expr"], bool(target["instant"]), target.get("interval", ""), panel.get("maxDataPoints", 900), ahead)
+    for note in board["annotations"]["list"]:
+        if "expr" in note:
+            yield Query(name, f"annotation {note['name']}", "Anno", note["expr"], False, note["step"], 1500, 0)
+
+
+def seconds(text: str) -> int:
+    number, unit = re.fullmatch(r"(\d+)([smhdw])", text).groups()
+    return int(number) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[unit]
+
+
+def step(query: Query, span: int, scrape: int) -> int:
+    """Grafana's step: as many points as the panel has room for, no finer than the scrapes or the query's own least step."""
+    least = seconds(query.interval) if query.interval else scrape
+    return max(least, -(-span // query.points), 1)
+
+
+def interpolate(expr: str, variables: dict[str, str], span: int, step_seconds: int, scrape: int = SCRAPE_INTERVAL) -> str:
+    """Puts values in the place of variables, as Grafana does for `=~`."""
+    values = {"__range": f"{span}s", "__range_s": str(span), "__interval": f"{step_seconds}s", "__rate_interval": f"{max(step_seconds + scrape, 4 * scrape)}s", **variables}
+
+    def value(found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name not in values:
+            raise KeyError(f"${name} is no variable of this dashboard")
+        return values[name]
+
+    return re.sub(r"\$([A-Za-z_]\w*)", value, expr)
+
+
+def variables(board: dict[str, Any], chosen: dict[str, str] | None = None) -> dict[str, str]:
+    """Every variable at its default: All, which is what the variable says it is unless something is chosen."""
+    return {v["name"]: v.get("allValue", ".+") for v in board["templating"]["list"] if v["type"] in ("query", "custom")} | (chosen or {})

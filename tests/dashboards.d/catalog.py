@@ -1,0 +1,125 @@
+"""What a query may name: the metrics and labels of the exporter's own catalogue, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import promql_parser as promql
+
+from boards import ROOT
+
+TARGET_LABELS = frozenset({"job", "instance"})
+EVENT_LABELS = ("event_id", "event_type", "event_source", "scope")
+
+
+@dataclass(frozen=True)
+class Metric:
+    kind: str
+    labels: frozenset[str]
+
+
+def read() -> dict[str, Metric]:
+    """The table in src/metrics/catalog.rs, and `up`, which Prometheus adds."""
+    source = (ROOT / "src" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
+    rows = re.findall(r'^\s+[A-Z_]+ = "(\w+)", (\w+), (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.M)
+    if len(rows) < 30:
+        raise SystemExit(f"src/metrics/catalog.rs: only {len(rows)} metrics read; has its form changed?")
+    out = {"up": Metric("Gauge", TARGET_LABELS)}
+    for name, kind, labels in rows:
+        own = frozenset(re.findall(r'"(\w+)"', labels)) | (frozenset(EVENT_LABELS) if labels.startswith("event_labels") else frozenset())
+        if kind == "Histogram":
+            out[f"{name}_bucket"] = Metric(kind, own | TARGET_LABELS | {"le"})
+            out[f"{name}_count"] = out[f"{name}_sum"] = Metric(kind, own | TARGET_LABELS)
+        else:
+            out[name] = Metric(kind, own | TARGET_LABELS)
+    return out | recorded()
+
+
+def recorded() -> dict[str, Metric]:
+    """The recording rules that dashboards may use, with the labels that `by (…)` of the rule gives them."""
+    rules = (ROOT / "alerts" / "scheduled-events.rules.yml").read_text(encoding="utf-8")
+    if "- record: azure_scheduled_event:vm\n" not in rules:
+        raise SystemExit("alerts/scheduled-events.rules.yml: azure_scheduled_event:vm is gone; the dashboards take the VMs' names from it")
+    return {"azure_scheduled_event:vm": Metric("Gauge", frozenset({"job", "instance", "event_id", "vm_name", "vm_scale_set"}))}
+
+
+class Unknown(Exception):
+    """A name that is not in the catalogue, or a label that is not there at this place."""
+
+
+def labels(node: promql.Expr, metrics: dict[str, Metric]) -> frozenset[str]:
+    """The labels that the result of this expression may have; raises where it asks for one that it cannot have."""
+    match node:
+        case promql.VectorSelector():
+            return _selector(node, metrics)
+        case promql.MatrixSelector():
+            return _selector(node.vector_selector, metrics)
+        case promql.AggregateExpr():
+            return _aggregate(node, metrics)
+        case promql.BinaryExpr():
+            return _binary(node, metrics)
+        case promql.Call():
+            return _call(node, metrics)
+        case promql.ParenExpr() | promql.UnaryExpr() | promql.SubqueryExpr():
+            return labels(node.expr, metrics)
+        case promql.NumberLiteral() | promql.StringLiteral():
+            return frozenset()
+    raise Unknown(f"{type(node).__name__} is not known to this check")
+
+
+def _selector(node: promql.VectorSelector, metrics: dict[str, Metric]) -> frozenset[str]:
+    if node.name not in metrics:
+        raise Unknown(f"the exporter has no metric {node.name}")
+    have = metrics[node.name].labels
+    _within({m.name for m in node.matchers.matchers}, have, f"a matcher of {node.name}")
+    return have
+
+
+def _aggregate(node: promql.AggregateExpr, metrics: dict[str, Metric]) -> frozenset[str]:
+    have = labels(node.expr, metrics)
+    made = frozenset({node.param.val}) if isinstance(node.param, promql.StringLiteral) else frozenset()
+    selects = str(node.op) in ("topk", "bottomk")
+    if node.modifier is None:
+        return have if selects else made
+    named = frozenset(node.modifier.labels)
+    _within(named, have, f"{node.op} by or without")
+    if selects:
+        return have
+    return (named if node.modifier.type == promql.AggModifierType.By else have - named) | made
+
+
+def _binary(node: promql.BinaryExpr, metrics: dict[str, Metric]) -> frozenset[str]:
+    left, right = labels(node.lhs, metrics), labels(node.rhs, metrics)
+    modifier = node.modifier
+    on = None
+    if modifier is not None and modifier.matching is not None:
+        on = frozenset(modifier.matching.labels)
+        if modifier.matching.type == promql.LabelModifierType.Include:
+            _within(on, left, f"on, left of {node.op}")
+            _within(on, right, f"on, right of {node.op}")
+    if str(node.op) == "or":
+        return left | right
+    if str(node.op) in ("and", "unless"):
+        return left
+    if modifier is not None and modifier.card in (promql.VectorMatchCardinality.ManyToOne, promql.VectorMatchCardinality.OneToMany):
+        many, one = (left, right) if modifier.card == promql.VectorMatchCardinality.ManyToOne else (right, left)
+        copied = frozenset(modifier.group_labels or ())
+        _within(copied, one, "group_left or group_right")
+        return many | copied
+    return left | right if on is None else on
+
+
+def _call(node: promql.Call, metrics: dict[str, Metric]) -> frozenset[str]:
+    have = frozenset().union(*(labels(arg, metrics) for arg in node.args))
+    if node.func.name == "label_replace":
+        _within({node.args[3].val} - {""}, have, "label_replace")
+        return have | {node.args[1].val}
+    if node.func.name == "histogram_quantile":
+        return have - {"le"}
+    return have
+
+
+def _within(named: set[str] | frozenset[str], have: frozenset[str], place: str) -> None:
+    if lost := sorted(set(named) - have):
+        raise Unknown(f"{place}: no label {', '.join(lost)} here; there are {', '.join(sorted(have)) or 'none'}")

@@ -1,0 +1,37 @@
+"""Writes a month of an invented fleet as OpenMetrics: python3 feed.py OUT.om [--vms N] [--events N] [--days N] [--quiet].
+
+Turn it into blocks with: promtool tsdb create-blocks-from openmetrics --max-block-duration=2400h OUT.om DIR
+The data runs half an hour past now, so that a dashboard that is opened meanwhile shows something that is going on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import fleet
+from exposition import Exporters
+
+AHEAD = 30 * fleet.MINUTE
+
+
+def write(path: str, now: float, count: int = 24, events: int = 90, days: int = 30, dense: float = 3 * fleet.HOUR, quiet: bool = False) -> int:
+    machines = fleet.vms(count)
+    happened = [] if quiet else fleet.past(machines, now, days, events) + fleet.current(machines, now)
+    trouble = () if quiet or count < 20 else (machines[14].name, machines[17].name)
+    exporters = Exporters(machines, happened, begin=now - days * fleet.DAY, end=now + AHEAD, step=15, dense=dense, sparse=240,
+                          job="azure-scheduled-events", down=frozenset(trouble[:1]), failing=frozenset(trouble[1:]))
+    with open(path, "w", encoding="utf-8", newline="\n") as out:
+        return exporters.write(out)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out")
+    parser.add_argument("--vms", type=int, default=24)
+    parser.add_argument("--events", type=int, default=90)
+    parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--now", type=float, default=time.time())
+    parser.add_argument("--quiet", action="store_true", help="no events, nothing fails")
+    args = parser.parse_args()
+    print(write(args.out, args.now, args.vms, args.events, args.days, quiet=args.quiet), "samples")

@@ -1,0 +1,88 @@
+"""A scripted hour, sixty times as fast: the simulator, an exporter that is frozen for a while, and a Prometheus that scrapes it.
+
+A second target of the same job has nobody behind it, so that the panels about exporters that fail have something to show.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import prometheus
+from boards import ROOT
+
+FREEZE_SECONDS = 3.0  # how long the exporter stands still: the stimulus that it has to measure
+SCRAPE = """\
+global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}
+rule_files: ["{rules}"]
+scrape_configs:
+  - job_name: azure-scheduled-events
+    static_configs: [{{ targets: ["127.0.0.1:{port}", "127.0.0.1:{nobody}"] }}]
+"""
+
+
+def binary() -> str:
+    if chosen := os.environ.get("EXPORTER"):
+        return chosen
+    built = ROOT / "target" / "debug" / "azure-scheduled-events-exporter"
+    if not built.exists():
+        subprocess.run([prometheus.need("cargo", "see https://rustup.rs"), "build", "--locked"], cwd=ROOT, check=True)
+    return str(built)
+
+
+@contextmanager
+def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with open(log, "wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait(60)
+
+
+def _metrics(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        return answer.read().decode()
+
+
+def _has(port: int, name: str, *labels: str) -> Callable[[], bool]:
+    return lambda: any(line.startswith(name + "{") and line.endswith(" 1") and all(label in line for label in labels) for line in _metrics(port).splitlines())
+
+
+@contextmanager
+def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], float, float]]:
+    """Yields Prometheus, what to choose on the VM's dashboard, and when the hour began and ended."""
+    program = binary()
+    azure, port, nobody = (prometheus.free_port() for _ in range(3))
+    scenario = Path(__file__).with_name("hour.json")
+    more = []
+    if "--approve.user-events" in subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout:
+        more = ["--approve.user-events", "--approve.delay=1s"]
+    exporter = [program, f"--imds.url=http://127.0.0.1:{azure}", f"--web.listen-address=127.0.0.1:{port}", "--imds.poll-interval=250ms", *more]
+    with ExitStack() as stack:
+        began = time.time()
+        stack.enter_context(running([program, "simulate", f"--web.listen-address=127.0.0.1:{azure}", f"--scenario={scenario}", "--speed=60"], directory / "simulator.log"))
+        process = stack.enter_context(running(exporter, directory / "exporter.log"))
+        api = stack.enter_context(prometheus.serving(directory, SCRAPE.format(port=port, nobody=nobody, rules=ROOT / "alerts" / "*.rules.yml")))
+        started = _has(port, "azure_scheduled_event_status", 'event_type="Freeze"', 'event_status="Started"')
+        prometheus.wait_for("the first freeze to start", started)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(FREEZE_SECONDS)
+        process.send_signal(signal.SIGCONT)
+        prometheus.wait_for("the freeze to be over", lambda: not started())
+        prometheus.wait_for("the second freeze to start", started)
+        prometheus.wait_for("the last reboot to be announced", _has(port, "azure_scheduled_event_status", 'event_type="Reboot"', 'event_source="User"'))
+        settled = ('count(azure_scheduled_event_info{event_source="User"}) and count(azure_scheduled_event:vm) and sum(azure_scheduled_event_observed_interruption_seconds) > 1 '
+                   "and sum(increase(azure_scheduled_events_imds_request_failures_total[5m])) > 0")
+        prometheus.wait_for("Prometheus to have seen it all", lambda: api.instant(settled, time.time()))
+        ended = time.time()
+        name = api.instant("azure_scheduled_events_vm_info", ended)[0]["metric"]["vm_name"]
+        yield api, {"vm": name, "target": f"127\\\\.0\\\\.0\\\\.1:{port}"}, began, ended

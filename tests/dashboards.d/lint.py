@@ -1,0 +1,172 @@
+"""The rules of Grafana's dashboard-linter for Prometheus dashboards, and this project's own.
+
+The names are the linter's (github.com/grafana/dashboard-linter, docs/index.md), so that `dashboards/.lint` means the
+same to both: a rule may be excluded there for a panel, with the reason. Every exclusion must be needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import promql_parser as promql
+
+import boards
+from boards import Query
+
+Board = dict[str, Any]
+Finding = tuple[str, str, str]  # rule, panel, what is wrong
+DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+# The units that these dashboards use, out of Grafana's list (packages/grafana-data/src/valueFormats/categories.ts).
+UNITS = {"none", "short", "percentunit", "bytes", "s", "dateTimeAsIsoNoDateIfToday", "reqps"}
+
+
+def _template(board: Board, name: str) -> dict[str, Any]:
+    return next((v for v in board["templating"]["list"] if v["name"] == name), {})
+
+
+def template_datasource(board: Board) -> Iterator[Finding]:
+    sources = [v for v in board["templating"]["list"] if v["type"] == "datasource"]
+    if len(sources) != 1 or sources[0]["name"] != "datasource" or sources[0]["label"] not in ("Data source", "Data Source") or sources[0]["query"] != "prometheus":
+        yield "template-datasource-rule", "", "wants exactly one data source variable: datasource, labelled Data source, of Prometheus"
+
+
+def template_targets(board: Board) -> Iterator[Finding]:
+    for name, label in (("job", "Job"), ("instance", "Instance")):
+        v = _template(board, name)
+        wrong = [what for what, good in {
+            "datasource": v.get("datasource", {}).get("uid") in ("$datasource", "${datasource}"), "type": v.get("type") == "query", "label": v.get("label") == label,
+            "multi": v.get("multi") is True, "allValue": v.get("allValue") == ".+"}.items() if not good]
+        if wrong:
+            yield f"template-{name}-rule", "", f"variable {name}: {', '.join(wrong)}"
+
+
+def template_queries(board: Board) -> Iterator[Finding]:
+    for v in board["templating"]["list"]:
+        if v["type"] != "query":
+            continue
+        if v["refresh"] != 2:
+            yield "template-on-time-change-reload-rule", "", f"variable {v['name']} does not follow the time range"
+        text = v["query"]["query"]
+        found = re.fullmatch(r"label_values\((.*), (\w+)\)", text)
+        if not found or text != v["definition"]:
+            yield "template-label-promql-rule", "", f"variable {v['name']}: {text}"
+            continue
+        try:
+            promql.parse(boards.interpolate(found.group(1), boards.variables(board), 3600, 15))
+        except (ValueError, KeyError) as why:
+            yield "template-label-promql-rule", "", f"variable {v['name']}: {why}"
+
+
+def panel_form(board: Board) -> Iterator[Finding]:
+    for panel in boards.panels(board):
+        title = panel.get("title", "")
+        if panel["type"] == "row":
+            continue
+        if panel.get("datasource") != DATASOURCE or any(t["datasource"] != DATASOURCE for t in panel["targets"]):
+            yield "panel-datasource-rule", title, "does not use ${datasource}"
+        if not title or not panel.get("description"):
+            yield "panel-title-description-rule", title, "lacks a title or a description"
+        if not panel.get("targets"):
+            yield "panel-no-targets-rule", title, "asks nothing"
+        if panel["fieldConfig"]["defaults"].get("unit") not in UNITS:
+            yield "panel-units-rule", title, f"unit {panel['fieldConfig']['defaults'].get('unit')}"
+        if not panel["fieldConfig"]["defaults"].get("noValue"):
+            yield "explained-emptiness", title, "says nothing where there is no data"
+
+
+def _nodes(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Every node of an expression, with the nodes above it, the nearest last."""
+    stack = [(node, ())]
+    while stack:
+        at, above = stack.pop()
+        yield at, above
+        for name in ("lhs", "rhs", "expr", "args", "vector_selector"):
+            below = getattr(at, name, None)
+            for child in below if isinstance(below, list) else [below]:
+                if isinstance(child, promql.Expr):
+                    stack.append((child, (*above, at)))
+
+
+def targets(name: str, board: Board) -> Iterator[Finding]:
+    for query in boards.queries(name, board):
+        if "logfmt" in query.expr or "|=" in query.expr:
+            yield "target-logql-rule", query.panel, f"{query.ref}: LogQL in a Prometheus panel"
+        if "$__auto" in query.expr:
+            yield "target-logql-auto-rule", query.panel, f"{query.ref}: $__auto"
+        try:
+            # The variables stay readable in the text, so that a matcher can be compared with the variable's name.
+            node = promql.parse(boards.interpolate(query.expr, {v["name"]: f"${v['name']}" for v in board["templating"]["list"]}, 3600, 15))
+        except (ValueError, KeyError) as why:
+            yield "target-promql-rule", query.panel, f"{query.ref}: {why}"
+            continue
+        yield from _selectors(query, node)
+        for found in re.finditer(r"\b(?:rate|irate|increase)\([^\[]*\[([^\]]+)\]", query.expr):
+            if found.group(1) != "$__rate_interval":
+                yield "target-rate-interval-rule", query.panel, f"{query.ref}: [{found.group(1)}]"
+
+
+def _selectors(query: Query, node: Any) -> Iterator[Finding]:
+    for at, above in _nodes(node):
+        if not isinstance(at, promql.VectorSelector):
+            continue
+        matchers = {(m.name, str(m.op), m.value) for m in at.matchers.matchers}
+        for label in ("job", "instance"):
+            if (label, str(promql.MatchOp.Re), f"${label}") not in matchers:
+                yield f"target-{label}-rule", query.panel, f'{query.ref}: {at.name} without {label}=~"${label}"'
+        if at.name.endswith("_total") and not any(isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above):
+            yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} is neither rate nor increase"
+
+
+def importable(board: Board) -> Iterator[Finding]:
+    """What Grafana's import, provisioning and sidecar need."""
+    good = {"editable": board["editable"] is False, "id": board["id"] is None, "uid": board["uid"].startswith("azse-"), "schemaVersion": 39 <= board["schemaVersion"] <= 42,
+            "__inputs": "__inputs" not in board and "__requires" not in board, "tags": "azure-scheduled-events" in board["tags"],
+            "links": [(link["keepTime"], link["includeVars"], link["type"]) for link in board["links"]] == [(True, True, "dashboards")]}
+    for what, is_good in good.items():
+        if not is_good:
+            yield "uneditable-dashboard" if what == "editable" else "importable", "", what
+    ids = [panel["id"] for panel in boards.panels(board)]
+    if ids != list(range(1, len(ids) + 1)):
+        yield "importable", "", "panel ids are not 1, 2, 3, …"
+    yield from _grid(board)
+
+
+def _grid(board: Board) -> Iterator[Finding]:
+    taken: dict[tuple[int, int], str] = {}
+    for panel in boards.panels(board):
+        at = panel["gridPos"]
+        for cell in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
+            if cell[0] >= 24 or cell in taken:
+                yield "importable", panel["title"], f"lies over {taken.get(cell, 'the edge')}"
+                break
+            taken[cell] = panel["title"]
+
+
+RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (template_datasource, template_targets, template_queries, panel_form, importable)
+
+
+def findings(name: str, board: Board) -> list[Finding]:
+    return [finding for rule in RULES for finding in rule(board)] + list(targets(name, board))
+
+
+def exclusions(text: str) -> list[tuple[str, str, str]]:
+    """(rule, dashboard, panel) of a `.lint` file, in the one form that this project writes it in."""
+    out: list[tuple[str, str, str]] = []
+    rule, reasoned = "", False
+    for line in text.splitlines():
+        bare = line.strip()
+        if not bare or bare.startswith("#") or bare in ("exclusions:", "entries:"):
+            continue
+        if re.fullmatch(r"  [a-z-]+:", line):
+            rule, reasoned = bare.removesuffix(":"), False
+        elif bare.startswith("reason: ") and len(bare) > 20:
+            reasoned = True
+        elif bare.startswith("- dashboard: ") and reasoned:
+            out.append((rule, bare.removeprefix("- dashboard: "), ""))
+        elif bare.startswith("panel: ") and out:
+            out[-1] = (*out[-1][:2], bare.removeprefix("panel: "))
+        else:
+            raise SystemExit(f"dashboards/.lint: not understood, or an exclusion without a reason: {line}")
+    return out

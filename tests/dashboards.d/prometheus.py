@@ -1,0 +1,103 @@
+"""A real Prometheus on loopback, and the questions that Grafana would put to it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from contextlib import contextmanager
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boards
+
+
+def need(tool: str, install: str) -> str:
+    path = shutil.which(tool)
+    if not path:
+        raise SystemExit(f"tests/dashboards: no {tool}; {install}")
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_for(what: str, ready: Any, limit: float = 120.0) -> Any:
+    """Asks until the answer is true; gives up after `limit` seconds, generously, since machines are busy."""
+    end = time.monotonic() + limit
+    while True:
+        try:
+            if answer := ready():
+                return answer
+        except (OSError, KeyError):
+            pass
+        if time.monotonic() > end:
+            raise SystemExit(f"tests/dashboards: waited {limit:.0f} s in vain for {what}")
+        time.sleep(0.2)
+
+
+class Api:
+    def __init__(self, url: str):
+        self.url = url.rstrip("/")
+
+    def get(self, path: str, **params: Any) -> Any:
+        body = urllib.parse.urlencode(params).encode()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(f"{self.url}/api/v1/{path}", data=body), timeout=120) as answer:
+                return json.load(answer)["data"]
+        except urllib.error.HTTPError as error:
+            body = error.read().decode()
+            if not body.startswith("{"):  # Prometheus says so in plain text while it starts
+                raise OSError(f"{error}: {body}") from error
+            raise RuntimeError(json.loads(body).get("error", body)) from error
+
+    def instant(self, expr: str, at: float) -> list[Any]:
+        data = self.get("query", query=expr, time=f"{at:.3f}")
+        return data["result"] if data["resultType"] == "vector" else [data["result"]]
+
+    def ask(self, query: boards.Query, variables: dict[str, str], span: int, at: float, scrape: int = boards.SCRAPE_INTERVAL) -> list[Any]:
+        """One panel's query as Grafana sends it; the series of the answer."""
+        begin, end = (at, at + query.ahead) if query.ahead else (at - span, at)
+        step = boards.step(query, query.ahead or span, scrape)
+        expr = boards.interpolate(query.expr, variables, query.ahead or span, step, scrape)
+        if query.instant:
+            return self.instant(expr, end)
+        aligned = [t - t % step for t in (begin, end)]
+        return self.get("query_range", query=expr, start=f"{aligned[0]:.3f}", end=f"{aligned[1]:.3f}", step=step)["result"]
+
+    def first_target(self, at: float) -> dict[str, str]:
+        """A VM that has events, as the VM dashboard's variables would name it."""
+        named = ("azure_scheduled_events_vm_info and on (job, instance) last_over_time(azure_scheduled_event_ended_timestamp_seconds[1h])")
+        found = self.instant(named, at)
+        if not found:
+            raise SystemExit("no VM has events")
+        instance = found[0]["metric"]["instance"]
+        return {"vm": found[0]["metric"]["vm_name"], "target": instance.replace(".", "\\\\.")}
+
+
+@contextmanager
+def serving(directory: Path, scrape: str) -> Iterator[Api]:
+    """Prometheus over `directory`/data, with the given scrape configuration."""
+    binary = need("prometheus", "apt-get install prometheus")
+    config = directory / "prometheus.yml"
+    config.write_text(scrape, encoding="utf-8")
+    port = free_port()
+    with open(directory / "prometheus.log", "wb") as log:
+        process = subprocess.Popen([binary, f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}", "--storage.tsdb.retention.time=100d",
+                                    f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
+    try:
+        api = Api(f"http://127.0.0.1:{port}")
+        wait_for("Prometheus to be ready", lambda: api.instant("vector(1)", time.time()))
+        yield api
+    finally:
+        process.terminate()
+        process.wait(60)

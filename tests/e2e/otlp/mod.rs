@@ -1,0 +1,267 @@
+//! What the OpenTelemetry Collector understands of our spans, over HTTP and over HTTPS with mutual TLS.
+
+mod processes;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
+
+use azure_scheduled_events_exporter::{
+    document::Document,
+    event::{Event, EventId, EventType, Source, Status},
+    lifecycle::Tracker,
+    otlp::{
+        resource,
+        sender::{self, Pace},
+        settings::Settings,
+        spool::{Batch, Disk, Limits, Spool, SpoolHandle},
+        trace::{self, VmKey},
+    },
+    time::{Clock, Moment, Timestamp},
+    view::Identity,
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+use crate::support::{DEADLINE, Daemon, Part, cached, client, free_port, wait_until};
+
+const EVENT_ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
+const TRACE_ID: &str = "602d9444d2cd49c786248643e7171297";
+
+/// An authority, and files of certificates that it signed for the Collector and for its clients.
+fn certificates(folder: &Path) {
+    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
+    for (file, name) in [("server", "127.0.0.1"), ("client", "exporter")] {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &authority).unwrap();
+        fs::write(folder.join(format!("{file}.pem")), certificate.pem()).unwrap();
+        fs::write(folder.join(format!("{file}-key.pem")), key.serialize_pem()).unwrap();
+    }
+}
+
+/// The Collector, with an open door and one that asks who comes; it writes down all that it gets.
+struct Collector {
+    http: u16,
+    https: u16,
+    daemon: Daemon,
+}
+
+impl Collector {
+    async fn start(folder: &Path) -> Self {
+        certificates(folder);
+        let (http, https) = (free_port(), free_port());
+        let path = |name: &str| folder.join(name).display().to_string();
+        let (ca, certificate, key) = (path("ca.pem"), path("server.pem"), path("server-key.pem"));
+        let config = format!(
+            "receivers:
+  otlp:
+    protocols: {{http: {{endpoint: '127.0.0.1:{http}'}}}}
+  otlp/tls:
+    protocols: {{http: {{endpoint: '127.0.0.1:{https}', tls: {{cert_file: '{certificate}', key_file: '{key}', client_ca_file: '{ca}'}}}}}}
+exporters:
+  debug: {{verbosity: detailed}}
+service:
+  telemetry: {{metrics: {{level: none}}}}
+  pipelines:
+    traces: {{receivers: [otlp, otlp/tls], exporters: [debug]}}
+"
+        );
+        fs::write(folder.join("otelcol.yaml"), config).unwrap();
+        let program = cached(Part::Collector, "otelcol", "otelcol");
+        let args = [format!("--config=file:{}", path("otelcol.yaml"))];
+        let mut daemon = Daemon::start("otelcol", &program, args, folder);
+        wait_until("the Collector is ready", async || {
+            daemon.must_run();
+            daemon.log().contains("Everything is ready").then_some(())
+        })
+        .await;
+        Self {
+            http,
+            https,
+            daemon,
+        }
+    }
+
+    /// Trace, parent, id and name of each span that the Collector has written down.
+    fn spans(&self) -> Vec<[String; 4]> {
+        let log = self.daemon.log();
+        let spans = log.split("Span #").skip(1);
+        let field = |span: &str, name: &str| {
+            let lines = span.lines().map(str::trim);
+            let mut values =
+                lines.filter_map(|line| line.strip_prefix(name)?.trim().strip_prefix(": "));
+            values.next().unwrap_or_default().to_owned()
+        };
+        spans
+            .map(|span| ["Trace ID", "Parent ID", "ID", "Name"].map(|name| field(span, name)))
+            .collect()
+    }
+}
+
+fn identity(number: usize) -> Identity {
+    Identity {
+        name: format!("web_{number}"),
+        vm_id: format!("vm-{number}"),
+        location: "westeurope".to_owned(),
+        scale_set: "web".to_owned(),
+        ..Identity::default()
+    }
+}
+
+/// What one exporter sends of a Reboot that names three VMs.
+fn batches(number: usize, settings: &Settings) -> Vec<Batch> {
+    let identity = identity(number);
+    let event = |status| Event {
+        id: EventId::new(EVENT_ID),
+        event_type: EventType::Reboot,
+        status,
+        source: Some(Source::Platform),
+        resource_type: Some("VirtualMachine".into()),
+        resources: Some((0..3).map(|vm| format!("web_{vm}").into()).collect()),
+        not_before: Timestamp::from_unix_seconds(1_794_906_942),
+        duration_seconds: Some(9),
+        description: Some("Host server is undergoing maintenance.".into()),
+        unknown_members: Vec::new(),
+    };
+    let documents = [
+        vec![event(Status::Scheduled)],
+        vec![event(Status::Started)],
+        vec![],
+    ];
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let vm = VmKey::of(Some(&identity), None);
+    let mut batches = Vec::new();
+    for (seconds, events) in (0..).step_by(60).zip(documents) {
+        let now = Moment {
+            wall: Timestamp::from_unix_seconds(1_794_906_000 + seconds).unwrap(),
+            monotonic: Duration::from_secs(u64::try_from(seconds).unwrap()),
+        };
+        let document = Document {
+            events,
+            ..Document::default()
+        };
+        let happened = tracker.observe(&document, Some(&identity.name), now);
+        batches.push(Batch {
+            resource: resource::of(settings, Some(&identity), None),
+            spans: happened
+                .iter()
+                .flat_map(|what| trace::spans(what, &vm))
+                .collect(),
+        });
+    }
+    batches
+}
+
+/// Plays one exporter from the announcement to the end; returns id and name of what it sends.
+async fn send(
+    number: usize,
+    folder: &Path,
+    environment: &BTreeMap<&str, String>,
+) -> BTreeSet<(String, String)> {
+    let settings = Settings::from_env(|name| environment.get(name).cloned())
+        .unwrap()
+        .unwrap();
+    let directory = folder.join(format!("spool-{number}"));
+    let spool = Spool::open(Some(&directory), Box::new(Disk), Limits::default());
+    let spool = SpoolHandle::new(spool);
+    let all = batches(number, &settings);
+    let (stop, stopped) = watch::channel(false);
+    let running = sender::run(
+        settings,
+        spool.clone(),
+        Clock::start(),
+        Pace::default(),
+        stopped,
+    );
+    let running = tokio::spawn(running);
+    let mut sent = BTreeSet::new();
+    for batch in all {
+        let ids = batch.spans.iter();
+        sent.extend(ids.map(|span| (span.span_id_hex(), span.name.clone())));
+        spool.append(batch, Timestamp::now()).await;
+    }
+    let mut counts = spool.counts();
+    let done = counts.wait_for(|counts| counts.exported == 4);
+    let done = tokio::time::timeout(DEADLINE, done).await;
+    done.expect("four spans are sent").unwrap();
+    stop.send_replace(true);
+    running.await.unwrap();
+    sent
+}
+
+/// One trace with a root for each VM, and all others below one of these.
+fn assert_one_trace(spans: &[[String; 4]]) {
+    let traces: BTreeSet<_> = spans.iter().map(|[trace, ..]| trace).collect();
+    assert_eq!(traces.len(), 1, "{traces:?}");
+    let is_root = |span: &&[String; 4]| span[1].is_empty();
+    let roots: BTreeSet<_> = spans
+        .iter()
+        .filter(is_root)
+        .map(|[_, _, id, _]| id)
+        .collect();
+    assert_eq!(roots.len(), 3);
+    let is_below = |span: &[String; 4]| is_root(&span) || roots.contains(&span[1]);
+    assert!(spans.iter().all(is_below), "{spans:?}");
+}
+
+#[tokio::test]
+async fn three_vms_write_one_trace_into_the_collector_over_http_and_mutual_tls() {
+    let folder = TempDir::new().unwrap();
+    let collector = Collector::start(folder.path()).await;
+    // The sender needs what `main` has installed.
+    drop(client());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let endpoint = |scheme: &str, port: u16| format!("{scheme}://127.0.0.1:{port}");
+    let plain = BTreeMap::from([
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            endpoint("http", collector.http),
+        ),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip".to_owned()),
+    ]);
+    let mutual = BTreeMap::from([
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            endpoint("https", collector.https),
+        ),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", path("ca.pem")),
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", path("client.pem")),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", path("client-key.pem")),
+    ]);
+    let mut expected = BTreeSet::new();
+    for (number, environment) in [plain, mutual.clone(), mutual].iter().enumerate() {
+        expected.extend(send(number, folder.path(), environment).await);
+    }
+    assert_eq!(expected.len(), 12);
+    let understood = wait_until("twelve spans are written down", async || {
+        let spans = collector.spans();
+        (spans.len() == 12).then_some(spans)
+    })
+    .await;
+    let ids = understood
+        .iter()
+        .map(|[_, _, id, name]| (id.clone(), name.clone()));
+    assert_eq!(ids.collect::<BTreeSet<_>>(), expected);
+    assert_one_trace(&understood);
+    assert_eq!(understood[0][0], TRACE_ID);
+    let log = collector.daemon.log();
+    for said in [
+        "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",
+        "-> azure.scheduled_event.duration: Int(9)",
+        "-> azure.scheduled_event.outcome: Str(completed)",
+        "-> host.id: Str(vm-2)",
+        "-> cloud.platform: Str(azure.vm)",
+        "-> service.name: Str(azure-scheduled-events-exporter)",
+        "Status code    : Unset",
+    ] {
+        assert!(log.contains(said), "no {said:?}");
+    }
+}

@@ -1,0 +1,140 @@
+//! The built exporter: three of them see one event and write one trace, and one that cannot speak TLS goes on.
+
+use std::{collections::BTreeSet, ffi::OsStr, path::Path};
+
+use tempfile::TempDir;
+
+use super::{Collector, assert_one_trace};
+use crate::support::{Daemon, client, exporter::Exporter, free_port, get, wait_until};
+
+/// A Freeze of three VMs, in seconds where Azure takes minutes.
+const SCENARIO: &str = r#"{"scenario": {"events": [{
+    "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
+    "notice": "6s", "started_for": "6s"
+}]}}"#;
+
+/// An exporter of one VM, with variables of its own.
+struct Vm {
+    address: String,
+    daemon: Daemon,
+}
+
+impl Vm {
+    fn start(
+        name: &'static str,
+        azure: &Exporter,
+        folder: &Path,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let address = format!("127.0.0.1:{}", free_port());
+        let args = [
+            format!("--web.listen-address={address}"),
+            format!("--imds.url={}", azure.url("")),
+            format!("--vm.name={name}"),
+            format!("--state.directory={}", folder.join(name).display()),
+        ];
+        let program = Path::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
+        let variables: Vec<_> = variables
+            .iter()
+            .map(|(name, value)| (*name, OsStr::new(*value)))
+            .collect();
+        let daemon = Daemon::start_with(name, program, args, &variables, folder);
+        Self { address, daemon }
+    }
+
+    /// Waits until a series on `/metrics` has a value.
+    async fn until(&mut self, series: &str, value: u32) {
+        let http = client();
+        let url = format!("http://{}/metrics", self.address);
+        wait_until(&format!("{series} {value}"), async || {
+            self.daemon.must_run();
+            let text = get(&http, &url).await?;
+            let mut samples = text.lines().filter_map(|line| line.rsplit_once(' '));
+            let (_, shown) = samples.find(|(shown, _)| *shown == series)?;
+            ((shown.parse::<f64>().ok()? - f64::from(value)).abs() < 0.5).then_some(())
+        })
+        .await;
+    }
+}
+
+async fn play(azure: &Exporter) {
+    let start = client().post(azure.url("/simulator/start"));
+    let start = start
+        .header("content-type", "application/json")
+        .body(SCENARIO);
+    let answer = start.send().await.unwrap();
+    assert!(answer.status().is_success(), "{answer:?}");
+}
+
+#[tokio::test]
+async fn three_exporters_that_see_one_event_write_one_trace() {
+    let folder = TempDir::new().unwrap();
+    let collector = Collector::start(folder.path()).await;
+    let azure = Exporter::simulator(folder.path(), &[]).await;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client-key.pem"));
+    let http = format!("http://127.0.0.1:{}", collector.http);
+    let https = format!("https://127.0.0.1:{}", collector.https);
+    let plain = [("OTEL_EXPORTER_OTLP_ENDPOINT", http.as_str())];
+    let mutual = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", https.as_str()),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca),
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
+    ];
+    let mut vms = [
+        Vm::start("web_0", &azure, folder.path(), &plain),
+        Vm::start("web_1", &azure, folder.path(), &mutual),
+        Vm::start("web_2", &azure, folder.path(), &mutual),
+    ];
+    for vm in &mut vms {
+        vm.until("azure_scheduled_events_up", 1).await;
+    }
+    play(&azure).await;
+    for vm in &mut vms {
+        vm.until("azure_scheduled_events_spans_exported_total", 4)
+            .await;
+        vm.until("azure_scheduled_events_spans_spooled", 0).await;
+        assert_eq!(vm.daemon.log().matches("span sent").count(), 4);
+    }
+    let spans = wait_until("twelve spans are written down", async || {
+        let spans = collector.spans();
+        (spans.len() == 12).then_some(spans)
+    })
+    .await;
+    assert_one_trace(&spans);
+    let ids: BTreeSet<_> = spans.iter().map(|[_, _, id, _]| id).collect();
+    assert_eq!(ids.len(), 12);
+    let roots = spans
+        .iter()
+        .filter(|[.., name]| name == "scheduled_event Freeze");
+    assert_eq!(roots.count(), 3);
+}
+
+#[tokio::test]
+async fn without_certificates_of_the_system_the_push_stops_and_the_exporter_does_not() {
+    let folder = TempDir::new().unwrap();
+    let azure = Exporter::simulator(folder.path(), &[]).await;
+    let nowhere = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:9"),
+        ("SSL_CERT_FILE", "/nonexistent"),
+        ("SSL_CERT_DIR", "/nonexistent"),
+    ];
+    let mut vm = Vm::start("web_0", &azure, folder.path(), &nowhere);
+    vm.until("azure_scheduled_events_up", 1).await;
+    play(&azure).await;
+    let ended = r#"azure_scheduled_events_ended_total{event_type="Freeze",outcome="completed"}"#;
+    vm.until(ended, 1).await;
+    vm.until("azure_scheduled_events_spans_spooled", 4).await;
+    let log = vm.daemon.log();
+    let said = log
+        .lines()
+        .find(|line| line.contains("no client can be made"));
+    let said = said.expect("a line about it");
+    assert!(
+        said.contains("OTEL_EXPORTER_OTLP_CERTIFICATE names a file"),
+        "{said}"
+    );
+    assert_eq!(log.matches("no client can be made").count(), 1);
+}

@@ -1,0 +1,151 @@
+//! The simulated Azure, with every request counted before it is answered.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use azure_scheduled_events_exporter::{
+    server::{self, Abort, Answer, Handler, Limits},
+    simulator::{Scenario, Settings, Simulator},
+    time::Clock,
+};
+use hyper::{Method, Request, body::Incoming};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::support::{PATIENCE, install_cryptography};
+
+/// A served simulator; it ends with this value.
+pub(super) struct Azure {
+    address: SocketAddr,
+    counts: Arc<Counts>,
+    driver: reqwest::Client,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Counts {
+    posts: AtomicUsize,
+    gets: AtomicUsize,
+}
+
+#[derive(Clone)]
+struct Counting {
+    simulator: Simulator,
+    counts: Arc<Counts>,
+}
+
+impl Handler for Counting {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+        if request.uri().path().starts_with("/metadata") {
+            let is_get = request.method() == Method::GET;
+            let count = if is_get {
+                &self.counts.gets
+            } else {
+                &self.counts.posts
+            };
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        self.simulator.answer(request).await
+    }
+}
+
+impl Azure {
+    /// Plays these scenarios at this speed.
+    pub(super) fn playing(scenarios: &[&str], speed: f64) -> Self {
+        install_cryptography();
+        let scenarios = scenarios.iter().map(|name| Scenario::named(name).unwrap());
+        let settings = Settings::new(scenarios.collect(), speed, Some("web_0"));
+        let counts = Arc::<Counts>::default();
+        let counting = Counting {
+            simulator: Simulator::new(settings, Clock::start()),
+            counts: Arc::clone(&counts),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            let forever = std::future::pending();
+            server::serve(listener, counting, Limits::default(), forever)
+                .await
+                .unwrap();
+        });
+        let driver = reqwest::Client::builder().no_proxy().tls_certs_only([]);
+        Self {
+            address,
+            counts,
+            driver: driver.timeout(PATIENCE).build().unwrap(),
+            serving,
+        }
+    }
+
+    pub(super) fn base(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Requests other than GET that came to the metadata service.
+    pub(super) fn posts(&self) -> usize {
+        self.counts.posts.load(Ordering::SeqCst)
+    }
+
+    fn gets(&self) -> usize {
+        self.counts.gets.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many more GETs have come.
+    pub(super) async fn until_gets(&self, more: usize) {
+        let wanted = self.gets() + more;
+        let deadline = tokio::time::Instant::now() + PATIENCE * 2;
+        while self.gets() < wanted {
+            let is_over = tokio::time::Instant::now() > deadline;
+            assert!(!is_over, "{} of {wanted} GETs came", self.gets());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Announces a restart of these VMs that somebody ordered.
+    pub(super) async fn order_restart(&self, resources: &[&str]) {
+        let restart = json!({"scenario": {"events": [{
+            "event_type": "Reboot", "event_source": "User", "duration_seconds": -1,
+            "notice": "15m", "started_for": "10m", "resources": resources,
+        }]}});
+        self.command("start", &restart).await;
+    }
+
+    /// Ends everything.
+    pub(super) async fn clear(&self) {
+        self.command("clear", &json!({})).await;
+    }
+
+    async fn command(&self, what: &str, body: &Value) {
+        let url = format!("{}/simulator/{what}", self.base());
+        let request = self.driver.post(url).body(body.to_string());
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+
+    /// Waits until the only event has started.
+    pub(super) async fn until_started(&self) {
+        let url = format!("{}/simulator/state", self.base());
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let answer = self.driver.get(&url).send().await.unwrap();
+            let state: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+            if state["events"][0]["event_status"] == "Started" {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{state}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Azure {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}

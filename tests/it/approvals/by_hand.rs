@@ -1,0 +1,163 @@
+//! `approve`: what it says before, what it sends, and its exit codes.
+
+use std::process::{Command, Output as Ended};
+
+use serde_json::Value;
+
+use super::RESTART;
+use crate::support::{FakeImds, Reply};
+
+const TYPED: &str = "E2C6D8F1-0a97-4b35-8d14-6f52c3b09a7e";
+const VERBATIM: &str = "e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
+
+/// Runs the program; it ends by itself.
+async fn run(arguments: &[&str]) -> Ended {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
+    command.args(arguments).env_remove("STATE_DIRECTORY");
+    tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap()
+}
+
+async fn approve(imds: &FakeImds, arguments: &[&str]) -> Ended {
+    let url = format!("--imds.url={}", imds.base());
+    run(&[&["approve", &url], arguments].concat()).await
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+async fn imds(approvals: Reply) -> FakeImds {
+    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
+    imds.approvals(approvals);
+    imds
+}
+
+#[tokio::test]
+async fn it_says_what_is_done_to_whom_and_sends_the_id_as_azure_wrote_it() {
+    let imds = imds(Reply::ok("")).await;
+    let ended = approve(&imds, &[TYPED]).await;
+    assert_eq!(ended.status.code(), Some(0));
+    let said = text(&ended.stderr);
+    for expected in [
+        "Reboot e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E, ordered by somebody",
+        "restarts each VM; what is only in memory is lost",
+        "all 2 VMs that it names (this VM is one of them): web_0, web_1",
+    ] {
+        assert!(said.contains(expected), "{expected} in {said}");
+    }
+    let result = format!("Approved: Reboot {VERBATIM} may start at any moment now.\n");
+    assert_eq!(text(&ended.stdout), result);
+    let requests = imds.requests();
+    let post = requests.last().unwrap();
+    assert_eq!(
+        (post.method.as_str(), post.body.as_str()),
+        (
+            "POST",
+            &*format!(r#"{{"StartRequests":[{{"EventId":"{VERBATIM}"}}]}}"#)
+        )
+    );
+    assert_eq!(imds.posts(), 1);
+}
+
+/// IMDS never answers the approval, so whatever is on stderr was said before it did.
+#[tokio::test]
+async fn it_is_said_before_it_is_done() {
+    let imds = imds(Reply::silence()).await;
+    let ended = approve(&imds, &["--imds.timeout=1s", TYPED]).await;
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(text(&ended.stdout), "");
+    let said = text(&ended.stderr);
+    let place = |what: &str| {
+        said.find(what)
+            .unwrap_or_else(|| panic!("{what} in {said}"))
+    };
+    assert!(place("web_0, web_1") < place("error: not approved"));
+    assert!(
+        said.contains("it is Scheduled now, not before 2999-12-31"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_dry_run_says_it_and_sends_nothing() {
+    let imds = imds(Reply::ok("")).await;
+    let ended = approve(&imds, &[TYPED, "--dry-run", "--output=json"]).await;
+    assert_eq!(ended.status.code(), Some(0));
+    let told: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(told["result"], "dry_run");
+    assert_eq!(told["event"]["EventId"], VERBATIM);
+    assert_eq!(
+        told["event"]["Resources"],
+        serde_json::json!(["web_0", "web_1"])
+    );
+    assert!(text(&ended.stderr).contains("web_0, web_1"));
+    assert_eq!(imds.posts(), 0);
+}
+
+#[tokio::test]
+async fn what_has_started_is_left_alone() {
+    let imds = imds(Reply::ok("")).await;
+    imds.now(Reply::ok(RESTART.replace("Scheduled", "Started")));
+    let ended = approve(&imds, &[TYPED, "--output=json"]).await;
+    assert_eq!(ended.status.code(), Some(0));
+    let told: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(told["result"], "already_started");
+    assert_eq!(imds.posts(), 0);
+}
+
+#[tokio::test]
+async fn what_fails_leaves_stdout_empty_and_exits_with_1() {
+    let imds = imds(Reply::error("400 Bad Request", "malformed")).await;
+    let refused = approve(&imds, &[TYPED, "--output=json"]).await;
+    let unknown = approve(&imds, &["602d9444-d2cd-49c7-8624-8643e7171297"]).await;
+    imds.now(Reply::error("404 Not Found", "no"));
+    let unread = approve(&imds, &[TYPED]).await;
+    for (ended, expected) in [
+        (refused, "error: not approved: HTTP 400"),
+        (
+            unknown,
+            "no event \"602d9444-d2cd-49c7-8624-8643e7171297\" is pending (1 others are)",
+        ),
+        (unread, "error: HTTP 404"),
+    ] {
+        let said = text(&ended.stderr);
+        assert!(said.contains(expected), "{expected} in {said}");
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert_eq!(text(&ended.stdout), "", "{said}");
+    }
+    assert_eq!(imds.posts(), 1);
+}
+
+#[tokio::test]
+async fn flags_that_cannot_work_exit_with_64_and_one_line() {
+    for (arguments, flag) in [
+        (&["approve"][..], "EVENT_ID"),
+        (&["approve", ""], "EVENT_ID"),
+        (&["approve", TYPED, "--imds.url=nowhere"], "--imds.url"),
+        (&["--approve.delay=5s"], "--approve.delay"),
+        (&["--approve.dry-run"], "--approve.dry-run"),
+        (&["--approve.freeze-below=0"], "--approve.freeze-below"),
+        (&["--approve.freeze-below=1h"], "--approve.freeze-below"),
+        (
+            &["--approve.user-events", "--approve.delay=1d"],
+            "--approve.delay",
+        ),
+        (
+            &["--approve.user-events", "--imds.api-version=2019-04-01"],
+            "--approve.user-events",
+        ),
+        (
+            &["--approve.freeze-below=9s", "--imds.api-version=2019-08-01"],
+            "--approve.freeze-below",
+        ),
+    ] {
+        let ended = run(arguments).await;
+        let said = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(64), "{arguments:?}: {said}");
+        assert_eq!(text(&ended.stdout), "", "{arguments:?}");
+        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+        assert!(said.contains(flag), "{arguments:?}: {said}");
+    }
+}

@@ -1,0 +1,39 @@
+//! Approvals of the whole exporter, counted where they arrive.
+
+mod azure;
+mod by_hand;
+mod fleet;
+mod off;
+mod policy;
+mod retries;
+mod timing;
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::approval::Settings;
+
+/// A restart of `web_0` and `web_1` that somebody ordered, far ahead.
+const RESTART: &str = r#"{"DocumentIncarnation":8,"Events":[{"EventId":"e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E","EventStatus":"Scheduled","EventType":"Reboot","ResourceType":"VirtualMachine","Resources":["web_0","web_1"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"User","DurationInSeconds":-1}]}"#;
+
+const APPROVED: &str =
+    r#"azure_scheduled_events_approvals_total{event_type="Reboot",result="approved"}"#;
+const FAILED: &str =
+    r#"azure_scheduled_events_approvals_total{event_type="Reboot",result="failed"}"#;
+const DRY_RUN: &str =
+    r#"azure_scheduled_events_approvals_total{event_type="Reboot",result="dry_run"}"#;
+
+/// `--approve.user-events`.
+fn user_events() -> Settings {
+    Settings {
+        user_events: true,
+        ..Settings::default()
+    }
+}
+
+/// Everything that can be approved.
+fn everything() -> Settings {
+    Settings {
+        freeze_below: Some(Duration::from_mins(10)),
+        ..user_events()
+    }
+}

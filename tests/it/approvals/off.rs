@@ -1,0 +1,93 @@
+//! Without an `--approve` flag nothing but GETs leaves the process, whatever happens.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::{approval::Settings, simulator::catalog};
+use tokio::task::JoinSet;
+
+use super::{azure::Azure, everything};
+use crate::{
+    documents,
+    support::{
+        FakeImds, Reply,
+        exporter::{Exporter, settings},
+    },
+};
+
+/// Plays a scenario to an exporter that does without approvals; how many requests were no GET.
+async fn posts_under(scenario: &str) -> usize {
+    let azure = Azure::playing(&[scenario], 600.0);
+    let mut settings = settings(&azure.base());
+    settings.imds.timeout = Duration::from_secs(1);
+    settings.imds.first_timeout = Duration::from_secs(1);
+    let exporter = Exporter::start(settings);
+    azure.until_gets(5).await;
+    exporter.stop().await;
+    azure.posts()
+}
+
+#[tokio::test]
+async fn no_scenario_and_no_fault_makes_it_send_anything_but_gets() {
+    let mut playing = JoinSet::new();
+    for (name, _) in catalog() {
+        playing.spawn(async move { (name, posts_under(name).await) });
+    }
+    let mut played = 0;
+    while let Some(ended) = playing.join_next().await {
+        let (name, posts) = ended.unwrap();
+        assert_eq!(posts, 0, "{name}");
+        played += 1;
+    }
+    assert!(played >= 20, "{played} scenarios were played");
+}
+
+/// Shows each document to an exporter of its own; the requests that came, and what was counted.
+async fn requests_under_documents(approvals: Settings) -> Vec<(String, Vec<String>, String)> {
+    let mut reading = JoinSet::new();
+    for (path, body) in documents::all() {
+        reading.spawn(async move {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let imds = FakeImds::standing(Reply::ok(body)).await;
+            imds.approvals(Reply::ok(""));
+            let mut settings = settings(&imds.base());
+            settings.approvals = approvals;
+            let exporter = Exporter::start(settings);
+            imds.until_requests(4).await;
+            let metrics = exporter.metrics().await.0;
+            exporter.stop().await;
+            let requests = imds.requests();
+            let posts = requests.iter().filter(|it| it.method != "GET");
+            (name, posts.map(|it| it.body.clone()).collect(), metrics)
+        });
+    }
+    reading.join_all().await
+}
+
+#[tokio::test]
+async fn no_document_makes_it_send_anything_but_gets() {
+    for (name, posts, _) in requests_under_documents(Settings::default()).await {
+        assert_eq!(posts, Vec::<String>::new(), "{name}");
+    }
+}
+
+/// The same documents with all that can be approved: some are approved, each event once, and none that is never to be.
+#[tokio::test]
+async fn with_every_flag_no_document_makes_it_approve_what_is_forbidden() {
+    let read = requests_under_documents(everything()).await;
+    assert!(read.iter().any(|(_, posts, _)| !posts.is_empty()));
+    for (name, mut posts, metrics) in read {
+        let sent = posts.len();
+        posts.sort();
+        posts.dedup();
+        assert_eq!(posts.len(), sent, "{name}: one is sent twice");
+        for line in metrics.lines() {
+            let Some(labels) = line.strip_prefix("azure_scheduled_events_approvals_total{") else {
+                continue;
+            };
+            let is_allowed = ["Freeze", "Reboot", "Redeploy"]
+                .iter()
+                .any(|it| labels.contains(&format!("\"{it}\"")));
+            assert!(is_allowed, "{name}: {line}");
+        }
+    }
+}

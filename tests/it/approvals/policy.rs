@@ -1,0 +1,378 @@
+//! The policy by itself: a table of all that it decides, and what it must never decide.
+
+use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    approval::{Decision, Settings, decide},
+    document,
+    event::EventId,
+    lifecycle::{Life, Tracker},
+    time::{Moment, Timestamp},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::golden::difference;
+
+const OWN: &str = "web_0";
+const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+
+/// 2026-11-17 09:00 UTC, when every event of these tests is seen first, and so many seconds later.
+fn at(seconds: u64) -> Moment {
+    let start = Moment {
+        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+        monotonic: Duration::from_hours(1),
+    };
+    start.after(Duration::from_secs(seconds))
+}
+
+fn policies() -> [(&'static str, Settings); 4] {
+    let off = Settings::default();
+    let freeze_below = Some(Duration::from_secs(9));
+    let users = Settings {
+        user_events: true,
+        ..off
+    };
+    [
+        ("off", off),
+        ("user-events", users),
+        (
+            "freeze-below=9s",
+            Settings {
+                freeze_below,
+                ..off
+            },
+        ),
+        (
+            "both",
+            Settings {
+                freeze_below,
+                ..users
+            },
+        ),
+    ]
+}
+
+/// A restart that somebody ordered, with some members in place of others.
+fn restart(members: &Value) -> Value {
+    let mut event = json!({
+        "EventId": ID,
+        "EventStatus": "Scheduled",
+        "EventType": "Reboot",
+        "ResourceType": "VirtualMachine",
+        "Resources": [OWN, "web_1"],
+        "NotBefore": at(900).wall.rfc1123(),
+        "Description": "",
+        "EventSource": "User",
+        "DurationInSeconds": -1,
+    });
+    for (name, value) in members.as_object().unwrap() {
+        event[name] = value.clone();
+    }
+    event
+}
+
+/// A tracker that has seen it.
+fn seen(event: &Value) -> Tracker {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    see(&mut tracker, &json!([event]), 0);
+    tracker
+}
+
+fn see(tracker: &mut Tracker, events: &Value, seconds: u64) {
+    let body = json!({ "DocumentIncarnation": seconds, "Events": events }).to_string();
+    let (document, _) = document::parse(body.as_bytes()).unwrap();
+    tracker.observe(&document, Some(OWN), at(seconds));
+}
+
+fn only(tracker: &Tracker) -> Arc<Life> {
+    tracker.lives().pop().unwrap()
+}
+
+fn word(decision: Decision) -> String {
+    match decision {
+        Decision::Approve(_) => "APPROVE".to_owned(),
+        Decision::Wait { leader, .. } => format!("wait({leader})"),
+        Decision::Approved(_) => "approved".to_owned(),
+        Decision::Withhold(why) => why.as_str().to_owned(),
+    }
+}
+
+fn row(table: &mut String, what: &str, life: &Life, own_name: Option<&str>, now: Moment) {
+    write!(table, "{what:58}").unwrap();
+    for (_, settings) in policies() {
+        let decision = word(decide(life, &settings, own_name, now));
+        write!(table, " {decision:18}").unwrap();
+    }
+    table.truncate(table.trim_end().len());
+    table.push('\n');
+}
+
+fn heading(table: &mut String, title: &str) {
+    write!(table, "{title:58}").unwrap();
+    for (policy, _) in policies() {
+        write!(table, " {policy:18}").unwrap();
+    }
+    table.truncate(table.trim_end().len());
+    table.push('\n');
+}
+
+/// Every kind of event, where this VM is the first that it names.
+fn kinds(table: &mut String) {
+    heading(table, "KIND (type, source, duration)");
+    for event_type in [
+        "Freeze",
+        "Reboot",
+        "Redeploy",
+        "Preempt",
+        "Terminate",
+        "Hibernate",
+    ] {
+        for source in [
+            json!("User"),
+            json!("Platform"),
+            json!("Partner"),
+            json!(null),
+        ] {
+            for duration in [-1, 0, 8, 9] {
+                let event = restart(&json!({
+                    "EventType": event_type, "EventSource": source, "DurationInSeconds": duration,
+                }));
+                let source = source.as_str().unwrap_or("(none)");
+                let what = format!("{event_type:10}{source:10}{duration:2}");
+                row(table, &what, &only(&seen(&event)), Some(OWN), at(1));
+            }
+        }
+    }
+}
+
+/// A life, whose VM asks, and how many seconds after first sight.
+type Circumstance = (&'static str, Arc<Life>, Option<&'static str>, u64);
+
+/// One circumstance after the other, for a restart that somebody ordered and for a short freeze.
+fn circumstances(table: &mut String) {
+    for (kind, members) in [
+        ("User reboot", json!({})),
+        (
+            "Platform freeze of 5 s",
+            json!({"EventType": "Freeze", "EventSource": "Platform", "DurationInSeconds": 5}),
+        ),
+    ] {
+        table.push('\n');
+        heading(table, &kind.to_uppercase());
+        for (what, life, own_name, seconds) in turns(&members).into_iter().chain(gaps(&members)) {
+            row(table, what, &life, own_name, at(seconds));
+        }
+        histories(table, &restart(&members));
+    }
+}
+
+fn with(members: &Value, more: &Value) -> Arc<Life> {
+    let mut all = members.clone();
+    for (name, value) in more.as_object().unwrap() {
+        all[name] = value.clone();
+    }
+    only(&seen(&restart(&all)))
+}
+
+/// Whose turn it is.
+fn turns(members: &Value) -> Vec<Circumstance> {
+    let first = with(members, &json!({}));
+    let second = with(members, &json!({"Resources": ["web_9", OWN]}));
+    let underscore = with(members, &json!({"Resources": ["_web_0", "_web_9"]}));
+    let beginning = with(members, &json!({"Resources": ["web_", OWN]}));
+    let own = Some(OWN);
+    vec![
+        ("first in Resources", first.clone(), own, 0),
+        ("first, just before NotBefore", first.clone(), own, 899),
+        ("first, at NotBefore", first.clone(), own, 900),
+        ("first in another case", first, Some("WEB_0"), 0),
+        (
+            "first with the underscore of 2017-03-01",
+            underscore,
+            own,
+            0,
+        ),
+        ("first is only a beginning of our name", beginning, own, 0),
+        ("second, before the delay", second.clone(), own, 59),
+        ("second, after the delay", second.clone(), own, 60),
+        ("second, just before NotBefore", second.clone(), own, 899),
+        ("second, at NotBefore", second, own, 900),
+    ]
+}
+
+/// What is not known, or not as it should be.
+fn gaps(members: &Value) -> Vec<Circumstance> {
+    let plain = with(members, &json!({}));
+    let with = |more: Value| with(members, &more);
+    let nobody = with(json!({"Resources": null}));
+    let empty = with(json!({"Resources": []}));
+    let no_time = with(json!({"NotBefore": ""}));
+    let started = with(json!({"EventStatus": "Started", "NotBefore": ""}));
+    let odd = with(json!({"EventStatus": "Paused"}));
+    let own = Some(OWN);
+    vec![
+        ("own name unknown", plain.clone(), None, 0),
+        ("another VM's", plain, Some("web_7"), 600),
+        ("Resources missing", nobody, own, 600),
+        ("Resources empty", empty, own, 600),
+        ("NotBefore missing", no_time, own, 0),
+        ("Started", started, own, 0),
+        ("a status that we do not know", odd, own, 0),
+    ]
+}
+
+/// What happened to the event before.
+fn histories(table: &mut String, event: &Value) {
+    let mut approved = seen(event);
+    approved.approved(&EventId::new(ID), at(1).wall).unwrap();
+    row(table, "approved before", &only(&approved), Some(OWN), at(2));
+    let mut moved = event.clone();
+    moved["NotBefore"] = json!(at(1_800).wall.rfc1123());
+    see(&mut approved, &json!([moved]), 3);
+    row(
+        table,
+        "approved, then moved",
+        &only(&approved),
+        Some(OWN),
+        at(4),
+    );
+    let mut ended = seen(event);
+    see(&mut ended, &json!([]), 1);
+    row(table, "gone", &only(&ended), Some(OWN), at(2));
+    let mut regressed = event.clone();
+    regressed["EventStatus"] = json!("Started");
+    let mut tracker = seen(&regressed);
+    see(&mut tracker, &json!([event]), 1);
+    row(
+        table,
+        "Started, then Scheduled again",
+        &only(&tracker),
+        Some(OWN),
+        at(2),
+    );
+}
+
+#[test]
+fn every_decision_is_as_the_table_says() {
+    let mut table = String::new();
+    kinds(&mut table);
+    circumstances(&mut table);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/approvals/decisions.txt");
+    let differs = difference(&file, &table);
+    assert!(differs.is_none(), "{}", differs.unwrap_or_default());
+}
+
+fn any_event() -> impl Strategy<Value = Value> {
+    let word = |words: &[&str]| {
+        let all: Vec<_> = words.iter().map(|word| json!(word)).collect();
+        prop_oneof![9 => prop::sample::select(all), 1 => Just(json!(null)), 1 => ".{0,6}".prop_map(Value::from)]
+    };
+    let types = word(&[
+        "Freeze",
+        "reboot",
+        "REDEPLOY",
+        "Preempt",
+        "preempt",
+        "Terminate",
+        "TERMINATE",
+        "Hibernate",
+    ]);
+    let sources = word(&["User", "user", "Platform", "Partner"]);
+    let statuses =
+        prop_oneof![4 => Just(json!("Scheduled")), 1 => word(&["started", "Started", "Paused"])];
+    let names = prop::sample::select(vec![
+        "web_0", "WEB_0", "_web_0", "web_1", "web_", "web_00", "",
+    ]);
+    let resources = prop_oneof![
+        9 => prop::collection::vec(names, 0..4).prop_map(|names| json!(names)),
+        1 => Just(json!(null)),
+        1 => Just(json!("web_0")),
+    ];
+    let duration = prop_oneof![
+        (-3_i64..20).prop_map(Value::from),
+        Just(json!(null)),
+        Just(json!("5")),
+        any::<i64>().prop_map(Value::from),
+    ];
+    let not_before = prop_oneof![
+        4 => (0_u64..2_000).prop_map(|seconds| json!(at(seconds).wall.rfc1123())),
+        1 => Just(json!("")),
+        1 => Just(json!("soon")),
+    ];
+    (types, sources, statuses, resources, duration, not_before).prop_map(
+        |(event_type, source, status, resources, duration, not_before)| {
+            json!({
+                "EventId": ID, "EventType": event_type, "EventSource": source, "EventStatus": status,
+                "Resources": resources, "DurationInSeconds": duration, "NotBefore": not_before,
+            })
+        },
+    )
+}
+
+fn any_settings() -> impl Strategy<Value = Settings> {
+    let below = prop::option::of((0_u64..1_000_000).prop_map(Duration::from_millis));
+    let delay = (0_u64..1_000).prop_map(Duration::from_secs);
+    (any::<bool>(), below, delay, any::<bool>()).prop_map(
+        |(user_events, freeze_below, delay, dry_run)| Settings {
+            user_events,
+            freeze_below,
+            delay,
+            dry_run,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// Reads the document's own words again, rather than what the policy was given.
+    #[test]
+    fn no_combination_approves_what_is_forbidden(
+        event in any_event(),
+        settings in any_settings(),
+        own_name in prop::option::of(prop::sample::select(vec!["web_0", "Web_0", "web_1", "web_2"])),
+        seconds in 0_u64..2_000,
+    ) {
+        let mut tracker = Tracker::new(Duration::from_mins(10));
+        let body = json!({ "DocumentIncarnation": 1, "Events": [event] }).to_string();
+        let (document, _) = document::parse(body.as_bytes()).unwrap();
+        tracker.observe(&document, own_name, at(0));
+        let Some(life) = tracker.lives().pop() else { return Ok(()) };
+        let decision = decide(&life, &settings, own_name, at(seconds));
+        if !matches!(decision, Decision::Approve(_) | Decision::Wait { .. }) {
+            return Ok(());
+        }
+        let said = |member: &str| event[member].as_str().unwrap_or_default().to_ascii_lowercase();
+        prop_assert!(settings.user_events || settings.freeze_below.is_some(), "off");
+        prop_assert!(["freeze", "reboot", "redeploy"].contains(&&*said("EventType")), "{event}");
+        prop_assert!(["user", "platform"].contains(&&*said("EventSource")), "{event}");
+        prop_assert_eq!(said("EventStatus"), "scheduled");
+        let own_name = own_name.expect("the own name must be known").to_ascii_lowercase();
+        // One name in place of a list is read as a list of one.
+        let named: Vec<_> = match &event["Resources"] {
+            Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+            name => name.as_str().into_iter().collect(),
+        };
+        let named: Vec<_> = named
+            .iter()
+            .map(|name| name.to_ascii_lowercase().trim_start_matches('_').to_owned())
+            .collect();
+        prop_assert!(named.contains(&own_name), "{event}");
+        let not_before = Timestamp::parse(&said("NotBefore"));
+        prop_assert!(not_before.is_some_and(|at_| at_ > at(seconds).wall), "{event}");
+        if !(settings.user_events && said("EventSource") == "user") {
+            let below = settings.freeze_below.expect("a limit must be given");
+            prop_assert_eq!(said("EventType"), "freeze");
+            // A number in a string is read as a number.
+            let seconds = event["DurationInSeconds"]
+                .as_i64()
+                .or_else(|| said("DurationInSeconds").parse().ok());
+            let duration = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            prop_assert!(duration.is_some_and(|it| Duration::from_secs(it) < below), "{event}");
+        }
+        if named[0] != own_name && matches!(decision, Decision::Approve(_)) {
+            prop_assert!(Duration::from_secs(seconds) >= settings.delay, "{event}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! One exporter: once per event, also after a restart; what is refused is sent again, but not at once; a dry run.
+
+use azure_scheduled_events_exporter::{approval::Settings, config::State};
+use serde_json::Value;
+
+use super::{APPROVED, DRY_RUN, FAILED, RESTART, user_events};
+use crate::support::{
+    FakeImds, Reply,
+    exporter::{Exporter, settings},
+};
+
+async fn told(exporter: &Exporter) -> Value {
+    let (status, body) = exporter.get("/api/v1/events").await;
+    assert_eq!(status, 200);
+    serde_json::from_str::<Value>(&body).unwrap()["events"][0]["approval"].clone()
+}
+
+/// An IMDS whose host waits for others: the event stays scheduled although it was approved.
+async fn patient_host() -> FakeImds {
+    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
+    imds.approvals(Reply::ok(""));
+    imds
+}
+
+#[tokio::test]
+async fn an_event_that_stays_scheduled_is_approved_once() {
+    let imds = patient_host().await;
+    let mut settings = settings(&imds.base());
+    settings.approvals = user_events();
+    let exporter = Exporter::start(settings);
+    let metrics = exporter
+        .until("it is approved", |it| it.value(APPROVED) == Some(1.0))
+        .await;
+    imds.until_requests(imds.event_requests() + 4).await;
+    assert_eq!(imds.posts(), 1);
+    assert_eq!(metrics.value(FAILED), Some(0.0));
+    let sent = imds.requests();
+    let post = sent.iter().find(|it| it.method == "POST").unwrap();
+    assert_eq!(
+        post.body,
+        r#"{"StartRequests":[{"EventId":"e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E"}]}"#
+    );
+    let told = told(&exporter).await;
+    assert_eq!(told["decision"], "approved");
+    assert!(told["at"].is_string(), "{told}");
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_restarted_exporter_does_not_approve_again() {
+    let imds = patient_host().await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&imds.base());
+    settings.approvals = user_events();
+    settings.state = State::Directory(directory.path().to_owned());
+    let exporter = Exporter::start(settings.clone());
+    exporter
+        .until("it is approved", |it| it.value(APPROVED) == Some(1.0))
+        .await;
+    exporter.stop().await;
+    let before = imds.event_requests();
+    let exporter = Exporter::start(settings);
+    imds.until_requests(before + 4).await;
+    assert_eq!(imds.posts(), 1);
+    assert_eq!(told(&exporter).await["decision"], "approved");
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_refused_is_counted_and_sent_again_after_the_document_was_read() {
+    let imds = patient_host().await;
+    imds.approvals(Reply::error("500 Internal Server Error", "oops"));
+    let mut settings = settings(&imds.base());
+    settings.approvals = user_events();
+    let exporter = Exporter::start(settings);
+    exporter
+        .until("two tries failed", |it| it.value(FAILED) >= Some(2.0))
+        .await;
+    assert!(exporter.metrics().await.is_up(), "polls go on");
+    imds.approvals(Reply::ok(""));
+    exporter
+        .until("the third is taken", |it| it.value(APPROVED) == Some(1.0))
+        .await;
+    let methods: Vec<_> = imds
+        .requests()
+        .iter()
+        .filter(|it| it.target.contains("scheduledevents"))
+        .map(|it| it.method.clone())
+        .collect();
+    let is_read_between = methods.windows(2).all(|two| two != ["POST", "POST"]);
+    assert!(is_read_between, "{methods:?}");
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn anything_but_a_200_is_a_failure_that_is_told() {
+    for reply in [
+        Reply::error("400 Bad Request", "malformed"),
+        Reply::http("204 No Content", &[], ""),
+        Reply::error("410 Gone", "updating"),
+        Reply::error("429 Too Many Requests", "slow"),
+        Reply::http("302 Found", &[("Location", "/")], ""),
+        Reply::raw("").then_close(),
+    ] {
+        let imds = patient_host().await;
+        imds.approvals(reply.clone());
+        let mut settings = settings(&imds.base());
+        settings.approvals = user_events();
+        let exporter = Exporter::start(settings);
+        let metrics = exporter
+            .until("it is counted", |it| it.value(FAILED) > Some(0.0))
+            .await;
+        assert_eq!(metrics.value(APPROVED), Some(0.0), "{reply:?}");
+        assert!(metrics.is_up(), "{reply:?}");
+        let told = told(&exporter).await;
+        assert_eq!(told["reason"], "user_event", "{reply:?}");
+        exporter.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_dry_run_is_counted_once_and_sends_nothing() {
+    let imds = patient_host().await;
+    let mut settings = settings(&imds.base());
+    settings.approvals = Settings {
+        dry_run: true,
+        ..user_events()
+    };
+    let exporter = Exporter::start(settings);
+    exporter
+        .until("it is counted", |it| it.value(DRY_RUN) == Some(1.0))
+        .await;
+    imds.until_requests(imds.event_requests() + 4).await;
+    assert_eq!(exporter.metrics().await.value(DRY_RUN), Some(1.0));
+    assert_eq!(imds.posts(), 0);
+    assert_eq!(told(&exporter).await["decision"], "dry_run");
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_approved_before_this_vm_knows_its_name() {
+    let imds = patient_host().await;
+    imds.identity(Reply::error("500 Internal Server Error", "oops"));
+    let mut settings = settings(&imds.base());
+    settings.imds.own_name = None;
+    settings.approvals = user_events();
+    let exporter = Exporter::start(settings);
+    imds.until_requests(5).await;
+    assert_eq!(imds.posts(), 0);
+    assert_eq!(told(&exporter).await["reason"], "identity_unknown");
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn no_page_of_the_exporter_approves() {
+    let imds = patient_host().await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    imds.until_requests(1).await;
+    for path in ["/", "/api/v1/events", "/api/v1/approve", "/-/approve"] {
+        for method in ["POST", "PUT", "DELETE"] {
+            let status = exporter.send(method, path, RESTART).await;
+            assert_eq!(status, 405, "{method} {path}");
+        }
+    }
+    imds.until_requests(imds.event_requests() + 2).await;
+    assert_eq!(imds.posts(), 0);
+    exporter.stop().await;
+}

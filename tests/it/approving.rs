@@ -1,0 +1,89 @@
+//! Approvals: the one thing that is sent to IMDS.
+
+use azure_scheduled_events_exporter::{event::EventId, time::Clock, view::FailureReason};
+
+use crate::support::{FakeImds, PATIENCE, Reply, client_of};
+
+const ID: &str = "e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
+
+#[tokio::test]
+async fn an_approval_names_the_event_byte_for_byte() {
+    let imds = FakeImds::scripted([Reply::ok("")]).await;
+    let mut client = client_of(&imds.base());
+    client
+        .approve(&EventId::new(ID), PATIENCE, Clock::start())
+        .await
+        .unwrap();
+    let requests = imds.requests();
+    assert_eq!(requests[0].method, "POST");
+    assert_eq!(
+        requests[0].body,
+        format!(r#"{{"StartRequests":[{{"EventId":"{ID}"}}]}}"#)
+    );
+}
+
+#[tokio::test]
+async fn an_id_cannot_break_out_of_the_body() {
+    let imds = FakeImds::scripted([Reply::ok("")]).await;
+    let mut client = client_of(&imds.base());
+    let id = EventId::new("\"}],\"x\":\"\\");
+    client.approve(&id, PATIENCE, Clock::start()).await.unwrap();
+    let sent: serde_json::Value = serde_json::from_str(&imds.requests()[0].body).unwrap();
+    assert_eq!(
+        sent,
+        serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] })
+    );
+}
+
+#[tokio::test]
+async fn whatever_stands_in_the_body_of_a_200_it_is_approved() {
+    let imds = FakeImds::scripted([
+        Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#),
+        Reply::ok("<html>"),
+        Reply::ok("{").without_last(1).then_close(),
+    ])
+    .await;
+    let mut client = client_of(&imds.base());
+    for _ in 0..3 {
+        client
+            .approve(&EventId::new(ID), PATIENCE, Clock::start())
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn anything_but_a_200_is_no_approval() {
+    for (reply, reason) in [
+        (
+            Reply::error("400 Bad Request", "malformed"),
+            FailureReason::Status4xx,
+        ),
+        (Reply::http("204 No Content", &[], ""), FailureReason::Shape),
+        (
+            Reply::http("302 Found", &[("Location", "/")], ""),
+            FailureReason::Redirect,
+        ),
+        (
+            Reply::http("304 Not Modified", &[], ""),
+            FailureReason::Redirect,
+        ),
+        (Reply::error("410 Gone", "updating"), FailureReason::Gone),
+        (
+            Reply::error("429 Too Many Requests", "slow"),
+            FailureReason::Throttled,
+        ),
+        (
+            Reply::error("500 Internal Server Error", "oops"),
+            FailureReason::Status5xx,
+        ),
+        (Reply::raw("").then_close(), FailureReason::Connect),
+    ] {
+        let imds = FakeImds::scripted([reply]).await;
+        let mut client = client_of(&imds.base());
+        let approved = client
+            .approve(&EventId::new(ID), PATIENCE, Clock::start())
+            .await;
+        assert_eq!(approved.unwrap_err().reason(), reason);
+    }
+}

@@ -1,0 +1,310 @@
+//! The program as a person or a service manager meets it: exit codes, one line for each mistake, signals.
+
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use crate::support::{
+    FakeImds, PATIENCE, Reply,
+    process::{Ended, Process, page},
+};
+
+const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Tue, 17 Nov 2026 09:15:42 GMT","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9}]}"#;
+const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
+const ANY_PORT: &str = "--web.listen-address=127.0.0.1:0";
+
+async fn ran(arguments: &[&str]) -> Ended {
+    Process::start(arguments).end().await
+}
+
+/// One line on stderr with each of the words, nothing on stdout.
+async fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let ended = ran(arguments).await;
+    assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
+    assert_eq!(ended.stdout, "", "{arguments:?}");
+    let lines: Vec<_> = ended.log.lines().collect();
+    assert_eq!(lines.len(), 1, "{arguments:?}: {}", ended.log);
+    for word in words {
+        assert!(
+            lines[0].contains(word),
+            "{arguments:?}: {:?} lacks {word:?}",
+            lines[0]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
+    let rows: [(&[&str], &[&str]); 16] = [
+        (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
+        (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
+        (
+            &["--imds.poll-interval=100ms"],
+            &["--imds.poll-interval", "100ms", "200ms"],
+        ),
+        (
+            &["--imds.poll-interval=5"],
+            &["--imds.poll-interval", "'5'", "1h30m"],
+        ),
+        (
+            &["--imds.poll-interval=2h"],
+            &["--imds.poll-interval", "3600s"],
+        ),
+        (
+            &["--imds.timeout=0"],
+            &["--imds.timeout", "0", "use a duration"],
+        ),
+        (
+            &["--imds.api-version=2018-01-01"],
+            &["--imds.api-version", "2018-01-01", "2020-07-01"],
+        ),
+        (&["--vm.name="], &["--vm.name", "is empty"]),
+        (
+            &["--web.telemetry-path=/"],
+            &["--web.telemetry-path", "\"/\"", "is taken", "/metrics"],
+        ),
+        (
+            &["--web.telemetry-path=/-/ready"],
+            &["--web.telemetry-path", "/-/ready", "is taken"],
+        ),
+        (
+            &["--web.telemetry-path=metrics"],
+            &["--web.telemetry-path", "\"metrics\"", "begins with /"],
+        ),
+        (
+            &["--web.listen-address=localhost"],
+            &["--web.listen-address", "localhost", "HOST:PORT"],
+        ),
+        (
+            &["--serving.lead-time=8d"],
+            &["--serving.lead-time", "604800s"],
+        ),
+        (
+            &["--log.level=loud"],
+            &["--log.level", "loud", "error, warn, info"],
+        ),
+        (&["--no.such.flag"], &["--no.such.flag", "--help"]),
+        (
+            &["--imds.pol-interval=1s"],
+            &["--imds.pol-interval", "--imds.poll-interval"],
+        ),
+    ];
+    for (arguments, words) in rows {
+        refused(arguments, 64, words).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_cannot_do_is_one_line_too() {
+    let rows: [(&[&str], &[&str]); 7] = [
+        (
+            &["simulate", "--scenario=no-such-file.json"],
+            &["--scenario", "no-such-file.json"],
+        ),
+        (
+            &["simulate", "--scenario=no-such-scenario"],
+            &["--scenario", "no-such-scenario"],
+        ),
+        (
+            &["simulate", "--speed=0"],
+            &["--speed", "0", "0.01 to 100000"],
+        ),
+        (
+            &["demo", "--web.listen-address=0.0.0.0:0"],
+            &["--web.listen-address", "0.0.0.0:0", "loopback"],
+        ),
+        (
+            &["demo", "--web.listen-address=:0"],
+            &["--web.listen-address", "\":0\"", "127.0.0.1"],
+        ),
+        (
+            &["list", "--output=xml"],
+            &["--output", "xml", "table, json"],
+        ),
+        (&["lisst"], &["lisst", "list"]),
+    ];
+    for (arguments, words) in rows {
+        refused(arguments, 64, words).await;
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_is_in_use_is_no_mistake_of_the_command_line() {
+    let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = holder.local_addr().unwrap().to_string();
+    let flag = format!("--web.listen-address={address}");
+    refused(
+        &[&flag],
+        1,
+        &["--web.listen-address", &address, "choose another port"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn help_groups_the_flags_and_warns_of_the_side_effect() {
+    let help = ran(&["--help"]).await;
+    assert_eq!((help.code, help.log.as_str()), (Some(0), ""));
+    for part in [
+        "Web:",
+        "Azure Instance Metadata Service (IMDS):",
+        "Events:",
+        "State:",
+        "Log:",
+        "polling switches Scheduled Events on",
+        "--imds.poll-interval",
+        "[default: 1s]",
+        "demo",
+        "simulate",
+        "list",
+    ] {
+        assert!(
+            help.stdout.contains(part),
+            "{part} is not in {}",
+            help.stdout
+        );
+    }
+    for command in ["demo", "simulate", "list"] {
+        let help = ran(&[command, "--help"]).await;
+        assert_eq!(help.code, Some(0));
+        assert!(help.stdout.contains("Usage:"), "{}", help.stdout);
+    }
+}
+
+#[tokio::test]
+async fn version_names_what_it_was_built_from() {
+    let version = ran(&["--version"]).await;
+    assert_eq!(version.code, Some(0));
+    for part in [env!("CARGO_PKG_VERSION"), "revision", "rustc"] {
+        assert!(version.stdout.contains(part), "{version:?}");
+    }
+}
+
+async fn listed(imds: &FakeImds, output: &str) -> Ended {
+    let url = format!("--imds.url={}", imds.base());
+    ran(&["list", &url, output]).await
+}
+
+#[tokio::test]
+async fn list_prints_a_table_with_a_star_at_this_vm() {
+    let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
+    let table = listed(&imds, "--output=table").await;
+    assert_eq!(table.code, Some(0), "{table:?}");
+    let rows: Vec<_> = table.stdout.lines().collect();
+    assert_eq!(rows.len(), 2, "{}", table.stdout);
+    assert!(rows[0].starts_with("TYPE "), "{}", rows[0]);
+    for cell in [
+        "Freeze",
+        "Scheduled",
+        "9s",
+        "web_0*",
+        "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
+    ] {
+        assert!(rows[1].contains(cell), "{cell}: {}", rows[1]);
+    }
+}
+
+#[tokio::test]
+async fn list_prints_azures_names_as_json() {
+    let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
+    let json = listed(&imds, "--output=json").await;
+    assert_eq!(json.code, Some(0), "{json:?}");
+    let listing: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(listing["document_incarnation"], 2);
+    let sent: serde_json::Value = serde_json::from_str(FREEZE).unwrap();
+    for (name, value) in sent["Events"][0].as_object().unwrap() {
+        let listed = &listing["events"][0][name];
+        if name != "NotBefore" {
+            assert_eq!(listed, value, "{name}");
+        }
+        assert!(
+            listed.is_string() || listed.is_array() || listed.is_number(),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn list_where_nothing_is_pending_is_no_failure() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let table = listed(&imds, "--output=table").await;
+    assert_eq!(
+        (table.code, table.stdout.as_str()),
+        (Some(0), "No events are pending.\n")
+    );
+}
+
+#[tokio::test]
+async fn list_that_fails_leaves_stdout_empty() {
+    for (reply, words) in [
+        (Reply::error("404 Not Found", "no"), "HTTP 404"),
+        (Reply::ok("{}"), "Events"),
+        (Reply::ok("<html>"), "JSON"),
+    ] {
+        let imds = FakeImds::standing(reply).await;
+        let failed = listed(&imds, "--output=json").await;
+        assert_eq!(
+            (failed.code, failed.stdout.as_str()),
+            (Some(1), ""),
+            "{failed:?}"
+        );
+        let last = failed.log.lines().last().unwrap();
+        assert!(
+            last.starts_with("error: ") && last.contains(words),
+            "{last}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_first_signal_ends_it_in_order() {
+    for signal in ["TERM", "INT"] {
+        let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+        let mut exporter = Process::start([ANY_PORT, &format!("--imds.url={}", imds.base())]);
+        let address = exporter.address().await;
+        assert!(page(&address, "/-/healthy").await.is_some());
+        exporter.signal(signal);
+        let ended = exporter.end().await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(ended.log.contains("stopping"), "{}", ended.log);
+    }
+}
+
+/// A connection whose answer waits for the rest of its request keeps the orderly end waiting.
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let mut exporter = Process::start([ANY_PORT, &format!("--imds.url={}", imds.base())]);
+    let address = exporter.address().await;
+    let mut slow = tokio::net::TcpStream::connect(&address).await.unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut slow, b"GET /metrics HTTP/1.1\r\n")
+        .await
+        .unwrap();
+    assert!(page(&address, "/-/healthy").await.is_some());
+    exporter.signal("TERM");
+    exporter.says("stopping").await;
+    exporter.signal("TERM");
+    let ended = exporter.end().await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    drop(slow);
+}
+
+#[tokio::test]
+async fn the_demo_needs_no_configuration() {
+    let mut demo = Process::start(["demo", ANY_PORT, "--speed=1000"]);
+    let address = demo.address().await;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let metrics = page(&address, "/metrics").await.unwrap_or_default();
+        if metrics.contains("azure_scheduled_event_info{") {
+            break;
+        }
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "no event came: {metrics}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    demo.signal("TERM");
+    assert_eq!(demo.end().await.code, Some(0));
+}

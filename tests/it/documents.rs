@@ -1,0 +1,220 @@
+//! Document in, golden out. Each `tests/documents/NAME.json` is the body of a 200 and is named after what it shows;
+//! `NAME.parsed` is what is read in it, and `NAME.prom` what Prometheus gets to see of it on a VM called `web_0` at
+//! 2026-11-17 09:00 UTC: the samples that an exporter that has seen no event does not have.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use azure_scheduled_events_exporter::{
+    document::{self, Anomalies, Document},
+    event::{Event, Source},
+    lifecycle::Tracker,
+    metrics::{self, Exposed, exposition::Format},
+    time::{Moment, Timestamp},
+    view::{EventsScope, View},
+};
+
+use crate::support::golden::difference;
+
+const OWN_NAME: &str = "web_0";
+
+/// 2026-11-17 09:00 UTC.
+fn now() -> Moment {
+    Moment {
+        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+        monotonic: Duration::from_hours(1),
+    }
+}
+
+/// The documents, by name.
+pub(crate) fn all() -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents");
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "json"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 40, "documents are missing");
+    files
+        .into_iter()
+        .map(|path| {
+            let body = fs::read(&path).unwrap();
+            (path, body)
+        })
+        .collect()
+}
+
+#[test]
+fn documents_are_read_as_their_goldens_say() {
+    let differences: Vec<_> = all()
+        .iter()
+        .filter_map(|(path, body)| difference(&path.with_extension("parsed"), &parsed(body)))
+        .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn documents_are_exposed_as_their_goldens_say() {
+    let unseen = exposition(&Document::default(), &Anomalies::default());
+    let unseen: BTreeSet<&str> = unseen.lines().collect();
+    let mut differences = Vec::new();
+    for (path, body) in all() {
+        let Ok((document, anomalies)) = document::parse(&body) else {
+            continue;
+        };
+        let shown = new_samples(&exposition(&document, &anomalies), &unseen);
+        differences.extend(difference(&path.with_extension("prom"), &shown));
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[test]
+fn every_golden_has_its_document() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = path.extension().unwrap().to_str().unwrap();
+        assert!(["json", "parsed", "prom"].contains(&kind), "{path:?}");
+        assert!(path.with_extension("json").exists(), "{path:?}");
+        let refused = path
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("refused-");
+        assert!(!(refused && kind == "prom"), "{path:?}");
+    }
+}
+
+#[test]
+fn a_document_is_refused_where_its_name_says_so_and_nowhere_else() {
+    for (path, body) in all() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let refused = document::parse(&body).is_err();
+        assert_eq!(refused, name.starts_with("refused-"), "{name}");
+    }
+}
+
+#[test]
+fn no_document_makes_a_series_twice_or_a_line_that_is_none() {
+    for (path, body) in all() {
+        let Ok((document, anomalies)) = document::parse(&body) else {
+            continue;
+        };
+        let text = exposition(&document, &anomalies);
+        let mut series = BTreeSet::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            assert!(value.parse::<f64>().is_ok(), "{path:?}: {line}");
+            assert!(
+                name.starts_with("azure_scheduled_event"),
+                "{path:?}: {line}"
+            );
+            assert!(series.insert(name), "{path:?} has it twice: {name}");
+        }
+        assert!(!text.contains(is_unprintable), "{path:?}");
+    }
+}
+
+/// A control character would be hidden in a terminal, and some parsers end there.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() && c != '\n'
+}
+
+fn exposition(document: &Document, anomalies: &Anomalies) -> String {
+    let now = now();
+    let own_name: Arc<str> = Arc::from(OWN_NAME);
+    let mut view = View::empty(Some(Arc::clone(&own_name)), now);
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let tally = Arc::make_mut(&mut view.tally);
+    for transition in tracker.observe(document, Some(&own_name), now) {
+        tally.count(&transition);
+    }
+    for anomaly in anomalies {
+        tally.count_anomaly(anomaly.kind);
+    }
+    view.lives = tracker.lives().into();
+    view.has_document = true;
+    view.health.incarnation = document.incarnation;
+    view.health.succeed(now);
+    let exposed = Exposed {
+        scope: EventsScope::All,
+        resources: true,
+        process: false,
+    };
+    let open_metrics = metrics::render(&Arc::new(view), exposed, now).unwrap();
+    Format::Text.write(open_metrics)
+}
+
+/// The samples that are not among the known ones, under the metadata of their families.
+fn new_samples(text: &str, known: &BTreeSet<&str>) -> String {
+    let mut shown = String::new();
+    let mut metadata = String::new();
+    for line in text.lines() {
+        if line.starts_with("# HELP ") {
+            metadata.clear();
+        }
+        if line.starts_with('#') {
+            metadata.push_str(line);
+            metadata.push('\n');
+        } else if !known.contains(line) {
+            shown.push_str(&metadata);
+            metadata.clear();
+            shown.push_str(line);
+            shown.push('\n');
+        }
+    }
+    shown
+}
+
+/// What is read in a body, for people.
+fn parsed(body: &[u8]) -> String {
+    let (document, anomalies) = match document::parse(body) {
+        Ok(read) => read,
+        Err(refusal) => return format!("refused: {refusal}\n"),
+    };
+    let mut text = format!(
+        "incarnation {:?}, {} unreadable\n",
+        document.incarnation, document.unreadable_events
+    );
+    for event in &document.events {
+        text.push_str(&described(event));
+    }
+    for anomaly in &anomalies {
+        writeln!(
+            text,
+            "anomaly {}: {:?}",
+            anomaly.kind.as_str(),
+            anomaly.detail
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn described(event: &Event) -> String {
+    let mut text = format!("event {:?}\n", event.id.as_str());
+    let mut line = |name: &str, value: String| writeln!(text, "  {name} {value}").unwrap();
+    line("type", format!("{:?}", event.event_type.as_str()));
+    line("status", format!("{:?}", event.status.as_str()));
+    let source = event.source.as_ref().map(Source::as_str);
+    line("source", format!("{source:?}"));
+    line("resource type", format!("{:?}", event.resource_type));
+    line("resources", format!("{:?}", event.resources));
+    line("scope", event.scope(Some(OWN_NAME)).as_str().to_owned());
+    let not_before = event.not_before.map(Timestamp::rfc3339_millis);
+    line("not before", format!("{not_before:?}"));
+    line("duration", format!("{:?}", event.duration_seconds));
+    line("description", format!("{:?}", event.description));
+    for (name, value) in &event.unknown_members {
+        line("unknown member", format!("{name:?} {value:?}"));
+    }
+    text
+}

@@ -1,0 +1,222 @@
+//! The way of spans from the spool to a collector, over real sockets: whatever the collector answers, what it is to
+//! have arrives in order, and what does not is counted.
+
+mod restarts;
+mod sending;
+mod tls;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    otlp::spool::Batch,
+    time::Timestamp,
+    view::{DropReason, ExportFailure},
+};
+use tokio::time::timeout;
+
+use self::sending::{Sending, base, batch, numbers, text};
+use crate::support::{
+    PATIENCE,
+    collector::{Answer, FakeCollector},
+};
+
+#[tokio::test]
+async fn a_span_arrives_as_it_was_made() {
+    let collector = FakeCollector::scripted([]).await;
+    let mut sending = Sending::start(&base(&collector), &[], None);
+    sending.append([1]).await;
+    let counts = sending.until(|counts| counts.exported == 1).await;
+    assert_eq!(counts.spooled, 0);
+    let received = collector.received();
+    assert_eq!(received.len(), 1);
+    let resource = &received[0].message.resource_spans[0];
+    assert_eq!(
+        resource.schema_url,
+        "https://opentelemetry.io/schemas/1.44.0"
+    );
+    let attributes = &resource.resource.as_ref().unwrap().attributes;
+    assert_eq!(text(attributes, "host.name").as_deref(), Some("web_0"));
+    assert_eq!(attributes.len(), 1);
+    let scope = resource.scope_spans[0].scope.as_ref().unwrap();
+    assert_eq!(scope.name, "azure-scheduled-events-exporter");
+    let span = &resource.scope_spans[0].spans[0];
+    assert_eq!(span.trace_id, 7_u128.to_be_bytes());
+    assert_eq!(span.span_id, 1_u64.to_be_bytes());
+    assert_eq!(span.parent_span_id, 99_u64.to_be_bytes());
+    assert_eq!(
+        (span.start_time_unix_nano, span.end_time_unix_nano),
+        (1_794_906_942_000_000_001, 1_794_906_944_000_000_003)
+    );
+    assert_eq!(span.kind, 1);
+    assert_eq!(span.status.as_ref().map_or(0, |status| status.code), 0);
+    assert_eq!(text(&span.attributes, "text").as_deref(), Some("a \"b\""));
+    assert_eq!(
+        text(&span.attributes, "int").as_deref(),
+        Some("IntValue(-9)")
+    );
+    assert_eq!(
+        text(&span.attributes, "float").as_deref(),
+        Some("DoubleValue(7.25)")
+    );
+    let texts = text(&span.attributes, "texts").unwrap();
+    assert!(
+        texts.contains("web_0") && texts.contains("web_1"),
+        "{texts}"
+    );
+    let event = &span.events[0];
+    assert_eq!(
+        (event.name.as_str(), event.time_unix_nano),
+        ("rescheduled", 1_794_906_942_000_000_005)
+    );
+    sending.stop().await;
+}
+
+#[tokio::test]
+async fn each_status_is_final_or_retried_as_the_specification_says() {
+    for status in [400, 401, 403, 404, 413, 415, 500, 501, 301, 307] {
+        let collector = FakeCollector::scripted([Answer::status(status)]).await;
+        let mut sending = Sending::start(&base(&collector), &[], None);
+        sending.append([1, 2]).await;
+        let counts = sending.until(|counts| counts.exported == 1).await;
+        assert_eq!(counts.dropped[&DropReason::Rejected], 1, "{status}");
+        assert_eq!(counts.failures[&ExportFailure::Rejected], 1, "{status}");
+        assert_eq!(collector.taken(), ["2"], "{status}");
+    }
+    for (status, reason) in [
+        (429, ExportFailure::Throttled),
+        (502, ExportFailure::Status5xx),
+        (503, ExportFailure::Status5xx),
+        (504, ExportFailure::Status5xx),
+    ] {
+        let script = [Answer::status(status), Answer::status(status)];
+        let collector = FakeCollector::scripted(script).await;
+        let mut sending = Sending::start(&base(&collector), &[], None);
+        sending.append([1, 2]).await;
+        let counts = sending.until(|counts| counts.exported == 2).await;
+        assert_eq!(counts.failures[&reason], 2, "{status}");
+        assert_eq!(counts.dropped.values().sum::<u64>(), 0, "{status}");
+        assert_eq!(collector.taken(), ["1", "2"], "{status}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_is_waited_for() {
+    let collector = FakeCollector::scripted([Answer::retry_after(503, "1")]).await;
+    let mut sending = Sending::start(&base(&collector), &[], None);
+    sending.append([1]).await;
+    // A new event is no reason to act against the wish of a collector.
+    sending
+        .until(|counts| counts.failures[&ExportFailure::Status5xx] == 1)
+        .await;
+    sending.append([2]).await;
+    sending.until(|counts| counts.exported == 2).await;
+    let received = collector.received();
+    assert!(received[1].at - received[0].at >= Duration::from_millis(990));
+}
+
+#[tokio::test]
+async fn a_partial_success_is_counted_and_never_sent_again() {
+    let script = [
+        Answer::partial(1, "too old"),
+        Answer::partial(0, "only a word"),
+    ];
+    let collector = FakeCollector::scripted(script).await;
+    let mut sending = Sending::start(&base(&collector), &[], None);
+    sending.append([1, 2, 3]).await;
+    let counts = sending.until(|counts| counts.exported == 2).await;
+    assert_eq!(counts.dropped[&DropReason::Rejected], 1);
+    assert_eq!(counts.failures[&ExportFailure::PartialSuccess], 1);
+    assert_eq!(counts.spooled, 0);
+    assert_eq!(collector.received().len(), 3);
+}
+
+#[tokio::test]
+async fn the_standard_variables_shape_the_request() {
+    let collector = FakeCollector::scripted([]).await;
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization=Bearer%20a%2Cb,x-tenant=sre",
+        ),
+    ];
+    let mut sending = Sending::start(&format!("{}/otlp", base(&collector)), &environment, None);
+    sending.append([1]).await;
+    sending.until(|counts| counts.exported == 1).await;
+    let received = &collector.received()[0];
+    assert_eq!(received.line, "POST /otlp/v1/traces HTTP/1.1");
+    assert_eq!(received.header("content-encoding"), Some("gzip"));
+    assert_eq!(
+        received.header("content-type"),
+        Some("application/x-protobuf")
+    );
+    assert_eq!(received.header("authorization"), Some("Bearer a,b"));
+    assert_eq!(received.header("x-tenant"), Some("sre"));
+    assert!(
+        received
+            .header("user-agent")
+            .is_some_and(|agent| agent.starts_with("azure-scheduled-events-exporter/")),
+        "{received:?}"
+    );
+    assert_eq!(collector.taken(), ["1"]);
+}
+
+#[tokio::test]
+async fn a_collector_that_hangs_resets_or_is_slow_costs_time_and_no_spans() {
+    let script = [
+        Answer::Hang,
+        Answer::Reset,
+        Answer::Slow(Duration::from_millis(100), 200),
+    ];
+    let collector = FakeCollector::scripted(script).await;
+    let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")];
+    let mut sending = Sending::start(&base(&collector), &environment, None);
+    sending.append(1..=3).await;
+    let counts = sending.until(|counts| counts.exported == 3).await;
+    assert_eq!(counts.failures[&ExportFailure::Timeout], 1);
+    assert_eq!(counts.failures[&ExportFailure::Connect], 1);
+    assert_eq!(collector.taken(), numbers(1..=3));
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_collector_that_hangs() {
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::Hang);
+    let directory = tempfile::tempdir().unwrap();
+    let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
+    // Each of these waits for the disk only; the sender waits for ten seconds meanwhile.
+    timeout(PATIENCE, sending.append(1..=50)).await.unwrap();
+    assert_eq!(sending.counts.borrow().spooled, 50);
+    assert!(collector.received().len() <= 1);
+}
+
+#[tokio::test]
+async fn a_resource_that_changes_is_sent_with_the_spans_that_it_is_of() {
+    let collector = FakeCollector::scripted([]).await;
+    let mut sending = Sending::start(&base(&collector), &[], None);
+    for (number, host) in [(1, "web_0"), (2, "web_1"), (3, "web_1")] {
+        let resource = BTreeMap::from([("host.name".to_owned(), host.to_owned())]);
+        let batch = Batch {
+            resource,
+            ..batch(number)
+        };
+        sending.spool.append(batch, Timestamp::now()).await;
+    }
+    sending.until(|counts| counts.exported == 3).await;
+    let hosts: Vec<_> = collector
+        .received()
+        .iter()
+        .map(|received| {
+            text(
+                &received.message.resource_spans[0]
+                    .resource
+                    .as_ref()
+                    .unwrap()
+                    .attributes,
+                "host.name",
+            )
+            .unwrap()
+        })
+        .collect();
+    assert_eq!(hosts, ["web_0", "web_1", "web_1"]);
+}

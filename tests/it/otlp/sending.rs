@@ -1,0 +1,141 @@
+//! A sender with a spool, and spans to send.
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    otlp::{
+        Counts,
+        sender::{self, Pace},
+        settings::Settings,
+        spool::{Batch, Disk, Limits, Spool, SpoolHandle},
+        trace::{Attribute, Span, SpanEvent, Value},
+    },
+    time::{Clock, Timestamp},
+};
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
+
+use crate::support::{PATIENCE, collector::FakeCollector, install_cryptography};
+
+/// Quick enough for tests; only the order of things is looked at.
+pub(super) const PACE: Pace = Pace {
+    first_pause: Duration::from_millis(5),
+    longest_pause: Duration::from_millis(20),
+    maintenance: Duration::from_secs(1),
+    flush: Duration::from_secs(1),
+};
+
+/// A running sender and its spool.
+pub(super) struct Sending {
+    pub(super) spool: SpoolHandle,
+    pub(super) counts: watch::Receiver<Counts>,
+    stop: watch::Sender<bool>,
+    pub(super) running: JoinHandle<()>,
+}
+
+impl Sending {
+    pub(super) fn start(
+        endpoint: &str,
+        environment: &[(&str, &str)],
+        directory: Option<&Path>,
+    ) -> Self {
+        install_cryptography();
+        let spool = Spool::open(directory, Box::new(Disk), Limits::default());
+        let spool = SpoolHandle::new(spool);
+        let (stop, stopped) = watch::channel(false);
+        let settings = settings(endpoint, environment);
+        let running = sender::run(settings, spool.clone(), Clock::start(), PACE, stopped);
+        Self {
+            counts: spool.counts(),
+            spool,
+            stop,
+            running: tokio::spawn(running),
+        }
+    }
+
+    pub(super) async fn append(&self, names: impl IntoIterator<Item = u64>) {
+        for name in names {
+            self.spool.append(batch(name), Timestamp::now()).await;
+        }
+    }
+
+    /// Waits until the counts are as wanted.
+    pub(super) async fn until(&mut self, is_so: impl Fn(&Counts) -> bool) -> Counts {
+        let waiting = self.counts.wait_for(|counts| is_so(counts));
+        let waited = timeout(PATIENCE, waiting).await;
+        let counts = waited.ok().map(|counts| counts.unwrap().clone());
+        counts.unwrap_or_else(|| panic!("only this came: {:?}", self.counts.borrow()))
+    }
+
+    pub(super) async fn stop(self) -> Counts {
+        self.stop.send_replace(true);
+        timeout(PATIENCE, self.running).await.unwrap().unwrap();
+        self.counts.borrow().clone()
+    }
+}
+
+pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> Settings {
+    let all: BTreeMap<_, _> = environment
+        .iter()
+        .copied()
+        .chain([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)])
+        .collect();
+    Settings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
+        .unwrap()
+        .unwrap()
+}
+
+pub(super) fn at(nanos: i128) -> Timestamp {
+    Timestamp::from_unix_nanos(1_794_906_942_000_000_000 + nanos).unwrap()
+}
+
+/// One span that is called as its number.
+pub(super) fn batch(number: u64) -> Batch {
+    let attribute = |key: &str, value| Attribute {
+        key: key.to_owned(),
+        value,
+    };
+    let span = Span {
+        trace_id: 7_u128.to_be_bytes(),
+        span_id: number.to_be_bytes(),
+        parent_span_id: Some(99_u64.to_be_bytes()),
+        name: number.to_string(),
+        start: at(1),
+        end: at(2_000_000_003),
+        attributes: vec![
+            attribute("text", Value::Text("a \"b\"".to_owned())),
+            attribute("int", Value::Int(-9)),
+            attribute("float", Value::Float(7.25)),
+            attribute(
+                "texts",
+                Value::Texts(vec!["web_0".to_owned(), "web_1".to_owned()]),
+            ),
+        ],
+        events: vec![SpanEvent {
+            name: "rescheduled".to_owned(),
+            at: at(5),
+            attributes: vec![attribute("text", Value::Text("x".to_owned()))],
+        }],
+        error: None,
+    };
+    Batch {
+        resource: BTreeMap::from([("host.name".to_owned(), "web_0".to_owned())]),
+        spans: vec![span],
+    }
+}
+
+pub(super) fn numbers(range: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    range.map(|number| number.to_string()).collect()
+}
+
+pub(super) fn base(collector: &FakeCollector) -> String {
+    format!("http://{}", collector.address)
+}
+
+pub(super) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+    let found = attributes.iter().find(|attribute| attribute.key == key)?;
+    match found.value.as_ref()?.value.as_ref()? {
+        any_value::Value::StringValue(text) => Some(text.clone()),
+        other => Some(format!("{other:?}")),
+    }
+}

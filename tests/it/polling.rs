@@ -1,0 +1,332 @@
+//! The whole exporter against a scripted IMDS, seen through its metrics.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::imds::Endpoint;
+use tokio::net::TcpListener;
+
+use crate::support::{
+    API_VERSION, FakeImds, PATIENCE, Reply,
+    exporter::{Exporter, Metrics, settings},
+};
+
+const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
+const TWO: &str = r#"{"DocumentIncarnation":8,"Events":[
+{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Started","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9},
+{"EventId":"E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E","EventStatus":"Scheduled","EventType":"Reboot","ResourceType":"VirtualMachine","Resources":["web_0","web_1"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"User","DurationInSeconds":-1}]}"#;
+
+fn pending(metrics: &Metrics, event_type: &str) -> Option<f64> {
+    let family = "azure_scheduled_events_pending";
+    metrics.value(&format!(
+        "{family}{{event_type=\"{event_type}\",scope=\"self\"}}"
+    ))
+}
+
+fn has_both(metrics: &Metrics) -> bool {
+    pending(metrics, "Freeze") == Some(1.0) && pending(metrics, "Reboot") == Some(1.0)
+}
+
+/// Shows two events, then the failure, and expects the failure to be counted and the events to stay.
+async fn keeps_both(failure: Reply, reason: &str) {
+    let shown: String = format!("{failure:?}").chars().take(300).collect();
+    let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
+    let mut settings = settings(&imds.base());
+    settings.imds.timeout = Duration::from_secs(2);
+    let exporter = Exporter::start(settings);
+    let before = exporter.until("both events are there", has_both).await;
+    imds.now(failure);
+    let after = exporter
+        .until(&format!("{reason} is counted for {shown}"), |metrics| {
+            metrics.failures(reason) > 0.0
+        })
+        .await;
+    assert_eq!(after.of_events(), before.of_events(), "{shown}");
+    assert!(!after.is_up(), "{shown}");
+    let last_success = "azure_scheduled_events_last_success_timestamp_seconds";
+    assert!(
+        after.value(last_success) >= before.value(last_success),
+        "{shown}"
+    );
+    assert_eq!(exporter.get("/-/ready").await.0, 200, "{shown}");
+    assert_eq!(exporter.get("/-/serving").await.0, 503, "{shown}");
+    exporter.stop().await;
+}
+
+/// What IMDS itself answers when something is wrong, with its own JSON bodies: the normal failure.
+#[tokio::test]
+async fn failed_poll_keeps_known_events_whatever_the_status() {
+    for (status, reason) in [
+        ("400 Bad Request", "status_4xx"),
+        ("403 Forbidden", "status_4xx"),
+        ("404 Not Found", "status_4xx"),
+        ("405 Method Not Allowed", "status_4xx"),
+        ("410 Gone", "gone"),
+        ("429 Too Many Requests", "throttled"),
+        ("500 Internal Server Error", "status_5xx"),
+        ("503 Service Unavailable", "status_5xx"),
+    ] {
+        keeps_both(Reply::error(status, "something is wrong"), reason).await;
+        keeps_both(Reply::http(status, &[], NOTHING), reason).await;
+    }
+    for status in ["201 Created", "204 No Content", "206 Partial Content"] {
+        keeps_both(Reply::http(status, &[], NOTHING), "shape").await;
+    }
+    let redirect = Reply::http("302 Found", &[("Location", "http://127.0.0.1:1/")], NOTHING);
+    keeps_both(redirect, "redirect").await;
+}
+
+#[tokio::test]
+async fn failed_poll_keeps_known_events_whatever_the_body_of_a_200() {
+    for (body, reason) in [
+        ("{}", "shape"),
+        ("null", "shape"),
+        ("[]", "shape"),
+        (r#"{"error":"Bad request"}"#, "shape"),
+        (r#"{"DocumentIncarnation":9}"#, "shape"),
+        (r#"{"DocumentIncarnation":9,"Events":null}"#, "shape"),
+        (r#"{"DocumentIncarnation":9,"Events":{}}"#, "shape"),
+        ("<html></html>", "json"),
+        (r#"{"DocumentIncarnation":9,"Events":["#, "json"),
+        (r#"{"DocumentIncarnation":9,"Events":[]}x"#, "json"),
+        ("", "body"),
+    ] {
+        keeps_both(Reply::ok(body), reason).await;
+    }
+}
+
+#[tokio::test]
+async fn failed_poll_keeps_known_events_whatever_the_wire_does() {
+    let spaces = " ".repeat(5 << 20);
+    for (reply, reason) in [
+        (
+            Reply::ok(format!("{NOTHING}   "))
+                .without_last(3)
+                .then_close(),
+            "body",
+        ),
+        (
+            Reply::ok(format!("{NOTHING}   "))
+                .without_last(3)
+                .then_reset(),
+            "body",
+        ),
+        (Reply::ok(format!("{NOTHING}{spaces}")), "body"),
+        (Reply::raw("").then_reset(), "connect"),
+        (Reply::raw("").then_close(), "connect"),
+        (
+            Reply::raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n").then_close(),
+            "connect",
+        ),
+        (Reply::silence(), "timeout"),
+        (
+            Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{NOTHING}")).then_hang(),
+            "timeout",
+        ),
+    ] {
+        keeps_both(reply, reason).await;
+    }
+}
+
+#[tokio::test]
+async fn only_an_empty_array_gives_the_all_clear() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    exporter.until("both events are there", has_both).await;
+    imds.now(Reply::ok(NOTHING));
+    let over = exporter
+        .until("nothing is pending", |metrics| {
+            pending(metrics, "Freeze") == Some(0.0) && pending(metrics, "Reboot") == Some(0.0)
+        })
+        .await;
+    let ended = |event_type: &str, outcome: &str| {
+        let family = "azure_scheduled_events_ended_total";
+        over.value(&format!(
+            "{family}{{event_type=\"{event_type}\",outcome=\"{outcome}\"}}"
+        ))
+    };
+    assert_eq!(ended("Freeze", "completed"), Some(1.0));
+    assert_eq!(ended("Reboot", "cancelled"), Some(1.0));
+    assert_eq!(
+        over.value("azure_scheduled_events_document_incarnation"),
+        Some(9.0)
+    );
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_fault_that_passes_is_forgotten_with_the_next_answer() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    let before = exporter.until("both events are there", has_both).await;
+    imds.now(Reply::error("500 Internal Server Error", "oops"));
+    exporter
+        .until("it is down", |metrics| !metrics.is_up())
+        .await;
+    imds.now(Reply::ok(TWO));
+    let after = exporter.until("it is up again", Metrics::is_up).await;
+    assert_eq!(after.of_events(), before.of_events());
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
+    let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    let before = exporter.until("both events are there", has_both).await;
+    imds.now(Reply::http("304 Not Modified", &[("ETag", "\"8\"")], ""));
+    let last_success = "azure_scheduled_events_last_success_timestamp_seconds";
+    let asked = imds.event_requests();
+    imds.until_requests(asked + 3).await;
+    let after = exporter
+        .until("the success of a 304 is seen", |metrics| {
+            metrics.value(last_success) > before.value(last_success)
+        })
+        .await;
+    assert!(after.is_up());
+    assert_eq!(after.of_events(), before.of_events());
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn before_the_first_answer_nothing_is_claimed() {
+    let imds = FakeImds::standing(Reply::silence()).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    imds.until_requests(1).await;
+    let metrics = exporter.metrics().await;
+    assert!(!metrics.is_up());
+    assert_eq!(
+        pending(&metrics, "Freeze"),
+        None,
+        "0 would say that none is pending"
+    );
+    assert_eq!(exporter.get("/-/healthy").await.0, 200);
+    assert_eq!(exporter.get("/-/ready").await.0, 503);
+    exporter.stop().await;
+}
+
+/// The fake complains of a second request while one is in flight.
+#[tokio::test]
+async fn slow_answers_never_pile_up_and_never_come_out_of_order() {
+    let slow = Duration::from_millis(500);
+    let imds = FakeImds::standing(Reply::ok(TWO).after(slow)).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    exporter.until("both events are there", has_both).await;
+    imds.until_requests(4).await;
+    imds.now(Reply::ok(NOTHING));
+    exporter
+        .until("nothing is pending", |metrics| {
+            pending(metrics, "Freeze") == Some(0.0)
+        })
+        .await;
+    let asked = imds.event_requests();
+    imds.until_requests(asked + 4).await;
+    assert_eq!(
+        pending(&exporter.metrics().await, "Freeze"),
+        Some(0.0),
+        "a ghost"
+    );
+    assert_eq!(imds.connections(), 1);
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn while_imds_is_silent_scrapes_are_answered_and_one_request_waits() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    exporter.until("both events are there", has_both).await;
+    imds.now(Reply::silence());
+    let asked = imds.event_requests();
+    imds.until_requests(asked + 1).await;
+    for _ in 0..20 {
+        assert!(has_both(&exporter.metrics().await));
+    }
+    assert_eq!(imds.event_requests(), asked + 1);
+    assert_eq!(imds.connections(), 1);
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_vm_that_does_not_know_its_name_shows_every_event_until_it_does() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    imds.identity(Reply::error("404 Not Found", "not here"));
+    let mut settings = settings(&imds.base());
+    settings.imds.own_name = None;
+    let exporter = Exporter::start(settings);
+    let scoped = |metrics: &Metrics, scope: &str| {
+        let family = "azure_scheduled_events_pending";
+        metrics.value(&format!(
+            "{family}{{event_type=\"Freeze\",scope=\"{scope}\"}}"
+        ))
+    };
+    exporter
+        .until("the events are of unknown scope", |metrics| {
+            scoped(metrics, "unknown") == Some(1.0)
+        })
+        .await;
+    imds.identity(Reply::ok(r#"{"name":"WEB_0"}"#));
+    let known = exporter
+        .until("the name is known", |metrics| {
+            scoped(metrics, "self") == Some(1.0)
+        })
+        .await;
+    assert!(scoped(&known, "unknown").is_none_or(|count| count == 0.0));
+    assert!(
+        known
+            .0
+            .contains("azure_scheduled_events_vm_info{vm_name=\"WEB_0\"")
+    );
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_a_failure_to_connect() {
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", nobody.local_addr().unwrap());
+    drop(nobody);
+    let mut settings = settings(&base);
+    settings.imds.endpoint = Endpoint::new(&base, API_VERSION).unwrap();
+    let exporter = Exporter::start(settings);
+    let down = exporter
+        .until("it cannot connect", |metrics| {
+            metrics.failures("connect") > 0.0
+        })
+        .await;
+    assert!(!down.is_up());
+    assert_eq!(pending(&down, "Freeze"), None);
+    exporter.stop().await;
+}
+
+/// The environment cannot be changed in a running test, so this one runs the binary.
+#[tokio::test]
+async fn no_proxy_is_used_whatever_the_environment_says() {
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy_url = format!("http://{}", proxy.local_addr().unwrap());
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let base = imds.base();
+    let listed = tokio::task::spawn_blocking(move || {
+        let mut list =
+            std::process::Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
+        list.args(["list", "--output=json", "--imds.url", &base]);
+        for name in [
+            "HTTP_PROXY",
+            "http_proxy",
+            "ALL_PROXY",
+            "all_proxy",
+            "HTTPS_PROXY",
+        ] {
+            list.env(name, &proxy_url);
+        }
+        list.env_remove("NO_PROXY").env_remove("no_proxy");
+        list.output().unwrap()
+    });
+    let listed = tokio::time::timeout(PATIENCE, listed)
+        .await
+        .unwrap()
+        .unwrap();
+    let complaint = String::from_utf8_lossy(&listed.stderr);
+    assert!(listed.status.success(), "{complaint}");
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed["events"].as_array().unwrap().len(), 2);
+    let asked = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
+    assert!(asked.is_err(), "the proxy was asked");
+}

@@ -1,0 +1,252 @@
+//! Good answers of IMDS, and how they are asked for.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::{
+    document::{AnomalyKind, Document},
+    imds::{Answer, Client, Endpoint, Error},
+    time::Clock,
+    view::FailureReason,
+};
+
+use crate::support::{FakeImds, PATIENCE, Reply, client_of, install_cryptography};
+
+const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
+const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Tue, 17 Nov 2026 09:15:42 GMT","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9}]}"#;
+
+async fn poll(client: &mut Client) -> Result<Answer, Error> {
+    client.poll(PATIENCE, Clock::start()).await
+}
+
+/// The document of an answer that must be one.
+fn document(answer: Result<Answer, Error>) -> Document {
+    match answer {
+        Ok(Answer::Document { document, .. }) => document,
+        other => panic!("no document: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn documents_are_read_and_every_request_is_as_imds_wants_it() {
+    let imds = FakeImds::scripted([Reply::ok(NOTHING), Reply::ok(FREEZE)]).await;
+    let mut client = client_of(&imds.base());
+    assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
+    let freeze = document(poll(&mut client).await);
+    assert_eq!(freeze.events.len(), 1);
+    assert_eq!(freeze.events[0].duration_seconds, Some(9));
+    assert_eq!(imds.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn every_api_version_is_asked_for_by_its_name() {
+    install_cryptography();
+    for version in [
+        "2017-03-01",
+        "2017-08-01",
+        "2017-11-01",
+        "2019-01-01",
+        "2019-04-01",
+        "2019-08-01",
+        "2020-07-01",
+    ] {
+        let imds = FakeImds::of_version(version, Reply::ok(NOTHING)).await;
+        let mut client = Client::new(&Endpoint::new(&imds.base(), version).unwrap()).unwrap();
+        assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
+    }
+}
+
+#[tokio::test]
+async fn a_base_with_a_path_is_asked_under_that_path() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let mut client = client_of(&format!("{}/vm/7/", imds.base()));
+    document(poll(&mut client).await);
+    let target = "/vm/7/metadata/scheduledevents?api-version=2020-07-01";
+    assert_eq!(imds.requests()[0].target, target);
+    assert_eq!(
+        imds.take_complaints().len(),
+        1,
+        "the fake knows the plain path only"
+    );
+}
+
+#[tokio::test]
+async fn many_polls_use_one_connection() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let mut client = client_of(&imds.base());
+    for _ in 0..5 {
+        document(poll(&mut client).await);
+    }
+    client.identify(Clock::start()).await.unwrap();
+    assert_eq!(imds.requests().len(), 6);
+    assert_eq!(imds.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_error_with_a_body_does_not_cost_the_connection() {
+    let error = Reply::error("500 Internal Server Error", "try again");
+    let imds = FakeImds::scripted([error.clone(), error, Reply::ok(NOTHING)]).await;
+    let mut client = client_of(&imds.base());
+    poll(&mut client).await.unwrap_err();
+    poll(&mut client).await.unwrap_err();
+    document(poll(&mut client).await);
+    assert_eq!(imds.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_imds_closed_is_opened_anew() {
+    let closing = Reply::ok(NOTHING).then_close();
+    let imds = FakeImds::scripted([closing.clone(), closing, Reply::ok(FREEZE)]).await;
+    let mut client = client_of(&imds.base());
+    document(poll(&mut client).await);
+    document(poll(&mut client).await);
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+    assert_eq!(imds.connections(), 3);
+}
+
+/// Not a figure of how fast anything is: sleeping can only take longer, so this holds on any machine.
+#[tokio::test]
+async fn requests_of_every_kind_start_at_least_200_ms_apart() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let mut client = client_of(&imds.base());
+    let clock = Clock::start();
+    let began = clock.now().monotonic;
+    client.identify(clock).await.unwrap();
+    for _ in 0..3 {
+        client.poll(PATIENCE, clock).await.unwrap();
+    }
+    let took = clock.now().monotonic.saturating_sub(began);
+    assert!(took >= Duration::from_millis(600), "{took:?}");
+}
+
+#[tokio::test]
+async fn an_unchanged_document_costs_a_304() {
+    let tagged = Reply::http("200 OK", &[("ETag", "\"2\"")], FREEZE);
+    let unchanged = Reply::http("304 Not Modified", &[("ETag", "\"2\"")], "");
+    let imds = FakeImds::scripted([tagged, unchanged.clone(), unchanged]).await;
+    let mut client = client_of(&imds.base());
+    document(poll(&mut client).await);
+    assert_eq!(poll(&mut client).await, Ok(Answer::Unchanged));
+    assert_eq!(poll(&mut client).await, Ok(Answer::Unchanged));
+    let asked: Vec<_> = imds
+        .requests()
+        .iter()
+        .map(|request| request.header("if-none-match").map(str::to_owned))
+        .collect();
+    assert_eq!(asked, [None, Some("\"2\"".into()), Some("\"2\"".into())]);
+}
+
+#[tokio::test]
+async fn only_a_good_document_changes_the_etag() {
+    let tagged = |tag: &str, body: &str| Reply::http("200 OK", &[("ETag", tag)], body);
+    let imds = FakeImds::scripted([
+        tagged("\"bad\"", "{}"),
+        tagged("W/\"1\"", NOTHING),
+        tagged("\"bad\"", "<html>"),
+        tagged("\"bad\"", ""),
+        tagged("\"bad\"", FREEZE).without_last(9).then_close(),
+        Reply::http("500 Oops", &[("ETag", "\"bad\"")], FREEZE),
+        tagged("\"2\"", FREEZE),
+        Reply::ok(NOTHING),
+        Reply::ok(NOTHING),
+    ])
+    .await;
+    let mut client = client_of(&imds.base());
+    for _ in 0..9 {
+        poll(&mut client).await.ok();
+    }
+    let asked: Vec<_> = imds
+        .requests()
+        .iter()
+        .map(|request| request.header("if-none-match").unwrap_or("-").to_owned())
+        .collect();
+    let one = "W/\"1\"";
+    assert_eq!(asked, ["-", "-", one, one, one, one, one, "\"2\"", "-"]);
+}
+
+#[tokio::test]
+async fn a_304_that_was_not_asked_for_is_no_all_clear() {
+    let imds = FakeImds::standing(Reply::http("304 Not Modified", &[], "")).await;
+    let mut client = client_of(&imds.base());
+    let error = poll(&mut client).await.unwrap_err();
+    assert_eq!(error, Error::UnaskedNotModified);
+    assert_eq!(error.reason(), FailureReason::Redirect);
+}
+
+#[tokio::test]
+async fn a_first_answer_that_takes_its_time_is_waited_for() {
+    let late = Reply::ok(FREEZE).after(Duration::from_millis(700));
+    let imds = FakeImds::scripted([late]).await;
+    let mut client = client_of(&imds.base());
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_comes_in_drops_is_read_whole() {
+    let dripping = Reply::ok(FREEZE).in_pieces(60, Duration::from_millis(5));
+    let chunked = Reply::chunked(FREEZE.as_bytes().chunks(7));
+    let imds = FakeImds::scripted([dripping, chunked]).await;
+    let mut client = client_of(&imds.base());
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_ends_with_its_connection() {
+    let until_close = Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{FREEZE}")).then_close();
+    let imds = FakeImds::scripted([until_close]).await;
+    let mut client = client_of(&imds.base());
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+}
+
+#[tokio::test]
+async fn a_byte_order_mark_and_white_space_around_a_document_do_no_harm() {
+    let marked = format!("\u{feff}{NOTHING}");
+    let spaced = format!("\r\n  {NOTHING}\r\n\r\n");
+    let imds = FakeImds::scripted([Reply::ok(marked), Reply::ok(spaced)]).await;
+    let mut client = client_of(&imds.base());
+    assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
+    assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
+}
+
+#[tokio::test]
+async fn the_content_type_is_not_looked_at() {
+    let plain = Reply::http("200 OK", &[("Content-Type", "text/plain")], FREEZE);
+    let none = Reply::http("200 OK", &[], FREEZE);
+    let imds = FakeImds::scripted([plain, none]).await;
+    let mut client = client_of(&imds.base());
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+}
+
+#[tokio::test]
+async fn an_interim_answer_is_passed_over() {
+    let mut bytes = b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec();
+    bytes.extend_from_slice(format!("HTTP/1.1 200 OK\r\n\r\n{FREEZE}").as_bytes());
+    let imds = FakeImds::scripted([Reply::raw(bytes).then_close()]).await;
+    let mut client = client_of(&imds.base());
+    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+}
+
+#[tokio::test]
+async fn a_document_just_below_the_cap_with_an_id_of_a_megabyte_loses_that_event_only() {
+    let id = "A".repeat(1 << 20);
+    let mut body = format!(
+        r#"{{"DocumentIncarnation":3,"Events":[{{"EventId":"{id}","EventType":"Freeze"}},{}"#,
+        FREEZE.split_once("\"Events\":[").unwrap().1
+    );
+    body.push_str(&" ".repeat((4 << 20) - body.len()));
+    let imds = FakeImds::scripted([Reply::ok(&body)]).await;
+    let mut client = client_of(&imds.base());
+    let Ok(Answer::Document {
+        document,
+        anomalies,
+    }) = poll(&mut client).await
+    else {
+        panic!("a body of exactly 4 MiB is refused");
+    };
+    assert_eq!(document.events.len(), 1);
+    assert_eq!(document.unreadable_events, 1);
+    let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+    assert_eq!(kinds, [AnomalyKind::Event]);
+    assert!(anomalies.iter().all(|anomaly| anomaly.detail.len() < 1_000));
+}

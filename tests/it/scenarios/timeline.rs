@@ -1,0 +1,188 @@
+//! Reads a timeline; its form is described in `tests/scenarios/README.md`.
+
+use std::{fs, path::Path, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    time::{Timestamp, parse_duration},
+    view::FailureReason,
+};
+use serde_json::{Map, Value, json};
+
+/// One line, and those that belong to it.
+#[derive(Debug)]
+pub(super) struct Step {
+    /// As written, for the golden.
+    pub(super) line: String,
+    /// So long after the beginning.
+    pub(super) at: Duration,
+    pub(super) happening: Happening,
+}
+
+#[derive(Debug)]
+pub(super) enum Happening {
+    Document(Vec<u8>),
+    Failed(FailureReason),
+    Unchanged,
+    Nameless,
+    Named(String),
+    Frozen {
+        length: Duration,
+        is_monotonic_stopped: bool,
+    },
+    Clock {
+        by: Duration,
+        is_forward: bool,
+    },
+    Stops,
+    Starts {
+        rebooted: bool,
+    },
+    Look,
+}
+
+/// 2026-11-17 09:00 UTC.
+pub(super) fn start() -> Timestamp {
+    Timestamp::from_unix_seconds(1_794_906_000).unwrap()
+}
+
+pub(super) fn read(path: &Path) -> Vec<Step> {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap().trim_end());
+    let mut steps: Vec<(String, Vec<String>)> = Vec::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        if line.starts_with('@') {
+            steps.push((line.to_owned(), Vec::new()));
+        } else {
+            assert!(
+                line.starts_with(' '),
+                "{path:?}: a line begins with @ or is indented: {line}"
+            );
+            let (_, entries) = steps.last_mut().expect("an entry belongs to a document");
+            entries.push(line.trim().to_owned());
+        }
+    }
+    let step = |(line, entries): (String, Vec<String>)| {
+        let mut words = line.split_whitespace();
+        let at = parse_duration(words.next().unwrap().trim_start_matches('@')).unwrap();
+        let words: Vec<_> = words.collect();
+        let happening = happening(&words, &entries)
+            .unwrap_or_else(|| panic!("{path:?}: nothing is known of: {line}"));
+        Step {
+            line,
+            at,
+            happening,
+        }
+    };
+    steps.into_iter().map(step).collect()
+}
+
+fn happening(words: &[&str], entries: &[String]) -> Option<Happening> {
+    if !entries.is_empty() && words.first() != Some(&"document") {
+        return None;
+    }
+    Some(match *words {
+        ["document", incarnation] => {
+            Happening::Document(document(incarnation.parse().ok()?, entries))
+        }
+        ["file", name] => {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents");
+            Happening::Document(fs::read(folder.join(format!("{name}.json"))).ok()?)
+        }
+        ["failed", reason] => Happening::Failed(
+            FailureReason::ALL
+                .into_iter()
+                .find(|known| known.as_str() == reason)?,
+        ),
+        ["unchanged"] => Happening::Unchanged,
+        ["nameless"] => Happening::Nameless,
+        ["named", name] => Happening::Named(name.to_owned()),
+        ["frozen", length, ref rest @ ..] => Happening::Frozen {
+            length: parse_duration(length).ok()?,
+            is_monotonic_stopped: match *rest {
+                [] => false,
+                ["stopped"] => true,
+                _ => return None,
+            },
+        },
+        ["clock", by] => Happening::Clock {
+            by: parse_duration(by.trim_start_matches(['+', '-'])).ok()?,
+            is_forward: match by.chars().next()? {
+                '+' => true,
+                '-' => false,
+                _ => return None,
+            },
+        },
+        ["stops"] => Happening::Stops,
+        ["starts"] => Happening::Starts { rebooted: false },
+        ["boots"] => Happening::Starts { rebooted: true },
+        ["look"] => Happening::Look,
+        _ => return None,
+    })
+}
+
+/// A document as Azure writes it.
+fn document(incarnation: i64, entries: &[String]) -> Vec<u8> {
+    let event = |entry: &String| {
+        if entry.starts_with('{') {
+            serde_json::from_str(entry).unwrap()
+        } else {
+            event(entry)
+        }
+    };
+    let events: Vec<Value> = entries.iter().map(event).collect();
+    json!({ "DocumentIncarnation": incarnation, "Events": events })
+        .to_string()
+        .into_bytes()
+}
+
+fn event(entry: &str) -> Value {
+    let mut words = entry.split_whitespace();
+    let mut next = || {
+        words
+            .next()
+            .unwrap_or_else(|| panic!("an event has an id, a type and a status: {entry}"))
+    };
+    let (letter, event_type, status) = (next(), next(), next());
+    let is_lower = letter.chars().all(char::is_lowercase);
+    let id = format!(
+        "{}-52DA-4F6E-9C38-A40D7E91B265",
+        letter.to_uppercase().repeat(8)
+    );
+    let mut members = Map::new();
+    let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
+    put(
+        "EventId",
+        if is_lower { id.to_lowercase() } else { id }.into(),
+    );
+    put("EventType", event_type.into());
+    put("EventStatus", status.into());
+    put("ResourceType", "VirtualMachine".into());
+    put("Resources", json!(["web_0"]));
+    put("NotBefore", "".into());
+    put("EventSource", "Platform".into());
+    put(
+        "Description",
+        "Host server is undergoing maintenance.".into(),
+    );
+    put("DurationInSeconds", (-1).into());
+    for word in words {
+        let (name, value) = word.split_once('=').expect("a member is name=value");
+        match name {
+            "due" => put(
+                "NotBefore",
+                start()
+                    .after(parse_duration(value).unwrap())
+                    .rfc1123()
+                    .into(),
+            ),
+            "duration" => put("DurationInSeconds", value.parse::<i64>().unwrap().into()),
+            "of" => put("Resources", value.split(',').collect()),
+            "source" => put("EventSource", value.into()),
+            "about" => put("Description", value.replace('_', " ").into()),
+            _ => panic!("an event has no {name}: {entry}"),
+        };
+    }
+    members.into()
+}

@@ -1,0 +1,68 @@
+//! Faults over sockets: what a client of a failing service sees.
+
+use std::{
+    io::{Read, Write},
+    time::Duration,
+};
+
+use super::Served;
+
+const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
+
+#[test]
+fn faults_answer_as_the_service_does() {
+    for (scenario, status, retry_after) in [
+        ("fault-410", 410, None),
+        ("fault-429", 429, None),
+        ("fault-429-retry-after", 429, Some("5")),
+        ("fault-500", 500, None),
+    ] {
+        let got = Served::playing(&[scenario], 1.0).get(EVENTS);
+        assert_eq!(
+            (got.status, got.header("retry-after")),
+            (status, retry_after),
+            "{scenario}"
+        );
+        assert!(!got.error().is_empty());
+    }
+}
+
+#[test]
+fn garbage_is_no_document_and_empty_is_empty() {
+    let garbage = Served::playing(&["fault-garbage", "user-reboot"], 1.0).get(EVENTS);
+    assert_eq!(garbage.status, 200);
+    assert!(serde_json::from_slice::<serde_json::Value>(&garbage.body).is_err());
+    let empty = Served::playing(&["fault-empty-body", "user-reboot"], 1.0).get(EVENTS);
+    assert_eq!((empty.status, empty.body.len()), (200, 0));
+}
+
+#[test]
+fn reset_closes_the_connection_without_an_answer() {
+    let served = Served::playing(&["fault-reset"], 1.0);
+    assert!(
+        served
+            .send("GET", EVENTS, &[("Metadata", "true")], "")
+            .is_none()
+    );
+}
+
+#[test]
+fn hang_never_answers_and_hinders_nobody_else() {
+    let served = Served::playing(&["fault-hang"], 1.0);
+    let mut waiting = served.connect();
+    write!(
+        waiting,
+        "GET {EVENTS} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n"
+    )
+    .unwrap();
+    // The request has arrived once it is counted; the state is answered all the same.
+    let deadline = Duration::from_mins(1);
+    super::until(deadline, || {
+        served.get("/simulator/state").json()["requests"]["unanswered"] == 1
+    });
+    waiting
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    let read = waiting.read(&mut [0; 1]);
+    assert!(read.is_err(), "{read:?}");
+}

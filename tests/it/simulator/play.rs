@@ -1,0 +1,251 @@
+//! What holds for every scenario, whatever it plays.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use azure_scheduled_events_exporter::simulator::{Scenario, catalog, document, world::World};
+use serde_json::Value;
+
+use super::timelines::{morning, playing, seen};
+
+const VERSION: &str = "2020-07-01";
+
+fn status_of(line: &str) -> String {
+    line.chars().take(3).collect()
+}
+
+fn named(name: &str) -> Scenario {
+    Scenario::named(name).unwrap()
+}
+
+fn written(text: &str) -> Scenario {
+    Scenario::parse("x", "x", text.as_bytes()).unwrap()
+}
+
+fn at(world: &mut World, seconds: f64) -> Value {
+    world.advance(morning().after(Duration::from_secs_f64(seconds)));
+    serde_json::from_str(&document(world, VERSION)).unwrap()
+}
+
+#[test]
+fn speed_shortens_waiting_but_not_what_is_announced() {
+    let mut world = playing(named("live-migration"), 60.0);
+    let scheduled = at(&mut world, 0.0);
+    assert_eq!(
+        scheduled["Events"][0]["NotBefore"],
+        "Tue, 17 Nov 2026 09:00:15 GMT"
+    );
+    assert_eq!(scheduled["Events"][0]["DurationInSeconds"], 5);
+    assert_eq!(
+        at(&mut world, 14.9)["Events"][0]["EventStatus"],
+        "Scheduled"
+    );
+    assert_eq!(at(&mut world, 15.0)["Events"][0]["EventStatus"], "Started");
+    assert_eq!(at(&mut world, 19.9)["Events"][0]["EventStatus"], "Started");
+    assert_eq!(at(&mut world, 20.0)["Events"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn nothing_is_lost_between_two_looks() {
+    let mut watched = playing(named("back-to-back"), 1.0);
+    for second in 0..=4_600 {
+        at(&mut watched, f64::from(second));
+    }
+    let mut slept = playing(named("back-to-back"), 1.0);
+    assert_eq!(at(&mut slept, 4_600.0), at(&mut watched, 4_600.0));
+}
+
+#[test]
+fn approved_event_starts_at_once_and_ends_as_much_earlier() {
+    let mut world = playing(named("user-reboot"), 1.0);
+    let id = world.pending()[0].id.clone();
+    world
+        .approve(&[id], morning().after(Duration::from_mins(1)))
+        .unwrap();
+    assert_eq!(at(&mut world, 60.0)["Events"][0]["EventStatus"], "Started");
+    assert_eq!(at(&mut world, 659.0)["Events"][0]["EventStatus"], "Started");
+    assert_eq!(at(&mut world, 660.0)["Events"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn approved_event_is_not_canceled_any_more() {
+    let mut world = playing(named("canceled-maintenance"), 1.0);
+    let id = world.pending()[0].id.clone();
+    world
+        .approve(&[id], morning().after(Duration::from_mins(7)))
+        .unwrap();
+    assert_eq!(at(&mut world, 500.0)["Events"][0]["EventStatus"], "Started");
+    assert_eq!(
+        at(&mut world, 7.0 * 60.0 + 600.0)["Events"],
+        Value::Array(Vec::new())
+    );
+}
+
+#[test]
+fn equal_incarnation_is_equal_content_until_a_reset() {
+    for (name, _) in catalog() {
+        let mut world = playing(named(name), 1.0);
+        let mut known: HashMap<u64, String> = HashMap::new();
+        for minute in 0..160 {
+            at(&mut world, f64::from(minute) * 60.0);
+            let text = document(&world, VERSION);
+            let first = known
+                .entry(world.incarnation())
+                .or_insert_with(|| text.clone());
+            assert_eq!(*first, text, "{name} at minute {minute}");
+        }
+    }
+}
+
+#[test]
+fn incarnation_begins_anew_while_the_event_goes_on() {
+    let mut world = playing(named("live-migration"), 1.0);
+    let before = at(&mut world, 10.0);
+    world
+        .start(
+            Arc::new(named("fault-incarnation-reset")),
+            morning().after(Duration::from_secs(20)),
+        )
+        .unwrap();
+    let after = at(&mut world, 20.0);
+    assert_eq!(
+        (
+            &before["DocumentIncarnation"],
+            &after["DocumentIncarnation"]
+        ),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(before["Events"], after["Events"]);
+}
+
+#[test]
+fn each_round_of_the_demo_has_events_of_its_own() {
+    let mut world = playing(named("demo"), 60.0);
+    let first = at(&mut world, 6.0)["Events"][0]["EventId"].clone();
+    let second = at(&mut world, 156.0)["Events"][0]["EventId"].clone();
+    assert!(first.is_string() && second.is_string());
+    assert_ne!(first, second);
+}
+
+#[test]
+fn demo_shows_all_five_types_and_calm_within_two_minutes() {
+    let mut world = playing(named("demo"), 60.0);
+    let mut types = std::collections::BTreeSet::new();
+    let mut calm = 0;
+    for second in 0..120 {
+        let document = at(&mut world, f64::from(second));
+        let events = document["Events"].as_array().unwrap();
+        calm += i32::from(events.is_empty());
+        types.extend(
+            events
+                .iter()
+                .map(|event| event["EventType"].as_str().unwrap().to_owned()),
+        );
+    }
+    assert_eq!(
+        types.into_iter().collect::<Vec<_>>(),
+        ["Freeze", "Preempt", "Reboot", "Redeploy", "Terminate"]
+    );
+    assert!(calm >= 10, "{calm} seconds without an event");
+}
+
+#[test]
+fn demo_that_nobody_watched_for_a_month_goes_on_at_once() {
+    let mut world = playing(named("demo"), 100_000.0);
+    let month = Duration::from_hours(30 * 24);
+    world.advance(morning().after(month));
+    assert!(world.next_change().unwrap() > morning().after(month).monotonic);
+    assert!(world.playing()[0].cycle() < 10);
+}
+
+#[test]
+fn another_start_makes_other_ids() {
+    let id = |started: u64| {
+        let now = morning().after(Duration::from_secs(started));
+        let mut world = World::new(
+            azure_scheduled_events_exporter::simulator::Vm::new(None),
+            1.0,
+            now,
+        );
+        world.start(Arc::new(named("live-migration")), now).unwrap();
+        world.pending()[0].id.clone()
+    };
+    assert_ne!(id(0), id(1));
+    assert_eq!(id(0), id(0));
+}
+
+#[test]
+fn fault_covers_what_goes_on_and_then_is_over() {
+    let mut world = playing(named("live-migration"), 1.0);
+    world
+        .start(
+            Arc::new(named("fault-410")),
+            morning().after(Duration::from_secs(30)),
+        )
+        .unwrap();
+    let at = |seconds: u64| morning().after(Duration::from_secs(seconds));
+    assert!(seen(&mut world, at(30)).starts_with("410 "));
+    assert!(seen(&mut world, at(99)).starts_with("410 "));
+    assert!(seen(&mut world, at(100)).contains("\"EventStatus\":\"Scheduled\""));
+}
+
+#[test]
+fn latest_of_several_faults_is_active() {
+    let text = r#"{"faults": [{"fault": "gone", "for": "1m"}, {"at": "10s", "fault": "server-error", "for": "10s"}]}"#;
+    let mut world = playing(written(text), 1.0);
+    let mut status = |seconds: u64| {
+        status_of(&seen(
+            &mut world,
+            morning().after(Duration::from_secs(seconds)),
+        ))
+    };
+    assert_eq!(
+        [status(0), status(10), status(20), status(60)],
+        ["410", "500", "410", "200"]
+    );
+}
+
+#[test]
+fn fault_ends_with_the_round_that_it_is_in() {
+    let text =
+        r#"{"repeat_every": "1m", "faults": [{"at": "10s", "fault": "gone", "for": "10s"}]}"#;
+    let mut world = playing(written(text), 1.0);
+    let mut status = |seconds: u64| {
+        status_of(&seen(
+            &mut world,
+            morning().after(Duration::from_secs(seconds)),
+        ))
+    };
+    assert_eq!(
+        [
+            status(0),
+            status(15),
+            status(59),
+            status(60),
+            status(75),
+            status(80)
+        ],
+        ["200", "410", "200", "200", "410", "200"]
+    );
+}
+
+#[test]
+fn clear_ends_everything_with_a_new_incarnation() {
+    let mut world = playing(named("demo"), 1.0);
+    let before = at(&mut world, 400.0)["DocumentIncarnation"]
+        .as_u64()
+        .unwrap();
+    world.clear(morning().after(Duration::from_secs(401)));
+    let document = at(&mut world, 100_000.0);
+    assert_eq!(document["Events"], Value::Array(Vec::new()));
+    assert_eq!(document["DocumentIncarnation"], before + 1);
+    assert!(world.playing().is_empty() && world.next_change().is_none());
+}
+
+#[test]
+fn too_many_scenarios_at_once_are_refused() {
+    let mut world = playing(named("demo"), 1.0);
+    let refused = (0..200)
+        .filter(|_| world.start(Arc::new(named("demo")), morning()).is_err())
+        .count();
+    assert_eq!(refused, 101);
+}

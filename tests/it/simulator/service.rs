@@ -1,0 +1,351 @@
+//! The metadata service over sockets: what Microsoft documents of it.
+
+use super::{Got, Served};
+
+const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
+
+fn calm() -> Served {
+    Served::playing(&[], 1.0)
+}
+
+fn member_names(got: &Got) -> Vec<String> {
+    let text = got.text();
+    let (_, event) = text.split_once("[{").unwrap();
+    let quoted: Vec<&str> = event.split('"').collect();
+    quoted
+        .windows(2)
+        .filter(|pair| pair[1].starts_with(':'))
+        .map(|pair| pair[0].to_owned())
+        .collect()
+}
+
+#[test]
+fn calm_service_has_an_empty_document_in_one_line() {
+    let got = calm().get(EVENTS);
+    assert_eq!(got.status, 200);
+    assert_eq!(got.text(), r#"{"DocumentIncarnation":1,"Events":[]}"#);
+    assert_eq!(
+        got.header("content-type"),
+        Some("application/json; charset=utf-8")
+    );
+}
+
+#[test]
+fn request_without_the_metadata_header_is_refused() {
+    let served = calm();
+    for headers in [&[][..], &[("Metadata", "yes")][..]] {
+        let got = served.send("GET", EVENTS, headers, "").unwrap();
+        assert_eq!(got.status, 400);
+        assert_eq!(
+            got.text(),
+            r#"{"error":"Bad request. Required metadata header not specified"}"#
+        );
+    }
+    assert_eq!(
+        served
+            .send("GET", EVENTS, &[("metadata", "TRUE")], "")
+            .unwrap()
+            .status,
+        200
+    );
+}
+
+#[test]
+fn forwarded_request_is_refused() {
+    let headers = [("Metadata", "true"), ("X-Forwarded-For", "10.0.0.9")];
+    let got = calm().send("GET", EVENTS, &headers, "").unwrap();
+    assert_eq!(got.status, 400);
+    assert!(got.error().contains("X-Forwarded-For"));
+}
+
+#[test]
+fn missing_unknown_and_repeated_versions_are_refused() {
+    let served = calm();
+    for query in [
+        "",
+        "?api-version=",
+        "?api-version=latest",
+        "?api-version=2021-02-01",
+        "?version=2020-07-01",
+    ] {
+        let got = served.get(&format!("/metadata/scheduledevents{query}"));
+        assert_eq!(got.status, 400, "{query}");
+        assert_eq!(
+            got.text(),
+            "{\"error\":\"Bad request. api-version is invalid or was not specified in the request.\",\
+             \"newest-versions\":[\"2025-04-07\",\"2024-07-17\",\"2024-03-15\"]}"
+        );
+    }
+    let twice = served.get(&format!("{EVENTS}&api-version=2020-07-01"));
+    assert_eq!(twice.status, 400);
+    assert!(twice.error().contains("more than once"));
+}
+
+#[test]
+fn all_seven_versions_have_their_members_in_the_captured_order() {
+    let served = Served::playing(&["live-migration"], 1.0);
+    let all = [
+        "EventId",
+        "EventStatus",
+        "EventType",
+        "ResourceType",
+        "Resources",
+        "NotBefore",
+        "Description",
+        "EventSource",
+        "DurationInSeconds",
+    ];
+    for (version, members) in [
+        ("2017-03-01", 6),
+        ("2017-08-01", 6),
+        ("2017-11-01", 6),
+        ("2019-01-01", 6),
+        ("2019-04-01", 7),
+        ("2019-08-01", 8),
+        ("2020-07-01", 9),
+    ] {
+        let got = served.get(&format!("/metadata/scheduledevents?api-version={version}"));
+        assert_eq!(got.status, 200);
+        assert_eq!(member_names(&got), all[..members], "{version}");
+    }
+}
+
+#[test]
+fn preview_has_iso_times_and_underscores() {
+    let served = Served::playing(&["live-migration"], 1.0);
+    let event = |version: &str| {
+        served
+            .get(&format!("/metadata/scheduledevents?api-version={version}"))
+            .json()["Events"][0]
+            .clone()
+    };
+    let (preview, current) = (event("2017-03-01"), event("2017-08-01"));
+    assert_eq!(preview["Resources"][0], "_web-vmss_0");
+    assert_eq!(current["Resources"][0], "web-vmss_0");
+    let time = preview["NotBefore"].as_str().unwrap();
+    assert!(time.len() == 20 && time.ends_with('Z'), "{time}");
+    let time = current["NotBefore"].as_str().unwrap();
+    assert!(time.len() == 29 && time.ends_with(" GMT"), "{time}");
+    assert_eq!(preview["EventId"], current["EventId"]);
+}
+
+#[test]
+fn older_versions_hide_the_types_that_they_do_not_know() {
+    let served = Served::playing(&["spot-preempt", "scale-in-terminate"], 1.0);
+    let types = |version: &str| {
+        let document = served
+            .get(&format!("/metadata/scheduledevents?api-version={version}"))
+            .json();
+        let events = document["Events"].as_array().unwrap().clone();
+        events
+            .iter()
+            .map(|event| event["EventType"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert!(types("2017-08-01").is_empty());
+    assert_eq!(types("2017-11-01"), ["Preempt"]);
+    assert_eq!(types("2019-01-01"), ["Preempt", "Terminate", "Terminate"]);
+}
+
+#[test]
+fn unchanged_document_is_304_until_it_changes() {
+    let served = Served::playing(&["user-reboot"], 1.0);
+    let first = served.get(EVENTS);
+    let tag = first.header("etag").unwrap().to_owned();
+    let again = |tag: &str| {
+        served
+            .send(
+                "GET",
+                EVENTS,
+                &[("Metadata", "true"), ("If-None-Match", tag)],
+                "",
+            )
+            .unwrap()
+    };
+    let unchanged = again(&tag);
+    assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
+    assert_eq!(unchanged.header("etag"), Some(&*tag));
+    assert_eq!(again(&format!("\"other\", W/{tag}")).status, 304);
+    assert_eq!(again("\"other\"").status, 200);
+    let id = first.json()["Events"][0]["EventId"].clone();
+    assert_eq!(
+        served
+            .post(
+                EVENTS,
+                &format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}")
+            )
+            .status,
+        200
+    );
+    assert_eq!(again(&tag).status, 200);
+}
+
+#[test]
+fn approval_starts_the_event() {
+    let served = Served::playing(&["user-reboot"], 1.0);
+    let before = served.get(EVENTS).json();
+    let id = before["Events"][0]["EventId"].as_str().unwrap();
+    let approved = served.post(
+        EVENTS,
+        &format!(
+            "{{\"StartRequests\":[{{\"EventId\":\"{}\"}}]}}",
+            id.to_ascii_lowercase()
+        ),
+    );
+    assert_eq!(approved.status, 200);
+    let after = served.get(EVENTS).json();
+    assert_eq!(after["Events"][0]["EventStatus"], "Started");
+    assert_eq!(after["Events"][0]["NotBefore"], "");
+    assert_eq!(after["Events"][0]["EventId"], id);
+    assert_eq!(
+        after["DocumentIncarnation"],
+        before["DocumentIncarnation"].as_u64().unwrap() + 1
+    );
+    let again = served.post(
+        EVENTS,
+        &format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}"),
+    );
+    assert_eq!(again.status, 200, "approving twice is no error");
+    assert_eq!(served.get(EVENTS).json(), after);
+}
+
+#[test]
+fn one_post_approves_several_events_in_the_form_of_the_first_version() {
+    let served = Served::playing(&["user-reboot", "live-migration"], 1.0);
+    let document = served.get(EVENTS).json();
+    let ids: Vec<&str> = (0..2)
+        .map(|index| document["Events"][index]["EventId"].as_str().unwrap())
+        .collect();
+    let body = format!(
+        "{{\"DocumentIncarnation\":\"5\",\"StartRequests\":[{{\"EventId\":\"{}\"}},{{\"EventId\":\"{}\"}}]}}",
+        ids[0], ids[1]
+    );
+    assert_eq!(
+        served
+            .post("/metadata/scheduledevents?api-version=2017-08-01", &body)
+            .status,
+        200
+    );
+    let after = served.get(EVENTS).json();
+    assert!(
+        (0..2).all(|index| after["Events"][index]["EventStatus"] == "Started"),
+        "{after}"
+    );
+}
+
+#[test]
+fn malformed_approvals_are_refused_and_change_nothing() {
+    let served = Served::playing(&["user-reboot"], 1.0);
+    let before = served.get(EVENTS);
+    let id = before.json()["Events"][0]["EventId"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for body in [
+        String::new(),
+        "x".to_owned(),
+        "{}".to_owned(),
+        "[]".to_owned(),
+        "{\"StartRequests\":null}".to_owned(),
+        "{\"StartRequests\":[]}".to_owned(),
+        "{\"StartRequests\":[{}]}".to_owned(),
+        format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}},{{\"EventId\":\"none\"}}]}}"),
+    ] {
+        let got = served.post(EVENTS, &body);
+        assert_eq!(got.status, 400, "{body}");
+        assert!(got.error().starts_with("Bad request."), "{body}");
+    }
+    let body = format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
+    assert_eq!(
+        served.send("POST", EVENTS, &[], &body).unwrap().status,
+        400,
+        "the header is needed here too"
+    );
+    assert_eq!(
+        served.post("/metadata/scheduledevents", &body).status,
+        400,
+        "and so is the version"
+    );
+    assert_eq!(served.get(EVENTS).body, before.body);
+}
+
+#[test]
+fn other_methods_are_refused_with_those_that_work() {
+    let served = calm();
+    for method in ["PUT", "DELETE", "PATCH", "OPTIONS"] {
+        let got = served
+            .send(method, EVENTS, &[("Metadata", "true")], "")
+            .unwrap();
+        assert_eq!(
+            (got.status, got.header("allow")),
+            (405, Some("GET, POST")),
+            "{method}"
+        );
+    }
+    let got = served.post("/metadata/instance?api-version=2021-02-01", "{}");
+    assert_eq!((got.status, got.header("allow")), (405, Some("GET")));
+}
+
+#[test]
+fn instance_metadata_says_who_the_vm_is() {
+    let served = calm();
+    let compute = served
+        .get("/metadata/instance/compute?api-version=2021-02-01")
+        .json();
+    assert_eq!(compute["name"], "web-vmss_0");
+    assert_eq!(compute["vmScaleSetName"], "web-vmss");
+    assert_eq!(compute["osProfile"]["computerName"], "web-vmss000000");
+    assert_eq!(compute["tagsList"][0]["name"], "env");
+    let instance = served
+        .get("/metadata/instance?api-version=2021-02-01")
+        .json();
+    assert_eq!(instance["compute"], compute);
+    assert!(instance["network"]["interface"].is_array());
+    let name = served.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text");
+    assert_eq!(
+        (name.text(), name.header("content-type")),
+        ("web-vmss_0", Some("text/plain; charset=utf-8"))
+    );
+}
+
+#[test]
+fn instance_metadata_has_versions_of_its_own() {
+    let served = calm();
+    for query in ["", "?api-version=2020-07-01"] {
+        let got = served.get(&format!("/metadata/instance/compute{query}"));
+        assert_eq!(got.status, 400, "{query}");
+        assert_eq!(got.json()["newest-versions"][0], "2025-04-07");
+    }
+    let versions = served.get("/metadata/versions").json();
+    assert!(
+        versions["apiVersions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|version| version == "2021-02-01")
+    );
+}
+
+#[test]
+fn anything_else_is_not_found() {
+    let served = calm();
+    for path in [
+        "/metadata",
+        "/metadata/latest/scheduledevents",
+        "/metadata/instances",
+        "/metadata/instance/compute/nothing?api-version=2021-02-01",
+        "/other",
+    ] {
+        assert_eq!(served.get(path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn case_of_the_path_does_not_matter() {
+    assert_eq!(
+        calm()
+            .get("/metadata/scheduledEvents?api-version=2020-07-01")
+            .status,
+        200
+    );
+}

@@ -1,0 +1,245 @@
+//! A collector on a loopback socket that answers as it is told to, and keeps what it was sent as OpenTelemetry's own
+//! messages.
+
+use std::{
+    collections::VecDeque,
+    io::Read as _,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use flate2::read::GzDecoder;
+use opentelemetry_proto::tonic::{
+    collector::trace::v1::{
+        ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
+    },
+    trace::v1::Span,
+};
+use prost::Message as _;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
+
+/// What a request is answered with.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    /// A status, more header lines, and a body.
+    Status(u16, String, Vec<u8>),
+    /// The same after a while.
+    Slow(Duration, u16),
+    /// Nothing, for ever.
+    Hang,
+    /// The connection is cut.
+    Reset,
+}
+
+impl Answer {
+    pub(crate) fn status(status: u16) -> Self {
+        Self::Status(status, String::new(), Vec::new())
+    }
+
+    pub(crate) fn retry_after(status: u16, value: &str) -> Self {
+        Self::Status(status, format!("retry-after: {value}\r\n"), Vec::new())
+    }
+
+    pub(crate) fn partial(rejected_spans: i64, error_message: &str) -> Self {
+        let partial_success = Some(ExportTracePartialSuccess {
+            rejected_spans,
+            error_message: error_message.to_owned(),
+        });
+        let body = ExportTraceServiceResponse { partial_success }.encode_to_vec();
+        Self::Status(
+            200,
+            "content-type: application/x-protobuf\r\n".to_owned(),
+            body,
+        )
+    }
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub(crate) struct Received {
+    /// `POST /v1/traces HTTP/1.1`.
+    pub(crate) line: String,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    /// What it said.
+    pub(crate) message: ExportTraceServiceRequest,
+    /// When it was whole.
+    pub(crate) at: Instant,
+    /// Whether it was answered with success.
+    pub(crate) is_taken: bool,
+}
+
+impl Received {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
+        let resources = self.message.resource_spans.iter();
+        resources.flat_map(|spans| spans.scope_spans.iter().flat_map(|scope| &scope.spans))
+    }
+}
+
+/// The fake.
+#[derive(Debug)]
+pub(crate) struct FakeCollector {
+    pub(crate) address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct State {
+    script: VecDeque<Answer>,
+    standing: Answer,
+    received: Vec<Received>,
+}
+
+impl FakeCollector {
+    /// Answers as the script says, then with 200.
+    pub(crate) async fn scripted(script: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start(script, None).await
+    }
+
+    /// The same over TLS.
+    pub(crate) async fn with_tls(config: ServerConfig) -> Self {
+        Self::start([], Some(TlsAcceptor::from(Arc::new(config)))).await
+    }
+
+    async fn start(script: impl IntoIterator<Item = Answer>, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State {
+            script: script.into_iter().collect(),
+            standing: Answer::status(200),
+            received: Vec::new(),
+        }));
+        let accepting = tokio::spawn(accept(listener, tls, Arc::clone(&state)));
+        Self {
+            address,
+            state,
+            accepting,
+        }
+    }
+
+    /// From now on, once the script is at its end.
+    pub(crate) fn now(&self, answer: Answer) {
+        self.state().standing = answer;
+    }
+
+    /// Every request so far.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.state().received.clone()
+    }
+
+    /// The names of the spans that were answered with success, in their order.
+    pub(crate) fn taken(&self) -> Vec<String> {
+        let received = self.received();
+        let taken = received.iter().filter(|received| received.is_taken);
+        taken
+            .flat_map(|received| received.spans().map(|span| span.name.clone()))
+            .collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl Drop for FakeCollector {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
+    loop {
+        let (stream, _peer) = listener.accept().await.unwrap();
+        tokio::spawn(meet(stream, tls.clone(), Arc::clone(&state)));
+    }
+}
+
+async fn meet(stream: TcpStream, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
+    match tls {
+        None => converse(stream, state).await,
+        Some(tls) => {
+            // A client that is not let in is what some tests are about.
+            if let Ok(stream) = tls.accept(stream).await {
+                converse(stream, state).await;
+            }
+        }
+    }
+}
+
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: Arc<Mutex<State>>) {
+    while let Some(mut received) = read(&mut stream).await {
+        let answer = {
+            let mut state = state.lock().unwrap();
+            let answer = state.script.pop_front();
+            let answer = answer.unwrap_or_else(|| state.standing.clone());
+            received.is_taken = matches!(&answer, Answer::Status(200, ..) | Answer::Slow(_, 200));
+            state.received.push(received);
+            answer
+        };
+        let (status, headers, body) = match answer {
+            Answer::Status(status, headers, body) => (status, headers, body),
+            Answer::Slow(after, status) => {
+                tokio::time::sleep(after).await;
+                (status, String::new(), Vec::new())
+            }
+            Answer::Hang => std::future::pending().await,
+            Answer::Reset => return,
+        };
+        let length = body.len();
+        let head = format!("HTTP/1.1 {status} So\r\n{headers}content-length: {length}\r\n\r\n");
+        if stream
+            .write_all(&[head.as_bytes(), &body].concat())
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Received> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.ok()?);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let mut lines = head.trim_end().split("\r\n");
+    let line = lines.next().unwrap().to_owned();
+    let headers: Vec<_> = lines
+        .map(|line| line.split_once(": ").unwrap())
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let get = |name: &str| {
+        headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    };
+    let mut body = vec![0; get("content-length").unwrap().parse().unwrap()];
+    stream.read_exact(&mut body).await.ok()?;
+    if get("content-encoding") == Some("gzip") {
+        let mut plain = Vec::new();
+        GzDecoder::new(&body[..]).read_to_end(&mut plain).unwrap();
+        body = plain;
+    }
+    Some(Received {
+        message: ExportTraceServiceRequest::decode(&body[..]).unwrap(),
+        line,
+        headers,
+        at: Instant::now(),
+        is_taken: false,
+    })
+}

@@ -1,0 +1,173 @@
+//! The exporter itself, in this process, and a scraper.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    app, approval,
+    config::{Imds, Settings, State},
+    imds::Endpoint,
+    listen::ListenAddress,
+    metrics::Exposed,
+    time::Clock,
+    view::EventsScope,
+    web,
+};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use super::{API_VERSION, PATIENCE, install_cryptography};
+
+/// A running exporter.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    address: SocketAddr,
+    scraper: reqwest::Client,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), app::Error>>,
+}
+
+/// Settings that poll as fast as is allowed.
+pub(crate) fn settings(imds: &str) -> Settings {
+    Settings {
+        listen: vec!["127.0.0.1:0".parse::<ListenAddress>().unwrap()],
+        web: web::Settings {
+            telemetry_path: "/metrics".to_owned(),
+            exposed: Exposed {
+                scope: EventsScope::Own,
+                resources: false,
+                process: false,
+            },
+            serving_lead_time: Duration::from_mins(5),
+        },
+        imds: Imds {
+            endpoint: Endpoint::new(imds, API_VERSION).unwrap(),
+            api_version: API_VERSION,
+            hidden: "",
+            timeout: PATIENCE,
+            first_timeout: PATIENCE,
+            own_name: Some(Arc::from("web_0")),
+        },
+        interval: Duration::from_millis(200),
+        approvals: approval::Settings::default(),
+        state: State::Forgotten,
+        traces: None,
+        alertmanagers: Vec::new(),
+    }
+}
+
+impl Exporter {
+    /// Starts it.
+    pub(crate) fn start(settings: Settings) -> Self {
+        install_cryptography();
+        let listeners = app::bind(&settings.listen).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(app::run(settings, listeners, Clock::start(), async {
+            stopped.await.ok();
+        }));
+        let scraper = reqwest::Client::builder()
+            .no_proxy()
+            .tls_certs_only([])
+            .timeout(PATIENCE)
+            .build()
+            .unwrap();
+        Self {
+            address,
+            scraper,
+            stop,
+            running,
+        }
+    }
+
+    /// Status and body of one page.
+    pub(crate) async fn get(&self, path: &str) -> (u16, String) {
+        let url = format!("http://{}{path}", self.address);
+        let answer = self.scraper.get(url).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
+    /// Status of the answer to a request of any kind.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &'static str) -> u16 {
+        let url = format!("http://{}{path}", self.address);
+        let method = method.parse().unwrap();
+        let request = self.scraper.request(method, url).body(body);
+        request.send().await.unwrap().status().as_u16()
+    }
+
+    /// What a scrape gives now.
+    pub(crate) async fn metrics(&self) -> Metrics {
+        let (status, text) = self.get("/metrics").await;
+        assert_eq!(status, 200);
+        Metrics(text)
+    }
+
+    /// Scrapes until it is as `wanted`.
+    pub(crate) async fn until(&self, what: &str, wanted: impl Fn(&Metrics) -> bool) -> Metrics {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let metrics = self.metrics().await;
+            if wanted(&metrics) {
+                return metrics;
+            }
+            let is_over = tokio::time::Instant::now() > deadline;
+            assert!(!is_over, "it never came to be that {what}:\n{}", metrics.0);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends it in the middle of whatever it does.
+    pub(crate) async fn kill(self) {
+        self.running.abort();
+        assert!(self.running.await.unwrap_err().is_cancelled());
+    }
+
+    /// Stops it, which must go well.
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).unwrap();
+        drop(self.scraper);
+        tokio::time::timeout(PATIENCE, self.running)
+            .await
+            .expect("it does not stop")
+            .unwrap()
+            .unwrap();
+    }
+}
+
+/// One scrape.
+#[derive(Debug)]
+pub(crate) struct Metrics(pub(crate) String);
+
+impl Metrics {
+    /// The value of a series: its name with labels as they are written.
+    pub(crate) fn value(&self, series: &str) -> Option<f64> {
+        self.0
+            .lines()
+            .filter_map(|line| line.rsplit_once(' '))
+            .find(|(name, _)| *name == series)
+            .map(|(_, value)| value.parse().unwrap())
+    }
+
+    /// Every series of every event but those that tell the time, and the count of the pending.
+    pub(crate) fn of_events(&self) -> Vec<&str> {
+        self.0
+            .lines()
+            .filter(|line| {
+                line.starts_with("azure_scheduled_event_")
+                    || line.starts_with("azure_scheduled_events_pending")
+                    || line.starts_with("azure_scheduled_events_document_incarnation")
+            })
+            .filter(|line| !line.contains("_countdown_seconds"))
+            .collect()
+    }
+
+    /// How often requests failed for a reason.
+    pub(crate) fn failures(&self, reason: &str) -> f64 {
+        let family = "azure_scheduled_events_imds_request_failures_total";
+        self.value(&format!("{family}{{reason=\"{reason}\"}}"))
+            .unwrap()
+    }
+
+    /// Whether the last poll succeeded.
+    pub(crate) fn is_up(&self) -> bool {
+        self.value("azure_scheduled_events_up") == Some(1.0)
+    }
+}

@@ -1,0 +1,33 @@
+//! Comparing with files that say what is expected. `UPDATE_GOLDENS=1 cargo test` writes them anew; read the difference
+//! before it is committed.
+
+use std::{fs, path::Path};
+
+/// What differs from the file, as a message; `None` where nothing does.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the switch is the tests' own, and a golden needs no atomic write"
+)]
+pub(crate) fn difference(file: &Path, actual: &str) -> Option<String> {
+    if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        fs::write(file, actual).unwrap();
+        return None;
+    }
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    let Ok(expected) = fs::read_to_string(file) else {
+        return Some(format!(
+            "{name} is missing: write it with UPDATE_GOLDENS=1 cargo test"
+        ));
+    };
+    if expected == actual {
+        return None;
+    }
+    let changed = expected
+        .lines()
+        .zip(actual.lines())
+        .find(|(expected, actual)| expected != actual);
+    let (expected_line, actual_line) = changed.unwrap_or(("(its end)", "(another end)"));
+    Some(format!(
+        "{name} differs, first here:\n  expected {expected_line}\n  actual   {actual_line}"
+    ))
+}

@@ -1,0 +1,274 @@
+//! A scripted IMDS on a loopback socket. It answers as it is told to, one reply for each request, and complains about
+//! what IMDS would refuse and about what the exporter promises never to do: a second request while one is in flight, a
+//! surplus one, a missing `Metadata` header, a proxy's header. A complaint fails the test when the fake is dropped.
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+
+use super::{API_VERSION, PATIENCE, reply::Reply, request::Request};
+
+/// What an identity request is answered with unless the test says otherwise.
+const COMPUTE: &str = r#"{"location":"westeurope","name":"web_0","vmId":"9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68","vmScaleSetName":"web","vmSize":"Standard_D4s_v5","zone":"1"}"#;
+
+/// The fake.
+#[derive(Debug)]
+pub(crate) struct FakeImds {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    api_version: &'static str,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    script: VecDeque<Reply>,
+    standing: Option<Reply>,
+    identity: Reply,
+    approval: Option<Reply>,
+    requests: Vec<Request>,
+    complaints: Vec<String>,
+    connections: usize,
+    in_flight: usize,
+}
+
+impl FakeImds {
+    /// Answers one request after the other as the script says; one more is a complaint, and so is one too few.
+    pub(crate) async fn scripted(script: impl IntoIterator<Item = Reply>) -> Self {
+        Self::start(API_VERSION, script.into_iter().collect(), None).await
+    }
+
+    /// Answers every request for events in the same way, until it is told otherwise.
+    pub(crate) async fn standing(reply: Reply) -> Self {
+        Self::start(API_VERSION, VecDeque::new(), Some(reply)).await
+    }
+
+    /// The same for another api-version.
+    pub(crate) async fn of_version(api_version: &'static str, reply: Reply) -> Self {
+        Self::start(api_version, VecDeque::new(), Some(reply)).await
+    }
+
+    async fn start(
+        api_version: &'static str,
+        script: VecDeque<Reply>,
+        standing: Option<Reply>,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared {
+            api_version,
+            state: Mutex::new(State {
+                script,
+                standing,
+                identity: Reply::ok(COMPUTE),
+                approval: None,
+                requests: Vec::new(),
+                complaints: Vec::new(),
+                connections: 0,
+                in_flight: 0,
+            }),
+        });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        Self {
+            address,
+            shared,
+            accepting,
+        }
+    }
+
+    /// What `--imds.url` would be.
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on every request for events is answered like this.
+    pub(crate) fn now(&self, reply: Reply) {
+        self.shared.state().standing = Some(reply);
+    }
+
+    /// From now on every identity request is answered like this.
+    pub(crate) fn identity(&self, reply: Reply) {
+        self.shared.state().identity = reply;
+    }
+
+    /// From now on every approval is answered like this, beside the script.
+    pub(crate) fn approvals(&self, reply: Reply) {
+        self.shared.state().approval = Some(reply);
+    }
+
+    /// How many approvals have come so far.
+    pub(crate) fn posts(&self) -> usize {
+        let state = self.shared.state();
+        let posts = state.requests.iter().filter(|it| it.method == "POST");
+        posts.count()
+    }
+
+    /// Every request so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.shared.state().requests.clone()
+    }
+
+    /// How many connections were opened so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.state().connections
+    }
+
+    /// Waits until so many requests for events have come.
+    pub(crate) async fn until_requests(&self, count: usize) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while self.event_requests() < count {
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "{} of {count} requests came",
+                self.event_requests()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// How many requests for events have come so far.
+    pub(crate) fn event_requests(&self) -> usize {
+        let state = self.shared.state();
+        let is_event = |request: &&Request| request.target.contains("/metadata/scheduledevents");
+        state.requests.iter().filter(is_event).count()
+    }
+
+    /// Takes back the complaints, where a test is about them.
+    pub(crate) fn take_complaints(&self) -> Vec<String> {
+        std::mem::take(&mut self.shared.state().complaints)
+    }
+}
+
+impl Drop for FakeImds {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        if std::thread::panicking() {
+            return;
+        }
+        let state = self.shared.state();
+        assert!(
+            state.complaints.is_empty(),
+            "IMDS complains: {:#?}",
+            state.complaints
+        );
+        assert!(
+            state.script.is_empty(),
+            "{} replies were not asked for",
+            state.script.len()
+        );
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// Notes the request, looks it over, and says what to answer.
+    async fn take(&self, request: Request) -> Reply {
+        // The end of a request that was given up may be seen only after the beginning of the next.
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(2);
+        while self.state().in_flight > 0 && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let mut state = self.state();
+        if state.in_flight > 0 {
+            state
+                .complaints
+                .push("a request while another is in flight".to_owned());
+        }
+        state.in_flight += 1;
+        let mut complaints = complaints_about(&request, self.api_version);
+        state.complaints.append(&mut complaints);
+        let is_identity = request.target.contains("/metadata/instance");
+        let reply = if is_identity {
+            state.identity.clone()
+        } else if let Some(reply) = state.approval.clone().filter(|_| request.method == "POST") {
+            reply
+        } else if let Some(next) = state.script.pop_front() {
+            next
+        } else if let Some(standing) = state.standing.clone() {
+            standing
+        } else {
+            let surplus = format!("a surplus request: {} {}", request.method, request.target);
+            state.complaints.push(surplus);
+            Reply::error("500 Internal Server Error", "surplus")
+        };
+        state.requests.push(request);
+        reply
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        let (stream, _peer) = listener.accept().await.unwrap();
+        shared.state().connections += 1;
+        tokio::spawn(converse(stream, Arc::clone(&shared)));
+    }
+}
+
+async fn converse(mut stream: TcpStream, shared: Arc<Shared>) {
+    let mut left = Vec::new();
+    while let Some(request) = Request::read(&mut stream, &mut left).await {
+        let reply = shared.take(request).await;
+        let goes_on = reply.send(&mut stream).await;
+        shared.state().in_flight -= 1;
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// What IMDS would refuse, or what the exporter promises not to send.
+fn complaints_about(request: &Request, api_version: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut complain = |what: &str| complaints.push(format!("{what}: {request:?}"));
+    if request.header("metadata") != Some("true") {
+        complain("no Metadata header");
+    }
+    for forbidden in [
+        "x-forwarded-for",
+        "forwarded",
+        "via",
+        "proxy-connection",
+        "accept-encoding",
+        "authorization",
+        "cookie",
+        "referer",
+    ] {
+        if request.header(forbidden).is_some() {
+            complain(&format!("header {forbidden}"));
+        }
+    }
+    if !request
+        .header("user-agent")
+        .is_some_and(|agent| agent.starts_with("azure-scheduled-events-exporter/"))
+    {
+        complain("not our User-Agent");
+    }
+    let events = format!("/metadata/scheduledevents?api-version={api_version}");
+    let compute = "/metadata/instance/compute?api-version=2021-02-01&format=json";
+    match request.method.as_str() {
+        "GET" if request.target == events || request.target == compute => {}
+        "POST" if request.target == events => {
+            if request.header("content-type") != Some("application/json") {
+                complain("a POST without a Content-Type");
+            }
+        }
+        _ => complain("an address or a method that IMDS does not have"),
+    }
+    complaints
+}

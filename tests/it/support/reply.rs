@@ -1,0 +1,159 @@
+//! What a fake puts on the wire: any bytes at any pace, and any end.
+
+use std::{fmt::Write as _, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+/// One answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    before: Duration,
+    bytes: Vec<u8>,
+    /// So many bytes at a time, with a pause between.
+    drip: Option<(usize, Duration)>,
+    end: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The connection stays open for the next request.
+    KeepAlive,
+    /// FIN.
+    Close,
+    /// RST.
+    Reset,
+    /// Nothing more comes, for as long as the other side waits.
+    Hang,
+}
+
+impl Reply {
+    /// These bytes, and the connection stays open.
+    pub(crate) fn raw(bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            before: Duration::ZERO,
+            bytes: bytes.into(),
+            drip: None,
+            end: End::KeepAlive,
+        }
+    }
+
+    /// A whole answer: a status line's rest such as `404 Not Found`, headers, a body with its length.
+    pub(crate) fn http(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
+        let body = body.as_ref();
+        let mut bytes = head(status, headers);
+        write!(bytes, "Content-Length: {}\r\n\r\n", body.len()).unwrap();
+        let mut bytes = bytes.into_bytes();
+        bytes.extend_from_slice(body);
+        Self::raw(bytes)
+    }
+
+    /// A 200 with a JSON body.
+    pub(crate) fn ok(body: impl AsRef<[u8]>) -> Self {
+        Self::http(
+            "200 OK",
+            &[("Content-Type", "application/json; charset=utf-8")],
+            body,
+        )
+    }
+
+    /// A status with one of the error bodies that IMDS writes.
+    pub(crate) fn error(status: &str, text: &str) -> Self {
+        Self::http(
+            status,
+            &[("Content-Type", "application/json; charset=utf-8")],
+            serde_json::json!({ "error": text }).to_string(),
+        )
+    }
+
+    /// A 200 in chunks.
+    pub(crate) fn chunked<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut bytes = head("200 OK", &[("Transfer-Encoding", "chunked")]).into_bytes();
+        bytes.extend_from_slice(b"\r\n");
+        for part in parts {
+            bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+            bytes.extend_from_slice(part);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(b"0\r\n\r\n");
+        Self::raw(bytes)
+    }
+
+    /// Nothing at all, for as long as the other side waits.
+    pub(crate) fn silence() -> Self {
+        Self::raw([]).then_hang()
+    }
+
+    /// Without the last bytes.
+    pub(crate) fn without_last(mut self, count: usize) -> Self {
+        self.bytes.truncate(self.bytes.len() - count);
+        self
+    }
+
+    /// Only some time after the request.
+    pub(crate) fn after(mut self, before: Duration) -> Self {
+        self.before = before;
+        self
+    }
+
+    /// In pieces of so many bytes.
+    pub(crate) fn in_pieces(mut self, size: usize, pause: Duration) -> Self {
+        self.drip = Some((size, pause));
+        self
+    }
+
+    /// Then FIN.
+    pub(crate) fn then_close(mut self) -> Self {
+        self.end = End::Close;
+        self
+    }
+
+    /// Then RST.
+    pub(crate) fn then_reset(mut self) -> Self {
+        self.end = End::Reset;
+        self
+    }
+
+    /// Then nothing.
+    pub(crate) fn then_hang(mut self) -> Self {
+        self.end = End::Hang;
+        self
+    }
+
+    /// Carries it out. Says whether the connection can take another request.
+    pub(super) async fn send(&self, stream: &mut TcpStream) -> bool {
+        tokio::time::sleep(self.before).await;
+        let (size, pause) = self.drip.unwrap_or((usize::MAX, Duration::ZERO));
+        for piece in self.bytes.chunks(size) {
+            if stream.write_all(piece).await.is_err() {
+                return false;
+            }
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+        }
+        match self.end {
+            End::KeepAlive => true,
+            End::Close => false,
+            End::Reset => {
+                stream.set_zero_linger().unwrap();
+                false
+            }
+            End::Hang => {
+                let mut ignored = [0; 1024];
+                while matches!(stream.read(&mut ignored).await, Ok(count) if count > 0) {}
+                false
+            }
+        }
+    }
+}
+
+fn head(status: &str, headers: &[(&str, &str)]) -> String {
+    let mut head = format!("HTTP/1.1 {status}\r\n");
+    for (name, value) in headers {
+        write!(head, "{name}: {value}\r\n").unwrap();
+    }
+    head
+}

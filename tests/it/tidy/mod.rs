@@ -1,0 +1,221 @@
+//! What the house rules say of the sources, and what the documents say of the program: read from the files themselves.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Which names the sources import.
+mod imports;
+/// An import may only point down.
+mod layers;
+/// Metrics and flags are named alike everywhere.
+mod names;
+
+/// Production lines of one file.
+const LONGEST: usize = 350;
+/// Longer files, up to how many lines, and why they stand.
+const LONG: [(&str, usize, &str); 2] = [
+    (
+        "src/lifecycle/tracker.rs",
+        425,
+        "one state machine, read as a whole",
+    ),
+    (
+        "src/metrics/collector.rs",
+        400,
+        "one function for each family, in the order of the catalog",
+    ),
+];
+/// Names that say nothing of what is inside.
+const EMPTY_NAMES: [&str; 7] = [
+    "utils", "util", "helpers", "helper", "manager", "common", "misc",
+];
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file of the project: its path from the root with slashes, and its text.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// Every text file below `folder`, in the order of the paths; a file that is no text is left out.
+pub(crate) fn below(folder: &str) -> Vec<Source> {
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    found.sort();
+    let source = |path: PathBuf| {
+        let text = fs::read_to_string(&path).ok()?;
+        let path = path.strip_prefix(root()).unwrap();
+        let path = path.to_str().unwrap().replace('\\', "/");
+        Some(Source { path, text })
+    };
+    found.into_iter().filter_map(source).collect()
+}
+
+fn walk(path: &Path, found: &mut Vec<PathBuf>) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_foreign = [
+        "target",
+        ".git",
+        "node_modules",
+        "Cargo.lock",
+        "__pycache__",
+    ]
+    .contains(&&*name);
+    if is_foreign || path.is_symlink() {
+        return;
+    }
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            walk(&entry.unwrap().path(), found);
+        }
+    } else if path.is_file() {
+        found.push(path.to_owned());
+    }
+}
+
+/// The Rust sources of the program.
+pub(crate) fn sources() -> Vec<Source> {
+    let sources: Vec<_> = below("src")
+        .into_iter()
+        .filter(|source| is_rust(&source.path))
+        .collect();
+    assert!(
+        sources.len() > 50,
+        "the sources are not where they are looked for"
+    );
+    sources
+}
+
+fn is_rust(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|kind| kind == "rs")
+}
+
+/// Modules that are there for tests only: named after `#[cfg(test)]`.
+fn test_files(sources: &[Source]) -> Vec<String> {
+    let mut files = Vec::new();
+    for source in sources {
+        let folder = match source.path.strip_suffix("/mod.rs") {
+            Some(folder) => folder.to_owned(),
+            None => source.path.trim_end_matches(".rs").to_owned(),
+        };
+        let lines: Vec<_> = source.text.lines().map(str::trim).collect();
+        for pair in lines.windows(2) {
+            if pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with(';') {
+                let name = pair[1].trim_start_matches("mod ").trim_end_matches(';');
+                files.push(format!("{folder}/{name}.rs"));
+            }
+        }
+    }
+    files
+}
+
+/// The sources without their tests.
+pub(crate) fn production() -> Vec<Source> {
+    let sources = sources();
+    let tests = test_files(&sources);
+    let without_tests = |source: Source| {
+        let parts = source.text.split_once("#[cfg(test)]\nmod tests {");
+        let text = parts
+            .map_or(source.text.as_str(), |(before, _)| before)
+            .to_owned();
+        Source { text, ..source }
+    };
+    sources
+        .into_iter()
+        .filter(|source| !tests.contains(&source.path))
+        .map(without_tests)
+        .collect()
+}
+
+#[test]
+fn files_are_short_enough_to_be_read_at_once() {
+    let mut long = Vec::new();
+    for source in production() {
+        let lines = source.text.lines().count();
+        let exception = LONG.iter().find(|(path, ..)| *path == source.path);
+        let most = exception.map_or(LONGEST, |(_, most, _)| *most);
+        if lines > most {
+            long.push(format!("{}: {lines} lines, at most {most}", source.path));
+        }
+        assert!(
+            exception.is_none() || lines > LONGEST,
+            "{} is no longer long: take it off the list",
+            source.path
+        );
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn every_exception_names_a_file_that_is_there() {
+    for (path, _, why) in LONG {
+        assert!(root().join(path).is_file() && !why.is_empty(), "{path}");
+    }
+}
+
+#[test]
+fn no_file_and_no_module_has_a_name_that_says_nothing() {
+    for source in below("src").into_iter().chain(below("tests/it")) {
+        for part in source.path.split('/') {
+            let stem = part.split('.').next().unwrap();
+            assert!(!EMPTY_NAMES.contains(&stem), "{}", source.path);
+        }
+        for line in source.text.lines().map(str::trim) {
+            let name = line.split("mod ").nth(1).unwrap_or_default();
+            let name = name.trim_end_matches([';', '{', ' ']);
+            assert!(!EMPTY_NAMES.contains(&name), "{}: {line}", source.path);
+        }
+    }
+}
+
+#[test]
+fn no_test_is_switched_off_and_nothing_is_unsafe() {
+    let switched_off = ["#[", "ignore"].concat();
+    let dangerous = ["unsafe ", "{"].concat();
+    let dangerous_function = ["unsafe ", "fn"].concat();
+    let files = ["src", "tests", "benches", "fuzz/fuzz_targets"]
+        .into_iter()
+        .flat_map(below);
+    for source in files.filter(|source| is_rust(&source.path)) {
+        for (number, line) in source.text.lines().enumerate() {
+            let is_bad = line.contains(&switched_off)
+                || line.contains(&dangerous)
+                || line.contains(&dangerous_function);
+            assert!(!is_bad, "{}:{}: {line}", source.path, number + 1);
+        }
+    }
+}
+
+#[test]
+fn no_file_names_a_place_of_one_machine() {
+    let mut found = Vec::new();
+    for source in below("") {
+        if source.path.starts_with("tests/") {
+            continue;
+        }
+        for (number, line) in source.text.lines().enumerate() {
+            if ["work", "root", "tmp"]
+                .map(|folder| format!("/{folder}/"))
+                .iter()
+                .any(|place| names_place(line, place))
+            {
+                found.push(format!("{}:{}: {line}", source.path, number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Whether the line has the place as the beginning of a path: not within a longer one or an address.
+fn names_place(line: &str, place: &str) -> bool {
+    line.match_indices(place).any(|(at, _)| {
+        let before = line.split_at(at).0.chars().next_back();
+        before.is_none_or(|c| !c.is_alphanumeric() && !"./-_}".contains(c))
+    })
+}

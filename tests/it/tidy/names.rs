@@ -1,0 +1,151 @@
+//! A metric or a flag that a document names is one that there is, and none is left out of the README.
+
+use std::collections::BTreeSet;
+
+use azure_scheduled_events_exporter::{
+    cli::Cli,
+    metrics::catalog::{self, Kind},
+};
+use clap::CommandFactory as _;
+
+use super::{Source, below, root};
+
+/// The crate, which is no metric.
+const CRATE: &str = "azure_scheduled_events_exporter";
+const PREFIX: &str = "azure_scheduled_event";
+
+fn documents() -> Vec<Source> {
+    let mut documents: Vec<_> = ["dashboards", "alerts", "docs"]
+        .into_iter()
+        .filter(|folder| root().join(folder).is_dir())
+        .flat_map(below)
+        .collect();
+    documents.push(readme());
+    documents
+}
+
+fn readme() -> Source {
+    let text = std::fs::read_to_string(root().join("README.md"));
+    Source {
+        path: "README.md".to_owned(),
+        text: text.expect("there is a README.md"),
+    }
+}
+
+/// The metrics that a text names; what has a colon is recorded by a rule.
+fn named(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
+        .filter(|word| word.starts_with(PREFIX) && !word.contains(':') && *word != CRATE)
+        .collect()
+}
+
+/// Whether a name as scraped is in the catalog: a histogram has three, and `azure_scheduled_event_` is a beginning.
+fn is_known(name: &str) -> bool {
+    if name.ends_with('_') || name == PREFIX || name == "azure_scheduled_events" {
+        return catalog::ALL
+            .iter()
+            .any(|metric| metric.name.starts_with(name));
+    }
+    catalog::ALL
+        .iter()
+        .any(|metric| match name.strip_prefix(metric.name) {
+            Some("") => true,
+            Some("_bucket" | "_sum" | "_count") => metric.kind == Kind::Histogram,
+            _ => false,
+        })
+}
+
+#[test]
+fn every_metric_that_is_named_is_in_the_catalog() {
+    let mut unknown = Vec::new();
+    for document in documents() {
+        for name in named(&document.text) {
+            if !is_known(name) {
+                unknown.push(format!("{}: {name}", document.path));
+            }
+        }
+    }
+    assert!(
+        unknown.is_empty(),
+        "no such metric:\n{}",
+        unknown.join("\n")
+    );
+}
+
+#[test]
+fn every_metric_has_its_row_in_the_readme() {
+    let readme = readme();
+    let rows: Vec<_> = readme
+        .text
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .collect();
+    let rows = rows.join("\n");
+    let rows = named(&rows);
+    let own = catalog::ALL
+        .iter()
+        .filter(|metric| metric.name.starts_with(PREFIX));
+    let missing: Vec<_> = own
+        .map(|metric| metric.name)
+        .filter(|name| !rows.contains(name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "no row of a table of README.md names:\n{}",
+        missing.join("\n")
+    );
+}
+
+/// The flags that a text names.
+fn flags(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)))
+        .filter_map(|word| word.trim_end_matches('.').strip_prefix("--"))
+        .collect()
+}
+
+/// The flags of the exporter itself in the README, those of the other commands there or in a page of `docs`.
+#[test]
+fn every_flag_is_explained() {
+    let readme = readme();
+    let pages = below("docs");
+    let in_readme = flags(&readme.text);
+    let anywhere: BTreeSet<&str> = pages
+        .iter()
+        .flat_map(|page| flags(&page.text))
+        .chain(in_readme.iter().copied())
+        .collect();
+    let command = Cli::command();
+    let own: BTreeSet<_> = long(&command).collect();
+    let others: BTreeSet<_> = command.get_subcommands().flat_map(long).collect();
+    assert!(own.len() > 12 && others.len() > 5, "flags are missing");
+    let missing: Vec<_> = own
+        .difference(&in_readme)
+        .chain(others.difference(&anywhere))
+        .collect();
+    assert!(missing.is_empty(), "not explained: {missing:?}");
+}
+
+fn long(command: &clap::Command) -> impl Iterator<Item = &str> {
+    command.get_arguments().filter_map(|flag| flag.get_long())
+}
+
+#[test]
+fn what_is_no_metric_is_found() {
+    for name in [
+        "azure_scheduled_events_pending_total",
+        "azure_scheduled_events_up_bucket",
+        "azure_scheduled_event_nothing",
+    ] {
+        assert!(!is_known(name), "{name}");
+    }
+    let text = "rate(azure_scheduled_events_notice_seconds_bucket[5m]) instance:azure_scheduled_events:rate azure_scheduled_event_*";
+    let names: Vec<_> = named(text).into_iter().collect();
+    assert_eq!(
+        names,
+        [
+            "azure_scheduled_event_",
+            "azure_scheduled_events_notice_seconds_bucket"
+        ]
+    );
+    assert!(names.into_iter().all(is_known));
+}

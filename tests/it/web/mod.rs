@@ -1,0 +1,251 @@
+//! What a client on the network is answered, byte for byte where it matters.
+
+mod bounds;
+mod consistency;
+mod picture;
+mod server;
+
+use std::io::Read as _;
+
+use azure_scheduled_events_exporter::view::View;
+use picture::{at, event, picture};
+use server::{Reply, Server, settings};
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PATHS: [&str; 13] = [
+    "/",
+    "/metrics",
+    "/api/v1/events",
+    "/-/healthy",
+    "/healthz",
+    "/-/ready",
+    "/readyz",
+    "/-/serving",
+    "/assets/status.css",
+    "/assets/status.js",
+    "/assets/icon.svg",
+    "/nowhere",
+    "/favicon.ico",
+];
+
+fn one_event() -> View {
+    picture(
+        1,
+        &[event(
+            "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
+            "Maintenance.",
+        )],
+    )
+}
+
+#[test]
+fn each_path_has_its_content_type() {
+    let server = Server::start(one_event());
+    for (path, status, expected) in [
+        ("/", 200, "text/html; charset=utf-8"),
+        ("/?a=b", 200, "text/html; charset=utf-8"),
+        ("/metrics", 200, TEXT),
+        ("/api/v1/events", 200, "application/json"),
+        ("/-/healthy", 200, "text/plain; charset=utf-8"),
+        ("/healthz", 200, "text/plain; charset=utf-8"),
+        ("/-/ready", 200, "text/plain; charset=utf-8"),
+        ("/readyz", 200, "text/plain; charset=utf-8"),
+        ("/-/serving", 200, "text/plain; charset=utf-8"),
+        ("/assets/status.css?v=1", 200, "text/css; charset=utf-8"),
+        ("/assets/status.js", 200, "text/javascript; charset=utf-8"),
+        ("/assets/icon.svg", 200, "image/svg+xml"),
+        ("/nowhere", 404, "text/html; charset=utf-8"),
+        ("/metrics/", 404, "text/html; charset=utf-8"),
+        ("/assets/../metrics", 404, "text/html; charset=utf-8"),
+    ] {
+        let reply = server.get(path, &[]);
+        assert_eq!(reply.status, status, "{path}");
+        assert_eq!(reply.header("content-type"), Some(expected), "{path}");
+        assert!(!reply.body.is_empty(), "{path}");
+    }
+}
+
+#[test]
+fn metrics_come_in_the_form_that_was_asked_for() {
+    let server = Server::start(one_event());
+    let prometheus = "Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+    for (headers, expected) in [
+        (&[prometheus][..], OPEN_METRICS),
+        (&["accept: text/plain;version=0.0.4;q=1,*/*;q=0.1"], TEXT),
+        (&["Accept: */*"], TEXT),
+        (&["Accept: image/png"], TEXT),
+        (
+            &[
+                "Accept: text/plain;q=0.1",
+                "Accept: application/openmetrics-text",
+            ],
+            OPEN_METRICS,
+        ),
+        (&[], TEXT),
+    ] {
+        let reply = server.get("/metrics", headers);
+        assert_eq!(reply.header("content-type"), Some(expected), "{headers:?}");
+        let is_open_metrics = expected == OPEN_METRICS;
+        assert_eq!(
+            reply.text().ends_with("# EOF\n"),
+            is_open_metrics,
+            "{headers:?}"
+        );
+        assert_eq!(
+            reply.text().contains("# UNIT"),
+            is_open_metrics,
+            "{headers:?}"
+        );
+        let up = |line: &str| line.starts_with("azure_scheduled_events_up") && line.ends_with(" 1");
+        assert!(reply.text().lines().any(up), "{headers:?}");
+        assert_eq!(reply.header("vary"), Some("accept, accept-encoding"));
+    }
+}
+
+#[test]
+fn answers_are_compressed_for_who_asks_for_it() {
+    let server = Server::start(one_event());
+    for path in ["/", "/metrics", "/api/v1/events", "/assets/status.css"] {
+        let plain = server.get(path, &["Accept-Encoding: gzip;q=0, identity"]);
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        let packed = server.get(path, &["Accept-Encoding: deflate, gzip"]);
+        assert_eq!(packed.header("content-encoding"), Some("gzip"), "{path}");
+        assert!(
+            packed.header("vary").unwrap().contains("accept-encoding"),
+            "{path}"
+        );
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(packed.body.as_slice())
+            .read_to_end(&mut unpacked)
+            .unwrap();
+        assert_eq!(unpacked, plain.body, "{path}");
+    }
+    let small = server.get("/-/healthy", &["Accept-Encoding: gzip"]);
+    assert_eq!(small.header("content-encoding"), None);
+}
+
+#[test]
+fn head_answers_with_the_headers_of_get_and_no_body() {
+    let server = Server::start(one_event());
+    for path in PATHS {
+        let get = server.get(path, &[]);
+        let mut connection = server.connect();
+        connection.ask("HEAD", path, &["Connection: close"]);
+        let head = connection.reply("HEAD").unwrap();
+        assert_eq!(connection.rest(), b"", "{path}");
+        let compared = |reply: &Reply| {
+            let mut headers = reply.headers.clone();
+            headers.retain(|(name, _)| name != "date" && name != "connection");
+            (reply.status, headers)
+        };
+        assert_eq!(compared(&head), compared(&get), "{path}");
+    }
+}
+
+#[test]
+fn only_get_and_head_are_answered() {
+    let server = Server::start(one_event());
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
+        for path in ["/", "/metrics", "/nowhere"] {
+            let reply = server.ask(method, path, &["Content-Length: 0"]);
+            assert_eq!(reply.status, 405, "{method} {path}");
+            assert_eq!(reply.header("allow"), Some("GET, HEAD"), "{method} {path}");
+        }
+    }
+    let mut connection = server.connect();
+    connection.send(b"OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n");
+    assert_eq!(connection.reply("OPTIONS").unwrap().status, 405);
+}
+
+#[test]
+fn no_header_goes_out_that_is_not_meant_to() {
+    let server = Server::start(one_event());
+    let always = [
+        "cache-control",
+        "content-length",
+        "content-security-policy",
+        "content-type",
+        "date",
+        "referrer-policy",
+        "vary",
+        "x-content-type-options",
+    ];
+    for path in PATHS {
+        let reply = server.get(path, &[]);
+        let mut names: Vec<&str> = reply
+            .headers
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        names.sort_unstable();
+        assert_eq!(names, always, "{path}");
+        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(
+            policy.starts_with("default-src 'none';") && !policy.contains("unsafe"),
+            "{policy}"
+        );
+        let is_asset = path.starts_with("/assets/");
+        let kept = reply.header("cache-control").unwrap();
+        assert_eq!(kept == "no-store", !is_asset, "{path}: {kept}");
+    }
+}
+
+#[test]
+fn telemetry_path_is_where_it_was_put() {
+    let mut settings = settings();
+    settings.telemetry_path = "/probe/metrics".to_owned();
+    let server = Server::with(
+        one_event(),
+        settings,
+        azure_scheduled_events_exporter::server::Limits::default(),
+    );
+    assert_eq!(server.get("/metrics", &[]).status, 404);
+    assert_eq!(server.get("/probe/metrics", &[]).status, 200);
+    let page = server.get("/", &[]);
+    assert!(
+        page.text().contains("href=\"probe/metrics\""),
+        "{}",
+        page.text()
+    );
+}
+
+#[test]
+fn probes_follow_what_becomes_known() {
+    let server = Server::start(View::empty(Some("web_1".into()), at(0)));
+    let status = |path| server.get(path, &[]).status;
+    assert_eq!(status("/-/healthy"), 200);
+    assert_eq!((status("/-/ready"), status("/readyz")), (503, 503));
+    assert_eq!(status("/-/serving"), 200);
+    server.view.send_replace(std::sync::Arc::new(one_event()));
+    assert_eq!((status("/-/ready"), status("/readyz")), (200, 200));
+    assert_eq!(status("/-/serving"), 200);
+    *server.seconds.lock().unwrap() = 300;
+    let reply = server.get("/-/serving", &[]);
+    assert_eq!(reply.status, 503);
+    assert_eq!(reply.text(), "not serving: Freeze may start in 5m\n");
+}
+
+#[test]
+fn page_json_and_metrics_tell_of_the_same_event() {
+    let server = Server::start(one_event());
+    *server.seconds.lock().unwrap() = 30;
+    let id = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+    for path in ["/", "/api/v1/events", "/metrics"] {
+        assert!(server.get(path, &[]).text().contains(id), "{path}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_slice(&server.get("/api/v1/events", &[]).body).unwrap();
+    assert_eq!(json["events"][0]["not_before_countdown_seconds"], 570.0);
+    let metrics = server.get("/metrics", &[]);
+    let countdown = metrics
+        .text()
+        .lines()
+        .find(|line| line.starts_with("azure_scheduled_event_not_before_countdown_seconds{"));
+    assert!(
+        countdown.is_some_and(|line| line.ends_with("} 570.0")),
+        "{countdown:?}"
+    );
+    assert!(server.get("/", &[]).text().contains(">9m 30s<"));
+}

@@ -1,0 +1,50 @@
+//! Pictures made of documents, as real ones are.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::{
+    document,
+    lifecycle::Tracker,
+    time::{Moment, Timestamp},
+    view::View,
+};
+use serde_json::{Value, json};
+
+/// So many seconds after 2026-11-17T09:00:00Z.
+pub(crate) fn at(seconds: u64) -> Moment {
+    let start = Moment {
+        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+        monotonic: Duration::from_secs(1_000),
+    };
+    start.after(Duration::from_secs(seconds))
+}
+
+/// An event of `web_1` that is due after ten minutes.
+pub(crate) fn event(id: &str, description: &str) -> Value {
+    json!({
+        "EventId": id,
+        "EventStatus": "Scheduled",
+        "EventType": "Freeze",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["web_1"],
+        "NotBefore": at(600).wall.rfc1123(),
+        "Description": description,
+        "EventSource": "Platform",
+        "DurationInSeconds": 9,
+    })
+}
+
+/// What is known on the VM `web_1` when this was the only document.
+pub(crate) fn picture(incarnation: u64, events: &[Value]) -> View {
+    let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
+    let (document, _) = document::parse(body.as_bytes()).unwrap();
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut view = View::empty(Some("web_1".into()), at(0));
+    tracker.observe(&document, Some("web_1"), at(0));
+    view.lives = tracker.lives().into();
+    view.has_document = true;
+    view.health.incarnation = document.incarnation;
+    view.health.requests = incarnation;
+    view.health.succeed(at(0));
+    view
+}
