@@ -80,14 +80,16 @@ fn run(flags: &RunFlags) -> Result<String, Failure> {
     let settings = Settings::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
     begin(flags.log)?;
-    until_signalled(async |stop| Ok(app::run(settings, listeners, Clock::start(), stop).await?))
+    until_signalled(|stop| async move {
+        Ok(app::run(settings, listeners, Clock::start(), stop).await?)
+    })
 }
 
 fn demo(flags: DemoFlags) -> Result<String, Failure> {
     let simulation = config::demo(&flags)?;
     begin(flags.log)?;
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
-    until_signalled(async |stop| {
+    until_signalled(|stop| async move {
         app::demo(simulation, settings, Clock::start(), stop)
             .await
             .map_err(|error| match error {
@@ -106,7 +108,9 @@ fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
     }
     let simulation = config::simulate(flags)?;
     begin(flags.log)?;
-    until_signalled(async |stop| Ok(app::simulate(simulation, Clock::start(), stop).await?))
+    until_signalled(|stop| async move {
+        Ok(app::simulate(simulation, Clock::start(), stop).await?)
+    })
 }
 
 fn list(flags: &ListFlags) -> Result<String, Failure> {
@@ -151,14 +155,20 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// Runs until the first signal, which asks for an orderly end; the second one ends at once.
-fn until_signalled(work: impl AsyncFnOnce(Stop) -> Result<(), Failure>) -> Result<String, Failure> {
+///
+/// The work is a task of its own: what wakes the future that the runtime blocks on also interrupts its wait for the
+/// system, which a task does not, and a poll wakes its task several times.
+fn until_signalled<Work>(work: impl FnOnce(Stop) -> Work) -> Result<String, Failure>
+where
+    Work: Future<Output = Result<(), Failure>> + Send + 'static,
+{
     let runtime = runtime()?;
+    let (first, stop) = tokio::sync::oneshot::channel();
+    let work = work(Box::pin(async move {
+        let _sender_gone = stop.await.is_err();
+    }));
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen().context("signals cannot be listened for")?;
-        let (first, stop) = tokio::sync::oneshot::channel();
-        let stop = Box::pin(async move {
-            let _sender_gone = stop.await.is_err();
-        });
         let told = async {
             signals.next().await;
             let _nobody_waits = first.send(()).is_err();
@@ -166,7 +176,7 @@ fn until_signalled(work: impl AsyncFnOnce(Stop) -> Result<(), Failure>) -> Resul
             tracing::warn!("ended at once by a second signal");
         };
         tokio::select! {
-            ended = work(stop) => ended,
+            ended = tokio::spawn(work) => ended.context("the work ended before its time")?,
             () = told => Ok(()),
         }
     });
