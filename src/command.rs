@@ -80,9 +80,9 @@ fn run(flags: &RunFlags) -> Result<String, Failure> {
     let settings = Settings::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
     begin(flags.log)?;
-    until_signalled(|stop| async move {
-        Ok(app::run(settings, listeners, Clock::start(), stop).await?)
-    })
+    until_signalled(
+        |stop| async move { Ok(app::run(settings, listeners, Clock::start(), stop).await?) },
+    )
 }
 
 fn demo(flags: DemoFlags) -> Result<String, Failure> {
@@ -90,7 +90,7 @@ fn demo(flags: DemoFlags) -> Result<String, Failure> {
     begin(flags.log)?;
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
     until_signalled(|stop| async move {
-        app::demo(simulation, settings, Clock::start(), stop)
+        Box::pin(app::demo(simulation, settings, Clock::start(), stop))
             .await
             .map_err(|error| match error {
                 app::DemoError::Wrong(wrong) => wrong.into(),
@@ -108,9 +108,9 @@ fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
     }
     let simulation = config::simulate(flags)?;
     begin(flags.log)?;
-    until_signalled(|stop| async move {
-        Ok(app::simulate(simulation, Clock::start(), stop).await?)
-    })
+    until_signalled(
+        |stop| async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) },
+    )
 }
 
 fn list(flags: &ListFlags) -> Result<String, Failure> {

@@ -6,13 +6,16 @@
 
 use std::time::Duration;
 
-use reqwest::{
-    StatusCode, Url,
-    header::{self, HeaderMap, HeaderValue},
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Method, Response, StatusCode, Uri,
+    body::{Body as _, Incoming},
+    header::{self, HeaderValue},
 };
 
 use super::{
     cadence,
+    connection::{Connection, Outgoing},
     empty::EmptyBodies,
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
@@ -30,8 +33,7 @@ pub const MOST_BYTES: usize = 4 * 1024 * 1024;
 const MOST_ERROR_BYTES: usize = 64 * 1024;
 /// How long such a body may take.
 const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(1);
-/// IMDS is on the host: a connection that takes longer will not come.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A good answer to a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -49,7 +51,7 @@ pub enum Answer {
 /// Talks to one IMDS, one request at a time.
 #[derive(Debug)]
 pub struct Client {
-    http: reqwest::Client,
+    connection: Connection,
     endpoint: Endpoint,
     /// The `ETag` of the last good document.
     etag: Option<HeaderValue>,
@@ -61,37 +63,8 @@ pub struct Client {
 impl Client {
     /// A client for one endpoint. A provider of cryptography must have been installed in the process before.
     pub fn new(endpoint: &Endpoint) -> Result<Self, SetupError> {
-        let mut headers = HeaderMap::new();
-        headers.insert("Metadata", HeaderValue::from_static("true"));
-        let builder = reqwest::Client::builder()
-            .user_agent(concat!(
-                env!("CARGO_PKG_NAME"),
-                "/",
-                env!("CARGO_PKG_VERSION")
-            ))
-            .default_headers(headers)
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .no_proxy()
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .http1_only()
-            .pool_max_idle_per_host(1)
-            .connect_timeout(CONNECT_TIMEOUT);
-        // Without TLS no certificate authority is needed, and none need be there: a container may have none at all.
-        let builder = if endpoint.is_https() {
-            builder
-        } else {
-            builder.tls_certs_only([])
-        };
-        let http = builder.build().map_err(|error| SetupError::Client {
-            address: endpoint.base().to_owned(),
-            cause: error::root_cause(&error),
-        })?;
         Ok(Self {
-            http,
+            connection: Connection::new(endpoint)?,
             endpoint: endpoint.clone(),
             etag: None,
             empty_bodies: EmptyBodies::default(),
@@ -141,33 +114,34 @@ impl Client {
         clock: Clock,
     ) -> Result<(), Error> {
         let body = serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] });
-        let request = self
-            .http
-            .post(self.endpoint.events.clone())
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(body.to_string());
+        let mut request = self.connection.request(&self.endpoint.events);
+        *request.method_mut() = Method::POST;
+        *request.body_mut() = Full::from(body.to_string());
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(header::CONTENT_TYPE, json);
         let response = self.send(request, timeout, clock).await?;
         if response.status() != StatusCode::OK {
-            return Err(self.refusal(response, clock).await);
+            return Err(refusal(response, clock).await);
         }
         // Read only so that the connection can be used again: what stands in it is not documented.
-        self.explanation(response).await;
+        explanation(response.into_body()).await;
         Ok(())
     }
 
     async fn ask_for_document(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
-        let mut request = self.http.get(self.endpoint.events.clone());
+        let mut request = self.connection.request(&self.endpoint.events);
         if let Some(etag) = &self.etag {
-            request = request.header(header::IF_NONE_MATCH, etag);
+            let headers = request.headers_mut();
+            headers.insert(header::IF_NONE_MATCH, etag.clone());
         }
-        let response = self.send(request, timeout, clock).await?;
+        let mut response = self.send(request, timeout, clock).await?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_MODIFIED if self.etag.is_some() => return Ok(Answer::Unchanged),
-            _ => return Err(self.refusal(response, clock).await),
+            _ => return Err(refusal(response, clock).await),
         }
-        let etag = response.headers().get(header::ETAG).cloned();
-        let body = self.read(response, MOST_BYTES, timeout).await?;
+        let etag = response.headers_mut().remove(header::ETAG);
+        let body = self.read(response.into_body(), timeout, clock).await?;
         if body.trim_ascii().is_empty() {
             return Err(Error::EmptyBody);
         }
@@ -183,110 +157,128 @@ impl Client {
     /// The body of a 200, for the other rooms of IMDS.
     pub(super) async fn get(
         &mut self,
-        url: Url,
+        to: &Uri,
         timeout: Duration,
         clock: Clock,
     ) -> Result<Vec<u8>, Error> {
-        let request = self.http.get(url);
+        let request = self.connection.request(to);
         let response = self.send(request, timeout, clock).await?;
         if response.status() == StatusCode::OK {
-            self.read(response, MOST_BYTES, timeout).await
+            self.read(response.into_body(), timeout, clock).await
         } else {
-            Err(self.refusal(response, clock).await)
+            Err(refusal(response, clock).await)
         }
     }
 
     /// Sends one request, not too soon after the one before.
     async fn send(
         &mut self,
-        request: reqwest::RequestBuilder,
+        request: Outgoing,
         timeout: Duration,
         clock: Clock,
-    ) -> Result<reqwest::Response, Error> {
-        if let Some(last_start) = self.last_start {
-            let since = clock.now().monotonic.saturating_sub(last_start);
-            let rest = cadence::SHORTEST.saturating_sub(since);
-            // A sleep of nothing is a millisecond, and a wake-up.
-            if !rest.is_zero() {
-                tokio::time::sleep(rest).await;
-            }
+    ) -> Result<Response<Incoming>, Error> {
+        let since = self.since_last_start(clock);
+        let rest = since.map_or(Duration::ZERO, |since| {
+            cadence::SHORTEST.saturating_sub(since)
+        });
+        // A sleep of nothing is a millisecond, and a wake-up.
+        if !rest.is_zero() {
+            tokio::time::sleep(rest).await;
         }
         self.last_start = Some(clock.now().monotonic);
-        request
-            .timeout(timeout)
-            .send()
-            .await
-            .map_err(|error| Error::from_request(&error, self.endpoint.base(), timeout))
+        let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
+        sent.unwrap_or_else(|_elapsed| Err(self.late(timeout)))
     }
 
-    /// Reads a body, and stops where it grows past `cap`.
+    /// Reads the body of the last answer, in what is left of the time for the whole of it.
     async fn read(
         &self,
-        mut response: reqwest::Response,
-        cap: usize,
+        body: Incoming,
         timeout: Duration,
+        clock: Clock,
     ) -> Result<Vec<u8>, Error> {
-        let announced = response.content_length().unwrap_or(0);
-        if usize::try_from(announced).map_or(true, |announced| announced > cap) {
-            return Err(Error::TooLarge { cap });
-        }
-        let mut body = Vec::new();
-        loop {
-            let chunk = response.chunk().await.map_err(|error| {
-                Error::from_body(&error, body.len(), self.endpoint.base(), timeout)
-            })?;
-            let Some(chunk) = chunk else {
-                return Ok(body);
-            };
-            if body.len() + chunk.len() > cap {
-                return Err(Error::TooLarge { cap });
-            }
-            body.extend_from_slice(&chunk);
-        }
+        let since = self.since_last_start(clock).unwrap_or_default();
+        let left = timeout.saturating_sub(since);
+        let read = tokio::time::timeout(left, whole(body, MOST_BYTES)).await;
+        read.unwrap_or_else(|_elapsed| Err(self.late(timeout)))
     }
 
-    /// The body of an answer whose status says enough: empty where it does not come at once.
-    async fn explanation(&self, response: reqwest::Response) -> Vec<u8> {
-        let body = self.read(response, MOST_ERROR_BYTES, EXPLANATION_TIMEOUT);
-        match tokio::time::timeout(EXPLANATION_TIMEOUT, body).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(_)) | Err(_) => Vec::new(),
-        }
+    fn since_last_start(&self, clock: Clock) -> Option<Duration> {
+        let last_start = self.last_start?;
+        Some(clock.now().monotonic.saturating_sub(last_start))
     }
 
-    /// Why an answer whose status is not the one that was hoped for does not count.
-    async fn refusal(&self, response: reqwest::Response, clock: Clock) -> Error {
-        let code = response.status();
-        let status = code.as_u16();
-        let headers = response.headers();
-        match status {
-            304 => return Error::UnaskedNotModified,
-            300..=399 => {
-                let location = headers.get(header::LOCATION).map(HeaderValue::as_bytes);
-                let location = location.map_or("nowhere".into(), String::from_utf8_lossy);
-                return Error::Redirect {
-                    status,
-                    location: error::excerpt(&location),
-                };
-            }
-            _ => {}
-        }
-        let retry_after = explanation::retry_after(headers, clock.now().wall);
-        let cloud = explanation::other_cloud(headers);
-        let said = format!(
-            "{}{cloud}",
-            explanation::said(&self.explanation(response).await)
-        );
-        match status {
-            410 => Error::Gone,
-            429 => Error::Throttled { retry_after },
-            400..=499 => Error::ClientError { status, said },
-            500..=599 => Error::ServerError { status, said },
-            _ => Error::ForeignStatus { status, said },
+    fn late(&self, timeout: Duration) -> Error {
+        Error::Timeout {
+            base: self.endpoint.base().to_owned(),
+            after: timeout,
         }
     }
 }
 
+/// Reads a body, and stops where it grows past `cap`.
+async fn whole(mut body: Incoming, cap: usize) -> Result<Vec<u8>, Error> {
+    let announced = body.size_hint().lower();
+    if usize::try_from(announced).map_or(true, |announced| announced > cap) {
+        return Err(Error::TooLarge { cap });
+    }
+    let mut all = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Error::Truncated {
+            received: all.len(),
+            cause: error::root_cause(&error),
+        })?;
+        let Some(chunk) = frame.data_ref() else {
+            continue;
+        };
+        if all.len() + chunk.len() > cap {
+            return Err(Error::TooLarge { cap });
+        }
+        all.extend_from_slice(chunk);
+    }
+    Ok(all)
+}
+
+/// The body of an answer whose status says enough: empty where it does not come at once.
+async fn explanation(body: Incoming) -> Vec<u8> {
+    let read = whole(body, MOST_ERROR_BYTES);
+    match tokio::time::timeout(EXPLANATION_TIMEOUT, read).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+/// Why an answer whose status is not the one that was hoped for does not count.
+async fn refusal(response: Response<Incoming>, clock: Clock) -> Error {
+    let code = response.status();
+    let status = code.as_u16();
+    let headers = response.headers();
+    match status {
+        304 => return Error::UnaskedNotModified,
+        300..=399 => {
+            let location = headers.get(header::LOCATION).map(HeaderValue::as_bytes);
+            let location = location.map_or("nowhere".into(), String::from_utf8_lossy);
+            return Error::Redirect {
+                status,
+                location: error::excerpt(&location),
+            };
+        }
+        _ => {}
+    }
+    let retry_after = explanation::retry_after(headers, clock.now().wall);
+    let cloud = explanation::other_cloud(headers);
+    let said = format!(
+        "{}{cloud}",
+        explanation::said(&explanation(response.into_body()).await)
+    );
+    match status {
+        410 => Error::Gone,
+        429 => Error::Throttled { retry_after },
+        400..=499 => Error::ClientError { status, said },
+        500..=599 => Error::ServerError { status, said },
+        _ => Error::ForeignStatus { status, said },
+    }
+}
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! Where IMDS is: the base address as it was given, checked once, and the addresses that are asked.
 
+use hyper::{Uri, http::uri::Scheme};
 use reqwest::Url;
 
 /// The api-version of instance metadata; its versions are not those of scheduled events.
@@ -28,8 +29,8 @@ pub enum SetupError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     base: String,
-    pub(super) events: Url,
-    pub(super) compute: Url,
+    pub(super) events: Uri,
+    pub(super) compute: Uri,
 }
 
 impl Endpoint {
@@ -66,15 +67,16 @@ impl Endpoint {
             let mut asked = url.clone();
             asked.set_path(&format!("{path}{tail}"));
             asked.query_pairs_mut().extend_pairs(query);
-            asked
+            let asked = asked.as_str().parse::<Uri>();
+            asked.map_err(|error| wrong(&format!("is no address that can be asked ({error})")))
         };
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
-            events: under("/metadata/scheduledevents", &[("api-version", api_version)]),
+            events: under("/metadata/scheduledevents", &[("api-version", api_version)])?,
             compute: under(
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
-            ),
+            )?,
         })
     }
 
@@ -85,7 +87,7 @@ impl Endpoint {
 
     /// Whether a TLS handshake comes before the first byte.
     pub fn is_https(&self) -> bool {
-        self.events.scheme() == "https"
+        self.events.scheme() == Some(&Scheme::HTTPS)
     }
 }
 
@@ -97,11 +99,11 @@ mod tests {
     fn the_addresses_are_those_that_microsoft_documents() {
         let endpoint = Endpoint::new("http://169.254.169.254", "2020-07-01").unwrap();
         assert_eq!(
-            endpoint.events.as_str(),
+            endpoint.events.to_string(),
             "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
         );
         assert_eq!(
-            endpoint.compute.as_str(),
+            endpoint.compute.to_string(),
             "http://169.254.169.254/metadata/instance/compute?api-version=2021-02-01&format=json"
         );
     }
@@ -110,7 +112,7 @@ mod tests {
     fn a_base_may_have_a_port_and_a_path() {
         let endpoint = Endpoint::new("http://127.0.0.1:8080/vm/7/", "2017-08-01").unwrap();
         assert_eq!(
-            endpoint.events.as_str(),
+            endpoint.events.to_string(),
             "http://127.0.0.1:8080/vm/7/metadata/scheduledevents?api-version=2017-08-01"
         );
         assert_eq!(endpoint.base(), "http://127.0.0.1:8080/vm/7");

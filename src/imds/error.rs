@@ -1,6 +1,6 @@
 //! What can go wrong between us and IMDS, each with its reason and with what a person can do.
 
-use std::{error::Error as _, io, time::Duration};
+use std::{io, time::Duration};
 
 use crate::{document::Refusal, view::FailureReason};
 
@@ -194,48 +194,25 @@ impl Error {
         }
     }
 
-    /// What became of a request that got no head of an answer.
-    pub(super) fn from_request(error: &reqwest::Error, base: &str, timeout: Duration) -> Self {
-        let base = base.to_owned();
+    /// Why there is no connection.
+    pub(super) fn from_connect(error: &Cause, is_https: bool, base: String) -> Self {
         let cause = root_cause(error);
-        if error.is_timeout() {
-            return if error.is_connect() {
-                Self::ConnectTimeout { base }
-            } else {
-                Self::Timeout {
-                    base,
-                    after: timeout,
-                }
-            };
-        }
-        if is_tls(error) {
+        if chain(error).any(|inner| is_tls(inner) || is_https && is_cut(inner)) {
             Self::Tls { base, cause }
-        } else if error.is_connect() {
-            Self::Connect { base, cause }
-        } else if is_no_http(error) {
-            Self::NotHttp { base, cause }
         } else {
-            Self::Closed { base, cause }
+            Self::Connect { base, cause }
         }
     }
 
-    /// What became of a body.
-    pub(super) fn from_body(
-        error: &reqwest::Error,
-        received: usize,
-        base: &str,
-        timeout: Duration,
-    ) -> Self {
-        if error.is_timeout() {
-            Self::Timeout {
-                base: base.to_owned(),
-                after: timeout,
-            }
+    /// What became of a request that got no head of an answer.
+    pub(super) fn from_exchange(error: &hyper::Error, base: String) -> Self {
+        let cause = root_cause(error);
+        if chain(error).any(is_tls) {
+            Self::Tls { base, cause }
+        } else if error.is_parse() {
+            Self::NotHttp { base, cause }
         } else {
-            Self::Truncated {
-                received,
-                cause: root_cause(error),
-            }
+            Self::Closed { base, cause }
         }
     }
 }
@@ -264,17 +241,19 @@ fn origin(body: &[u8]) -> &'static str {
     }
 }
 
+/// What lies under an error.
+type Cause = dyn std::error::Error + 'static;
+
 /// The innermost error: what the system or the peer said, without the layers around it.
-pub(super) fn root_cause(error: &reqwest::Error) -> String {
+pub(super) fn root_cause(error: &Cause) -> String {
     chain(error)
         .last()
         .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// What lies under an error of the client, outermost first.
-fn chain(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
-    std::iter::successors(error.source(), |inner| {
-        let inner = *inner;
+/// An error and what lies under it, outermost first.
+fn chain(error: &Cause) -> impl Iterator<Item = &Cause> {
+    std::iter::successors(Some(error), |inner| {
         // An I/O error names what it wraps only here: its `source` is the source of that.
         match inner
             .downcast_ref::<io::Error>()
@@ -286,30 +265,20 @@ fn chain(error: &reqwest::Error) -> impl Iterator<Item = &(dyn std::error::Error
     })
 }
 
-fn is_tls(error: &reqwest::Error) -> bool {
-    // A connection that is cut in mid-handshake; one that is refused or unreachable says so with another kind.
-    let is_handshake_cut = |inner: &(dyn std::error::Error + 'static)| {
-        inner.downcast_ref::<io::Error>().is_some_and(|io| {
-            matches!(
-                io.kind(),
-                io::ErrorKind::UnexpectedEof
-                    | io::ErrorKind::ConnectionReset
-                    | io::ErrorKind::ConnectionAborted
-                    | io::ErrorKind::BrokenPipe
-            )
-        })
-    };
-    let is_https = error.url().is_some_and(|url| url.scheme() == "https");
-    chain(error).any(|inner| {
-        inner.is::<rustls::Error>() || is_https && error.is_connect() && is_handshake_cut(inner)
-    })
+fn is_tls(error: &Cause) -> bool {
+    error.is::<rustls::Error>()
 }
 
-fn is_no_http(error: &reqwest::Error) -> bool {
-    chain(error).any(|inner| {
-        inner
-            .downcast_ref::<hyper::Error>()
-            .is_some_and(hyper::Error::is_parse)
+/// A connection that is cut in mid-handshake; one that is refused or unreachable says so with another kind.
+fn is_cut(error: &Cause) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|io| {
+        matches!(
+            io.kind(),
+            io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+        )
     })
 }
 

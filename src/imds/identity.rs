@@ -23,8 +23,8 @@ const LONGEST_VALUE: usize = 2_048;
 impl Client {
     /// Asks who this VM is.
     pub async fn identify(&mut self, clock: Clock) -> Result<Identity, Error> {
-        let url = self.endpoint().compute.clone();
-        let body = self.get(url, TIMEOUT, clock).await?;
+        let to = self.endpoint().compute.clone();
+        let body = self.get(&to, TIMEOUT, clock).await?;
         parse(&body)
     }
 }

@@ -14,6 +14,7 @@
 
 pub mod cadence;
 pub mod client;
+mod connection;
 mod empty;
 pub mod endpoint;
 mod error;
