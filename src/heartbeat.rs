@@ -1,6 +1,6 @@
 //! Measures how long this VM stood still, by its own pulse.
 //!
-//! While an event that names this VM is pending, the event loop beats four times a second. A beat that comes late shows
+//! While an event that names this VM is pending, the event loop beats twice a second, and with each poll. A beat that comes late shows
 //! a gap: by the monotonic clock where that went on during the pause, and by the wall clock, which is set forward after
 //! it, where it did not. At rest there is no pulse, and it costs nothing.
 
@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use crate::{lifecycle::Interruption, time::Moment};
 
-/// From one beat to the next.
-pub const PERIOD: Duration = Duration::from_millis(250);
+/// From one beat to the next. A pause is measured short by what was left of it when the pause began, so by half of it on
+/// the average; each beat costs two wake-ups of the process, for as long as an event is pending, which may be a week.
+pub const PERIOD: Duration = Duration::from_millis(500);
 
 /// The last beat.
 #[derive(Debug, Clone, Copy, Default)]

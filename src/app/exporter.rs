@@ -43,7 +43,7 @@ pub(super) struct Exporter {
     was_unidentified: bool,
     has_document: bool,
     first_document_at: Option<Timestamp>,
-    deliveries: Deliveries,
+    deliveries: Arc<Deliveries>,
     /// Events of which it was learnt late that they name this VM; their spans are due.
     learnt: Vec<Arc<Life>>,
     state_write_failures: u64,
@@ -80,7 +80,7 @@ impl Exporter {
             was_unidentified: false,
             has_document,
             first_document_at: None,
-            deliveries: Deliveries::default(),
+            deliveries: Arc::default(),
             learnt: Vec::new(),
             state_write_failures: 0,
             approvals: Arc::default(),
@@ -244,14 +244,14 @@ impl Exporter {
     /// Counts what came of an approval.
     pub(super) fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
         let label = TypeLabel::from(event_type.clone());
-        let approvals = &mut self.deliveries.approvals;
+        let approvals = &mut Arc::make_mut(&mut self.deliveries).approvals;
         *approvals.entry((label, result)).or_default() += 1;
     }
 
     /// A write of the state file failed.
     pub(super) fn count_state_write_failure(&mut self) {
         self.state_write_failures += 1;
-        self.deliveries.state_write_failures += 1;
+        Arc::make_mut(&mut self.deliveries).state_write_failures += 1;
     }
 
     /// Events of which it was learnt since the last call that they name this VM.
@@ -266,14 +266,16 @@ impl Exporter {
 
     /// What became of the spans.
     pub(super) fn show_spans(&mut self, counts: &Counts) {
-        counts.show_in(&mut self.deliveries);
-        self.deliveries.state_write_failures = self.state_write_failures + counts.write_failures;
+        let deliveries = Arc::make_mut(&mut self.deliveries);
+        counts.show_in(deliveries);
+        deliveries.state_write_failures = self.state_write_failures + counts.write_failures;
     }
 
     /// An alert was pushed, or not.
     pub(super) fn count_push(&mut self, pushed: Pushed) {
-        self.deliveries.alert_pushes += 1;
-        self.deliveries.alert_push_failures += u64::from(pushed.failed);
+        let deliveries = Arc::make_mut(&mut self.deliveries);
+        deliveries.alert_pushes += 1;
+        deliveries.alert_push_failures += u64::from(pushed.failed);
     }
 
     /// What follows from what happened, in this order.
@@ -335,7 +337,7 @@ impl Exporter {
             first_document_at: self.first_document_at,
             health: self.health.clone(),
             tally: Arc::clone(&self.tally),
-            deliveries: self.deliveries.clone(),
+            deliveries: Arc::clone(&self.deliveries),
             approvals: Arc::clone(&self.approvals),
             identity: self.identity.clone(),
             own_name: self.own_name.clone(),

@@ -39,7 +39,7 @@ pub struct View {
     /// What was counted.
     pub tally: Arc<Tally>,
     /// What was sent to others.
-    pub deliveries: Deliveries,
+    pub deliveries: Arc<Deliveries>,
     /// What this exporter does about each pending event: approve it or not, and why.
     pub approvals: Arc<BTreeMap<EventId, Approval>>,
     /// Who this VM is, once that is known.
@@ -84,7 +84,7 @@ impl View {
             first_document_at: None,
             health: Health::default(),
             tally: Arc::new(Tally::default()),
-            deliveries: Deliveries::default(),
+            deliveries: Arc::default(),
             approvals: Arc::default(),
             identity: None,
             own_name,
