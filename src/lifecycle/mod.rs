@@ -19,6 +19,7 @@
 //! for each time that it was seen going on, and no duration is negative whatever the clocks do. It must never know how
 //! anything is stored, sent or shown.
 
+mod followed;
 mod life;
 mod tracker;
 mod transition;

@@ -7,12 +7,13 @@ use std::{
 };
 
 use super::{
-    life::{Ending, Interruption, Life, Rescheduling},
+    followed::{Followed, ends_with_boot},
+    life::{Interruption, Life},
     transition::{Transition, What},
 };
 use crate::{
     document::Document,
-    event::{Event, EventId, EventType, Scope, Status},
+    event::{Event, EventId, Scope},
     time::{Moment, Timestamp},
 };
 
@@ -28,15 +29,6 @@ pub struct Tracker {
     followed: BTreeMap<EventId, Followed>,
     /// How long ago the last document was, by the monotonic clock; `None` before the first.
     last_document: Option<LastDocument>,
-}
-
-#[derive(Debug, Clone)]
-struct Followed {
-    life: Arc<Life>,
-    /// When it need no longer be shown, by the monotonic clock; only of use where the life has an ending.
-    forget_at: Duration,
-    /// The last sign of life before a boot that the event may have caused; until the first document after it.
-    down_since: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -240,21 +232,8 @@ impl Tracker {
             followed.update(event, own_name, now, happened);
             return;
         }
-        let life = Life::begin(
-            event.clone(),
-            event.scope(own_name),
-            self.last_document.is_none(),
-            now,
-        );
-        let mut followed = Followed {
-            life: Arc::new(life),
-            forget_at: Duration::ZERO,
-            down_since: None,
-        };
-        happened.push(followed.happened(What::Appeared, now));
-        if event.status == Status::Started {
-            happened.push(followed.start(now));
-        }
+        let is_first = self.last_document.is_none();
+        let followed = Followed::begin(event, own_name, is_first, now, happened);
         self.followed.insert(event.id.clone(), followed);
     }
 
@@ -290,132 +269,4 @@ impl LastDocument {
                 .saturating_add(now.monotonic.saturating_sub(self.monotonic))
                 <= STILL_WATCHED
     }
-}
-
-impl Followed {
-    fn life_mut(&mut self) -> &mut Life {
-        Arc::make_mut(&mut self.life)
-    }
-
-    fn happened(&self, what: What, at: Timestamp) -> Transition {
-        Transition {
-            at,
-            what,
-            life: Arc::clone(&self.life),
-        }
-    }
-
-    fn start(&mut self, now: Timestamp) -> Transition {
-        self.life_mut().started_at = Some(now);
-        self.happened(What::Started, now)
-    }
-
-    fn end(&mut self, now: Moment, linger: Duration, watched: bool) -> Transition {
-        self.forget_at = now.monotonic.saturating_add(linger);
-        let outcome = self.life.outcome(now.wall, watched);
-        let life = self.life_mut();
-        life.ending = Some(Ending {
-            at: now.wall,
-            outcome,
-        });
-        life.times_ended = life.times_ended.saturating_add(1);
-        self.happened(What::Ended(outcome), now.wall)
-    }
-
-    fn interrupt(&mut self, interruption: Interruption, now: Timestamp) -> Option<Transition> {
-        if !self.life.is_pending() || self.life.scope != Scope::Own {
-            return None;
-        }
-        self.life_mut().interrupt(interruption);
-        Some(self.happened(What::Interrupted(interruption), now))
-    }
-
-    /// The first document after a boot: the VM was down until now.
-    fn up_again(&mut self, now: Timestamp) -> Option<Transition> {
-        let length = now.saturating_since(self.down_since.take()?);
-        (length >= Interruption::SHORTEST)
-            .then(|| self.interrupt(Interruption { until: now, length }, now))?
-    }
-
-    /// The event is in a document again: says what is new about it.
-    fn update(
-        &mut self,
-        event: &Event,
-        own_name: Option<&str>,
-        now: Timestamp,
-        happened: &mut Vec<Transition>,
-    ) {
-        if !self.life.is_pending() {
-            self.life_mut().ending = None;
-            happened.push(self.happened(What::Returned, now));
-        }
-        let is_same = {
-            let known = &self.life.event;
-            (event.not_before.is_none() || event.not_before == known.not_before)
-                && event.status == known.status
-                && is_rest_equal(known, event)
-        };
-        if is_same {
-            return;
-        }
-        let was = self.life.event.clone();
-        let scope = event.scope(own_name);
-        let life = self.life_mut();
-        life.event = Event {
-            id: was.id.clone(),
-            not_before: was.not_before,
-            ..known_rest(&was, event)
-        };
-        life.scope = scope;
-        if !is_rest_equal(&was, &self.life.event) {
-            happened.push(self.happened(What::Amended, now));
-        }
-        if let Some(to) = event.not_before.filter(|to| was.not_before != Some(*to)) {
-            let rescheduling = Rescheduling {
-                at: now,
-                from: was.not_before,
-                to,
-            };
-            self.life_mut().reschedule(rescheduling);
-            happened.push(self.happened(What::Rescheduled(rescheduling), now));
-        }
-        if event.status == Status::Started && self.life.started_at.is_none() {
-            happened.push(self.start(now));
-        } else if event.status != was.status {
-            happened.push(self.happened(What::StatusChanged(was.status), now));
-        }
-    }
-}
-
-/// A reboot or redeploy of this VM ends with a boot; a freeze does not.
-fn ends_with_boot(life: &Life) -> bool {
-    matches!(
-        life.event.event_type,
-        EventType::Reboot | EventType::Redeploy
-    )
-}
-
-/// What is said now, and what was said before where nothing is said now.
-fn known_rest(was: &Event, now: &Event) -> Event {
-    Event {
-        resources: now.resources.clone().or_else(|| was.resources.clone()),
-        source: now.source.clone().or_else(|| was.source.clone()),
-        resource_type: now
-            .resource_type
-            .clone()
-            .or_else(|| was.resource_type.clone()),
-        description: now.description.clone().or_else(|| was.description.clone()),
-        ..now.clone()
-    }
-}
-
-/// Whether two sights of an event agree in all but status and `NotBefore`, which have transitions of their own.
-fn is_rest_equal(was: &Event, now: &Event) -> bool {
-    was.event_type == now.event_type
-        && was.source == now.source
-        && was.resource_type == now.resource_type
-        && was.resources == now.resources
-        && was.duration_seconds == now.duration_seconds
-        && was.description == now.description
-        && was.unknown_members == now.unknown_members
 }
