@@ -63,11 +63,12 @@ pub(super) struct Legacy {
 
 impl Exporter {
     pub(super) fn new(own_name: Option<Arc<str>>, legacy: Option<Legacy>, now: Moment) -> Self {
-        let has_document = legacy.is_some();
         let legacy = legacy.unwrap_or_default();
+        let has_document = legacy.restored.document_at.is_some();
         let is_name_given = own_name.is_some();
         let own_name = own_name.or(legacy.own_name);
-        let tracker = Tracker::restore(LINGER, legacy.restored, now);
+        let mut tracker = Tracker::restore(LINGER, legacy.restored, now);
+        let learnt = tracker.learn(own_name.as_deref());
         let mut exporter = Self {
             tracker,
             heartbeat: Heartbeat::default(),
@@ -81,7 +82,7 @@ impl Exporter {
             has_document,
             first_document_at: None,
             deliveries: Arc::default(),
-            learnt: Vec::new(),
+            learnt,
             state_write_failures: 0,
             approvals: Arc::default(),
             known_anomalies: BTreeSet::new(),
@@ -166,13 +167,13 @@ impl Exporter {
 
     /// A poll said that the last document still holds.
     pub(super) fn confirm(&mut self, now: Moment) {
-        self.tracker.confirm(self.own_name.as_deref(), now);
+        self.tracker.confirm(now);
         self.succeed(now);
     }
 
     /// A poll failed: what is known stays.
     pub(super) fn failed(&mut self, reason: FailureReason, message: String, now: Moment) {
-        self.tracker.advance(self.own_name.as_deref(), now);
+        self.tracker.advance(now);
         if self.health.fail(reason, message, now.wall) {
             report::failing(&self.health, self.tracker.pending());
         }
@@ -202,6 +203,7 @@ impl Exporter {
         Saved {
             boot_id: boot_id.map(str::to_owned),
             heartbeat_at: now.wall,
+            document_at: self.tracker.document_at(),
             own_name: self.own_name.as_deref().map(str::to_owned),
             vm_id: self
                 .identity

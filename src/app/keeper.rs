@@ -169,6 +169,7 @@ pub(super) fn take_over(
             report::restored(path, &saved, rebooted);
             let restored = Restored {
                 lives: saved.lives,
+                document_at: saved.document_at,
                 heartbeat_at: Some(saved.heartbeat_at),
                 rebooted,
             };

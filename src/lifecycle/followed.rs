@@ -7,7 +7,7 @@ use super::{
     transition::{Transition, What},
 };
 use crate::{
-    event::{Event, EventType, Scope, Status},
+    event::{Event, Scope, Status},
     time::{Moment, Timestamp},
 };
 
@@ -17,8 +17,6 @@ pub(super) struct Followed {
     pub(super) life: Arc<Life>,
     /// When it need no longer be shown, by the monotonic clock; only of use where the life has an ending.
     pub(super) forget_at: Duration,
-    /// The last sign of life before a boot that the event may have caused; until the first document after it.
-    pub(super) down_since: Option<Timestamp>,
 }
 
 impl Followed {
@@ -34,7 +32,6 @@ impl Followed {
         let mut followed = Self {
             life: Arc::new(life),
             forget_at: Duration::ZERO,
-            down_since: None,
         };
         happened.push(followed.happened(What::Appeared, now));
         if event.status == Status::Started {
@@ -69,6 +66,9 @@ impl Followed {
             outcome,
         });
         life.times_ended = life.times_ended.saturating_add(1);
+        if life.started_at.is_none() {
+            life.times_ended_unstarted = life.times_ended;
+        }
         self.happened(What::Ended(outcome), now.wall)
     }
 
@@ -86,7 +86,8 @@ impl Followed {
 
     /// The first document after a boot: the VM was down until now.
     pub(super) fn up_again(&mut self, now: Timestamp) -> Option<Transition> {
-        let length = now.saturating_since(self.down_since.take()?);
+        self.life.down_since?;
+        let length = now.saturating_since(self.life_mut().down_since.take()?);
         (length >= Interruption::SHORTEST)
             .then(|| self.interrupt(Interruption { until: now, length }, now))?
     }
@@ -113,6 +114,7 @@ impl Followed {
             return;
         }
         let was = self.life.event.clone();
+        let was_scope = self.life.scope;
         let scope = event.scope(own_name);
         let life = self.life_mut();
         life.event = Event {
@@ -122,7 +124,7 @@ impl Followed {
         };
         life.scope = scope;
         if !is_rest_equal(&was, &self.life.event) {
-            happened.push(self.happened(What::Amended, now));
+            happened.push(self.happened(What::Amended { was_scope }, now));
         }
         if let Some(to) = event.not_before.filter(|to| was.not_before != Some(*to)) {
             let rescheduling = Rescheduling {
@@ -139,14 +141,6 @@ impl Followed {
             happened.push(self.happened(What::StatusChanged(was.status), now));
         }
     }
-}
-
-/// A reboot or redeploy of this VM ends with a boot; a freeze does not.
-pub(super) fn ends_with_boot(life: &Life) -> bool {
-    matches!(
-        life.event.event_type,
-        EventType::Reboot | EventType::Redeploy
-    )
 }
 
 /// What is said now, and what was said before where nothing is said now.

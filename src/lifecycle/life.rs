@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    event::{Event, EventType, Scope},
+    event::{Event, EventType, Scope, Status},
     time::Timestamp,
 };
 
@@ -19,7 +19,7 @@ pub struct Life {
     pub scope: Scope,
     /// When a document had it first.
     pub first_seen_at: Timestamp,
-    /// It was in the first document that was read: it may have been announced, and started, before.
+    /// It was in the first document for a while, or in the first of all: it may have been announced, and started, before.
     pub seen_late: bool,
     /// When a document had it as Started first.
     pub started_at: Option<Timestamp>,
@@ -27,6 +27,8 @@ pub struct Life {
     pub ending: Option<Ending>,
     /// How often it was seen to end: more than once where it came back.
     pub times_ended: u32,
+    /// How often of these it had not been seen started.
+    pub times_ended_unstarted: u32,
     /// When this exporter approved it.
     pub approved_at: Option<Timestamp>,
     /// When an approval of it failed last, as long as none was taken.
@@ -37,6 +39,8 @@ pub struct Life {
     pub interruptions: Vec<Interruption>,
     /// This VM was booted anew while the event was going on.
     pub rebooted: bool,
+    /// The last sign of life before that boot, until the first document after it.
+    pub down_since: Option<Timestamp>,
 }
 
 /// How far an event is, as far as it was seen here.
@@ -119,11 +123,13 @@ impl Life {
             started_at: None,
             ending: None,
             times_ended: 0,
+            times_ended_unstarted: 0,
             approved_at: None,
             refused_at: None,
             reschedulings: Vec::new(),
             interruptions: Vec::new(),
             rebooted: false,
+            down_since: None,
         }
     }
 
@@ -161,12 +167,25 @@ impl Life {
         Some(self.ending?.at.saturating_since(self.started_at?))
     }
 
+    /// Whether it ended just now for the first time since it started.
+    pub(crate) fn is_first_impact(&self) -> bool {
+        self.times_ended == self.times_ended_unstarted.saturating_add(1)
+    }
+
     /// The longest time in which this VM stood still; what Azure announces is the length of one interruption too.
     pub fn observed_interruption(&self) -> Option<Duration> {
         self.interruptions
             .iter()
             .map(|interruption| interruption.length)
             .max()
+    }
+
+    /// A reboot or redeploy ends with a boot of the VM; a freeze does not.
+    pub(super) fn ends_with_boot(&self) -> bool {
+        matches!(
+            self.event.event_type,
+            EventType::Reboot | EventType::Redeploy
+        )
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
@@ -185,14 +204,12 @@ impl Life {
             .event
             .not_before
             .is_some_and(|not_before| now >= not_before);
-        let booted = self.rebooted
-            && matches!(
-                self.event.event_type,
-                EventType::Reboot | EventType::Redeploy
-            );
+        let booted = self.rebooted && self.ends_with_boot() && self.scope == Scope::Own;
+        let is_before_its_time =
+            self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
         if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
             Outcome::Completed
-        } else if watched && self.event.not_before.is_some() {
+        } else if watched && is_before_its_time {
             Outcome::Cancelled
         } else {
             Outcome::Unknown

@@ -7,13 +7,13 @@ use std::{
 };
 
 use super::{
-    followed::{Followed, ends_with_boot},
+    followed::Followed,
     life::{Interruption, Life},
     transition::{Transition, What},
 };
 use crate::{
     document::Document,
-    event::{Event, EventId, Scope},
+    event::{EventId, Scope},
     time::{Moment, Timestamp},
 };
 
@@ -27,14 +27,16 @@ const MOST_ENDED: usize = 1_000;
 pub struct Tracker {
     linger: Duration,
     followed: BTreeMap<EventId, Followed>,
-    /// How long ago the last document was, by the monotonic clock; `None` before the first.
+    /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct LastDocument {
+    at: Timestamp,
+    /// By the monotonic clock: when it came, or when this process took over from an earlier one that had it.
     monotonic: Duration,
-    /// What had passed already when this process took over from an earlier one.
+    /// What had passed already when this process took over.
     before: Duration,
     /// A poll failed since.
     failed_since: bool,
@@ -45,6 +47,8 @@ struct LastDocument {
 pub struct Restored {
     /// The lives that it followed.
     pub lives: Vec<Arc<Life>>,
+    /// When it last knew what the document says.
+    pub document_at: Option<Timestamp>,
     /// When it last knew that it was alive.
     pub heartbeat_at: Option<Timestamp>,
     /// The VM was booted since, as its boot id says.
@@ -65,12 +69,14 @@ impl Tracker {
     /// the first document after the boot is what a reboot or redeploy of it cost.
     pub fn restore(linger: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(linger);
-        let away = restored
-            .heartbeat_at
-            .map(|at| now.wall.saturating_since(at));
-        tracker.last_document = away.map(|before| LastDocument {
+        tracker.last_document = restored.document_at.map(|at| LastDocument {
+            at,
             monotonic: now.monotonic,
-            before,
+            // A clock that was set back hides how long it was: not less than by how much it was set back.
+            before: now
+                .wall
+                .saturating_since(at)
+                .max(at.saturating_since(now.wall)),
             failed_since: true,
         });
         for mut life in restored.lives {
@@ -80,36 +86,29 @@ impl Tracker {
             if ended_ago >= linger && !life.is_pending() {
                 continue;
             }
-            let booted = restored.rebooted && life.is_pending() && life.scope == Scope::Own;
-            if booted {
-                Arc::make_mut(&mut life).rebooted = true;
+            if restored.rebooted && life.is_pending() {
+                let life = Arc::make_mut(&mut life);
+                life.rebooted = true;
+                let heartbeat_at = restored.heartbeat_at.filter(|_| life.ends_with_boot());
+                life.down_since = life.down_since.or(heartbeat_at);
             }
-            let down_since = restored
-                .heartbeat_at
-                .filter(|_| booted && ends_with_boot(&life));
             let forget_at = now
                 .monotonic
                 .saturating_add(linger.saturating_sub(ended_ago));
-            tracker.followed.insert(
-                life.event.id.clone(),
-                Followed {
-                    life,
-                    forget_at,
-                    down_since,
-                },
-            );
+            let id = life.event.id.clone();
+            tracker.followed.insert(id, Followed { life, forget_at });
         }
         tracker
     }
 
-    /// Takes a document in. This alone begins, changes and ends events.
+    /// Takes a document in. This alone begins, changes and ends events. `own_name` is the name that was learnt last.
     pub fn observe(
         &mut self,
         document: &Document,
         own_name: Option<&str>,
         now: Moment,
     ) -> Vec<Transition> {
-        let watched = self.last_document.is_none_or(|last| last.is_watched(now));
+        let watched = self.last_document.is_some_and(|last| last.is_watched(now));
         let mut happened = Vec::new();
         happened.extend(
             self.followed
@@ -119,7 +118,13 @@ impl Tracker {
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
             present.insert(&event.id);
-            self.take(event, own_name, now.wall, &mut happened);
+            match self.followed.get_mut(&event.id) {
+                Some(followed) => followed.update(event, own_name, now.wall, &mut happened),
+                None => {
+                    let new = Followed::begin(event, own_name, !watched, now.wall, &mut happened);
+                    self.followed.insert(event.id.clone(), new);
+                }
+            }
         }
         if document.is_complete() {
             let linger = self.linger;
@@ -129,26 +134,27 @@ impl Tracker {
                 .filter(|f| f.life.is_pending() && !present.contains(&f.life.event.id));
             happened.extend(gone.map(|followed| followed.end(now, linger, watched)));
         }
-        self.confirm(own_name, now);
+        self.confirm(now);
         happened
     }
 
     /// The last document still holds (304), or says nothing new.
-    pub fn confirm(&mut self, own_name: Option<&str>, now: Moment) {
+    pub fn confirm(&mut self, now: Moment) {
         self.last_document = Some(LastDocument {
+            at: now.wall,
             monotonic: now.monotonic,
             before: Duration::ZERO,
             failed_since: false,
         });
-        self.pass(own_name, now);
+        self.forget(now);
     }
 
     /// A poll failed: nothing is known to have changed. Ended events may have been shown for long enough.
-    pub fn advance(&mut self, own_name: Option<&str>, now: Moment) {
+    pub fn advance(&mut self, now: Moment) {
         if let Some(last) = &mut self.last_document {
             last.failed_since = true;
         }
-        self.pass(own_name, now);
+        self.forget(now);
     }
 
     /// This VM stood still. It counts for each event that names it, from one second up.
@@ -182,6 +188,11 @@ impl Tracker {
         }
     }
 
+    /// When a document was read, or confirmed by a 304, for the last time.
+    pub fn document_at(&self) -> Option<Timestamp> {
+        self.last_document.map(|last| last.at)
+    }
+
     /// Every life that is followed, in the order of the ids.
     pub fn lives(&self) -> Vec<Arc<Life>> {
         self.followed
@@ -198,8 +209,8 @@ impl Tracker {
             .count()
     }
 
-    /// Our own name is known now: whom each event names can be said. Returns the events of which it turns out now that
-    /// they name this VM.
+    /// Our own name is known now, or another than before: whom each event names can be said. Returns the events of which
+    /// it turns out now that they name this VM.
     pub fn learn(&mut self, own_name: Option<&str>) -> Vec<Arc<Life>> {
         let mut own = Vec::new();
         for followed in self.followed.values_mut() {
@@ -221,27 +232,10 @@ impl Tracker {
             .any(|followed| followed.life.is_pending() && followed.life.scope == Scope::Own)
     }
 
-    fn take(
-        &mut self,
-        event: &Event,
-        own_name: Option<&str>,
-        now: Timestamp,
-        happened: &mut Vec<Transition>,
-    ) {
-        if let Some(followed) = self.followed.get_mut(&event.id) {
-            followed.update(event, own_name, now, happened);
-            return;
-        }
-        let is_first = self.last_document.is_none();
-        let followed = Followed::begin(event, own_name, is_first, now, happened);
-        self.followed.insert(event.id.clone(), followed);
-    }
-
-    /// Time went by: own names are learnt, and what ended long ago is forgotten.
-    fn pass(&mut self, own_name: Option<&str>, now: Moment) {
+    /// What ended long ago is forgotten.
+    fn forget(&mut self, now: Moment) {
         self.followed
             .retain(|_, f| f.life.is_pending() || now.monotonic < f.forget_at);
-        self.learn(own_name);
         let mut ended: Vec<_> = self
             .followed
             .iter()

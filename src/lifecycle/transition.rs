@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::life::{Interruption, Life, Outcome, Rescheduling};
-use crate::{event::Status, time::Timestamp};
+use crate::{
+    event::{Scope, Status},
+    time::Timestamp,
+};
 
 /// One thing that happened to one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +31,10 @@ pub enum What {
     /// Its status became a word other than the next one of a life; this is what it was.
     StatusChanged(Status),
     /// Something else about it was changed: type, resources, duration, description, source.
-    Amended,
+    Amended {
+        /// Whether it named this VM before.
+        was_scope: Scope,
+    },
     /// This exporter approved it.
     Approved,
     /// This VM stood still under it.
@@ -47,7 +53,7 @@ impl What {
             Self::Started => "started",
             Self::Rescheduled(_) => "rescheduled",
             Self::StatusChanged(_) => "status changed",
-            Self::Amended => "amended",
+            Self::Amended { .. } => "amended",
             Self::Approved => "approved",
             Self::Interrupted(_) => "interrupted",
             Self::Ended(_) => "ended",

@@ -21,6 +21,8 @@ pub struct Saved {
     pub boot_id: Option<String>,
     /// When the exporter last knew that it was alive.
     pub heartbeat_at: Timestamp,
+    /// When it last knew what the document says; `None` where it never had one.
+    pub document_at: Option<Timestamp>,
     /// The VM's name then.
     pub own_name: Option<String>,
     /// The VM's id then: a disk may be cloned.
@@ -36,6 +38,7 @@ impl Saved {
             version: VERSION,
             boot_id: self.boot_id.clone(),
             heartbeat_at: Time(self.heartbeat_at),
+            document_at: self.document_at.map(Time),
             own_name: self.own_name.clone(),
             vm_id: self.vm_id.clone(),
             events: self
@@ -64,6 +67,7 @@ impl Saved {
         Ok(Self {
             boot_id: file.boot_id,
             heartbeat_at: file.heartbeat_at.0,
+            document_at: file.document_at.map(|at| at.0),
             own_name: file.own_name,
             vm_id: file.vm_id,
             lives: file
@@ -85,6 +89,7 @@ struct StateFile {
     version: u32,
     boot_id: Option<String>,
     heartbeat_at: Time,
+    document_at: Option<Time>,
     own_name: Option<String>,
     vm_id: Option<String>,
     events: Vec<SavedLife>,
@@ -128,11 +133,14 @@ struct SavedLife {
     started_at: Option<Time>,
     ended: Option<(Time, SavedOutcome)>,
     times_ended: u32,
+    #[serde(default)]
+    times_ended_unstarted: u32,
     approved_at: Option<Time>,
     refused_at: Option<Time>,
     reschedulings: Vec<(Time, Option<Time>, Time)>,
     interruptions: Vec<(Time, Duration)>,
     rebooted: bool,
+    down_since: Option<Time>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -181,6 +189,7 @@ impl From<&Life> for SavedLife {
                 .ending
                 .map(|ending| (Time(ending.at), ending.outcome.into())),
             times_ended: life.times_ended,
+            times_ended_unstarted: life.times_ended_unstarted,
             approved_at: life.approved_at.map(Time),
             refused_at: life.refused_at.map(Time),
             reschedulings: life
@@ -194,6 +203,7 @@ impl From<&Life> for SavedLife {
                 .map(|i| (Time(i.until), i.length))
                 .collect(),
             rebooted: life.rebooted,
+            down_since: life.down_since.map(Time),
         }
     }
 }
@@ -227,6 +237,7 @@ impl From<SavedLife> for Life {
                 outcome: outcome.into(),
             }),
             times_ended: saved.times_ended,
+            times_ended_unstarted: saved.times_ended_unstarted,
             approved_at: time(saved.approved_at),
             refused_at: time(saved.refused_at),
             reschedulings: saved
@@ -247,6 +258,7 @@ impl From<SavedLife> for Life {
                 })
                 .collect(),
             rebooted: saved.rebooted,
+            down_since: time(saved.down_since),
         }
     }
 }

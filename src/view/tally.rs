@@ -115,7 +115,8 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts what happened. An event that came back and ends again is not counted twice.
+    /// Counts what happened. An event that came back and ends again is not counted twice; only its impact is counted then,
+    /// where it had not started when it was gone before.
     pub fn count(&mut self, transition: &Transition) {
         let life = &transition.life;
         let label = self.label(&life.event.event_type);
@@ -134,11 +135,10 @@ impl Tally {
                     Some(interruption.length),
                 );
             }
-            What::Ended(outcome) if life.times_ended == 1 => self.count_end(label, *outcome, life),
-            What::Ended(_)
-            | What::Rescheduled(_)
+            What::Ended(outcome) => self.count_end(label, *outcome, life),
+            What::Rescheduled(_)
             | What::StatusChanged(_)
-            | What::Amended
+            | What::Amended { .. }
             | What::Approved
             | What::Returned => {}
         }
@@ -150,16 +150,21 @@ impl Tally {
     }
 
     fn count_end(&mut self, label: TypeLabel, outcome: Outcome, life: &Life) {
+        if life.is_first_impact() {
+            observe(
+                &mut self.impact,
+                label.clone(),
+                IMPACT_BOUNDS,
+                life.impact(),
+            );
+        }
+        if life.times_ended > 1 {
+            return;
+        }
         self.ended
             .entry((label.clone(), outcome))
             .or_default()
             .add(&life.event.id);
-        observe(
-            &mut self.impact,
-            label.clone(),
-            IMPACT_BOUNDS,
-            life.impact(),
-        );
         if life.started_at.is_none() {
             observe(&mut self.notice, label, NOTICE_BOUNDS, life.notice());
         }

@@ -142,6 +142,7 @@ fn document(sights: &[Option<Sight>; EVENTS], is_lossy: bool) -> Document {
 fn restored(lives: Vec<Arc<Life>>, heartbeat_at: Timestamp, rebooted: bool) -> Restored {
     Restored {
         lives,
+        document_at: Some(heartbeat_at),
         heartbeat_at: Some(heartbeat_at),
         rebooted,
     }
@@ -169,7 +170,7 @@ impl Reader {
             What::Started
             | What::Rescheduled(_)
             | What::StatusChanged(_)
-            | What::Amended
+            | What::Amended { .. }
             | What::Approved
             | What::Interrupted(_) => (Some(true), true),
         };
@@ -241,11 +242,11 @@ proptest! {
                     happened
                 }
                 Step::Confirm => {
-                    tracker.confirm(OWN_NAME, now);
+                    tracker.confirm(now);
                     Vec::new()
                 }
                 Step::Fail => {
-                    tracker.advance(OWN_NAME, now);
+                    tracker.advance(now);
                     Vec::new()
                 }
                 Step::StandStill(millis) => {
@@ -291,6 +292,7 @@ proptest! {
         directory.write(&Saved {
             boot_id: None,
             heartbeat_at: now.wall,
+            document_at: stayed.document_at(),
             own_name: None,
             vm_id: None,
             lives: stayed.lives(),

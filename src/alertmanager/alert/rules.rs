@@ -154,11 +154,13 @@ fn view(block: &str) -> View {
         started_at: is_started.then(|| seconds(60.0)),
         ending: None,
         times_ended: 0,
+        times_ended_unstarted: 0,
         approved_at: None,
         refused_at: None,
         reschedulings: Vec::new(),
         interruptions: Vec::new(),
         rebooted: false,
+        down_since: None,
     };
     let vm_name = &labels("azure_scheduled_events_vm_info")["vm_name"];
     let now = Moment {

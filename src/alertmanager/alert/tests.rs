@@ -34,11 +34,13 @@ fn life(event_type: &str, source: &str, not_before: Option<i64>) -> Life {
         started_at: None,
         ending: None,
         times_ended: 0,
+        times_ended_unstarted: 0,
         approved_at: None,
         refused_at: None,
         reschedulings: Vec::new(),
         interruptions: Vec::new(),
         rebooted: false,
+        down_since: None,
     }
 }
 

@@ -136,11 +136,13 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
     }
     match &transition.what {
         What::Appeared => vec![announced(life, vm)],
+        // It names this VM from now on: what is past is due.
+        What::Amended { was_scope } if *was_scope != Scope::Own => due(life, vm),
         What::Started => notice(life, vm).into_iter().collect(),
         What::Ended(_) => ended(life, vm),
         What::Rescheduled(_)
         | What::StatusChanged(_)
-        | What::Amended
+        | What::Amended { .. }
         | What::Approved
         | What::Interrupted(_)
         | What::Returned => Vec::new(),

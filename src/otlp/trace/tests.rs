@@ -248,6 +248,43 @@ fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all()
 }
 
 #[test]
+fn an_event_that_comes_to_name_this_vm_later_has_all_its_spans() {
+    let of_others = |status| Event {
+        resources: Some(vec!["web_1".into()]),
+        ..event(status)
+    };
+    let whole = "scheduled_event Reboot";
+    let [announced, notice, impact] =
+        ["announced", "notice", "impact"].map(|name| format!("scheduled_event {name}"));
+    let before_the_start = course(&[
+        (1_000, vec![of_others(Status::Scheduled)]),
+        (1_010, vec![event(Status::Scheduled)]),
+        (1_020, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let at_the_start = course(&[
+        (1_000, vec![of_others(Status::Scheduled)]),
+        (1_020, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let after_the_start = course(&[
+        (1_000, vec![of_others(Status::Scheduled)]),
+        (1_020, vec![of_others(Status::Started)]),
+        (1_025, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    for all in [before_the_start, at_the_start, after_the_start] {
+        let expected = [
+            (&*announced, 1_000.0, 1_000.0),
+            (&*notice, 1_000.0, 1_020.0),
+            (&*impact, 1_020.0, 1_030.0),
+            (whole, 1_000.0, 1_030.0),
+        ];
+        assert_eq!(shown(&all), expected);
+    }
+}
+
+#[test]
 fn an_event_that_comes_back_has_the_same_spans_again() {
     let all = course(&[
         (1_000, vec![event(Status::Started)]),

@@ -110,11 +110,11 @@ impl World {
                 return happened;
             }
             Happening::Unchanged => {
-                self.tracker.confirm(name.as_deref(), self.now);
+                self.tracker.confirm(self.now);
                 self.view.health.succeed(self.now);
             }
             Happening::Failed(reason) => {
-                self.tracker.advance(name.as_deref(), self.now);
+                self.tracker.advance(self.now);
                 self.view
                     .health
                     .count_request(Duration::ZERO, Some(*reason));
@@ -159,6 +159,7 @@ impl World {
         let saved = Saved {
             boot_id: None,
             heartbeat_at: self.now.wall,
+            document_at: self.tracker.document_at(),
             own_name: self.view.own_name.as_deref().map(str::to_owned),
             vm_id: None,
             lives: self.tracker.lives(),
@@ -182,6 +183,7 @@ impl World {
         let name = saved.own_name.as_deref().map(Arc::from);
         let restored = Restored {
             lives: saved.lives,
+            document_at: saved.document_at,
             heartbeat_at: Some(saved.heartbeat_at),
             rebooted,
         };
@@ -226,7 +228,7 @@ impl World {
                 ),
                 What::Appeared
                 | What::Started
-                | What::Amended
+                | What::Amended { .. }
                 | What::Approved
                 | What::Returned => Ok(()),
             }
