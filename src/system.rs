@@ -1,6 +1,6 @@
 //! What is of one system: how it tells the program to end, which boot this is, how a rename is made to last.
 
-use std::{io, path::Path};
+use std::{fs::File, io, path::Path};
 
 /// Which boot of the VM this is: another id means that it was restarted meanwhile. `None` where the system does not say.
 pub fn boot_id() -> Option<String> {
@@ -15,6 +15,11 @@ pub fn boot_id() -> Option<String> {
 /// When the system could not.
 pub fn sync_directory(directory: &Path) -> io::Result<()> {
     platform::sync_directory(directory)
+}
+
+/// Whether `path` is still the name of this open file.
+pub fn is_named(file: &File, path: &Path) -> bool {
+    platform::is_named(file, path)
 }
 
 /// Signals that mean "end".
@@ -38,16 +43,28 @@ impl Signals {
 
 #[cfg(unix)]
 mod platform {
-    use std::{fs::File, io, path::Path};
+    use std::{
+        fs::{self, File},
+        io,
+        os::unix::fs::MetadataExt,
+        path::Path,
+    };
 
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
     pub(super) fn boot_id() -> Option<String> {
-        std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
     }
 
     pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
         File::open(directory)?.sync_all()
+    }
+
+    pub(super) fn is_named(file: &File, path: &Path) -> bool {
+        let (Ok(open), Ok(named)) = (file.metadata(), fs::metadata(path)) else {
+            return false;
+        };
+        (open.dev(), open.ino()) == (named.dev(), named.ino())
     }
 
     #[derive(Debug)]
@@ -75,7 +92,7 @@ mod platform {
 
 #[cfg(windows)]
 mod platform {
-    use std::{io, path::Path};
+    use std::{fs::File, io, path::Path};
 
     use tokio::signal::windows::{
         CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
@@ -91,6 +108,11 @@ mod platform {
     /// NTFS writes its journal in order; there is no call for a directory.
     pub(super) fn sync_directory(_directory: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    /// The standard library tells files apart on Unix only; a name that is there is taken for that of the file.
+    pub(super) fn is_named(_file: &File, path: &Path) -> bool {
+        path.exists()
     }
 
     #[derive(Debug)]

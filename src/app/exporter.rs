@@ -38,15 +38,14 @@ pub(super) struct Exporter {
     own_name: Option<Arc<str>>,
     /// The name is the operator's, who knows better than instance metadata.
     is_name_given: bool,
-    /// The VM whose state was taken over.
-    legacy_vm_id: Option<String>,
+    /// The VM's id, as instance metadata say or, until then, as the state that was taken over says.
+    vm_id: Option<String>,
     was_unidentified: bool,
     has_document: bool,
     first_document_at: Option<Timestamp>,
     deliveries: Arc<Deliveries>,
     /// Events of which it was learnt late that they name this VM; their spans are due.
     learnt: Vec<Arc<Life>>,
-    state_write_failures: u64,
     approvals: Arc<BTreeMap<EventId, Approval>>,
     /// The oddities of the last document: one that stays is neither counted nor logged again.
     known_anomalies: BTreeSet<Anomaly>,
@@ -77,13 +76,12 @@ impl Exporter {
             identity: None,
             own_name: own_name.clone(),
             is_name_given,
-            legacy_vm_id: legacy.vm_id,
+            vm_id: legacy.vm_id.filter(|id| !id.is_empty()),
             was_unidentified: false,
             has_document,
             first_document_at: None,
             deliveries: Arc::default(),
             learnt,
-            state_write_failures: 0,
             approvals: Arc::default(),
             known_anomalies: BTreeSet::new(),
             view: watch::Sender::new(Arc::new(View::empty(own_name, now))),
@@ -118,9 +116,14 @@ impl Exporter {
     }
 
     /// Instance metadata have said who this VM is. Says whether the state that was taken over is another VM's.
-    pub(super) fn identified(&mut self, identity: Identity, now: Moment) -> bool {
-        let legacy = self.legacy_vm_id.take();
-        let is_foreign = legacy.is_some_and(|legacy| legacy != identity.vm_id);
+    pub(super) fn identified(&mut self, identity: Identity) -> bool {
+        // An id that is missing says nothing.
+        let vm_id = Some(identity.vm_id.clone()).filter(|id| !id.is_empty());
+        let is_foreign = match (&self.vm_id, &vm_id) {
+            (Some(known), Some(said)) => !known.eq_ignore_ascii_case(said),
+            _ => false,
+        };
+        self.vm_id = vm_id.or(self.vm_id.take());
         if is_foreign {
             report::foreign_state(&identity.vm_id);
             self.tracker = Tracker::new(LINGER);
@@ -133,16 +136,14 @@ impl Exporter {
         self.identity = Some(Arc::new(identity));
         self.learnt
             .extend(self.tracker.learn(self.own_name.as_deref()));
-        self.publish(now);
         is_foreign
     }
 
     /// Instance metadata could not be had. Said once, not each time.
-    pub(super) fn unidentified(&mut self, error: &str, now: Moment) {
+    pub(super) fn unidentified(&mut self, error: &str) {
         if !std::mem::replace(&mut self.was_unidentified, true) {
             report::unidentified(error);
         }
-        self.publish(now);
     }
 
     /// A poll brought a document.
@@ -205,11 +206,7 @@ impl Exporter {
             heartbeat_at: now.wall,
             document_at: self.tracker.document_at(),
             own_name: self.own_name.as_deref().map(str::to_owned),
-            vm_id: self
-                .identity
-                .as_ref()
-                .map(|identity| identity.vm_id.clone())
-                .or(self.legacy_vm_id.clone()),
+            vm_id: self.vm_id.clone(),
             lives: self.tracker.lives(),
         }
     }
@@ -250,10 +247,13 @@ impl Exporter {
         *approvals.entry((label, result)).or_default() += 1;
     }
 
-    /// A write of the state file failed.
-    pub(super) fn count_state_write_failure(&mut self) {
-        self.state_write_failures += 1;
-        Arc::make_mut(&mut self.deliveries).state_write_failures += 1;
+    /// How many writes to the state directory failed: of the state file, of the spool.
+    pub(super) fn show_write_failures(&mut self, state: u64, spool: u64) {
+        let failures = state + spool;
+        // The counts are shared with the pictures for as long as they are the same.
+        if self.deliveries.state_write_failures != failures {
+            Arc::make_mut(&mut self.deliveries).state_write_failures = failures;
+        }
     }
 
     /// Events of which it was learnt since the last call that they name this VM.
@@ -268,9 +268,7 @@ impl Exporter {
 
     /// What became of the spans.
     pub(super) fn show_spans(&mut self, counts: &Counts) {
-        let deliveries = Arc::make_mut(&mut self.deliveries);
-        counts.show_in(deliveries);
-        deliveries.state_write_failures = self.state_write_failures + counts.write_failures;
+        counts.show_in(Arc::make_mut(&mut self.deliveries));
     }
 
     /// An alert was pushed, or not.

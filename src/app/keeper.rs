@@ -1,7 +1,8 @@
 //! Keeps the state file up to date without ever making the event loop wait for a disk for long.
 //!
-//! One write is under way at a time, on a thread that ends when it is done. The loop waits for it, so that what a scraper
-//! sees has been kept, but not for longer than [`PATIENCE`]: a disk that hangs must not stop polls.
+//! One write is under way at a time, on a thread that ends when it is done. After a poll the loop waits for it, so that
+//! what a scraper sees has been kept, but not for longer than [`PATIENCE`]: a disk that hangs must not stop polls. For the
+//! heartbeat it does not wait.
 
 use std::{
     io,
@@ -10,7 +11,8 @@ use std::{
 };
 
 use tokio::{
-    task::{JoinHandle, spawn_blocking},
+    sync::oneshot::{self, error::TryRecvError},
+    task::spawn_blocking,
     time::timeout,
 };
 
@@ -24,18 +26,20 @@ use crate::{
 
 /// How long a poll waits for the disk.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// From one heartbeat on disk to the next, while an event is pending.
+/// From one heartbeat on disk to the next, while an event is pending; from one try to the next, while the disk fails.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// Writes the state file.
 #[derive(Debug)]
 pub(super) struct Keeper {
     store: Arc<Store>,
-    under_way: Option<JoinHandle<io::Result<()>>>,
+    under_way: Option<oneshot::Receiver<io::Result<()>>>,
     /// Something changed since the last write began, or that write failed.
     is_stale: bool,
     written_at: Option<Duration>,
     is_failing: bool,
+    /// How many writes failed.
+    failures: u64,
     /// The file that is there is another VM's, as was seen then: it is kept under another name.
     foreign_since: Option<Timestamp>,
 }
@@ -45,17 +49,6 @@ pub(super) struct Keeper {
 struct Store {
     path: std::path::PathBuf,
     directory: Mutex<Option<Directory>>,
-}
-
-/// What became of a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// Nothing was to be written, or it is still under way.
-    Nothing,
-    /// It is on the disk.
-    Written,
-    /// It is not.
-    Failed,
 }
 
 impl Keeper {
@@ -69,6 +62,7 @@ impl Keeper {
             is_stale: true,
             written_at: None,
             is_failing: false,
+            failures: 0,
             foreign_since: None,
         }
     }
@@ -76,6 +70,11 @@ impl Keeper {
     /// The state directory.
     pub(super) fn path(&self) -> &std::path::Path {
         &self.store.path
+    }
+
+    /// How many writes failed so far.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures
     }
 
     /// Something changed.
@@ -89,31 +88,60 @@ impl Keeper {
         self.is_stale = true;
     }
 
+    /// Writes what has changed, and waits for it with patience: what `saved` gives is on the disk then, or the disk is slow
+    /// or failing.
+    pub(super) async fn keep(&mut self, is_pending: bool, now: Moment, saved: impl Fn() -> Saved) {
+        let kept = async {
+            // The one that is under way may have begun before the change.
+            self.finish().await;
+            self.begin(is_pending, now, &saved);
+            self.finish().await;
+        };
+        let _goes_on_without_us = timeout(PATIENCE, kept).await.is_err();
+    }
+
+    /// The heartbeat of a pending event: writes where that is due, and waits for nothing.
+    pub(super) fn beat(&mut self, now: Moment, saved: impl Fn() -> Saved) {
+        let done = self.under_way.as_mut().map(oneshot::Receiver::try_recv);
+        match done {
+            Some(Ok(written)) => self.done(written),
+            Some(Err(TryRecvError::Closed)) => self.done(Err(panicked())),
+            Some(Err(TryRecvError::Empty)) | None => {}
+        }
+        self.begin(true, now, &saved);
+    }
+
     /// Begins a write where one is due and none is under way.
-    pub(super) fn begin(&mut self, is_pending: bool, now: Moment, saved: impl FnOnce() -> Saved) {
-        let beat_due = self
+    fn begin(&mut self, is_pending: bool, now: Moment, saved: &impl Fn() -> Saved) {
+        let is_old = self
             .written_at
-            .is_none_or(|at| now.monotonic.saturating_sub(at) >= HEARTBEAT)
-            && is_pending;
-        if self.under_way.is_none() && (self.is_stale || beat_due) {
+            .is_none_or(|at| now.monotonic.saturating_sub(at) >= HEARTBEAT);
+        let is_due = if self.is_failing {
+            is_old
+        } else {
+            self.is_stale || is_pending && is_old
+        };
+        if self.under_way.is_none() && is_due {
             self.is_stale = false;
             self.written_at = Some(now.monotonic);
             let (store, saved) = (Arc::clone(&self.store), saved());
             let foreign_since = self.foreign_since.take();
-            self.under_way = Some(spawn_blocking(move || store.write(&saved, foreign_since)));
+            let (tell, told) = oneshot::channel();
+            spawn_blocking(move || tell.send(store.write(&saved, foreign_since)));
+            self.under_way = Some(told);
         }
     }
 
-    /// Waits for the write that is under way, with patience.
-    pub(super) async fn finish(&mut self) -> Kept {
-        let Some(under_way) = &mut self.under_way else {
-            return Kept::Nothing;
-        };
-        let Ok(done) = timeout(PATIENCE, under_way).await else {
-            return Kept::Nothing;
-        };
+    /// Waits for the write that is under way.
+    async fn finish(&mut self) {
+        if let Some(under_way) = &mut self.under_way {
+            let written = under_way.await.unwrap_or_else(|_| Err(panicked()));
+            self.done(written);
+        }
+    }
+
+    fn done(&mut self, written: io::Result<()>) {
         self.under_way = None;
-        let written = done.unwrap_or_else(|error| Err(io::Error::other(error)));
         match &written {
             Ok(()) if self.is_failing => report::state_kept_again(&self.store.path),
             Err(error) if !self.is_failing => report::state_not_kept(&self.store.path, error),
@@ -121,17 +149,18 @@ impl Keeper {
         }
         self.is_failing = written.is_err();
         self.is_stale |= self.is_failing;
-        if self.is_failing {
-            Kept::Failed
-        } else {
-            Kept::Written
-        }
+        self.failures += u64::from(self.is_failing);
     }
+}
+
+fn panicked() -> io::Error {
+    io::Error::other("the thread that wrote it panicked")
 }
 
 /// Opens the state directory and takes over what an earlier process left there.
 ///
-/// A disk that is full or read-only now may not stay so: then the exporter begins in memory and tries again.
+/// A disk that is full or read-only now may not stay so: then the exporter goes on in memory with what it can read there,
+/// and tries again.
 pub(super) fn take_over(
     state: &State,
     boot_id: Option<&str>,
@@ -146,18 +175,18 @@ pub(super) fn take_over(
         State::Forgotten => return Ok((None, None)),
     };
     let directory = match Directory::open(path) {
-        Ok(directory) => directory,
+        Ok(directory) => Some(directory),
         Err(state::Error::Unusable { cause, .. })
             if matches!(
                 cause.kind(),
                 io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem
             ) =>
         {
-            return Ok((Some(Keeper::new(path.clone(), None)), None));
+            None
         }
         Err(error) => return Err(error),
     };
-    let legacy = match directory.read(now.wall) {
+    let legacy = match state::read(path, now.wall) {
         Found::Nothing => None,
         Found::Unreadable { why, kept_as } => {
             report::unreadable_state(path, &why, kept_as.as_deref());
@@ -180,7 +209,7 @@ pub(super) fn take_over(
             })
         }
     };
-    Ok((Some(Keeper::new(path.clone(), Some(directory))), legacy))
+    Ok((Some(Keeper::new(path.clone(), directory)), legacy))
 }
 
 impl Store {
@@ -190,17 +219,75 @@ impl Store {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         if directory.is_none() {
-            *directory = Some(Directory::open(&self.path).map_err(|error| match error {
-                state::Error::Unusable { cause, .. } => cause,
-                locked @ state::Error::Locked { .. } => io::Error::other(locked),
-            })?);
+            *directory = Some(Directory::open(&self.path)?);
         }
-        let Some(directory) = directory.as_ref() else {
+        let Some(directory) = directory.as_mut() else {
             return Ok(());
         };
         if let Some(since) = foreign_since {
             report::state_set_aside(&directory.set_aside("foreign", since));
         }
         directory.write(saved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(own_name: &str) -> Saved {
+        Saved {
+            boot_id: None,
+            heartbeat_at: Timestamp::UNIX_EPOCH,
+            document_at: None,
+            own_name: Some(own_name.to_owned()),
+            vm_id: None,
+            lives: Vec::new(),
+        }
+    }
+
+    fn moment(seconds: u64) -> Moment {
+        let start = Moment {
+            wall: Timestamp::UNIX_EPOCH,
+            monotonic: Duration::ZERO,
+        };
+        start.after(Duration::from_secs(seconds))
+    }
+
+    fn on_disk(path: &std::path::Path) -> Option<String> {
+        match state::read(path, Timestamp::UNIX_EPOCH) {
+            Found::State(saved) => saved.own_name,
+            Found::Nothing | Found::Unreadable { .. } => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_change_is_on_the_disk_also_when_a_heartbeat_is_being_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut keeper = Keeper::new(folder.path().to_owned(), None);
+        keeper.beat(moment(1), || saved("before"));
+        keeper.mark();
+        keeper.keep(true, moment(1), || saved("after")).await;
+        assert_eq!(on_disk(folder.path()).as_deref(), Some("after"));
+        keeper.keep(true, moment(1), || saved("nothing new")).await;
+        assert_eq!(on_disk(folder.path()).as_deref(), Some("after"));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_fails_is_tried_once_a_second_until_it_takes_what_was_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        std::fs::File::create(&path).unwrap();
+        let mut keeper = Keeper::new(path.clone(), None);
+        for tenth in 0..30 {
+            let now = moment(0).after(Duration::from_millis(100 * tenth));
+            keeper.keep(true, now, || saved("lost")).await;
+            keeper.mark();
+        }
+        assert_eq!(keeper.failures(), 3);
+        std::fs::remove_file(&path).unwrap();
+        keeper.keep(false, moment(3), || saved("kept")).await;
+        assert_eq!(on_disk(&path).as_deref(), Some("kept"));
+        assert_eq!(keeper.failures(), 3);
     }
 }

@@ -7,12 +7,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::{
-    approving::Approver,
-    exporter::Exporter,
-    keeper::{Keeper, Kept},
-    traces::Traces,
-};
+use super::{approving::Approver, exporter::Exporter, keeper::Keeper, traces::Traces};
 use crate::{
     alertmanager::Pushed,
     config::Settings,
@@ -38,6 +33,9 @@ impl Core {
     /// A crash between two of them repeats, and loses nothing.
     pub(super) async fn settle(&mut self, transitions: &[Transition]) {
         let now = self.clock.now();
+        if let Some(keeper) = self.keeper.as_mut().filter(|_| !transitions.is_empty()) {
+            keeper.mark();
+        }
         if let Some(traces) = &self.traces {
             let learnt = self.exporter.take_learnt();
             let (identity, own_name) = self.exporter.who();
@@ -46,24 +44,22 @@ impl Core {
                 .await;
         }
         if let Some(keeper) = &mut self.keeper {
-            if !transitions.is_empty() {
-                keeper.mark();
-            }
-            keeper.begin(self.exporter.is_pending(), now, || {
-                self.exporter.saved(self.boot_id.as_deref(), now)
-            });
-            if keeper.finish().await == Kept::Failed {
-                self.exporter.count_state_write_failure();
-            }
+            let is_pending = self.exporter.is_pending();
+            let saved = || self.exporter.saved(self.boot_id.as_deref(), now);
+            keeper.keep(is_pending, now, saved).await;
         }
         self.publish();
     }
 
     /// Shows what is known now.
     fn publish(&mut self) {
-        if let Some(traces) = &self.traces {
-            self.exporter.show_spans(&traces.counts());
+        let counts = self.traces.as_ref().map(Traces::counts);
+        if let Some(counts) = &counts {
+            self.exporter.show_spans(counts);
         }
+        let state = self.keeper.as_ref().map_or(0, Keeper::failures);
+        let spool = counts.map_or(0, |counts| counts.write_failures);
+        self.exporter.show_write_failures(state, spool);
         while let Ok(pushed) = self.pushed.try_recv() {
             self.exporter.count_push(pushed);
         }
@@ -78,9 +74,7 @@ impl Core {
             if happened {
                 keeper.mark();
             }
-            keeper.begin(true, now, || {
-                self.exporter.saved(self.boot_id.as_deref(), now)
-            });
+            keeper.beat(now, || self.exporter.saved(self.boot_id.as_deref(), now));
         }
         if happened {
             self.publish();
@@ -136,6 +130,9 @@ impl Polling {
 
     /// The end: what is known is kept once more.
     pub(super) async fn end(&mut self) {
+        if let Some(keeper) = &mut self.core.keeper {
+            keeper.mark();
+        }
         self.core.settle(&[]).await;
     }
 
@@ -169,13 +166,18 @@ impl Polling {
         exporter.count_request(took, asked.as_ref().err().map(imds::Error::reason));
         match asked {
             Ok(identity) => {
-                let is_foreign = exporter.identified(identity, now);
-                if let Some(keeper) = self.core.keeper.as_mut().filter(|_| is_foreign) {
-                    keeper.mark_foreign(now.wall);
+                if exporter.identified(identity) {
+                    // What a 304 would confirm has been thrown away.
+                    self.client.forget();
+                    if let Some(keeper) = &mut self.core.keeper {
+                        keeper.mark_foreign(now.wall);
+                    }
                 }
             }
-            Err(error) => exporter.unidentified(&error.to_string(), now),
+            Err(error) => exporter.unidentified(&error.to_string()),
         }
+        // What was learnt leaves now; a poll may hang.
+        self.core.settle(&[]).await;
     }
 
     /// Asks for the events once; returns the pause before the next time.

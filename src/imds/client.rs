@@ -77,6 +77,11 @@ impl Client {
         &self.endpoint
     }
 
+    /// The last document is not what is known any more: the next one must come as a whole.
+    pub fn forget(&mut self) {
+        self.etag = None;
+    }
+
     /// Asks for the document.
     pub async fn poll(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
         let answer = self.ask_for_document(timeout, clock).await;
@@ -92,8 +97,8 @@ impl Client {
         if !self.empty_bodies.came(now) {
             return answer;
         }
-        // The document of that `ETag` no longer is what is known: a 304 to it would bring nothing back.
-        self.etag = None;
+        // A 304 to the old `ETag` would bring nothing back.
+        self.forget();
         let mut anomalies = Anomalies::default();
         anomalies.add(
             AnomalyKind::EmptyBody,

@@ -65,6 +65,36 @@ pub enum Found {
     },
 }
 
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unusable { cause, .. } => cause,
+            locked @ Error::Locked { .. } => Self::other(locked),
+        }
+    }
+}
+
+/// Reads what an earlier process left in the directory at `path`, which need not be locked.
+pub fn read(path: &Path, now: Timestamp) -> Found {
+    let read = fs::read(path.join(FILE)).map_err(|error| (error.kind(), error.to_string()));
+    let why = match read {
+        Err((io::ErrorKind::NotFound, _)) => return Found::Nothing,
+        Err((_, why)) => why,
+        Ok(text) => match Saved::from_json(&text) {
+            Ok(saved) => return Found::State(Box::new(saved)),
+            Err(why) => why,
+        },
+    };
+    let kept_as = set_aside(path, "unreadable", now).ok();
+    Found::Unreadable { why, kept_as }
+}
+
+fn set_aside(path: &Path, what: &str, now: Timestamp) -> io::Result<PathBuf> {
+    let aside = path.join(format!("{FILE}.{what}-{:.0}", now.as_unix_seconds()));
+    fs::rename(path.join(FILE), &aside)?;
+    Ok(aside)
+}
+
 impl Directory {
     /// Makes the directory where it is not there, and takes its lock.
     pub fn open(path: &Path) -> Result<Self, Error> {
@@ -98,24 +128,7 @@ impl Directory {
 
     /// Reads what an earlier process left.
     pub fn read(&self, now: Timestamp) -> Found {
-        let file = self.path.join(FILE);
-        let text = match fs::read(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
-            Err(error) => {
-                return Found::Unreadable {
-                    why: error.to_string(),
-                    kept_as: None,
-                };
-            }
-        };
-        match Saved::from_json(&text) {
-            Ok(saved) => Found::State(Box::new(saved)),
-            Err(why) => {
-                let kept_as = self.set_aside("unreadable", now).ok();
-                Found::Unreadable { why, kept_as }
-            }
-        }
+        read(&self.path, now)
     }
 
     /// Gives the file another name that says what is wrong with it; returns that name.
@@ -123,26 +136,26 @@ impl Directory {
     /// # Errors
     /// When there is none, or the directory cannot be written to.
     pub fn set_aside(&self, what: &str, now: Timestamp) -> io::Result<PathBuf> {
-        let name = format!("{FILE}.{what}-{:.0}", now.as_unix_seconds());
-        let aside = self.path.join(name);
-        fs::rename(self.path.join(FILE), &aside)?;
-        Ok(aside)
+        set_aside(&self.path, what, now)
     }
 
-    /// Replaces what is there.
+    /// Replaces what is there. Where somebody removed the directory under us, it is made anew and locked: what is known is
+    /// worth that.
     ///
     /// # Errors
-    /// When the disk is full, read-only or gone; the old file is still whole then.
-    pub fn write(&self, saved: &Saved) -> io::Result<()> {
+    /// When the disk is full or read-only, or another process has the directory by now; the old file is still whole then.
+    pub fn write(&mut self, saved: &Saved) -> io::Result<()> {
         let text = saved.to_json()?;
-        match self.replace(&text) {
-            // Somebody removed the directory under us: what is known is worth a new one.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                fs::create_dir_all(&self.path)?;
-                self.replace(&text)
-            }
-            done => done,
+        self.hold()?;
+        self.replace(&text)
+    }
+
+    /// A lock in a directory that was removed keeps nobody out of the one that has its name now.
+    fn hold(&mut self) -> io::Result<()> {
+        if !system::is_named(&self.lock, &self.path.join(LOCK)) {
+            *self = Self::open(&self.path)?;
         }
+        Ok(())
     }
 
     fn replace(&self, text: &[u8]) -> io::Result<()> {

@@ -1,8 +1,15 @@
 //! Who this VM is, as instance metadata tell it.
 
-use azure_scheduled_events_exporter::{imds::identity::TIMEOUT, time::Clock, view::FailureReason};
+use std::{process::Command, time::Duration};
 
-use crate::support::{FakeImds, Reply, client_of};
+use azure_scheduled_events_exporter::{imds::identity::TIMEOUT, time::Clock, view::FailureReason};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{
+    FakeImds, PATIENCE, Reply, client_of,
+    collector::FakeCollector,
+    process::{PROGRAM, Process},
+};
 
 #[tokio::test]
 async fn the_name_of_this_vm_is_asked_for_and_read() {
@@ -43,4 +50,53 @@ async fn no_answer_but_one_with_a_name_makes_an_identity() {
         let error = client.identify(Clock::start()).await.unwrap_err();
         assert_eq!(error.reason(), reason, "{error} (it has {TIMEOUT:?})");
     }
+}
+
+#[tokio::test]
+async fn what_was_seen_before_the_name_was_known_is_sent_as_soon_as_it_is() {
+    let freeze = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
+    let imds = FakeImds::standing(Reply::ok(freeze)).await;
+    let compute = Reply::ok(r#"{"name":"web_0"}"#);
+    imds.identity(Reply::error("503 Service Unavailable", "not yet"));
+    let collector = FakeCollector::scripted([]).await;
+    let exporter = Process::start_as(
+        Command::new(PROGRAM)
+            .args([
+                "--web.listen-address=127.0.0.1:0",
+                "--imds.poll-interval=200ms",
+                "--imds.timeout=10m",
+            ])
+            .arg(format!("--imds.url={}", imds.base()))
+            .env(
+                "OTEL_EXPORTER_OTLP_ENDPOINT",
+                format!("http://{}", collector.address),
+            ),
+    );
+    imds.until_requests(2).await;
+    // The next identity takes its time: the events that are asked for after it never come.
+    let asked = identities(&imds);
+    imds.identity(compute.after(Duration::from_secs(1)));
+    let deadline = Instant::now() + PATIENCE;
+    while identities(&imds) == asked {
+        assert!(Instant::now() < deadline, "it asks again who it is");
+        sleep(Duration::from_millis(5)).await;
+    }
+    imds.now(Reply::silence());
+    while collector.received().is_empty() {
+        assert!(
+            Instant::now() < deadline,
+            "no span comes: {}",
+            exporter.log()
+        );
+        sleep(Duration::from_millis(5)).await;
+    }
+    let received = collector.received();
+    let names: Vec<_> = received[0].spans().map(|span| span.name.clone()).collect();
+    assert_eq!(names, ["scheduled_event announced"]);
+}
+
+fn identities(imds: &FakeImds) -> usize {
+    let requests = imds.requests();
+    let is_identity = |target: &str| target.contains("/metadata/instance/compute");
+    requests.iter().filter(|it| is_identity(&it.target)).count()
 }

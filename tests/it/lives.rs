@@ -282,7 +282,7 @@ proptest! {
         after in prop::collection::vec((0_u64..30_000, sights()), 1..6),
     ) {
         let folder = tempfile::tempdir().unwrap();
-        let directory = Directory::open(folder.path()).unwrap();
+        let mut directory = Directory::open(folder.path()).unwrap();
         let mut now = start();
         let mut stayed = Tracker::new(LINGER);
         for (millis, sights) in &before {

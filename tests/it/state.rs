@@ -73,7 +73,7 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn what_is_written_is_read_back() {
     let folder = tempfile::tempdir().unwrap();
-    let directory = Directory::open(folder.path()).unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
     assert!(matches!(directory.read(at()), Found::Nothing));
     let saved = saved("a-vm");
     directory.write(&saved).unwrap();
@@ -87,7 +87,7 @@ fn what_is_written_is_read_back() {
 #[test]
 fn a_file_that_cannot_be_read_is_set_aside_with_its_bytes() {
     let folder = tempfile::tempdir().unwrap();
-    let directory = Directory::open(folder.path()).unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
     directory.write(&saved("a-vm")).unwrap();
     let whole = fs::read(folder.path().join("state.json")).unwrap();
     let newer = String::from_utf8(whole.clone())
@@ -122,7 +122,7 @@ fn a_file_that_cannot_be_read_is_set_aside_with_its_bytes() {
 #[test]
 fn any_byte_that_is_changed_is_read_or_refused_and_never_a_panic() {
     let folder = tempfile::tempdir().unwrap();
-    let directory = Directory::open(folder.path()).unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
     directory.write(&saved("a-vm")).unwrap();
     let whole = fs::read(folder.path().join("state.json")).unwrap();
     for place in 0..whole.len() {
@@ -138,7 +138,7 @@ fn any_byte_that_is_changed_is_read_or_refused_and_never_a_panic() {
 #[test]
 fn a_failed_write_leaves_the_old_file_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let directory = Directory::open(folder.path()).unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
     directory.write(&saved("first")).unwrap();
     // Where the draft belongs, there is something that no file can be made of.
     fs::create_dir(folder.path().join("state.json.new")).unwrap();
@@ -147,6 +147,41 @@ fn a_failed_write_leaves_the_old_file_whole() {
         panic!("the old file is gone")
     };
     assert_eq!(read.vm_id.as_deref(), Some("first"));
+}
+
+#[test]
+fn what_is_there_and_no_file_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
+    fs::create_dir(folder.path().join("state.json")).unwrap();
+    let Found::Unreadable { kept_as, .. } = directory.read(at()) else {
+        panic!("it was read")
+    };
+    assert!(kept_as.unwrap().is_dir());
+    directory.write(&saved("a-vm")).unwrap();
+}
+
+#[test]
+fn a_directory_that_was_removed_and_made_anew_has_one_exporter() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state");
+    let mut first = Directory::open(&path).unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    first.write(&saved("first")).unwrap();
+    Directory::open(&path).unwrap_err();
+    // Another exporter is faster.
+    fs::remove_dir_all(&path).unwrap();
+    let mut second = Directory::open(&path).unwrap();
+    second.write(&saved("second")).unwrap();
+    let error = first.write(&saved("first")).unwrap_err().to_string();
+    assert!(error.contains("in use by another exporter"), "{error}");
+    let Found::State(read) = second.read(at()) else {
+        panic!("it is gone")
+    };
+    assert_eq!(read.vm_id.as_deref(), Some("second"));
+    drop(second);
+    first.write(&saved("first")).unwrap();
+    Directory::open(&path).unwrap_err();
 }
 
 #[test]
@@ -293,6 +328,114 @@ async fn a_torn_file_costs_its_content_and_not_the_start() {
     wait_for(folder.path(), "state.json").await;
 }
 
+/// The member of the state file, as text.
+fn member(folder: &Path, name: &str) -> String {
+    let text = fs::read(folder.join("state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    state[name].to_string()
+}
+
+#[tokio::test]
+async fn the_heartbeat_on_disk_goes_on_while_imds_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let exporter = Running::start(&imds, folder.path()).await;
+    exporter.first_seen().await;
+    imds.now(Reply::silence());
+    let asked = imds.event_requests() + 1;
+    imds.until_requests(asked).await;
+    let document_at = member(folder.path(), "document_at");
+    for beat in 0..3 {
+        let before = member(folder.path(), "heartbeat_at");
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while member(folder.path(), "heartbeat_at") == before {
+            let is_over = tokio::time::Instant::now() > deadline;
+            assert!(!is_over, "beat {beat} does not come");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert_eq!(
+        imds.event_requests(),
+        asked,
+        "it is one request all the time"
+    );
+    assert_eq!(member(folder.path(), "document_at"), document_at);
+}
+
+#[tokio::test]
+async fn a_state_in_which_no_document_was_ever_read_gives_no_all_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(Reply::error("500 Internal Server Error", "oops")).await;
+    let killed = Running::start(&imds, folder.path()).await;
+    killed
+        .until("a failure is counted", |it| it.failures("status_5xx") > 0.0)
+        .await;
+    wait_for(folder.path(), "state.json").await;
+    killed.process.signal("KILL");
+    killed.process.end().await;
+    let mut again = Running::start(&imds, folder.path()).await;
+    again
+        .process
+        .says("going on where an earlier process stopped")
+        .await;
+    let metrics = again
+        .until("a failure is counted", |it| it.failures("status_5xx") > 0.0)
+        .await;
+    let pending = "azure_scheduled_events_pending";
+    assert!(
+        !metrics.0.contains(&format!("{pending}{{")),
+        "{}",
+        metrics.0
+    );
+}
+
+#[tokio::test]
+async fn an_identity_without_an_id_makes_no_foreign_state() {
+    let folder = tempfile::tempdir().unwrap();
+    Directory::open(folder.path())
+        .unwrap()
+        .write(&saved("a-vm"))
+        .unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
+    let mut exporter = Running::start(&imds, folder.path()).await;
+    exporter.process.says("this VM is known").await;
+    let first_seen = exporter.first_seen().await;
+    assert!((first_seen - at().as_unix_seconds()).abs() < 1e-6);
+    assert_eq!(member(folder.path(), "vm_id"), r#""a-vm""#);
+}
+
+#[tokio::test]
+async fn after_a_foreign_state_was_thrown_away_the_document_is_asked_for_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    Directory::open(folder.path())
+        .unwrap()
+        .write(&saved("another-vm"))
+        .unwrap();
+    let tagged = Reply::http(
+        "200 OK",
+        &[("ETag", "\"2\"")],
+        r#"{"DocumentIncarnation":2,"Events":[]}"#,
+    );
+    let imds = FakeImds::standing(tagged).await;
+    imds.identity(Reply::error("503 Service Unavailable", "not yet"));
+    let mut exporter = Running::start(&imds, folder.path()).await;
+    exporter.until("it polls", Metrics::is_up).await;
+    imds.now(Reply::http("304 Not Modified", &[("ETag", "\"2\"")], ""));
+    imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
+    exporter.process.says("written on another VM").await;
+    let asked = imds.event_requests();
+    imds.until_requests(asked + 1).await;
+    let requests = imds.requests();
+    let polls: Vec<_> = requests
+        .iter()
+        .filter(|request| request.target.contains("/metadata/scheduledevents"))
+        .collect();
+    let last = polls.last().unwrap();
+    assert_eq!(last.header("if-none-match"), None);
+    assert!(polls[1].header("if-none-match").is_some());
+}
+
 async fn wait_for(folder: &Path, start: &str) -> PathBuf {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -379,13 +522,26 @@ async fn recovers(exporter: &mut Running, directory: &Path) {
 async fn on_a_small_disk(imds: &FakeImds, folder: &TempDir, mode: &str) -> (Running, PathBuf) {
     let directory = folder.path().join("disk");
     fs::create_dir(&directory).unwrap();
-    let script = format!("mount -t tmpfs -o size=256k,{mode} tmpfs \"$0\" && exec \"$@\"");
+    let mount = format!("mount -t tmpfs -o size=256k,{mode} tmpfs \"$0\"");
+    let exporter = in_its_own_mounts(imds, &directory, &mount).await;
+    // The directory as the process sees it.
+    let seen = PathBuf::from(format!(
+        "/proc/{}/root{}",
+        exporter.process.pid(),
+        directory.display()
+    ));
+    (exporter, seen)
+}
+
+/// An exporter in a mount namespace of its own, where something was mounted on its state directory (`$0`).
+async fn in_its_own_mounts(imds: &FakeImds, directory: &Path, mount: &str) -> Running {
+    let script = format!("{mount} && exec \"$@\"");
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "sh", "-c", &script])
-        .arg(&directory)
+        .arg(directory)
         .arg(PROGRAM);
-    command.args(Running::arguments(imds, &directory));
+    command.args(Running::arguments(imds, directory));
     let process = Process::start_as(&mut command);
     let deadline = tokio::time::Instant::now() + PATIENCE;
     while !process.log().contains("listening") {
@@ -397,13 +553,7 @@ async fn on_a_small_disk(imds: &FakeImds, folder: &TempDir, mode: &str) -> (Runn
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // The directory as the process sees it.
-    let seen = PathBuf::from(format!(
-        "/proc/{}/root{}",
-        process.pid(),
-        directory.display()
-    ));
-    (Running::of(process).await, seen)
+    Running::of(process).await
 }
 
 #[tokio::test]
@@ -435,6 +585,21 @@ async fn a_full_disk_is_counted_and_the_exporter_goes_on_in_memory_until_there_i
     drop(file);
     fs::remove_file(&filler).unwrap();
     recovers(&mut exporter, &directory).await;
+}
+
+#[tokio::test]
+async fn a_state_on_a_disk_that_is_read_only_at_the_start_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"a-vm"}"#));
+    let disk = folder.path().join("disk");
+    let mut directory = Directory::open(&disk).unwrap();
+    directory.write(&saved("a-vm")).unwrap();
+    drop(directory);
+    let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
+    let exporter = in_its_own_mounts(&imds, &disk, mount).await;
+    let first_seen = exporter.first_seen().await;
+    assert!((first_seen - at().as_unix_seconds()).abs() < 1e-6);
 }
 
 /// Runs `mount` or `umount` where the process sees it.
