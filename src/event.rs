@@ -278,18 +278,14 @@ impl Event {
 /// Whether `resources` has an entry for the VM called `own_name`: the whole name, without case.
 ///
 /// Documents of api-version 2017-03-01 put an underscore before the names of VMs; no VM's own name can start with
-/// one, so it never tells two VMs apart.
+/// one, so it never tells two VMs apart. An own name that was copied from such a document may have it too.
 pub fn scope_of(resources: Option<&[Box<str>]>, own_name: Option<&str>) -> Scope {
     let (Some(resources), Some(own_name)) = (resources, own_name) else {
         return Scope::Unknown;
     };
-    let names_own = |entry: &str| {
-        entry
-            .strip_prefix('_')
-            .unwrap_or(entry)
-            .eq_ignore_ascii_case(own_name)
-    };
-    if resources.iter().any(|entry| names_own(entry)) {
+    let own_name = resource_name(own_name);
+    let is_own = |entry: &str| resource_name(entry).eq_ignore_ascii_case(own_name);
+    if resources.iter().any(|entry| is_own(entry)) {
         Scope::Own
     } else {
         Scope::Other
@@ -299,6 +295,25 @@ pub fn scope_of(resources: Option<&[Box<str>]>, own_name: Option<&str>) -> Scope
 /// The name that an entry of `Resources` stands for, as people know it.
 pub fn resource_name(entry: &str) -> &str {
     entry.strip_prefix('_').unwrap_or(entry)
+}
+
+/// A character of somebody else's, fit for a terminal: a control character becomes U+FFFD.
+pub fn printable(c: char) -> char {
+    if c.is_control() {
+        char::REPLACEMENT_CHARACTER
+    } else {
+        c
+    }
+}
+
+/// The beginning of a text of somebody else's, at most `longest` characters and a sign that there are more, fit for a log
+/// line.
+pub fn excerpt(text: &str, longest: usize) -> String {
+    let mut shown: String = text.chars().take(longest).map(printable).collect();
+    if text.chars().nth(longest).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -374,6 +389,7 @@ mod tests {
         assert_eq!(scope(&["web_10", "WEB_1"], Some("web_1")), Scope::Own);
         assert_eq!(scope(&["web_10"], Some("web_1")), Scope::Other);
         assert_eq!(scope(&["_legacyvm2"], Some("legacyvm2")), Scope::Own);
+        assert_eq!(scope(&["_legacyvm2"], Some("_legacyvm2")), Scope::Own);
         assert_eq!(scope(&[], Some("web_1")), Scope::Other);
         assert_eq!(scope(&["web_1"], None), Scope::Unknown);
         assert_eq!(scope_of(None, Some("web_1")), Scope::Unknown);

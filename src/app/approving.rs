@@ -12,11 +12,11 @@ use std::{
 
 use tracing::{info, warn};
 
-use super::{exporter::Exporter, polling::Core};
+use super::{exporter::Exporter, polling::Core, report};
 use crate::{
     approval::{self, Decision},
     document::Document,
-    event::{EventId, Scope, Source, resource_name},
+    event::{EventId, Scope, Source},
     imds::{self, Client, cadence},
     lifecycle::{Life, Phase},
     time::{Moment, Timestamp},
@@ -223,12 +223,6 @@ fn is_news(before: Option<&Approval>, now: &Approval, life: &Life) -> bool {
 /// One line for each decision.
 fn say(approval: &Approval, life: &Life) {
     let event = &life.event;
-    let resources: Vec<_> = event
-        .resources
-        .iter()
-        .flatten()
-        .map(|name| resource_name(name))
-        .collect();
     macro_rules! line {
         ($level:ident) => {
             $level!(
@@ -242,7 +236,7 @@ fn say(approval: &Approval, life: &Life) {
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 duration_seconds = event.duration_seconds,
                 not_before = event.not_before.map(Timestamp::rfc3339),
-                resources = resources.join(","),
+                resources = report::resources(event),
                 "approval"
             )
         };

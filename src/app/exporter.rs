@@ -1,20 +1,16 @@
 //! What the event loop knows, and what each happening does to it. No I/O but the log; time is an argument.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::report;
+use super::{oddities::Oddities, report};
 use crate::{
     alertmanager::Pushed,
-    document::{Anomalies, Anomaly, AnomalyKind, Document},
-    event::{EventId, EventType, Status},
+    document::{Anomalies, Document},
+    event::{EventId, EventType},
     heartbeat::Heartbeat,
-    lifecycle::{Life, Restored, Tracker, Transition, What},
+    lifecycle::{Life, Restored, Tracker, Transition},
     otlp::Counts,
     state::Saved,
     time::{Moment, Timestamp},
@@ -47,8 +43,7 @@ pub(super) struct Exporter {
     /// Events of which it was learnt late that they name this VM; their spans are due.
     learnt: Vec<Arc<Life>>,
     approvals: Arc<BTreeMap<EventId, Approval>>,
-    /// The oddities of the last document: one that stays is neither counted nor logged again.
-    known_anomalies: BTreeSet<Anomaly>,
+    oddities: Oddities,
     view: watch::Sender<Arc<View>>,
 }
 
@@ -83,7 +78,7 @@ impl Exporter {
             deliveries: Arc::default(),
             learnt,
             approvals: Arc::default(),
-            known_anomalies: BTreeSet::new(),
+            oddities: Oddities::default(),
             view: watch::Sender::new(Arc::new(View::empty(own_name, now))),
         };
         exporter.publish(now);
@@ -160,7 +155,9 @@ impl Exporter {
         let transitions = self
             .tracker
             .observe(document, self.own_name.as_deref(), now);
-        self.note_anomalies(anomalies, &transitions);
+        for (kind, count) in self.oddities.note(anomalies, &transitions) {
+            Arc::make_mut(&mut self.tally).count_anomalies(kind, count);
+        }
         self.succeed(now);
         self.happened(&transitions);
         transitions
@@ -284,36 +281,6 @@ impl Exporter {
             report::transition(transition);
             Arc::make_mut(&mut self.tally).count(transition);
         }
-    }
-
-    fn note_anomalies(&mut self, anomalies: &Anomalies, transitions: &[Transition]) {
-        let regressed = transitions.iter().filter(|transition| {
-            let status = &transition.life.event.status;
-            matches!(transition.what, What::StatusChanged(Status::Started))
-                && *status == Status::Scheduled
-        });
-        for transition in regressed {
-            let id = &transition.life.event.id;
-            let detail = format!("event {id} was started and is said to be scheduled again");
-            self.note(&Anomaly {
-                kind: AnomalyKind::StatusRegressed,
-                detail,
-            });
-        }
-        let present: BTreeSet<Anomaly> = anomalies.iter().cloned().collect();
-        for anomaly in present
-            .difference(&self.known_anomalies)
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            self.note(&anomaly);
-        }
-        self.known_anomalies = present;
-    }
-
-    fn note(&mut self, anomaly: &Anomaly) {
-        report::anomaly(anomaly);
-        Arc::make_mut(&mut self.tally).count_anomaly(anomaly.kind);
     }
 
     fn succeed(&mut self, now: Moment) {

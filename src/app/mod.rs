@@ -7,6 +7,7 @@ mod approving;
 mod by_hand;
 mod exporter;
 mod keeper;
+mod oddities;
 mod polling;
 mod pushing;
 mod report;

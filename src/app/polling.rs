@@ -36,8 +36,8 @@ impl Core {
         if let Some(keeper) = self.keeper.as_mut().filter(|_| !transitions.is_empty()) {
             keeper.mark();
         }
+        let learnt = self.exporter.take_learnt();
         if let Some(traces) = &self.traces {
-            let learnt = self.exporter.take_learnt();
             let (identity, own_name) = self.exporter.who();
             traces
                 .append(transitions, &learnt, identity, own_name, now.wall)

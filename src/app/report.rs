@@ -6,8 +6,8 @@ use tracing::{info, warn};
 
 use crate::{
     config::Settings,
-    document::Anomaly,
-    event::{Scope, Source, resource_name},
+    document::{Anomaly, AnomalyKind},
+    event::{Event, Scope, Source, resource_name},
     lifecycle::{Transition, What},
     state::Saved,
     time::{Timestamp, in_words},
@@ -136,16 +136,17 @@ pub(super) fn unidentified(error: &str) {
     );
 }
 
+/// The VMs that an event names, in one word.
+pub(super) fn resources(event: &Event) -> String {
+    let names = event.resources.iter().flatten();
+    let names: Vec<_> = names.map(|name| resource_name(name)).collect();
+    names.join(",")
+}
+
 /// One line with all that is known of the event.
 pub(super) fn transition(transition: &Transition) {
     let life = &transition.life;
     let event = &life.event;
-    let resources: Vec<_> = event
-        .resources
-        .iter()
-        .flatten()
-        .map(|name| resource_name(name))
-        .collect();
     let (outcome, interruption) = match &transition.what {
         What::Ended(outcome) => (Some(outcome.as_str()), life.observed_interruption()),
         What::Interrupted(interruption) => (None, Some(interruption.length)),
@@ -164,7 +165,7 @@ pub(super) fn transition(transition: &Transition) {
                 event_status = event.status.as_str(),
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 scope = life.scope.as_str(),
-                resources = resources.join(","),
+                resources = resources(event),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
                 description = event.description.as_deref(),
@@ -190,6 +191,14 @@ pub(super) fn anomaly(anomaly: &Anomaly) {
         kind = anomaly.kind.as_str(),
         detail = anomaly.detail,
         "odd document"
+    );
+}
+
+/// Of a document with so many that not each has a line.
+pub(super) fn more_anomalies(kind: AnomalyKind, count: u64) {
+    warn!(
+        kind = kind.as_str(),
+        count, "odd document: more of this kind"
     );
 }
 

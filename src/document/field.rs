@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{Anomalies, AnomalyKind, wire};
 use crate::{
-    event::{Event, EventId, EventType, Source, Status, UnknownMember},
+    event::{self, Event, EventId, EventType, Source, Status, UnknownMember},
     time::Timestamp,
 };
 
@@ -18,7 +18,7 @@ const LONGEST_ID: usize = 256;
 const MOST_UNKNOWN_MEMBERS: usize = 16;
 const LONGEST_UNKNOWN_MEMBER: usize = 1_024;
 /// What stands for a type or a status that cannot be read.
-const UNREADABLE: &str = "Unknown";
+pub(super) const UNREADABLE: &str = "Unknown";
 
 /// `DocumentIncarnation`: a number, also one in quotes as the samples of 2017 have it.
 pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -> Option<i64> {
@@ -243,19 +243,5 @@ fn integer(value: &RawValue) -> Option<i64> {
 /// The beginning of something foreign, fit for a log line.
 pub(super) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 80;
-    let mut shown: String = text
-        .chars()
-        .take(LONGEST)
-        .map(|c| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                c
-            }
-        })
-        .collect();
-    if text.chars().nth(LONGEST).is_some() {
-        shown.push('…');
-    }
-    shown
+    event::excerpt(text, LONGEST)
 }

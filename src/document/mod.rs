@@ -10,11 +10,14 @@
 mod field;
 mod wire;
 
-use std::{collections::HashMap, fmt};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+};
 
 use serde_json::value::RawValue;
 
-use crate::event::{Event, EventId};
+use crate::event::{Event, EventId, Status};
 
 /// More events than a placement group can have; what comes after is counted as unreadable, so that it ends nothing.
 const MOST_EVENTS: usize = 10_000;
@@ -146,20 +149,29 @@ impl fmt::Display for Anomaly {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Anomalies {
     listed: Vec<Anomaly>,
+    /// How many more there are.
+    unlisted: BTreeMap<AnomalyKind, u64>,
 }
 
 impl Anomalies {
-    /// Takes one more; past the bound it is dropped, since a document with so many needs no more of them.
+    /// Takes one more; past the bound it is only counted, since a document with so many needs no more words.
     pub fn add(&mut self, kind: AnomalyKind, detail: impl Into<String>) {
         if self.listed.len() < MOST_ANOMALIES {
             self.listed.push(Anomaly {
                 kind,
                 detail: detail.into(),
             });
+        } else {
+            *self.unlisted.entry(kind).or_default() += 1;
         }
     }
 
-    /// Those that were kept, in the order of the document.
+    /// How many there are that are not described, by kind.
+    pub fn unlisted(&self) -> &BTreeMap<AnomalyKind, u64> {
+        &self.unlisted
+    }
+
+    /// Those that are described, in the order of the document.
     pub fn iter(&self) -> std::slice::Iter<'_, Anomaly> {
         self.listed.iter()
     }
@@ -260,12 +272,80 @@ fn merge(known: &mut Event, again: Event) {
         (resources @ None, more) => *resources = more,
         (Some(_), None) => {}
     }
-    if known.status == crate::event::Status::Scheduled {
+    if progress(&again.status) > progress(&known.status) {
         known.status = again.status;
+    }
+    if known.event_type.as_str() == field::UNREADABLE {
+        known.event_type = again.event_type;
     }
     known.not_before = known.not_before.or(again.not_before);
     known.duration_seconds = known.duration_seconds.or(again.duration_seconds);
     known.source = known.source.take().or(again.source);
     known.resource_type = known.resource_type.take().or(again.resource_type);
     known.description = known.description.take().or(again.description);
+}
+
+/// Of two entries with one id, the one that is further holds.
+fn progress(status: &Status) -> u8 {
+    match status {
+        Status::Other(word) if &**word == field::UNREADABLE => 0,
+        Status::Scheduled => 1,
+        Status::Other(_) => 2,
+        Status::Started => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventType;
+
+    #[test]
+    fn of_two_entries_with_one_id_the_one_that_says_more_holds() {
+        let merged = |one: &str, other: &str| {
+            let entry = |members: &str| format!(r#"{{"EventId":"a","Resources":[],{members}}}"#);
+            let body = format!(
+                r#"{{"DocumentIncarnation":1,"Events":[{},{}]}}"#,
+                entry(one),
+                entry(other)
+            );
+            let (document, _) = parse(body.as_bytes()).unwrap();
+            let [event] = document.events.try_into().unwrap();
+            (event.event_type, event.status)
+        };
+        let words = |status| format!(r#""EventType":"Freeze","EventStatus":"{status}""#);
+        for (less, more) in [
+            ("Scheduled", "Started"),
+            ("Scheduled", "Paused"),
+            ("Paused", "Started"),
+            ("Unknown", "Scheduled"),
+        ] {
+            let expected = (EventType::Freeze, Status::new(more));
+            assert_eq!(merged(&words(less), &words(more)), expected);
+            assert_eq!(merged(&words(more), &words(less)), expected);
+        }
+        let nothing = r#""EventStatus":7"#;
+        let expected = (EventType::Freeze, Status::Scheduled);
+        assert_eq!(merged(nothing, &words("Scheduled")), expected);
+        assert_eq!(merged(&words("Scheduled"), nothing), expected);
+    }
+
+    #[test]
+    fn every_anomaly_is_counted_and_the_first_are_described() {
+        let body = format!(
+            r#"{{"DocumentIncarnation":1,"Events":[{}{{"EventId":"a"}}]}}"#,
+            "{},".repeat(100)
+        );
+        let (document, anomalies) = parse(body.as_bytes()).unwrap();
+        assert_eq!(document.unreadable_events, 100);
+        assert_eq!(anomalies.iter().count(), MOST_ANOMALIES);
+        let unlisted: Vec<_> = anomalies.unlisted().iter().collect();
+        let expected = [
+            (&AnomalyKind::Event, &36),
+            (&AnomalyKind::EventStatus, &1),
+            (&AnomalyKind::EventType, &1),
+            (&AnomalyKind::Resources, &1),
+        ];
+        assert_eq!(unlisted, expected);
+    }
 }

@@ -58,7 +58,7 @@ impl Endpoint {
             ));
         }
         let path = url.path().trim_end_matches('/');
-        if path.to_ascii_lowercase().contains("/metadata/") {
+        if format!("{}/", path.to_ascii_lowercase()).contains("/metadata/") {
             return Err(wrong(
                 "ends in a path of IMDS: give what stands before /metadata, such as http://169.254.169.254",
             ));
@@ -131,6 +131,8 @@ mod tests {
                 "http://169.254.169.254/metadata/scheduledevents",
                 "before /metadata",
             ),
+            ("http://169.254.169.254/metadata", "before /metadata"),
+            ("http://169.254.169.254/Metadata/", "before /metadata"),
         ] {
             let refused = Endpoint::new(base, "2020-07-01").unwrap_err().to_string();
             assert!(refused.contains(said), "{base}: {refused}");

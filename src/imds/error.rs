@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use crate::{document::Refusal, view::FailureReason};
+use crate::{document::Refusal, event, view::FailureReason};
 
 /// Why a request got no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -285,16 +285,5 @@ fn is_cut(error: &Cause) -> bool {
 /// The beginning of something foreign, fit for a log line.
 pub(super) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 160;
-    let printable = |c: char| {
-        if c.is_control() {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    let mut shown: String = text.chars().take(LONGEST).map(printable).collect();
-    if text.chars().nth(LONGEST).is_some() {
-        shown.push('…');
-    }
-    shown
+    event::excerpt(text, LONGEST)
 }

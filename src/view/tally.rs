@@ -1,11 +1,14 @@
 //! What was counted since the process began: never by event id, and from zero for all that is documented.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use super::Histogram;
 use crate::{
     document::AnomalyKind,
-    event::{EventId, EventType, Scope},
+    event::{EventId, EventType, Scope, printable},
     lifecycle::{Life, Outcome, Transition, What},
 };
 
@@ -33,17 +36,7 @@ impl TypeLabel {
 
     fn new(event_type: &EventType) -> Self {
         let shown = event_type.as_str().chars().take(Self::LONGEST);
-        Self(
-            shown
-                .map(|c| {
-                    if c.is_control() {
-                        char::REPLACEMENT_CHARACTER
-                    } else {
-                        c
-                    }
-                })
-                .collect(),
-        )
+        Self(shown.map(printable).collect())
     }
 
     /// The value of the label.
@@ -95,6 +88,8 @@ pub struct Tally {
     pub interruption: BTreeMap<TypeLabel, Histogram>,
     /// Oddities of documents, each counted when it appears.
     pub anomalies: BTreeMap<AnomalyKind, u64>,
+    /// The types that are counted by their names beside the documented ones.
+    other_types: BTreeSet<TypeLabel>,
 }
 
 impl Default for Tally {
@@ -110,6 +105,7 @@ impl Default for Tally {
             impact: BTreeMap::new(),
             interruption: BTreeMap::new(),
             anomalies: AnomalyKind::ALL.into_iter().map(|kind| (kind, 0)).collect(),
+            other_types: BTreeSet::new(),
         }
     }
 }
@@ -144,9 +140,9 @@ impl Tally {
         }
     }
 
-    /// Counts an oddity of a document.
-    pub fn count_anomaly(&mut self, kind: AnomalyKind) {
-        *self.anomalies.entry(kind).or_default() += 1;
+    /// Counts oddities of a document.
+    pub fn count_anomalies(&mut self, kind: AnomalyKind, count: u64) {
+        *self.anomalies.entry(kind).or_default() += count;
     }
 
     fn count_end(&mut self, label: TypeLabel, outcome: Outcome, life: &Life) {
@@ -171,16 +167,15 @@ impl Tally {
     }
 
     /// The label of a type. Azure may invent types; a fault that invents one for each event must not fill the memory.
-    fn label(&self, event_type: &EventType) -> TypeLabel {
+    fn label(&mut self, event_type: &EventType) -> TypeLabel {
         let label = TypeLabel::new(event_type);
-        let seen = |wanted: &TypeLabel| self.observed.keys().any(|(known, _)| known == wanted);
-        let mut types: Vec<_> = self.observed.keys().map(|(known, _)| known).collect();
-        types.dedup();
-        if seen(&label) || types.len() < EventType::KNOWN.len() + MOST_OTHER_TYPES {
-            label
-        } else {
-            TypeLabel("other".into())
+        if matches!(event_type, EventType::Other(_)) && !self.other_types.contains(&label) {
+            if self.other_types.len() >= MOST_OTHER_TYPES {
+                return TypeLabel("other".into());
+            }
+            self.other_types.insert(label.clone());
         }
+        label
     }
 }
 
@@ -195,5 +190,50 @@ fn observe(
             .entry(label)
             .or_insert_with(|| Histogram::new(bounds))
             .observe(duration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        document,
+        lifecycle::Tracker,
+        time::{Moment, Timestamp},
+    };
+
+    #[test]
+    fn types_that_a_fault_invents_do_not_fill_the_memory() {
+        let mut tally = Tally::default();
+        let mut tracker = Tracker::new(Duration::ZERO);
+        let now = Moment {
+            wall: Timestamp::UNIX_EPOCH,
+            monotonic: Duration::ZERO,
+        };
+        let mut see = |events: &str| {
+            let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{events}]}}"#);
+            let (document, _) = document::parse(body.as_bytes()).unwrap();
+            for transition in tracker.observe(&document, None, now) {
+                tally.count(&transition);
+            }
+        };
+        let event = |event_type: &str| {
+            format!(r#"{{"EventId":"a","EventType":"{event_type}","EventStatus":"Started"}}"#)
+        };
+        for number in 0..1_000 {
+            see(&event("Freeze"));
+            see(&event(&format!("Freeze{number}")));
+            see("");
+        }
+        let types: BTreeSet<_> = tally
+            .ended
+            .keys()
+            .map(|(label, _)| label.as_str())
+            .collect();
+        assert_eq!(types.len(), EventType::KNOWN.len() + MOST_OTHER_TYPES + 1);
+        assert!(types.contains("other"), "{types:?}");
+        assert_eq!(tally.impact.len(), MOST_OTHER_TYPES + 1);
     }
 }

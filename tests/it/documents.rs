@@ -138,7 +138,7 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
         tally.count(&transition);
     }
     for anomaly in anomalies {
-        tally.count_anomaly(anomaly.kind);
+        tally.count_anomalies(anomaly.kind, 1);
     }
     view.lives = tracker.lives().into();
     view.has_document = true;

@@ -103,7 +103,7 @@ impl World {
                 let tally = Arc::make_mut(&mut self.view.tally);
                 anomalies
                     .iter()
-                    .for_each(|anomaly| tally.count_anomaly(anomaly.kind));
+                    .for_each(|anomaly| tally.count_anomalies(anomaly.kind, 1));
                 self.view.has_document = true;
                 self.view.health.incarnation = document.incarnation;
                 self.view.health.succeed(self.now);
