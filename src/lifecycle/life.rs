@@ -114,7 +114,8 @@ impl Interruption {
 }
 
 impl Life {
-    pub(super) fn begin(event: Event, scope: Scope, seen_late: bool, now: Timestamp) -> Self {
+    /// An event of which nothing has happened yet but that it was seen.
+    pub fn begin(event: Event, scope: Scope, seen_late: bool, now: Timestamp) -> Self {
         Self {
             event,
             scope,

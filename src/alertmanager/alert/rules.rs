@@ -133,34 +133,24 @@ fn view(block: &str) -> View {
     let whole = |value: f64| value as u64;
     let resources = value("azure_scheduled_event_resources").map(whole).unwrap();
     let text = |name: &str| Some(info[name].as_str()).filter(|text| !text.is_empty());
+    let event = Event {
+        id: EventId::new(&info["event_id"]),
+        event_type: EventType::new(&info["event_type"]),
+        status: Status::new(if is_started { "Started" } else { "Scheduled" }),
+        source: text("event_source").map(Source::new),
+        resource_type: None,
+        resources: Some((0..resources).map(|n| format!("web_{n}").into()).collect()),
+        not_before: value("azure_scheduled_event_not_before_timestamp_seconds").map(seconds),
+        duration_seconds: value("azure_scheduled_event_duration_seconds").map(whole),
+        description: text("description").map(Into::into),
+        unknown_members: Vec::new(),
+    };
+    let first_seen_at = value("azure_scheduled_event_first_seen_timestamp_seconds")
+        .map(seconds)
+        .unwrap();
     let life = Life {
-        event: Event {
-            id: EventId::new(&info["event_id"]),
-            event_type: EventType::new(&info["event_type"]),
-            status: Status::new(if is_started { "Started" } else { "Scheduled" }),
-            source: text("event_source").map(Source::new),
-            resource_type: None,
-            resources: Some((0..resources).map(|n| format!("web_{n}").into()).collect()),
-            not_before: value("azure_scheduled_event_not_before_timestamp_seconds").map(seconds),
-            duration_seconds: value("azure_scheduled_event_duration_seconds").map(whole),
-            description: text("description").map(Into::into),
-            unknown_members: Vec::new(),
-        },
-        scope: Scope::Own,
-        first_seen_at: value("azure_scheduled_event_first_seen_timestamp_seconds")
-            .map(seconds)
-            .unwrap(),
-        seen_late: false,
         started_at: is_started.then(|| seconds(60.0)),
-        ending: None,
-        times_ended: 0,
-        times_ended_unstarted: 0,
-        approved_at: None,
-        refused_at: None,
-        reschedulings: Vec::new(),
-        interruptions: Vec::new(),
-        rebooted: false,
-        down_since: None,
+        ..Life::begin(event, Scope::Own, false, first_seen_at)
     };
     let vm_name = &labels("azure_scheduled_events_vm_info")["vm_name"];
     let now = Moment {

@@ -15,33 +15,19 @@ fn at(seconds: i64) -> Timestamp {
 
 /// An event of this VM, first seen at zero.
 fn life(event_type: &str, source: &str, not_before: Option<i64>) -> Life {
-    Life {
-        event: Event {
-            id: EventId::new("A1B2C3D4-0000-4000-8000-000000000001"),
-            event_type: EventType::new(event_type),
-            status: Status::Scheduled,
-            source: (!source.is_empty()).then(|| Source::new(source)),
-            resource_type: None,
-            resources: Some(vec!["web_1".into()]),
-            not_before: not_before.map(at),
-            duration_seconds: None,
-            description: None,
-            unknown_members: Vec::new(),
-        },
-        scope: Scope::Own,
-        first_seen_at: at(0),
-        seen_late: false,
-        started_at: None,
-        ending: None,
-        times_ended: 0,
-        times_ended_unstarted: 0,
-        approved_at: None,
-        refused_at: None,
-        reschedulings: Vec::new(),
-        interruptions: Vec::new(),
-        rebooted: false,
-        down_since: None,
-    }
+    let event = Event {
+        id: EventId::new("A1B2C3D4-0000-4000-8000-000000000001"),
+        event_type: EventType::new(event_type),
+        status: Status::Scheduled,
+        source: (!source.is_empty()).then(|| Source::new(source)),
+        resource_type: None,
+        resources: Some(vec!["web_1".into()]),
+        not_before: not_before.map(at),
+        duration_seconds: None,
+        description: None,
+        unknown_members: Vec::new(),
+    };
+    Life::begin(event, Scope::Own, false, at(0))
 }
 
 fn started(mut life: Life, seconds: i64) -> Life {
