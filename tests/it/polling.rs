@@ -187,6 +187,25 @@ async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
     exporter.stop().await;
 }
 
+/// The first answer may take two minutes, since it switches the feature on; the others may not.
+#[tokio::test]
+async fn the_first_answer_has_more_time_than_the_others() {
+    let slow = Reply::ok(TWO).after(Duration::from_secs(1));
+    let imds = FakeImds::standing(slow).await;
+    let mut settings = settings(&imds.base());
+    settings.imds.timeout = Duration::from_millis(300);
+    let exporter = Exporter::start(settings);
+    let first = exporter.until("both events are there", has_both).await;
+    assert!(first.failures("timeout") < 0.5, "{}", first.0);
+    let later = exporter
+        .until("the second answer comes too late", |metrics| {
+            metrics.failures("timeout") > 0.0
+        })
+        .await;
+    assert!(has_both(&later) && !later.is_up());
+    exporter.stop().await;
+}
+
 #[tokio::test]
 async fn before_the_first_answer_nothing_is_claimed() {
     let imds = FakeImds::standing(Reply::silence()).await;
