@@ -17,6 +17,8 @@ pub(super) struct Followed {
     pub(super) life: Arc<Life>,
     /// When it need no longer be shown, by the monotonic clock; only of use where the life has an ending.
     pub(super) forget_at: Duration,
+    /// It was missing from the last document, and may be the entry of it that could not be read.
+    pub(super) is_hidden: bool,
 }
 
 impl Followed {
@@ -32,6 +34,7 @@ impl Followed {
         let mut followed = Self {
             life: Arc::new(life),
             forget_at: Duration::ZERO,
+            is_hidden: false,
         };
         happened.push(followed.happened(What::Appeared, now));
         if event.status == Status::Started {
@@ -59,7 +62,7 @@ impl Followed {
 
     pub(super) fn end(&mut self, now: Moment, linger: Duration, watched: bool) -> Transition {
         self.forget_at = now.monotonic.saturating_add(linger);
-        let outcome = self.life.outcome(now.wall, watched);
+        let outcome = self.life.outcome(now.wall, watched && !self.is_hidden);
         let life = self.life_mut();
         life.ending = Some(Ending {
             at: now.wall,
@@ -100,6 +103,7 @@ impl Followed {
         now: Timestamp,
         happened: &mut Vec<Transition>,
     ) {
+        self.is_hidden = false;
         if !self.life.is_pending() {
             self.life_mut().ending = None;
             happened.push(self.happened(What::Returned, now));

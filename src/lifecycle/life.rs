@@ -152,7 +152,7 @@ impl Life {
     /// end where that came before, as it does for an event that was approved. `None` while that is not known, for an
     /// event that was cancelled, and for one that had started before anybody looked.
     pub fn notice(&self) -> Option<Duration> {
-        if self.seen_late && self.started_at == Some(self.first_seen_at) {
+        if self.is_start_unseen() {
             return None;
         }
         let ran_before = self
@@ -165,7 +165,15 @@ impl Life {
 
     /// From the start to the end, where both were seen.
     pub fn impact(&self) -> Option<Duration> {
+        if self.is_start_unseen() {
+            return None;
+        }
         Some(self.ending?.at.saturating_since(self.started_at?))
+    }
+
+    /// It had started before anybody looked.
+    fn is_start_unseen(&self) -> bool {
+        self.seen_late && self.started_at == Some(self.first_seen_at)
     }
 
     /// Whether it ended just now for the first time since it started.

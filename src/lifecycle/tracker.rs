@@ -96,7 +96,12 @@ impl Tracker {
                 .monotonic
                 .saturating_add(linger.saturating_sub(ended_ago));
             let id = life.event.id.clone();
-            tracker.followed.insert(id, Followed { life, forget_at });
+            let followed = Followed {
+                life,
+                forget_at,
+                is_hidden: false,
+            };
+            tracker.followed.insert(id, followed);
         }
         tracker
     }
@@ -126,13 +131,16 @@ impl Tracker {
                 }
             }
         }
-        if document.is_complete() {
-            let linger = self.linger;
-            let gone = self
-                .followed
-                .values_mut()
-                .filter(|f| f.life.is_pending() && !present.contains(&f.life.event.id));
-            happened.extend(gone.map(|followed| followed.end(now, linger, watched)));
+        let missing = self
+            .followed
+            .values_mut()
+            .filter(|f| f.life.is_pending() && !present.contains(&f.life.event.id));
+        for followed in missing {
+            if document.is_complete() {
+                happened.push(followed.end(now, self.linger, watched));
+            } else {
+                followed.is_hidden = true;
+            }
         }
         self.confirm(now);
         happened

@@ -9,7 +9,7 @@ use std::{
 use azure_scheduled_events_exporter::{
     document::Document,
     event::{Event, EventId, EventType, Source, Status},
-    lifecycle::{Interruption, Life, Restored, Tracker, Transition, What},
+    lifecycle::{Interruption, Life, Outcome, Restored, Tracker, Transition, What},
     metrics::{self, Exposed, exposition::Format},
     state::{Directory, Found, Saved},
     time::{Moment, Timestamp},
@@ -165,6 +165,7 @@ impl Reader {
             What::Returned => (Some(false), true),
             What::Ended(outcome) => {
                 assert_eq!(life.ending.map(|ending| ending.outcome), Some(*outcome));
+                assert_honest(life, *outcome);
                 (Some(true), false)
             }
             What::Started
@@ -193,6 +194,22 @@ impl Reader {
         let pending: BTreeSet<_> = pending.map(|life| &life.event.id).collect();
         let believed = self.going_on.iter().filter(|(_, going_on)| **going_on);
         assert_eq!(pending, believed.map(|(id, _)| id).collect());
+    }
+}
+
+/// An outcome is what the evidence allows.
+fn assert_honest(life: &Life, outcome: Outcome) {
+    let event = &life.event;
+    let ended_at = life.ending.unwrap().at;
+    let is_due = event.not_before.is_some_and(|at| ended_at >= at);
+    let has_run = life.started_at.is_some() || life.approved_at.is_some() || is_due;
+    match outcome {
+        Outcome::Completed => assert!(has_run || life.rebooted, "{life:?}"),
+        Outcome::Cancelled => {
+            assert!(!has_run && event.not_before.is_some(), "{life:?}");
+            assert_eq!(event.status, Status::Scheduled, "{life:?}");
+        }
+        Outcome::Unknown => assert!(!has_run, "{life:?}"),
     }
 }
 
