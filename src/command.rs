@@ -1,9 +1,7 @@
 //! What each command does with its flags: settings first, everything that can fail at start before the first poll, then
 //! the runtime.
 
-use std::io::Write as _;
-
-use anyhow::Context;
+use std::{fmt, io::Write as _};
 
 use crate::{
     app,
@@ -21,8 +19,8 @@ use crate::{
 /// Why a command did not do its work, and the exit code that says so.
 #[derive(Debug)]
 pub struct Failure {
-    /// For people.
-    pub cause: anyhow::Error,
+    /// One line for people.
+    pub line: String,
     /// For programs.
     pub exit_code: u8,
 }
@@ -30,16 +28,17 @@ pub struct Failure {
 impl From<Wrong> for Failure {
     fn from(wrong: Wrong) -> Self {
         Self {
-            cause: wrong.into(),
+            line: wrong.to_string(),
             exit_code: EXIT_USAGE,
         }
     }
 }
 
-impl From<anyhow::Error> for Failure {
-    fn from(cause: anyhow::Error) -> Self {
+impl Failure {
+    /// What the system would not give.
+    fn of_the_system(what: &str, cause: &impl fmt::Display) -> Self {
         Self {
-            cause,
+            line: format!("{what}: {cause}"),
             exit_code: 1,
         }
     }
@@ -56,7 +55,7 @@ impl From<app::Error> for Failure {
         );
         let exit_code = if is_flag { EXIT_USAGE } else { 1 };
         Self {
-            cause: error.into(),
+            line: error.to_string(),
             exit_code,
         }
     }
@@ -140,18 +139,18 @@ fn announce(text: &str) {
 
 /// Logs and cryptography, once per process.
 fn begin(flags: LogFlags) -> Result<(), Failure> {
-    logs::init(flags).context("the log could not be set up")?;
+    logs::init(flags)
+        .map_err(|cause| Failure::of_the_system("the log could not be set up", &cause))?;
     let provider = rustls::crypto::ring::default_provider().install_default();
-    provider.map_err(|_| anyhow::anyhow!("a provider of cryptography was installed twice"))?;
-    Ok(())
+    provider.map_err(|_| Failure::of_the_system("cryptography", &"it was set up twice"))
 }
 
 /// One thread: the program waits, nearly always.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .build();
-    Ok(runtime.context("the runtime could not be set up")?)
+        .build()
+        .map_err(|cause| Failure::of_the_system("the runtime could not be set up", &cause))
 }
 
 /// Runs until the first signal, which asks for an orderly end; the second one ends at once.
@@ -168,7 +167,8 @@ where
         let _sender_gone = stop.await.is_err();
     }));
     let ended = runtime.block_on(async {
-        let mut signals = Signals::listen().context("signals cannot be listened for")?;
+        let mut signals = Signals::listen()
+            .map_err(|cause| Failure::of_the_system("signals cannot be listened for", &cause))?;
         let told = async {
             signals.next().await;
             let _nobody_waits = first.send(()).is_err();
@@ -176,7 +176,9 @@ where
             tracing::warn!("ended at once by a second signal");
         };
         tokio::select! {
-            ended = tokio::spawn(work) => ended.context("the work ended before its time")?,
+            ended = tokio::spawn(work) => ended.unwrap_or_else(|cause| {
+                Err(Failure::of_the_system("the work ended before its time", &cause))
+            }),
             () = told => Ok(()),
         }
     });

@@ -93,6 +93,15 @@ impl ListenAddress {
     }
 }
 
+/// What to do about an address that cannot be bound.
+pub fn mend(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::AddrInUse => "choose another port, or end what uses this one",
+        io::ErrorKind::PermissionDenied => "choose a port from 1024 up",
+        _ => "choose an address that this machine has, such as :10169 for all of them",
+    }
+}
+
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),

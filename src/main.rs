@@ -1,7 +1,10 @@
 //! Arguments → settings → runtime → what was asked for → exit code: 0, 64 for a command line that cannot work, 1 for
 //! everything else.
 
-use std::process::ExitCode;
+use std::{
+    io::{ErrorKind, Write as _},
+    process::ExitCode,
+};
 
 use azure_scheduled_events_exporter::{
     cli::{self, Asked, EXIT_USAGE},
@@ -10,36 +13,34 @@ use azure_scheduled_events_exporter::{
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
-        Ok(Asked::Tell(text)) => say(&text, ExitCode::SUCCESS),
+        Ok(Asked::Tell(text)) => say(&text),
         Ok(Asked::Run(cli)) => match command::carry_out(*cli) {
-            Ok(text) => say(&text, ExitCode::SUCCESS),
-            Err(error) => fail(
-                &format!("{:#}", error.cause),
-                ExitCode::from(error.exit_code),
-            ),
+            Ok(text) => say(&text),
+            Err(error) => fail(&error.line, error.exit_code),
         },
-        Err(line) => fail(&line, ExitCode::from(EXIT_USAGE)),
+        Err(line) => fail(&line, EXIT_USAGE),
     }
 }
 
-/// A reader that is gone (`list | head -1`) is no failure.
-#[expect(
-    clippy::let_underscore_must_use,
-    reason = "a closed stdout has nobody to tell"
-)]
-fn say(text: &str, code: ExitCode) -> ExitCode {
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
-    code
+/// A reader that is gone (`list | head -1`) is no failure; a full disk is.
+fn say(text: &str) -> ExitCode {
+    let mut stdout = std::io::stdout();
+    let said = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match said {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            fail(&format!("stdout cannot be written to: {error}"), 1)
+        }
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 #[expect(
     clippy::let_underscore_must_use,
     reason = "a closed stderr has nobody to tell"
 )]
-fn fail(line: &str, code: ExitCode) -> ExitCode {
-    let _ = std::io::Write::write_all(
-        &mut std::io::stderr(),
-        format!("error: {line}\n").as_bytes(),
-    );
-    code
+fn fail(line: &str, code: u8) -> ExitCode {
+    let _ = std::io::stderr().write_all(format!("error: {line}\n").as_bytes());
+    ExitCode::from(code)
 }

@@ -32,7 +32,7 @@ use crate::{
     config::{Imds, Settings, Simulation},
     imds::{self, Answer, Client},
     list,
-    listen::ListenAddress,
+    listen::{self, ListenAddress},
     otlp::sender::{self, Pace},
     server::{self, Limits},
     simulator::Simulator,
@@ -46,7 +46,8 @@ use crate::{
 pub enum Error {
     /// No socket to serve on.
     #[error(
-        "--web.listen-address: cannot listen on {address}: {cause}; choose another port, or end what uses this one"
+        "--web.listen-address: cannot listen on {address}: {cause}; {}",
+        listen::mend(cause)
     )]
     Listen {
         /// The address as it was given.

@@ -1,8 +1,11 @@
 //! The flags, grouped as `--help` shows them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
+use clap::{
+    Args, ValueEnum,
+    builder::{NonEmptyStringValueParser, OsStringValueParser},
+};
 
 use crate::time::parse_duration;
 
@@ -239,9 +242,11 @@ pub struct StateFlags {
     #[arg(
         long = "state.directory",
         value_name = "DIRECTORY",
-        env = "STATE_DIRECTORY"
+        env = "STATE_DIRECTORY",
+        // An empty one is told about with the mend, wherever it is from.
+        value_parser = OsStringValueParser::new()
     )]
-    pub directory: Option<PathBuf>,
+    pub directory: Option<OsString>,
 }
 
 /// Which Alertmanagers are told of events by the exporter itself.
@@ -255,19 +260,14 @@ pub struct AlertmanagerFlags {
     #[arg(
         long = "alertmanager.basic-auth-file",
         value_name = "FILE",
-        requires = "urls",
         conflicts_with = "bearer_token_file"
     )]
     pub basic_auth_file: Option<PathBuf>,
     /// File with a bearer token for all of them; read again for each push.
-    #[arg(
-        long = "alertmanager.bearer-token-file",
-        value_name = "FILE",
-        requires = "urls"
-    )]
+    #[arg(long = "alertmanager.bearer-token-file", value_name = "FILE")]
     pub bearer_token_file: Option<PathBuf>,
     /// File with the certificate authorities (PEM) that they are trusted for [default: those of the system].
-    #[arg(long = "alertmanager.ca-file", value_name = "FILE", requires = "urls")]
+    #[arg(long = "alertmanager.ca-file", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
 }
 

@@ -100,7 +100,8 @@ fn one_line(error: &clap::Error) -> String {
                 .trim_start_matches("tip: ")
         })
         .collect();
-    format!("{} (--help lists the flags)", said.join("; "))
+    let line = said.join("; ").replace(":; ", ": ");
+    format!("{line} (--help lists the flags)")
 }
 
 /// Whether a scenario is meant as a file rather than by its name.
@@ -141,6 +142,7 @@ mod tests {
             ),
             (&["simulat"], "a similar subcommand exists: 'simulate'"),
             (&["--web.listen-address"], "--web.listen-address"),
+            (&["approve"], "were not provided: <EVENT_ID>"),
             (&["list", "--output=xml"], "'xml' for '--output <OUTPUT>'"),
         ] {
             let error = parsed(arguments).unwrap_err();

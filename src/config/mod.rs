@@ -4,11 +4,7 @@
 mod sending;
 mod simulated;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
 
 pub use simulated::{demo, demo_exporter, simulate};
 
@@ -183,13 +179,7 @@ impl Imds {
             Duration::from_millis(1),
             LONGEST_TIMEOUT,
         )?;
-        let own_name = flags.vm_name.as_deref().map(str::trim);
-        if own_name.is_some_and(str::is_empty) {
-            return Err(wrong(
-                "vm.name",
-                "is empty: give the name that Resources has for this VM, or leave the flag out",
-            ));
-        }
+        let own_name = vm_name(flags.vm_name.as_deref())?;
         Ok(Self {
             endpoint,
             api_version,
@@ -199,6 +189,15 @@ impl Imds {
             own_name: own_name.map(Arc::from),
         })
     }
+}
+
+fn vm_name(given: Option<&str>) -> Result<Option<&str>, Wrong> {
+    let name = given.map(str::trim);
+    if name.is_some_and(str::is_empty) {
+        let why = "is empty: give the name that Resources has for this VM, or leave the flag out";
+        return Err(wrong("vm.name", why));
+    }
+    Ok(name)
 }
 
 /// What is exposed.
@@ -215,20 +214,19 @@ pub fn exposed(flags: &EventsFlags) -> Exposed {
 }
 
 /// systemd gives several directories separated by colons where a unit asks for several; the first is ours.
-fn state(given: Option<&Path>) -> Result<State, Wrong> {
+fn state(given: Option<&OsStr>) -> Result<State, Wrong> {
     let Some(given) = given else {
         return Ok(State::Memory);
     };
-    let is_list = cfg!(unix) && given.to_string_lossy().contains(':');
-    let first = if is_list {
-        given.to_string_lossy().split(':').next().map(PathBuf::from)
-    } else {
-        Some(given.to_owned())
+    let first = match given.to_str() {
+        Some(list) if cfg!(unix) => OsStr::new(list.split(':').next().unwrap_or_default()),
+        _ => given,
     };
-    let path = first.filter(|path| !path.as_os_str().is_empty());
-    let why = "is empty: give a directory that this process may write to, or leave the flag and $STATE_DIRECTORY out";
-    path.map(State::Directory)
-        .ok_or_else(|| wrong("state.directory", why))
+    if first.is_empty() {
+        let why = "is empty: give a directory that this process may write to, or leave the flag and $STATE_DIRECTORY out";
+        return Err(wrong("state.directory", why));
+    }
+    Ok(State::Directory(PathBuf::from(first)))
 }
 
 fn listen_address(text: &str) -> Result<ListenAddress, Wrong> {

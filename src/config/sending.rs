@@ -63,6 +63,17 @@ pub(super) fn approvals(flags: ApproveFlags, imds: &Imds) -> Result<approval::Se
 }
 
 pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Wrong> {
+    let files = [
+        ("alertmanager.basic-auth-file", &flags.basic_auth_file),
+        ("alertmanager.bearer-token-file", &flags.bearer_token_file),
+        ("alertmanager.ca-file", &flags.ca_file),
+    ];
+    if flags.urls.is_empty()
+        && let Some((flag, _)) = files.into_iter().find(|(_, file)| file.is_some())
+    {
+        let why = "does nothing by itself: give --alertmanager.url too, or leave it out";
+        return Err(wrong(flag, why));
+    }
     let credentials = flags
         .basic_auth_file
         .clone()

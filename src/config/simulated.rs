@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use super::{
-    Imds, Settings, Simulation, State, Wrong, listen_address, sending, web_settings, wrong,
+    Imds, Settings, Simulation, State, Wrong, listen_address, sending, vm_name, web_settings, wrong,
 };
 use crate::{
     approval,
@@ -57,7 +57,11 @@ pub fn simulate(flags: &SimulateFlags) -> Result<Simulation, Wrong> {
     let listen = listen_address(&flags.listen_address)?;
     Ok(Simulation {
         listen,
-        simulator: simulation(&flags.scenarios, flags.speed, flags.vm_name.as_deref())?,
+        simulator: simulation(
+            &flags.scenarios,
+            flags.speed,
+            vm_name(flags.vm_name.as_deref())?,
+        )?,
     })
 }
 

@@ -1,7 +1,8 @@
 //! Scenarios: what happens to the simulated VM, and when. Data, checked once; nothing here knows a clock.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -150,14 +151,17 @@ impl Scenario {
             path: path.to_owned(),
             cause,
         };
-        let size = fs::metadata(path).map_err(unreadable)?.len();
-        if size > LARGEST_FILE {
-            let why = format!(
-                "{size} bytes are too many for a scenario, at most {LARGEST_FILE} are read"
-            );
+        // Not by its length: a device has none, and no end.
+        let mut text = Vec::new();
+        let file = fs::File::open(path).map_err(unreadable)?;
+        file.take(LARGEST_FILE + 1)
+            .read_to_end(&mut text)
+            .map_err(unreadable)?;
+        if text.len() as u64 > LARGEST_FILE {
+            let why =
+                format!("it is too large for a scenario: at most {LARGEST_FILE} bytes are read");
             return Err(unreadable(io::Error::other(why)));
         }
-        let text = fs::read(path).map_err(unreadable)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         Self::parse(&name, &format!("file {}", path.display()), &text)
     }
@@ -351,6 +355,19 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("scenario file no/such.json: "), "{error}");
+    }
+
+    #[test]
+    fn file_without_an_end_is_too_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("large.json");
+        fs::write(&path, vec![b' '; 1024 * 1024 + 1]).unwrap();
+        for path in [path.as_path(), Path::new("/dev/zero")] {
+            if path.exists() {
+                let error = Scenario::load(path).unwrap_err().to_string();
+                assert!(error.contains("too large"), "{error}");
+            }
+        }
     }
 
     #[test]

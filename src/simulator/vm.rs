@@ -25,10 +25,7 @@ pub struct Vm {
 impl Vm {
     /// A VM of this name.
     pub fn new(name: Option<&str>) -> Self {
-        let name = name
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-            .unwrap_or(DEFAULT_NAME);
+        let name = name.unwrap_or(DEFAULT_NAME);
         let instance = name.rsplit_once('_').and_then(|(scale_set, number)| {
             let number = number.parse().ok()?;
             (!scale_set.is_empty()).then(|| (scale_set.into(), number))

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use crate::support::{
     FakeImds, PATIENCE, Reply,
-    process::{Ended, Process, page},
+    process::{Ended, PROGRAM, Process, page},
 };
 
 const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Tue, 17 Nov 2026 09:15:42 GMT","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9}]}"#;
@@ -35,7 +35,7 @@ async fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 
 #[tokio::test]
 async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
-    let rows: [(&[&str], &[&str]); 16] = [
+    let rows: [(&[&str], &[&str]); 18] = [
         (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
         (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
         (
@@ -84,6 +84,11 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
             &["--log.level", "loud", "error, warn, info"],
         ),
         (&["--no.such.flag"], &["--no.such.flag", "--help"]),
+        (&["--state.directory="], &["--state.directory: is empty"]),
+        (
+            &["--alertmanager.ca-file=x.pem"],
+            &["--alertmanager.ca-file: does nothing", "--alertmanager.url"],
+        ),
         (
             &["--imds.pol-interval=1s"],
             &["--imds.pol-interval", "--imds.poll-interval"],
@@ -96,11 +101,12 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
 
 #[tokio::test]
 async fn what_a_command_cannot_do_is_one_line_too() {
-    let rows: [(&[&str], &[&str]); 7] = [
+    let rows: [(&[&str], &[&str]); 8] = [
         (
             &["simulate", "--scenario=no-such-file.json"],
             &["--scenario", "no-such-file.json"],
         ),
+        (&["simulate", "--vm.name= "], &["--vm.name", "is empty"]),
         (
             &["simulate", "--scenario=no-such-scenario"],
             &["--scenario", "no-such-scenario"],
@@ -139,6 +145,50 @@ async fn a_port_that_is_in_use_is_no_mistake_of_the_command_line() {
         &["--web.listen-address", &address, "choose another port"],
     )
     .await;
+}
+
+#[tokio::test]
+async fn an_address_of_another_machine_is_no_matter_of_the_port() {
+    // TEST-NET-1 of RFC 5737: no machine has it.
+    let words = [
+        "--web.listen-address",
+        "192.0.2.1:1",
+        "that this machine has",
+    ];
+    refused(&["--web.listen-address=192.0.2.1:1"], 1, &words).await;
+}
+
+#[tokio::test]
+async fn an_error_says_a_thing_once() {
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = format!("--imds.url=http://{}", gone.local_addr().unwrap());
+    drop(gone);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let unusable = format!("--state.directory={}", file.path().display());
+    for (arguments, code, words) in [
+        (["list", &nobody], 1, "no connection to"),
+        ([&unusable, ANY_PORT], 64, "cannot be used"),
+    ] {
+        let ended = ran(&arguments).await;
+        let last = ended.log.lines().last().unwrap_or_default();
+        assert_eq!(ended.code, Some(code), "{ended:?}");
+        assert_eq!(last.matches(words).count(), 1, "{last}");
+    }
+}
+
+/// Linux has a file that is always full.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_could_not_be_printed_is_a_failure() {
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let output = std::process::Command::new(PROGRAM)
+        .arg("--version")
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert!(line.starts_with("error: stdout"), "{line}");
 }
 
 #[tokio::test]
