@@ -6,7 +6,7 @@ use std::{fmt, io::Write as _};
 use crate::{
     app,
     cli::{
-        ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, ListFlags, LogFlags, RunFlags,
+        ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, OnceFlags, RunFlags,
         SimulateFlags,
     },
     config::{self, Imds, Settings, Wrong},
@@ -112,7 +112,7 @@ fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
     )
 }
 
-fn list(flags: &ListFlags) -> Result<String, Failure> {
+fn list(flags: &OnceFlags) -> Result<String, Failure> {
     let settings = Imds::new(&flags.imds)?;
     begin(flags.log)?;
     let runtime = runtime()?;
@@ -120,13 +120,13 @@ fn list(flags: &ListFlags) -> Result<String, Failure> {
 }
 
 fn approve(flags: &ApproveCommand) -> Result<String, Failure> {
-    let settings = Imds::new(&flags.imds)?;
+    let settings = Imds::new(&flags.once.imds)?;
     let wanted = app::Approve {
         id: EventId::new(flags.event_id.trim()),
         dry_run: flags.dry_run,
-        output: flags.output,
+        output: flags.once.output,
     };
-    begin(flags.log)?;
+    begin(flags.once.log)?;
     let runtime = runtime()?;
     Ok(runtime.block_on(app::approve(&settings, &wanted, announce, Clock::start()))?)
 }

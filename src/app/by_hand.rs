@@ -70,7 +70,12 @@ pub async fn approve(
     }
 }
 
-async fn read(client: &mut Client, settings: &Imds, clock: Clock) -> Result<Document, Error> {
+/// The document, by one request; its oddities are logged.
+pub(super) async fn read(
+    client: &mut Client,
+    settings: &Imds,
+    clock: Clock,
+) -> Result<Document, Error> {
     match client.poll(settings.first_timeout, clock).await? {
         Answer::Document {
             document,

@@ -30,7 +30,7 @@ use crate::{
     alertmanager,
     cli::Output,
     config::{Imds, Settings, Simulation},
-    imds::{self, Answer, Client},
+    imds::{self, Client},
     list,
     listen::{self, ListenAddress},
     otlp::sender::{self, Pace},
@@ -267,22 +267,13 @@ pub async fn list(settings: &Imds, output: Output, clock: Clock) -> Result<Strin
             .map(|identity| identity.name),
         (named, _) => named,
     };
-    match client.poll(settings.first_timeout, clock).await? {
-        Answer::Document {
-            document,
-            anomalies,
-        } => {
-            for anomaly in &anomalies {
-                report::anomaly(anomaly);
-            }
-            Ok(match output {
-                Output::Json => {
-                    list::json(&document).map_err(|error| Error::Task(error.to_string()))?
-                }
-                Output::Table => list::table(&document, own_name.as_deref(), clock.now().wall),
-            })
-        }
-        // No ETag was sent, so the client takes a 304 for a failure.
-        Answer::Unchanged => Ok(String::new()),
+    let document = by_hand::read(&mut client, settings, clock).await?;
+    match output {
+        Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string())),
+        Output::Table => Ok(list::table(
+            &document,
+            own_name.as_deref(),
+            clock.now().wall,
+        )),
     }
 }

@@ -111,9 +111,9 @@ pub struct SimulateFlags {
     pub log: LogFlags,
 }
 
-/// Flags of `list`.
+/// Flags of the commands that ask once and end.
 #[derive(Debug, Args)]
-pub struct ListFlags {
+pub struct OnceFlags {
     /// The form of the output.
     #[arg(long = "output", value_enum, default_value_t = Output::Table, help_heading = "Output")]
     pub output: Output,
@@ -134,15 +134,9 @@ pub struct ApproveCommand {
     /// Say what would be done, and send nothing.
     #[arg(long = "dry-run")]
     pub dry_run: bool,
-    /// The form of the output.
-    #[arg(long = "output", value_enum, default_value_t = Output::Table, help_heading = "Output")]
-    pub output: Output,
-    /// What it reads.
+    /// What it reads, prints and logs.
     #[command(flatten)]
-    pub imds: ImdsFlags,
-    /// What it logs.
-    #[command(flatten)]
-    pub log: LogFlags,
+    pub once: OnceFlags,
 }
 
 /// Where and how the exporter serves.

@@ -9,8 +9,8 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Parser, Subcommand};
 
 pub use flags::{
-    AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, ListFlags,
-    LogFlags, LogFormat, LogLevel, Output, PollFlags, RunFlags, Scope, SimulateFlags, StateFlags,
+    AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, LogFlags,
+    LogFormat, LogLevel, OnceFlags, Output, PollFlags, RunFlags, Scope, SimulateFlags, StateFlags,
     WebFlags,
 };
 
@@ -55,7 +55,7 @@ pub enum Command {
     /// Run the simulated Azure alone.
     Simulate(SimulateFlags),
     /// Ask Azure once and print the pending events.
-    List(ListFlags),
+    List(OnceFlags),
     /// Approve one event: it may then start before its NotBefore, on every VM that it names.
     Approve(ApproveCommand),
 }

@@ -54,6 +54,17 @@ pub enum Phase {
     Ended,
 }
 
+impl Phase {
+    /// One word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Started => "started",
+            Self::Ended => "ended",
+        }
+    }
+}
+
 /// The end of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending {
@@ -131,6 +142,17 @@ impl Life {
             interruptions: Vec::new(),
             rebooted: false,
             down_since: None,
+        }
+    }
+
+    /// Seconds until `NotBefore`: below zero when it is overdue, zero once it has started, none without a NotBefore or after
+    /// the end.
+    pub fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
+        let not_before = self.event.not_before?;
+        match self.phase() {
+            Phase::Scheduled => Some(not_before.seconds_from(now)),
+            Phase::Started => Some(0.0),
+            Phase::Ended => None,
         }
     }
 

@@ -22,7 +22,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     azure_json,
-    lifecycle::{Life, Phase},
+    lifecycle::Life,
     time::{Moment, Timestamp},
     view::{Approval, Health, Identity, View},
 };
@@ -198,9 +198,9 @@ impl Serialize for LifeEntry<'_> {
         let mut map = serializer.serialize_map(None)?;
         azure_json::members(&life.event, &OWN_MEMBERS, &mut map)?;
         map.serialize_entry("scope", life.scope.as_str())?;
-        map.serialize_entry("phase", phase(life.phase()))?;
+        map.serialize_entry("phase", life.phase().as_str())?;
         map.serialize_entry("not_before", &millis(life.event.not_before))?;
-        let countdown = countdown_seconds(life, self.now);
+        let countdown = life.countdown_seconds(self.now.wall);
         map.serialize_entry("not_before_countdown_seconds", &countdown)?;
         map.serialize_entry("first_seen_at", &millis(Some(life.first_seen_at)))?;
         map.serialize_entry("started_at", &millis(life.started_at))?;
@@ -234,24 +234,6 @@ impl Serialize for LifeEntry<'_> {
         });
         map.serialize_entry("reschedulings", &reschedulings.collect::<Vec<_>>())?;
         map.end()
-    }
-}
-
-/// As the metric: below zero when it is overdue, zero once it has started, none without a NotBefore or after the end.
-fn countdown_seconds(life: &Life, now: Moment) -> Option<f64> {
-    let not_before = life.event.not_before?;
-    match life.phase() {
-        Phase::Scheduled => Some(not_before.seconds_from(now.wall)),
-        Phase::Started => Some(0.0),
-        Phase::Ended => None,
-    }
-}
-
-fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Scheduled => "scheduled",
-        Phase::Started => "started",
-        Phase::Ended => "ended",
     }
 }
 

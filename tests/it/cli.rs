@@ -35,7 +35,7 @@ async fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 
 #[tokio::test]
 async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
-    let rows: [(&[&str], &[&str]); 18] = [
+    let rows: [(&[&str], &[&str]); 16] = [
         (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
         (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
         (
@@ -84,11 +84,6 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
             &["--log.level", "loud", "error, warn, info"],
         ),
         (&["--no.such.flag"], &["--no.such.flag", "--help"]),
-        (&["--state.directory="], &["--state.directory: is empty"]),
-        (
-            &["--alertmanager.ca-file=x.pem"],
-            &["--alertmanager.ca-file: does nothing", "--alertmanager.url"],
-        ),
         (
             &["--imds.pol-interval=1s"],
             &["--imds.pol-interval", "--imds.poll-interval"],
@@ -97,6 +92,18 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
     for (arguments, words) in rows {
         refused(arguments, 64, words).await;
     }
+}
+
+#[tokio::test]
+async fn a_flag_that_would_do_nothing_is_refused_rather_than_ignored() {
+    refused(
+        &["--alertmanager.ca-file=x.pem"],
+        64,
+        &["--alertmanager.ca-file: does nothing", "--alertmanager.url"],
+    )
+    .await;
+    let words = ["--state.directory: is empty", "$STATE_DIRECTORY"];
+    refused(&["--state.directory="], 64, &words).await;
 }
 
 #[tokio::test]

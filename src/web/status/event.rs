@@ -37,7 +37,7 @@ pub(super) fn card(life: &Life, approval: Option<&Approval>, now: Moment) -> Mar
     let event = &life.event;
     html! {
         article.event.(words::Weight::of(&event.event_type).class())
-            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(phase(life)) {
+            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(life.phase().as_str()) {
             header {
                 h2 { (plain(event.event_type.as_str())) }
                 span.pill data-status { (plain(words::status(life))) }
@@ -89,7 +89,7 @@ fn row(life: &Life, now: Moment) -> Markup {
     let weight = words::Weight::of(&event.event_type).class();
     html! {
         details.event.row.(weight)
-            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(phase(life)) {
+            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(life.phase().as_str()) {
             summary {
                 span.kind { (plain(event.event_type.as_str())) }
                 span.what { (summary(life, now)) }
@@ -266,14 +266,6 @@ fn history(life: &Life) -> Markup {
                 p.more { code { (plain(name)) ": " (plain(value)) } }
             }
         }
-    }
-}
-
-fn phase(life: &Life) -> &'static str {
-    match life.phase() {
-        Phase::Scheduled => "scheduled",
-        Phase::Started => "started",
-        Phase::Ended => "ended",
     }
 }
 
