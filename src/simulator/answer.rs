@@ -5,6 +5,8 @@
 //! and <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. What is not (the answer to an
 //! approval of an unknown event, say) is listed in `docs/simulator.md`.
 
+use std::time::Duration;
+
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{ALLOW, ETAG, IF_NONE_MATCH, RETRY_AFTER},
@@ -16,47 +18,10 @@ use super::{
     document::{self, document},
     reply::Reply,
     scenario::Fault,
+    vm,
     world::World,
 };
 use crate::{event::EventId, time::Moment};
-
-/// The versions of the metadata service itself, which are others than those of scheduled events.
-const INSTANCE_VERSIONS: [&str; 34] = [
-    "2017-03-01",
-    "2017-04-02",
-    "2017-08-01",
-    "2017-10-01",
-    "2017-12-01",
-    "2018-02-01",
-    "2018-04-02",
-    "2018-10-01",
-    "2019-02-01",
-    "2019-03-11",
-    "2019-04-30",
-    "2019-06-01",
-    "2019-06-04",
-    "2019-08-01",
-    "2019-08-15",
-    "2019-11-01",
-    "2020-06-01",
-    "2020-07-15",
-    "2020-09-01",
-    "2020-10-01",
-    "2020-12-01",
-    "2021-01-01",
-    "2021-02-01",
-    "2021-03-01",
-    "2021-05-01",
-    "2021-10-01",
-    "2021-11-01",
-    "2021-11-15",
-    "2021-12-13",
-    "2023-07-01",
-    "2023-11-15",
-    "2024-03-15",
-    "2024-07-17",
-    "2025-04-07",
-];
 
 /// More events than that are not approved at once.
 const MOST_APPROVALS: usize = 1_000;
@@ -83,6 +48,8 @@ pub enum Outcome {
     Reply(Reply),
     /// It is never answered.
     Hang,
+    /// It is answered after so long, with what is so then.
+    Later(Duration),
     /// Its connection is closed.
     Reset,
 }
@@ -90,26 +57,36 @@ pub enum Outcome {
 /// Answers one request for a path below `/metadata`.
 pub fn answer(world: &mut World, ask: &Ask<'_>, now: Moment) -> Outcome {
     world.advance(now);
-    let fault = world.fault(now);
+    let (fault, over) = world.fault(now).unzip();
     let refused = match fault {
         Some(Fault::Hang) => return Outcome::Hang,
         Some(Fault::Reset) => return Outcome::Reset,
+        Some(Fault::Slow) if is_events(ask.path) => {
+            return Outcome::Later(over.unwrap_or_default().saturating_sub(now.monotonic));
+        }
         Some(Fault::Gone) => Some(error(
             StatusCode::GONE,
             "Gone. The service is being updated, retry within 70 seconds.",
         )),
         Some(Fault::Throttled(retry_after)) => Some(throttled(retry_after)),
+        Some(Fault::RateLimit) if world.is_too_many(now) => Some(throttled(None)),
         Some(Fault::ServerError) => Some(error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "Internal server error. Retry after some time.",
         )),
-        Some(Fault::Garbage | Fault::EmptyBody) | None => None,
+        Some(Fault::Garbage | Fault::EmptyBody | Fault::Slow | Fault::RateLimit) | None => None,
     };
     Outcome::Reply(
         refused
             .or_else(|| refusal(ask))
             .unwrap_or_else(|| route(world, ask, fault, now)),
     )
+}
+
+/// Whether a path is that of the scheduled events.
+pub(super) fn is_events(path: &str) -> bool {
+    path.to_ascii_lowercase()
+        .starts_with("/metadata/scheduledevents")
 }
 
 fn throttled(retry_after: Option<u64>) -> Reply {
@@ -144,7 +121,7 @@ fn route(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now: Moment) ->
         "/metadata/scheduledevents" => scheduled_events(world, ask, fault, now),
         "/metadata/versions" if ask.method == Method::GET => Reply::of(
             StatusCode::OK,
-            &json!({ "apiVersions": INSTANCE_VERSIONS.as_slice() }),
+            &json!({ "apiVersions": vm::VERSIONS.as_slice() }),
         ),
         "/metadata/versions" => not_allowed("GET"),
         _ => match path.strip_prefix("/metadata/instance") {
@@ -251,7 +228,7 @@ fn instance(world: &World, ask: &Ask<'_>) -> Reply {
     if ask.method != Method::GET {
         return not_allowed("GET");
     }
-    let version = match version(ask.query, &INSTANCE_VERSIONS) {
+    let version = match version(ask.query, &vm::VERSIONS) {
         Ok(version) => version,
         Err(reply) => return reply,
     };
@@ -308,7 +285,7 @@ fn version<'v>(query: &str, known: &[&'v str]) -> Result<&'v str, Reply> {
         .find(|version| asked == Some(*version));
     found.ok_or_else(|| {
         let text = "Bad request. api-version is invalid or was not specified in the request.";
-        let newest: Vec<&str> = INSTANCE_VERSIONS.iter().rev().take(3).copied().collect();
+        let newest: Vec<&str> = vm::VERSIONS.iter().rev().take(3).copied().collect();
         Reply::of(
             StatusCode::BAD_REQUEST,
             &json!({ "error": text, "newest-versions": newest }),

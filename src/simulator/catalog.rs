@@ -12,7 +12,7 @@ macro_rules! scenarios {
 const PLAYLIST: &str = "demo";
 
 /// Name and text of each.
-static SCENARIOS: [(&str, &str); 22] = scenarios![
+static SCENARIOS: [(&str, &str); 24] = scenarios![
     "demo",
     "live-migration",
     "host-maintenance",
@@ -35,6 +35,8 @@ static SCENARIOS: [(&str, &str); 22] = scenarios![
     "fault-garbage",
     "fault-empty-body",
     "fault-incarnation-reset",
+    "fault-first-answer",
+    "fault-rate-limit",
 ];
 
 /// Name and description of each built-in scenario.

@@ -166,7 +166,7 @@ fn state(world: &World, counts: &Counts, now: Moment) -> Value {
         "document_incarnation": world.incarnation(),
         "events": events.collect::<Vec<_>>(),
         "playing": playing.collect::<Vec<_>>(),
-        "fault": world.fault(now).map(super::scenario::Fault::as_str),
+        "fault": world.fault(now).map(|(fault, _)| fault.as_str()),
         "requests": requests,
     })
 }

@@ -2,7 +2,7 @@
 
 use hyper::{Method, StatusCode};
 
-use super::answer::Outcome;
+use super::answer::{self, Outcome};
 
 /// Requests below `/metadata`, each counted once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,12 +18,11 @@ pub struct Counts {
 impl Counts {
     /// Counts one request by what became of it.
     pub fn count(&mut self, method: &Method, path: &str, outcome: &Outcome) {
-        let is_events = path
-            .to_ascii_lowercase()
-            .starts_with("/metadata/scheduledevents");
         let counter = match outcome {
             Outcome::Hang | Outcome::Reset => &mut self.unanswered,
-            Outcome::Reply(reply) => match (reply.status, is_events) {
+            // It is counted when it is answered.
+            Outcome::Later(_) => return,
+            Outcome::Reply(reply) => match (reply.status, answer::is_events(path)) {
                 (StatusCode::NOT_MODIFIED, _) => &mut self.unchanged,
                 (StatusCode::OK, true) if method == Method::POST => &mut self.approvals,
                 (StatusCode::OK, true) => &mut self.documents,

@@ -78,6 +78,8 @@ enum FaultKind {
     Reset,
     Garbage,
     EmptyBody,
+    Slow,
+    RateLimit,
     IncarnationReset,
 }
 
@@ -242,6 +244,8 @@ fn add_fault(scenario: &mut Scenario, entry: &FaultEntry) -> Result<(), String> 
         FaultKind::Reset => Fault::Reset,
         FaultKind::Garbage => Fault::Garbage,
         FaultKind::EmptyBody => Fault::EmptyBody,
+        FaultKind::Slow => Fault::Slow,
+        FaultKind::RateLimit => Fault::RateLimit,
     };
     let lasts = entry
         .lasts

@@ -14,6 +14,7 @@ pub mod counts;
 mod document;
 mod file;
 mod ids;
+mod limit;
 pub mod page;
 pub mod playing;
 mod reply;
@@ -29,7 +30,7 @@ use std::{
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{Request, body::Incoming};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::warn;
 
 use self::{
@@ -130,18 +131,21 @@ impl Handler for Simulator {
             // Cut off or too slow: what was sent is no request.
             _ => return Err(Abort),
         };
-        let outcome = self.decide(&Ask {
-            method: &head.method,
-            path: head.uri.path(),
-            query: head.uri.query().unwrap_or_default(),
-            headers: &head.headers,
-            body: &body,
-        });
-        match outcome {
-            Outcome::Reply(reply) => Ok(reply.into()),
-            Outcome::Reset => Err(Abort),
-            // The connection ends when the client gives up, or the server.
-            Outcome::Hang => future::pending().await,
+        loop {
+            let outcome = self.decide(&Ask {
+                method: &head.method,
+                path: head.uri.path(),
+                query: head.uri.query().unwrap_or_default(),
+                headers: &head.headers,
+                body: &body,
+            });
+            match outcome {
+                Outcome::Reply(reply) => return Ok(reply.into()),
+                Outcome::Reset => return Err(Abort),
+                // The connection ends when the client gives up, or the server.
+                Outcome::Hang => return future::pending().await,
+                Outcome::Later(wait) => sleep(wait).await,
+            }
         }
     }
 }

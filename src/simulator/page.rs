@@ -52,7 +52,7 @@ fn head(world: &World) -> String {
 
 fn faults(world: &World, now: Moment) -> String {
     match world.fault(now) {
-        Some(fault) => format!(
+        Some((fault, _)) => format!(
             "<p class=\"fault\" role=\"status\">Fault: <strong>{}</strong></p>\n",
             fault.as_str()
         ),

@@ -1,12 +1,12 @@
 //! A scenario on its way: what of it is due next, and its rounds.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
-use super::scenario::Scenario;
+use super::scenario::{PlannedFault, Scenario};
 use crate::time::Moment;
 
-/// No cycle is shorter, whatever the speed.
-const SHORTEST_CYCLE: Duration = Duration::from_millis(1);
+/// No speed makes a phase shorter than this, so that a client that polls once a second sees each of them.
+const SHORTEST_PHASE: Duration = Duration::from_secs(2);
 
 /// A scenario that was started.
 #[derive(Debug, Clone)]
@@ -56,9 +56,23 @@ impl Playing {
     }
 
     pub(super) fn period(&self, speed: f64) -> Option<Duration> {
-        self.scenario
-            .repeat_every
-            .map(|every| quickened(every, speed).max(SHORTEST_CYCLE))
+        self.scenario.repeat_every.map(|every| phase(every, speed))
+    }
+
+    /// From when to when a fault holds, by the monotonic clock.
+    pub(super) fn stretch(&self, planned: &PlannedFault, speed: f64) -> Range<Duration> {
+        let began = self.at(planned.at, speed);
+        began..began.saturating_add(phase(planned.lasts, speed))
+    }
+
+    /// When nothing is to come any more.
+    fn over(&self, speed: f64) -> Duration {
+        let faults = self.scenario.faults.iter();
+        let recovered = faults.map(|planned| self.stretch(planned, speed).end);
+        recovered
+            .chain([self.at(self.scenario.length(), speed)])
+            .max()
+            .unwrap_or_default()
     }
 
     /// When something of it is due next; what ends it comes last.
@@ -83,7 +97,7 @@ impl Playing {
                 self.began.monotonic.saturating_add(period),
                 Due::Cycle(index),
             ),
-            (None, None) => (self.at(self.scenario.length(), speed), Due::Over(index)),
+            (None, None) => (self.over(speed), Due::Over(index)),
         }
     }
 
@@ -104,6 +118,11 @@ impl Playing {
         self.announced = 0;
         self.resets = 0;
     }
+}
+
+/// A span of a scenario in which something is to be seen, at a speed.
+pub(super) fn phase(span: Duration, speed: f64) -> Duration {
+    quickened(span, speed).max(span.min(SHORTEST_PHASE))
 }
 
 /// A span of a scenario at a speed.

@@ -89,6 +89,10 @@ pub enum Fault {
     Garbage,
     /// 200 with a body without a byte.
     EmptyBody,
+    /// No answer to a request for the events until the fault is over.
+    Slow,
+    /// 429 for more than five requests within a second.
+    RateLimit,
 }
 
 impl Fault {
@@ -102,6 +106,8 @@ impl Fault {
             Self::Reset => "reset",
             Self::Garbage => "garbage",
             Self::EmptyBody => "empty-body",
+            Self::Slow => "slow",
+            Self::RateLimit => "rate-limit",
         }
     }
 }

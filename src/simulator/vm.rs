@@ -8,6 +8,44 @@ use serde_json::{Map, Value, json};
 
 use super::scenario::Resource;
 
+/// The versions of the metadata service itself, which are others than those of scheduled events.
+pub(super) const VERSIONS: [&str; 34] = [
+    "2017-03-01",
+    "2017-04-02",
+    "2017-08-01",
+    "2017-10-01",
+    "2017-12-01",
+    "2018-02-01",
+    "2018-04-02",
+    "2018-10-01",
+    "2019-02-01",
+    "2019-03-11",
+    "2019-04-30",
+    "2019-06-01",
+    "2019-06-04",
+    "2019-08-01",
+    "2019-08-15",
+    "2019-11-01",
+    "2020-06-01",
+    "2020-07-15",
+    "2020-09-01",
+    "2020-10-01",
+    "2020-12-01",
+    "2021-01-01",
+    "2021-02-01",
+    "2021-03-01",
+    "2021-05-01",
+    "2021-10-01",
+    "2021-11-01",
+    "2021-11-15",
+    "2021-12-13",
+    "2023-07-01",
+    "2023-11-15",
+    "2024-03-15",
+    "2024-07-17",
+    "2025-04-07",
+];
+
 /// Its name where none is given: instance 0 of a scale set.
 const DEFAULT_NAME: &str = "web-vmss_0";
 const SUBSCRIPTION: &str = "5d1c9a70-2e43-4b8f-a6d1-0c7f3e92b814";

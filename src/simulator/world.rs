@@ -7,7 +7,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     ids::event_id,
-    playing::{Due, Playing, quickened},
+    limit::Recent,
+    playing::{Due, Playing, phase, quickened},
     scenario::{Fault, Planned, Scenario},
     vm::Vm,
 };
@@ -30,6 +31,7 @@ pub struct World {
     started: u64,
     playing: Vec<Playing>,
     pending: Vec<Pending>,
+    recent: Recent,
 }
 
 /// An event in the document.
@@ -79,6 +81,7 @@ impl World {
             started: 0,
             playing: Vec::new(),
             pending: Vec::new(),
+            recent: Recent::default(),
         }
     }
 
@@ -137,20 +140,21 @@ impl World {
         self.next().map(|(at, _)| at)
     }
 
-    /// The fault that is active; of several, the one that began last.
-    pub fn fault(&self, now: Moment) -> Option<Fault> {
-        let active = self.playing.iter().flat_map(|playing| {
-            playing.scenario.faults.iter().filter_map(move |planned| {
-                let began = playing.at(planned.at, self.speed);
-                let over = playing.at(planned.at.saturating_add(planned.lasts), self.speed);
-                (began..over)
-                    .contains(&now.monotonic)
-                    .then_some((began, planned.fault))
-            })
+    /// The fault that is active, and when it is over by the monotonic clock; of several, the one that began last.
+    pub fn fault(&self, now: Moment) -> Option<(Fault, Duration)> {
+        let stretches = self.playing.iter().flat_map(|playing| {
+            let faults = playing.scenario.faults.iter();
+            faults.map(move |planned| (playing.stretch(planned, self.speed), planned.fault))
         });
-        active
-            .max_by_key(|(began, _)| *began)
-            .map(|(_, fault)| fault)
+        stretches
+            .filter(|(stretch, _)| stretch.contains(&now.monotonic))
+            .max_by_key(|(stretch, _)| stretch.start)
+            .map(|(stretch, fault)| (fault, stretch.end))
+    }
+
+    /// Whether a request comes too soon after too many others; it counts as one of them.
+    pub(super) fn is_too_many(&mut self, now: Moment) -> bool {
+        self.recent.is_too_many(now.monotonic)
     }
 
     /// The events, in the order of their announcement.
@@ -242,8 +246,13 @@ impl World {
             playing.announced as u64,
         ]);
         let announced_at = playing.at(planned.at, speed);
-        let due_after =
-            |notice| quickened(planned.at, speed).saturating_add(quickened(notice, speed));
+        // What is canceled has a NotBefore that never comes.
+        let canceled_after = planned.canceled_after.map(|wait| phase(wait, speed));
+        let notice = planned.notice.map(|notice| {
+            let rest = notice.saturating_sub(planned.canceled_after.unwrap_or_default());
+            phase(rest, speed).saturating_add(canceled_after.unwrap_or_default())
+        });
+        let due_after = |notice: Duration| quickened(planned.at, speed).saturating_add(notice);
         let mut event = Pending {
             id,
             resources: planned
@@ -252,15 +261,13 @@ impl World {
                 .map(|resource| self.vm.resource(resource))
                 .collect(),
             scenario: playing.scenario.name.clone(),
-            not_before: planned
-                .notice
-                .map(|notice| playing.began.wall.after(due_after(notice))),
+            not_before: notice.map(|notice| playing.began.wall.after(due_after(notice))),
             changes_at: announced_at,
-            started_for: quickened(planned.started_for, speed),
+            started_for: phase(planned.started_for, speed),
             planned: planned.clone(),
         };
-        match planned.canceled_after.or(planned.notice) {
-            Some(wait) => event.changes_at = announced_at.saturating_add(quickened(wait, speed)),
+        match canceled_after.or(notice) {
+            Some(wait) => event.changes_at = announced_at.saturating_add(wait),
             None => event.begin(announced_at),
         }
         playing.announced += 1;

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use azure_scheduled_events_exporter::simulator::Scenario;
+
 use super::Served;
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
@@ -43,6 +45,24 @@ fn reset_closes_the_connection_without_an_answer() {
         served
             .send("GET", EVENTS, &[("Metadata", "true")], "")
             .is_none()
+    );
+}
+
+#[test]
+fn slow_answer_is_that_of_the_moment_at_which_it_comes() {
+    let text = br#"{"faults": [{"fault": "slow", "for": "300ms"}],
+        "events": [{"at": "200ms", "event_type": "Freeze", "notice": "1h"}]}"#;
+    let scenario = Scenario::parse("slow", "here", text).unwrap();
+    let served = Served::with(vec![scenario], 1.0);
+    let compute = served.get("/metadata/instance/compute?api-version=2021-02-01");
+    assert_eq!(compute.status, 200, "only the events are slow");
+    let late = served.get(EVENTS);
+    assert_eq!(late.status, 200);
+    assert_eq!(late.json()["Events"][0]["EventType"], "Freeze");
+    let counts = served.get("/simulator/state").json()["requests"].clone();
+    assert_eq!(
+        (&counts["documents"], &counts["unanswered"]),
+        (&1.into(), &0.into())
     );
 }
 

@@ -45,6 +45,61 @@ fn speed_shortens_waiting_but_not_what_is_announced() {
 }
 
 #[test]
+fn whoever_asks_once_a_second_sees_every_phase_at_any_speed() {
+    let mut world = playing(named("spot-preempt"), 100_000.0);
+    let mut shown = Vec::new();
+    for second in 0..6 {
+        let document = at(&mut world, 0.9 + f64::from(second));
+        let status = document["Events"][0]["EventStatus"].clone();
+        shown.push(status.as_str().unwrap_or("gone").to_owned());
+    }
+    shown.dedup();
+    assert_eq!(shown, ["Scheduled", "Started", "gone"]);
+}
+
+#[test]
+fn canceled_event_never_reaches_its_not_before_at_any_speed() {
+    let mut world = playing(named("canceled-maintenance"), 100_000.0);
+    let canceled_at = world.next_change().unwrap();
+    let not_before = world.pending()[0].not_before.unwrap();
+    let wait = canceled_at.saturating_sub(morning().monotonic);
+    assert!(not_before > morning().after(wait).wall, "{not_before:?}");
+    assert_eq!(
+        at(&mut world, wait.as_secs_f64())["Events"],
+        Value::Array(Vec::new())
+    );
+}
+
+#[test]
+fn a_fault_lasts_long_enough_to_be_met_at_any_speed() {
+    let mut world = playing(named("fault-410"), 100_000.0);
+    let after = |millis| morning().after(Duration::from_millis(millis));
+    assert_eq!(status_of(&seen(&mut world, after(1_900))), "410");
+    assert_eq!(status_of(&seen(&mut world, after(2_000))), "200");
+}
+
+#[test]
+fn a_phase_that_is_written_short_stays_short() {
+    let text =
+        r#"{"events": [{"event_type": "Freeze", "notice": "500ms", "started_for": "500ms"}]}"#;
+    let mut world = playing(written(text), 1.0);
+    assert_eq!(at(&mut world, 0.5)["Events"][0]["EventStatus"], "Started");
+    assert_eq!(at(&mut world, 1.0)["Events"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn sixth_request_of_a_second_is_one_too_many_under_the_rate_limit() {
+    let mut world = playing(named("fault-rate-limit"), 1.0);
+    let mut status = |millis| {
+        let now = morning().after(Duration::from_millis(millis));
+        status_of(&seen(&mut world, now))
+    };
+    let first: Vec<_> = (0..6).map(|number| status(number * 100)).collect();
+    assert_eq!(first, ["200", "200", "200", "200", "200", "429"]);
+    assert_eq!(status(1_000), "200");
+}
+
+#[test]
 fn nothing_is_lost_between_two_looks() {
     let mut watched = playing(named("back-to-back"), 1.0);
     for second in 0..=4_600 {

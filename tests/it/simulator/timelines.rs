@@ -49,6 +49,7 @@ pub(crate) fn seen(world: &mut World, now: Moment) -> String {
     match answer(world, &ask, now) {
         Outcome::Hang => "no answer".to_owned(),
         Outcome::Reset => "connection closed".to_owned(),
+        Outcome::Later(wait) => format!("an answer after {wait:?}"),
         Outcome::Reply(reply) => {
             let retry_after = reply.headers.iter().find(|(name, _)| name == "retry-after");
             let retry_after = retry_after
