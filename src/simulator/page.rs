@@ -2,7 +2,7 @@
 //!
 //! It loads nothing but its own style sheet, runs no script, and renews itself; every value is escaped.
 
-use std::fmt::Write as _;
+use maud::{DOCTYPE, Markup, html};
 
 use super::{
     catalog::catalog,
@@ -14,165 +14,153 @@ use crate::time::{Moment, in_words};
 /// The style sheet of the page.
 pub(super) const STYLE: &str = include_str!("page.css");
 
+/// Events that are shown; the rest is in the JSON.
+const MOST_EVENTS: usize = 25;
+/// Names of VMs that are shown for each.
+const MOST_NAMES: usize = 6;
+
 /// The whole page.
 pub fn page(world: &World, counts: &Counts, now: Moment) -> String {
-    let mut html = String::with_capacity(8 * 1024);
-    html.push_str(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"refresh\" content=\"5\">\n<title>Simulated Azure</title>\n\
-         <link rel=\"stylesheet\" href=\"/simulator/page.css\">\n</head>\n<body>\n<main>\n<h1>Simulated Azure</h1>\n",
-    );
-    let parts = [
-        head(world),
-        faults(world, now),
-        events(world, now),
-        playing(world),
-        buttons(),
-        requests(counts),
-    ];
-    html.extend(parts);
-    html.push_str(
-        "<footer>Also for programs: <a href=\"/simulator/state\">/simulator/state</a>, \
-         <a href=\"/simulator/scenarios\">/simulator/scenarios</a>. The service itself: \
-         <code>/metadata/scheduledevents?api-version=2020-07-01</code> with the header <code>Metadata: true</code>.\
-         </footer>\n</main>\n</body>\n</html>\n",
-    );
-    html
-}
-
-fn head(world: &World) -> String {
-    format!(
-        "<p>A stand-in for the metadata service of the VM <strong>{}</strong>. Speed: {}×. DocumentIncarnation: {}.</p>\n",
-        escaped(world.vm().name()),
-        world.speed(),
-        world.incarnation(),
-    )
-}
-
-fn faults(world: &World, now: Moment) -> String {
-    match world.fault(now) {
-        Some((fault, _)) => format!(
-            "<p class=\"fault\" role=\"status\">Fault: <strong>{}</strong></p>\n",
-            fault.as_str()
-        ),
-        None => String::new(),
-    }
-}
-
-fn events(world: &World, now: Moment) -> String {
-    let mut html = String::from("<h2>Events</h2>\n");
-    if world.pending().is_empty() {
-        html.push_str("<p>No event is pending.</p>\n");
-        return html;
-    }
-    html.push_str(
-        "<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">Type</th><th scope=\"col\">Status</th>\
-         <th scope=\"col\">Next</th><th scope=\"col\">Names</th><th scope=\"col\">What Azure says</th></tr></thead>\n<tbody>\n",
-    );
-    world
-        .pending()
-        .iter()
-        .for_each(|event| row(&mut html, event, now));
-    html.push_str("</tbody>\n</table></div>\n");
-    html
-}
-
-fn row(html: &mut String, event: &Pending, now: Moment) {
-    let planned = &event.planned;
-    let left = in_words(event.changes_at.saturating_sub(now.monotonic));
-    let (status, next) = match event.not_before {
-        None => ("Started", format!("over in {left}")),
-        Some(not_before) if planned.canceled_after.is_some() => (
-            "Scheduled",
-            format!("canceled in {left}, not before {}", not_before.rfc1123()),
-        ),
-        Some(not_before) => (
-            "Scheduled",
-            format!("starts in {left}, not before {}", not_before.rfc1123()),
-        ),
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="refresh" content="5";
+                title { "Simulated Azure" }
+                link rel="stylesheet" href="/simulator/page.css";
+            }
+            body {
+                main {
+                    h1 { "Simulated Azure" }
+                    p {
+                        "A stand-in for the metadata service of the VM " strong { (world.vm().name()) } ". Speed: "
+                        (world.speed()) "×. DocumentIncarnation: " (world.incarnation()) "."
+                    }
+                    @if let Some((fault, over)) = world.fault(now) {
+                        p.fault role="status" {
+                            "Fault: " strong { (fault.as_str()) } ", over in "
+                            (in_words(over.saturating_sub(now.monotonic)))
+                        }
+                    }
+                    (events(world, now))
+                    (playing(world))
+                    (buttons())
+                    (requests(counts))
+                    footer {
+                        "Also for programs: " a href="/simulator/state" { "/simulator/state" } ", "
+                        a href="/simulator/scenarios" { "/simulator/scenarios" } ". The service itself: "
+                        code { "/metadata/scheduledevents?api-version=2020-07-01" } " with the header "
+                        code { "Metadata: true" } "."
+                    }
+                }
+            }
+        }
     };
-    // Writing to a string cannot fail.
-    let _written = writeln!(
-        html,
-        "<tr><td><strong>{}</strong><br>{}</td><td class=\"{}\">{status}</td><td>{next}</td><td>{}</td>\
-         <td>{}<br>{}<br><code>{}</code><br>scenario {}</td></tr>",
-        escaped(&planned.event_type),
-        escaped(&planned.event_source),
-        status.to_ascii_lowercase(),
-        escaped(&event.resources.join(", ")),
-        escaped(&planned.description),
-        match planned.duration_seconds {
-            -1 => "for an unknown time".to_owned(),
-            seconds => format!("for {seconds} s"),
-        },
-        escaped(event.id.as_str()),
-        escaped(&event.scenario),
-    );
+    markup.into_string()
 }
 
-fn playing(world: &World) -> String {
-    let mut html = String::from("<h2>Scenarios with something to come</h2>\n");
-    if world.playing().is_empty() {
-        html.push_str("<p>None: all that was started has been announced.</p>\n");
-        return html;
-    }
-    html.push_str("<ul>\n");
-    for playing in world.playing() {
-        let scenario = playing.scenario();
-        let round = match scenario.repeat_every {
-            Some(_) => format!(", round {}", playing.cycle() + 1),
-            None => String::new(),
-        };
-        let _written = writeln!(
-            html,
-            "<li><strong>{}</strong>{round}: {}</li>",
-            escaped(&scenario.name),
-            escaped(&scenario.description)
-        );
-    }
-    html.push_str("</ul>\n");
-    html
-}
-
-fn buttons() -> String {
-    let mut html = String::from(
-        "<h2>Start one</h2>\n<form method=\"post\" action=\"/simulator/start\">\n<ul class=\"buttons\">\n",
-    );
-    for (name, description) in catalog() {
-        let _written = writeln!(
-            html,
-            "<li><button name=\"scenario\" value=\"{name}\">{name}</button> {}</li>",
-            escaped(&description)
-        );
-    }
-    html.push_str(
-        "</ul>\n</form>\n<form method=\"post\" action=\"/simulator/clear\"><button class=\"clear\">End everything</button></form>\n",
-    );
-    html
-}
-
-fn requests(counts: &Counts) -> String {
-    let mut html = String::from("<h2>Requests</h2>\n<dl>\n");
-    for (what, count) in counts.all() {
-        let _written = writeln!(html, "<div><dt>{what}</dt><dd>{count}</dd></div>");
-    }
-    html.push_str("</dl>\n");
-    html
-}
-
-/// Text in the place of HTML's text or of a quoted attribute.
-fn escaped(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#39;"),
-            c => html.push(c),
+fn events(world: &World, now: Moment) -> Markup {
+    let pending = world.pending();
+    html! {
+        h2 { "Events" }
+        @if pending.is_empty() {
+            p { "No event is pending." }
+        } @else {
+            ul.events {
+                @for event in pending.iter().take(MOST_EVENTS) {
+                    li { (entry(event, now)) }
+                }
+            }
+        }
+        @if pending.len() > MOST_EVENTS {
+            p { (pending.len() - MOST_EVENTS) " more are in " a href="/simulator/state" { "/simulator/state" } "." }
         }
     }
-    html
+}
+
+fn entry(event: &Pending, now: Moment) -> Markup {
+    let planned = &event.planned;
+    let left = in_words(event.changes_at.saturating_sub(now.monotonic));
+    let change = if planned.canceled_after.is_some() {
+        "canceled"
+    } else {
+        "starts"
+    };
+    html! {
+        p {
+            strong { (planned.event_type) } " by " (planned.event_source) ", "
+            @match event.not_before {
+                None => { span.started { "Started" } ", over in " (left) },
+                Some(not_before) => {
+                    "Scheduled, " (change) " in " (left) ", not before " (not_before.rfc1123())
+                },
+            }
+        }
+        p {
+            (event.resources.iter().take(MOST_NAMES).map(AsRef::as_ref).collect::<Vec<_>>().join(", "))
+            @if event.resources.len() > MOST_NAMES {
+                " and " (event.resources.len() - MOST_NAMES) " more"
+            }
+        }
+        p {
+            @if !planned.description.is_empty() { (planned.description) " " }
+            @match planned.duration_seconds {
+                -1 => { "For an unknown time." },
+                seconds => { "For " (seconds) " s." },
+            }
+        }
+        p.small { code { (event.id.as_str()) } " scenario " (event.scenario) }
+    }
+}
+
+fn playing(world: &World) -> Markup {
+    html! {
+        h2 { "Scenarios with something to come" }
+        @if world.playing().is_empty() {
+            p { "None: all that was started has been announced." }
+        } @else {
+            ul {
+                @for playing in world.playing() {
+                    @let scenario = playing.scenario();
+                    li {
+                        strong { (scenario.name) }
+                        @if scenario.repeat_every.is_some() { ", round " (playing.cycle() + 1) }
+                        ": " (scenario.description)
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn buttons() -> Markup {
+    html! {
+        h2 { "Start one" }
+        form method="post" action="/simulator/start" {
+            ul.buttons {
+                @for (name, description) in catalog() {
+                    li {
+                        button name="scenario" value=(name) { (name) }
+                        span { (description) }
+                    }
+                }
+            }
+        }
+        form method="post" action="/simulator/clear" {
+            button.clear { "End everything" }
+        }
+    }
+}
+
+fn requests(counts: &Counts) -> Markup {
+    html! {
+        h2 { "Requests" }
+        dl {
+            @for (what, count) in counts.all() {
+                div { dt { (what) } dd { (count) } }
+            }
+        }
+    }
 }
