@@ -14,6 +14,8 @@ use crate::{
 
 /// Names of VMs that are listed; the rest is in the JSON.
 const MOST_NAMES: usize = 100;
+/// Names in the one line of an event; more are counted.
+const MOST_IN_LINE: usize = 2;
 
 /// `Freeze in 14m 09s`, for the title.
 pub(super) fn in_short(life: &Life, now: Moment) -> String {
@@ -119,11 +121,20 @@ fn summary(life: &Life, now: Moment) -> Markup {
                 (_, None) => { (plain(words::status(life))) },
             }
             @if let Some(resources) = &life.event.resources {
-                " · " (counted(resources.len(), "VM"))
+                " · " (whom(resources))
             }
             @if event_says_how_long(&life.event) { " · interruption: " (words::announced(&life.event)) }
         }
     }
+}
+
+/// The names, where they fit on the line.
+fn whom(resources: &[Box<str>]) -> String {
+    if resources.len() > MOST_IN_LINE {
+        return counted(resources.len(), "VM");
+    }
+    let names = resources.iter().map(|entry| plain(resource_name(entry)));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn event_says_how_long(event: &Event) -> bool {

@@ -123,6 +123,22 @@ fn neighbours_and_ended_events_stand_apart() {
 }
 
 #[test]
+fn a_neighbours_line_says_whom_it_hits() {
+    let line = |names: Value| {
+        let neighbour = freeze(&json!({"Resources": names}));
+        words(&shown(&picture(&[(0, json!([neighbour]))]), 10))
+    };
+    for (names, expected) in [
+        (json!(["web_2"]), "| · web_2 · interruption: 9s|"),
+        (json!(["_web_2", "web_3"]), "| · web_2, web_3 · "),
+        (json!(["web_2", "web_3", "web_4"]), "| · 3 VMs · "),
+    ] {
+        let words = line(names);
+        assert!(words.contains(expected), "{expected} in {words}");
+    }
+}
+
+#[test]
 fn what_is_going_on_comes_before_what_is_due_and_overdue_is_said() {
     let started = freeze(&json!({"EventId": "s", "EventStatus": "Started", "NotBefore": ""}));
     let view = picture(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
