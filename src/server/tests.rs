@@ -80,6 +80,22 @@ impl Running {
         client
     }
 
+    /// A client whose request is being answered, until the server is told to.
+    fn busy(&self) -> Client {
+        let mut client = self.connect();
+        ask(&mut client, "/slow");
+        self.asked.recv_timeout(PATIENCE).unwrap();
+        client
+    }
+
+    /// A client that has had its answer.
+    fn idle(&self) -> Client {
+        let mut client = self.connect();
+        ask(&mut client, "/");
+        answer(&client);
+        client
+    }
+
     fn stop(self) -> io::Result<()> {
         self.stop.send(()).unwrap();
         self.ended.join().unwrap()
@@ -154,18 +170,14 @@ fn idle_connection_is_closed_and_a_slow_head_has_no_idle_time() {
         idle: SHORT,
         ..limits()
     });
-    let mut idle = server.connect();
-    ask(&mut idle, "/");
-    answer(&idle);
+    let mut idle = server.idle();
     assert_eq!(rest(&mut idle).unwrap(), b"");
 
     let server = start(Limits {
         header_time: SHORT,
         ..limits()
     });
-    let mut slow = server.connect();
-    ask(&mut slow, "/");
-    answer(&slow);
+    let mut slow = server.idle();
     slow.write_all(b"GET / HT").unwrap();
     assert_eq!(rest(&mut slow).unwrap(), b"");
 }
@@ -187,11 +199,7 @@ fn more_connections_than_places_wait_until_one_ends() {
         connections: 2,
         ..limits()
     });
-    let mut busy = [server.connect(), server.connect()];
-    for client in &mut busy {
-        ask(client, "/slow");
-        server.asked.recv_timeout(PATIENCE).unwrap();
-    }
+    let _busy = [server.busy(), server.busy()];
     let mut third = server.connect();
     ask(&mut third, "/slow");
     assert!(
@@ -208,12 +216,8 @@ fn idle_connection_makes_room_when_all_places_are_taken() {
         connections: 2,
         ..limits()
     });
-    let mut idle = server.connect();
-    ask(&mut idle, "/");
-    answer(&idle);
-    let mut busy = server.connect();
-    ask(&mut busy, "/slow");
-    server.asked.recv_timeout(PATIENCE).unwrap();
+    let mut idle = server.idle();
+    let busy = server.busy();
     let mut third = server.connect();
     ask(&mut third, "/");
     assert_eq!(answer(&third).1, "answer");
@@ -228,11 +232,7 @@ fn clients_that_are_never_idle_for_long_cannot_keep_another_one_out() {
         connections: 2,
         ..limits()
     });
-    let mut busy = [server.connect(), server.connect()];
-    for client in &mut busy {
-        ask(client, "/");
-        answer(client);
-    }
+    let _idle = [server.idle(), server.idle()];
     let mut third = server.connect();
     ask(&mut third, "/");
     // Nobody is idle for as long as the limit, which is far longer than this test.
@@ -242,12 +242,8 @@ fn clients_that_are_never_idle_for_long_cannot_keep_another_one_out() {
 #[test]
 fn answers_under_way_go_out_after_a_stop_and_idle_connections_end() {
     let server = start(limits());
-    let mut idle = server.connect();
-    ask(&mut idle, "/");
-    answer(&idle);
-    let mut busy = server.connect();
-    ask(&mut busy, "/slow");
-    server.asked.recv_timeout(PATIENCE).unwrap();
+    let mut idle = server.idle();
+    let busy = server.busy();
     server.stop.send(()).unwrap();
     assert_eq!(rest(&mut idle).unwrap(), b"");
     server.release.notify_one();
@@ -267,9 +263,7 @@ fn drain_has_a_deadline() {
         drain: SHORT,
         ..limits()
     });
-    let mut busy = server.connect();
-    ask(&mut busy, "/slow");
-    server.asked.recv_timeout(PATIENCE).unwrap();
+    let mut busy = server.busy();
     server.stop().unwrap();
     assert_eq!(rest(&mut busy).unwrap(), b"");
 }
