@@ -39,24 +39,14 @@ impl Kind {
 }
 
 impl Metric {
-    /// The unit that its name carries.
-    pub fn unit(&self) -> Option<Unit> {
+    /// The name without what the encoder adds for type and unit, and the unit.
+    pub(super) fn stem_and_unit(&self) -> (&'static str, Option<&'static Unit>) {
         let base = self.name.strip_suffix("_total").unwrap_or(self.name);
-        if base.ends_with("_seconds") {
-            Some(Unit::Seconds)
-        } else if base.ends_with("_bytes") {
-            Some(Unit::Bytes)
-        } else {
-            None
-        }
-    }
-
-    /// The name without what the encoder adds for type and unit.
-    pub(super) fn stem(&self) -> &'static str {
-        let base = self.name.strip_suffix("_total").unwrap_or(self.name);
-        base.strip_suffix("_seconds")
-            .or_else(|| base.strip_suffix("_bytes"))
-            .unwrap_or(base)
+        let units = [("_seconds", &Unit::Seconds), ("_bytes", &Unit::Bytes)];
+        units
+            .into_iter()
+            .find_map(|(suffix, unit)| Some((base.strip_suffix(suffix)?, Some(unit))))
+            .unwrap_or((base, None))
     }
 }
 

@@ -23,19 +23,8 @@ pub(super) fn begin<'a>(
     encoder: &'a mut DescriptorEncoder<'_>,
     metric: &Metric,
 ) -> Result<Family<'a>, fmt::Error> {
-    let unit = metric.unit();
-    // The encoder borrows the unit for as long as it lives; there are only two of them.
-    let unit = match unit {
-        Some(prometheus_client::registry::Unit::Seconds) => {
-            Some(&prometheus_client::registry::Unit::Seconds)
-        }
-        Some(prometheus_client::registry::Unit::Bytes) => {
-            Some(&prometheus_client::registry::Unit::Bytes)
-        }
-        _ => None,
-    };
-    let encoder =
-        encoder.encode_descriptor(metric.stem(), metric.help, unit, metric.kind.metric_type())?;
+    let (stem, unit) = metric.stem_and_unit();
+    let encoder = encoder.encode_descriptor(stem, metric.help, unit, metric.kind.metric_type())?;
     Ok(Family { encoder })
 }
 
