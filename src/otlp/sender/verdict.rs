@@ -97,11 +97,12 @@ impl Verdict {
     }
 }
 
-/// Seconds or a date (RFC 9110, section 10.2.3).
+/// Seconds or a date (RFC 9110, section 10.2.3). A pause of nothing, as a date may be by a clock that differs, is no
+/// pause that was asked for: our own backoff holds then.
 fn pause(value: &str, now: Timestamp) -> Option<Duration> {
     let seconds = value.trim().parse().ok().map(Duration::from_secs);
     let pause = seconds.or_else(|| Some(Timestamp::parse(value)?.saturating_since(now)))?;
-    Some(pause.min(LONGEST_RETRY_AFTER))
+    (!pause.is_zero()).then(|| pause.min(LONGEST_RETRY_AFTER))
 }
 
 /// The readable part of an answer.
@@ -169,7 +170,8 @@ mod tests {
             pause("Tue, 17 Nov 2026 09:15:52 GMT"),
             Some(Duration::from_secs(10))
         );
-        assert_eq!(pause("Tue, 17 Nov 2026 09:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(pause("0"), None, "no leave to try without a pause");
+        assert_eq!(pause("Tue, 17 Nov 2026 09:00:00 GMT"), None);
         assert_eq!(pause("86400"), Some(LONGEST_RETRY_AFTER));
         assert_eq!(pause("soon"), None);
         assert_eq!(pause("-1"), None);

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use self::sending::{Sending, base, batch, numbers, text};
 use crate::support::{
     PATIENCE,
-    collector::{Answer, FakeCollector},
+    collector::{Answer, End, FakeCollector},
 };
 
 #[tokio::test]
@@ -128,6 +128,54 @@ async fn a_partial_success_is_counted_and_never_sent_again() {
     assert_eq!(counts.failures[&ExportFailure::PartialSuccess], 1);
     assert_eq!(counts.spooled, 0);
     assert_eq!(collector.received().len(), 3);
+}
+
+#[tokio::test]
+async fn a_status_stands_whatever_becomes_of_the_body_after_it() {
+    let endless = vec![b'x'; 5 << 20];
+    let script = [
+        Answer::cut(200, b"", End::Closed),
+        Answer::cut(200, b"<html>", End::Hanging),
+        Answer::cut(200, &endless, End::Hanging),
+        Answer::cut(400, &endless, End::Hanging),
+        Answer::cut(503, b"wait", End::Closed),
+    ];
+    let collector = FakeCollector::scripted(script).await;
+    let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "500")];
+    let mut sending = Sending::start(&base(&collector), &environment, None);
+    sending.append(1..=5).await;
+    let counts = sending.until(|counts| counts.spooled == 0).await;
+    assert_eq!(counts.exported, 4);
+    assert_eq!(counts.dropped[&DropReason::Rejected], 1);
+    assert_eq!(counts.failures[&ExportFailure::Status5xx], 1);
+    assert_eq!(counts.failures[&ExportFailure::Connect], 0);
+    assert_eq!(counts.failures[&ExportFailure::Timeout], 0);
+    assert_eq!(collector.taken(), ["1", "2", "3", "5"], "each of them once");
+}
+
+#[tokio::test]
+async fn a_password_in_the_endpoint_is_basic_authentication_unless_a_header_says_otherwise() {
+    let collector = FakeCollector::scripted([]).await;
+    let endpoint = format!("http://me%40home:p%3Ass@{}", collector.address);
+    let other = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x");
+    for (environment, expected) in [(&[][..], "Basic bWVAaG9tZTpwOnNz"), (&[other], "Bearer x")] {
+        let mut sending = Sending::start(&endpoint, environment, None);
+        sending.append([1]).await;
+        sending.until(|counts| counts.exported == 1).await;
+        let received = collector.received();
+        let last = received.last().unwrap();
+        assert_eq!(last.header("authorization"), Some(expected));
+        assert_eq!(last.header("host"), Some(&*collector.address.to_string()));
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_longer_than_any_clock_is_no_end_of_the_program() {
+    let collector = FakeCollector::scripted([]).await;
+    let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "18446744073709551615")];
+    let mut sending = Sending::start(&base(&collector), &environment, None);
+    sending.append([1]).await;
+    sending.until(|counts| counts.exported == 1).await;
 }
 
 #[tokio::test]

@@ -36,6 +36,15 @@ pub(crate) enum Answer {
     Hang,
     /// The connection is cut.
     Reset,
+    /// These bytes, and then the connection is cut, or nothing more comes.
+    Cut(Vec<u8>, End),
+}
+
+/// How an answer breaks off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Closed,
+    Hanging,
 }
 
 impl Answer {
@@ -45,6 +54,20 @@ impl Answer {
 
     pub(crate) fn retry_after(status: u16, value: &str) -> Self {
         Self::Status(status, format!("retry-after: {value}\r\n"), Vec::new())
+    }
+
+    /// A status whose body is announced longer than it is.
+    pub(crate) fn cut(status: u16, body: &[u8], end: End) -> Self {
+        let head = format!("HTTP/1.1 {status} So\r\ncontent-length: 99999999\r\n\r\n");
+        Self::Cut([head.as_bytes(), body].concat(), end)
+    }
+
+    fn is_success(&self) -> bool {
+        match self {
+            Self::Status(status, ..) | Self::Slow(_, status) => *status == 200,
+            Self::Cut(bytes, _) => bytes.starts_with(b"HTTP/1.1 200 "),
+            Self::Hang | Self::Reset => false,
+        }
     }
 
     pub(crate) fn partial(rejected_spans: i64, error_message: &str) -> Self {
@@ -185,7 +208,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: Arc<M
             let mut state = state.lock().unwrap();
             let answer = state.script.pop_front();
             let answer = answer.unwrap_or_else(|| state.standing.clone());
-            received.is_taken = matches!(&answer, Answer::Status(200, ..) | Answer::Slow(_, 200));
+            received.is_taken = answer.is_success();
             state.received.push(received);
             answer
         };
@@ -197,6 +220,14 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: Arc<M
             }
             Answer::Hang => std::future::pending().await,
             Answer::Reset => return,
+            Answer::Cut(bytes, end) => {
+                // A client that has read enough may be gone before all is written.
+                stream.write_all(&bytes).await.ok();
+                match end {
+                    End::Closed => return,
+                    End::Hanging => std::future::pending().await,
+                }
+            }
         };
         let length = body.len();
         let head = format!("HTTP/1.1 {status} So\r\n{headers}content-length: {length}\r\n\r\n");
