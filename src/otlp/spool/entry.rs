@@ -2,6 +2,9 @@
 
 use super::Ticket;
 
+/// No spool comes to this number by itself, and there is room for others after it.
+const LAST: u64 = u64::MAX / 2;
+
 /// A batch in the spool.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -12,6 +15,8 @@ pub(super) struct Entry {
     pub(super) bytes: u64,
     /// The content, where the disk does not have it.
     pub(super) memory: Option<Box<[u8]>>,
+    /// It was said that it cannot be read for now.
+    pub(super) is_reported: bool,
 }
 
 impl Entry {
@@ -29,7 +34,9 @@ impl Entry {
             spans: numbers.next()?.parse().ok()?,
             bytes,
             memory: None,
+            is_reported: false,
         };
-        (numbers.next().is_none() && entry.name() == name).then_some(entry)
+        let is_ours = numbers.next().is_none() && entry.name() == name;
+        (is_ours && entry.sequence <= LAST).then_some(entry)
     }
 }

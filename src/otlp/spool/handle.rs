@@ -74,11 +74,8 @@ impl SpoolHandle {
 
     /// The batch is off our hands: the collector refused so many of its spans, and took the rest.
     pub(in crate::otlp) async fn done(&self, ticket: Ticket, taken: u64, rejected: u64) {
-        self.with(move |spool| {
-            spool.rejected(rejected);
-            spool.done(ticket);
-        })
-        .await;
+        self.with(move |spool| spool.refused(ticket, rejected))
+            .await;
         self.count(|counts| counts.exported += taken);
     }
 

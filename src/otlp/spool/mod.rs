@@ -151,6 +151,7 @@ impl Spool {
             spans,
             bytes: content.len() as u64,
             memory: None,
+            is_reported: false,
         };
         self.next_sequence += 1;
         let stored = self.store(&entry, &content);
@@ -165,8 +166,9 @@ impl Spool {
     /// The oldest batch that can be read. It stays until it is [`done`](Spool::done).
     pub fn next(&mut self, now: Timestamp) -> Option<Lent> {
         self.expire(now);
+        let mut place = 0;
         loop {
-            let entry = self.entries.front()?;
+            let entry = self.entries.get(place)?;
             let (ticket, name) = (entry.ticket, entry.name());
             let read = match (&entry.memory, &self.directory) {
                 (Some(content), _) => Ok(content.to_vec()),
@@ -176,30 +178,38 @@ impl Spool {
             let problem = match read.map(|content| form::read(&content)) {
                 Ok(Ok(batch)) => return Some(Lent { ticket, batch }),
                 Ok(Err(unreadable)) => unreadable.to_string(),
-                Err(error) => error.to_string(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => error.to_string(),
+                // The disk may say something else the next time.
+                Err(error) => {
+                    self.report_unread(place, &error);
+                    place += 1;
+                    continue;
+                }
             };
             warn!(
                 file = name,
                 problem, "spans in the spool cannot be read: set aside"
             );
-            self.forget_oldest(DropReason::Unreadable);
+            self.forget(place, DropReason::Unreadable);
             self.set_aside(&name);
         }
     }
 
-    /// The batch was sent, or refused for good: it goes.
+    /// The batch is off our hands: it goes.
     pub fn done(&mut self, ticket: Ticket) {
+        self.refused(ticket, 0);
+    }
+
+    /// The batch is off our hands, and the collector refused so many of its spans for good. What was dropped while it
+    /// was under way has been counted already.
+    pub fn refused(&mut self, ticket: Ticket, spans: u64) {
         let Some(place) = self.entries.iter().position(|entry| entry.ticket == ticket) else {
             return;
         };
+        self.counts.drop_spans(DropReason::Rejected, spans);
         if let Some(entry) = self.entries.remove(place) {
             self.discard(&entry);
         }
-    }
-
-    /// The collector refused so many spans for good.
-    pub fn rejected(&mut self, spans: u64) {
-        self.counts.drop_spans(DropReason::Rejected, spans);
     }
 
     /// Drops what is too old, and gives the disk what it refused before.
@@ -290,10 +300,20 @@ impl Spool {
     }
 
     /// Off the list, but not off the disk.
-    fn forget_oldest(&mut self, reason: DropReason) {
-        if let Some(entry) = self.entries.pop_front() {
+    fn forget(&mut self, place: usize, reason: DropReason) {
+        if let Some(entry) = self.entries.remove(place) {
             self.counts.drop_spans(reason, entry.spans.into());
             self.counts.spooled = self.counts.spooled.saturating_sub(entry.spans.into());
+        }
+    }
+
+    /// Once for each batch.
+    fn report_unread(&mut self, place: usize, error: &io::Error) {
+        let unreported = self.entries.get_mut(place).filter(|it| !it.is_reported);
+        if let Some(entry) = unreported {
+            entry.is_reported = true;
+            let (file, spans) = (entry.name(), entry.spans);
+            warn!(file, spans, %error, "spans in the spool cannot be read for now: they wait");
         }
     }
 

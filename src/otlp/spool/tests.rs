@@ -20,6 +20,8 @@ struct Faults {
     dead_at: Option<usize>,
     /// What the disk says to writes, renames and removals.
     refuses: Option<io::ErrorKind>,
+    /// What it says to the next reads.
+    reads: Vec<io::ErrorKind>,
 }
 
 impl Faulty {
@@ -68,6 +70,9 @@ impl Files for Faulty {
 
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
         self.step()?;
+        if let Some(kind) = self.0.lock().unwrap().reads.pop() {
+            return Err(kind.into());
+        }
         Disk.read(path)
     }
 
@@ -335,6 +340,60 @@ fn unreadable_files_are_set_aside_and_counted_and_foreign_ones_left_alone() {
 
 fn fs_read(path: &Path) -> Vec<u8> {
     Disk.read(path).unwrap()
+}
+
+#[test]
+fn what_cannot_be_read_for_now_is_kept_and_holds_up_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = Faulty::default();
+    let mut spool = open(directory.path(), &files);
+    for number in 1..=3 {
+        spool.append(&batch(number), at(0));
+    }
+    let refused = io::ErrorKind::PermissionDenied;
+    files.0.lock().unwrap().reads = vec![refused];
+    assert_eq!(drain(&mut spool, at(0)), [2, 1, 3]);
+    assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
+    spool.append(&batch(4), at(0));
+    files.0.lock().unwrap().reads = vec![refused];
+    assert_eq!(spool.next(at(0)), None);
+    assert_eq!(spool.counts().spooled, 1, "it waits");
+    assert_eq!(drain(&mut spool, at(0)), [4]);
+    spool.append(&batch(5), at(0));
+    files.0.lock().unwrap().reads = vec![refused];
+    assert_eq!(spool.next(at(7 * 86_400)), None);
+    assert_eq!(spool.next(at(7 * 86_400 + 1)), None);
+    assert_eq!(dropped(&spool, DropReason::Age), 1, "and not for ever");
+}
+
+#[test]
+fn a_file_whose_number_leaves_no_room_for_another_is_foreign() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = format!("{}-1794906942-1.json", u64::MAX);
+    Disk.write(&directory.path().join(&name), b"{}").unwrap();
+    let mut spool = open(directory.path(), &Faulty::default());
+    spool.append(&batch(1), at(0));
+    assert_eq!(drain(&mut spool, at(0)), [1]);
+    assert_eq!(names(directory.path()), [name]);
+}
+
+#[test]
+fn a_batch_that_was_dropped_under_way_is_not_lost_twice() {
+    let limits = Limits {
+        batches: 1,
+        ..Limits::default()
+    };
+    let mut spool = Spool::open(None, Box::new(Faulty::default()), limits);
+    spool.append(&batch(1), at(0));
+    let lent = spool.next(at(0)).unwrap();
+    spool.append(&batch(2), at(0));
+    assert_eq!(dropped(&spool, DropReason::SpoolFull), 1);
+    spool.refused(lent.ticket, 1);
+    assert_eq!(dropped(&spool, DropReason::Rejected), 0);
+    let lent = spool.next(at(0)).unwrap();
+    spool.refused(lent.ticket, 1);
+    assert_eq!(dropped(&spool, DropReason::Rejected), 1);
+    assert_eq!(spool.counts().spooled, 0);
 }
 
 #[test]
