@@ -180,19 +180,22 @@ impl Sender {
                 if rejected > 0 {
                     self.spool
                         .count(|counts| counts.fail(ExportFailure::PartialSuccess));
-                }
-                if rejected > 0 || !message.is_empty() {
                     warn!(
                         rejected,
                         of = spans,
                         message,
-                        "the collector took a part of the spans"
+                        "the collector did not take all of the spans: what it rejected is dropped"
                     );
+                } else if !message.is_empty() {
+                    warn!(message, "the collector took all spans, with a warning");
                 }
                 self.spool
                     .done(lent.ticket, spans - rejected, rejected)
                     .await;
-                report_sent(&lent.batch);
+                // Of a part it is not said which one.
+                if rejected < spans {
+                    report_sent(&lent.batch);
+                }
                 None
             }
             Verdict::Refused { message } => {

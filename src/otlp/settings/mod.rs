@@ -19,6 +19,9 @@ use reqwest::{
 
 /// The specification's default for one request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The two switches.
+const DISABLED: &str = "OTEL_SDK_DISABLED";
+const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 /// The protocol that is spoken.
 const PROTOCOL: &str = "http/protobuf";
 
@@ -82,6 +85,7 @@ impl Settings {
         let Some(endpoint) = reader.endpoint()? else {
             return Ok(None);
         };
+        reader.check_switches();
         reader.check_protocol();
         Ok(Some(Self {
             endpoint,
@@ -141,7 +145,22 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             self.get(name)
                 .is_some_and(|value| value.eq_ignore_ascii_case(word))
         };
-        is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none")
+        is(DISABLED, "true") || is(EXPORTER, "none")
+    }
+
+    /// Whoever sets one of the two believes that it does something.
+    fn check_switches(&mut self) {
+        let is_no_boolean = |value: &String| !value.eq_ignore_ascii_case("false");
+        if let Some(value) = self.get(DISABLED).filter(is_no_boolean) {
+            let problem = format!("{value:?} is neither true nor false, false is used");
+            self.ignore(DISABLED, &problem);
+        }
+        let is_without_otlp =
+            |value: &String| !encoded::entries(value).any(|word| word.eq_ignore_ascii_case("otlp"));
+        if let Some(value) = self.get(EXPORTER).filter(is_without_otlp) {
+            let problem = format!("{value:?} is neither otlp nor none, otlp is used");
+            self.ignore(EXPORTER, &problem);
+        }
     }
 
     /// The one for traces is used as it is; the general one is a base for the paths of all signals.

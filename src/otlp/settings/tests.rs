@@ -25,7 +25,27 @@ fn nothing_is_sent_without_an_endpoint_or_when_it_is_switched_off() {
     ] {
         assert!(read(off).unwrap().is_none(), "{off:?}");
     }
-    assert!(on(&[("OTEL_SDK_DISABLED", "1")]).ignored.is_empty());
+}
+
+#[test]
+fn a_word_that_switches_nothing_off_is_reported() {
+    for silent in ["false", "FALSE", ""] {
+        assert_eq!(on(&[("OTEL_SDK_DISABLED", silent)]).ignored, [""; 0]);
+    }
+    for silent in ["otlp", "OTLP", "console, otlp", ""] {
+        assert_eq!(on(&[("OTEL_TRACES_EXPORTER", silent)]).ignored, [""; 0]);
+    }
+    let given = on(&[
+        ("OTEL_SDK_DISABLED", "1"),
+        ("OTEL_TRACES_EXPORTER", "jaeger"),
+    ]);
+    assert_eq!(
+        given.ignored,
+        [
+            "OTEL_SDK_DISABLED is ignored: \"1\" is neither true nor false, false is used",
+            "OTEL_TRACES_EXPORTER is ignored: \"jaeger\" is neither otlp nor none, otlp is used",
+        ]
+    );
 }
 
 #[test]

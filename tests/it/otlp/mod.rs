@@ -5,7 +5,7 @@ mod restarts;
 mod sending;
 mod tls;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
     otlp::spool::Batch,
@@ -16,8 +16,9 @@ use tokio::time::timeout;
 
 use self::sending::{Sending, base, batch, numbers, text};
 use crate::support::{
-    PATIENCE,
+    FakeImds, PATIENCE, Reply,
     collector::{Answer, End, FakeCollector},
+    process::{PROGRAM, Process},
 };
 
 #[tokio::test]
@@ -128,6 +129,32 @@ async fn a_partial_success_is_counted_and_never_sent_again() {
     assert_eq!(counts.failures[&ExportFailure::PartialSuccess], 1);
     assert_eq!(counts.spooled, 0);
     assert_eq!(collector.received().len(), 3);
+}
+
+#[tokio::test]
+async fn the_log_says_of_no_span_that_it_was_sent_where_all_were_rejected() {
+    let event = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
+    for (answer, said, sent) in [
+        (Answer::partial(1, "no"), "did not take all", 0),
+        (
+            Answer::partial(0, "hm"),
+            "took all spans, with a warning",
+            1,
+        ),
+    ] {
+        let imds = FakeImds::standing(Reply::ok(event)).await;
+        let collector = FakeCollector::scripted([answer]).await;
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
+            .arg(format!("--imds.url={}", imds.base()))
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector));
+        let mut exporter = Process::start_as(&mut command);
+        exporter.says(said).await;
+        exporter.signal("TERM");
+        let log = exporter.end().await.log;
+        assert_eq!(log.matches("span sent").count(), sent, "{log}");
+    }
 }
 
 #[tokio::test]
