@@ -13,7 +13,7 @@ use crate::{
     lifecycle::{Life, Restored, Tracker, Transition},
     otlp::Counts,
     state::Saved,
-    time::{Moment, Timestamp},
+    time::Moment,
     view::{
         Approval, ApprovalResult, Deliveries, FailureReason, Health, Identity, Tally, TypeLabel,
         View,
@@ -38,7 +38,6 @@ pub(super) struct Exporter {
     vm_id: Option<String>,
     was_unidentified: bool,
     has_document: bool,
-    first_document_at: Option<Timestamp>,
     deliveries: Arc<Deliveries>,
     /// Events of which it was learnt late that they name this VM; their spans are due.
     learnt: Vec<Arc<Life>>,
@@ -74,7 +73,6 @@ impl Exporter {
             vm_id: legacy.vm_id.filter(|id| !id.is_empty()),
             was_unidentified: false,
             has_document,
-            first_document_at: None,
             deliveries: Arc::default(),
             learnt,
             approvals: Arc::default(),
@@ -148,9 +146,7 @@ impl Exporter {
         anomalies: &Anomalies,
         now: Moment,
     ) -> Vec<Transition> {
-        if !std::mem::replace(&mut self.has_document, true) {
-            self.first_document_at = Some(now.wall);
-        }
+        self.has_document = true;
         self.health.incarnation = document.incarnation;
         let transitions = self
             .tracker
@@ -301,7 +297,6 @@ impl Exporter {
         let view = View {
             lives: self.tracker.lives().into(),
             has_document: self.has_document,
-            first_document_at: self.first_document_at,
             health: self.health.clone(),
             tally: Arc::clone(&self.tally),
             deliveries: Arc::clone(&self.deliveries),

@@ -20,7 +20,7 @@ pub use tally::{Counted, Tally, TypeLabel};
 use crate::{
     event::{EventId, Scope},
     lifecycle::Life,
-    time::{Moment, Timestamp},
+    time::Moment,
 };
 
 /// One picture.
@@ -31,9 +31,6 @@ pub struct View {
     /// Whether any document was ever read, by this process or the one whose state it took over: without one, "nothing
     /// is pending" is not known.
     pub has_document: bool,
-    /// When the first document came, where no earlier process had left its state: how long what it holds had been there
-    /// is not known.
-    pub first_document_at: Option<Timestamp>,
     /// How polling goes.
     pub health: Health,
     /// What was counted.
@@ -81,7 +78,6 @@ impl View {
         Self {
             lives: Arc::from([]),
             has_document: false,
-            first_document_at: None,
             health: Health::default(),
             tally: Arc::new(Tally::default()),
             deliveries: Arc::default(),

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use azure_scheduled_events_exporter::{
     alertmanager::{Credentials, Target},
-    config::Settings,
+    config::{Settings, State},
     time::Timestamp,
 };
 use serde_json::json;
@@ -20,12 +20,17 @@ use crate::support::{
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
 const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 
-/// One event of `web_0` that is far away.
+/// One event that is far away.
 fn document(event_type: &str, source: &str, status: &str, resource: &str) -> Reply {
+    let far = "Fri, 31 Dec 2999 23:59:59 GMT";
+    event(event_type, source, status, resource, far)
+}
+
+fn event(event_type: &str, source: &str, status: &str, resource: &str, not_before: &str) -> Reply {
     Reply::ok(
         json!({"DocumentIncarnation": 8, "Events": [{
             "EventId": ID, "EventStatus": status, "EventType": event_type, "ResourceType": "VirtualMachine",
-            "Resources": [resource], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "Description": "",
+            "Resources": [resource], "NotBefore": not_before, "Description": "",
             "EventSource": source, "DurationInSeconds": -1,
         }]})
         .to_string(),
@@ -284,6 +289,41 @@ async fn an_alert_that_another_one_replaces_is_over_though_its_event_goes_on() {
         })
         .await;
     assert!(!has(&alertmanager, "AzureScheduledEventRedeploy", true));
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_reboot_that_had_started_before_anybody_looked_is_no_hardware_failure_after_a_restart_either()
+ {
+    let imds = FakeImds::standing(event("Reboot", "Platform", "Started", "web_0", "")).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let directory = TempDir::new().unwrap();
+    let mut settings = telling(&imds, &[alertmanager.base()]);
+    settings.state = State::Directory(directory.path().to_owned());
+    for polls in [4, 8] {
+        let exporter = Exporter::start(settings.clone());
+        imds.until_requests(polls).await;
+        exporter.stop().await;
+        assert_eq!(alertmanager.requests(), [], "{polls} polls");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_given_is_the_name_by_both_ways() {
+    let imds = FakeImds::standing(document("Preempt", "Platform", "Scheduled", "given")).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let mut settings = telling(&imds, &[alertmanager.base()]);
+    settings.imds.own_name = Some("given".into());
+    let exporter = Exporter::start(settings);
+    alertmanager
+        .until("the event is told", |it| !it.told().is_empty())
+        .await;
+    let pushed = &alertmanager.requests()[0].body;
+    assert!(pushed.contains(r#""description":"VM: given "#), "{pushed}");
+    let is_named = |it: &Metrics| it.0.contains("azure_scheduled_events_vm_info{");
+    let metrics = exporter.until("the VM is known", is_named).await.0;
+    let named = r#"azure_scheduled_events_vm_info{vm_name="given","#;
+    assert!(metrics.contains(named), "{metrics}");
     exporter.stop().await;
 }
 

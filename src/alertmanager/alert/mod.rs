@@ -114,7 +114,7 @@ fn told(life: &Life, view: &View, now: Timestamp) -> Vec<Alert> {
     // An event that is over is told as it was when it ended.
     let at = life.ending.map_or(now, |ending| ending.at);
     let is_recent = |over: Timestamp| now.saturating_since(over) < FAREWELL;
-    rows(life, at, is_older(life, view))
+    rows(life, at)
         .into_iter()
         .filter_map(|row| {
             let waited_until = life.started_at.filter(|_| row == USER_WAITING);
@@ -125,14 +125,8 @@ fn told(life: &Life, view: &View, now: Timestamp) -> Vec<Alert> {
         .collect()
 }
 
-/// The first document of a process that took over no state: what it holds may be older, and announced before.
-fn is_older(life: &Life, view: &View) -> bool {
-    view.first_document_at
-        .is_some_and(|first| life.first_seen_at <= first)
-}
-
 /// Which alerts tell of this event, at a time when it goes on.
-fn rows(life: &Life, at: Timestamp, is_older: bool) -> Vec<Row> {
+fn rows(life: &Life, at: Timestamp) -> Vec<Row> {
     let event = &life.event;
     let is_users = event.source == Some(Source::User);
     let is_started = life.started_at.is_some();
@@ -163,7 +157,7 @@ fn rows(life: &Life, at: Timestamp, is_older: bool) -> Vec<Row> {
         EventType::Reboot | EventType::Redeploy if is_users => vec![USER_WAITING],
         // Azure shows a failed host as a Reboot that is Started at first sight. Only who saw the event come can say so.
         EventType::Reboot if is_started && event.not_before.is_none() => {
-            if is_older {
+            if life.seen_late {
                 Vec::new()
             } else {
                 vec![HARDWARE_FAILURE]

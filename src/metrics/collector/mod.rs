@@ -120,8 +120,9 @@ impl Scrape {
         let Some(identity) = &self.view.identity else {
             return Ok(());
         };
+        let name = self.view.own_name.as_deref().unwrap_or(&identity.name);
         let labels = [
-            ("vm_name", identity.name.as_str()),
+            ("vm_name", name),
             ("vm_id", identity.vm_id.as_str()),
             ("vm_scale_set", identity.scale_set.as_str()),
             ("vm_size", identity.vm_size.as_str()),
