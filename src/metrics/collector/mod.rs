@@ -117,12 +117,11 @@ impl Scrape {
     }
 
     fn vm_info(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(identity) = &self.view.identity else {
+        let (Some(identity), own_name) = (&self.view.identity, &self.view.own_name) else {
             return Ok(());
         };
-        let name = self.view.own_name.as_deref().unwrap_or(&identity.name);
         let labels = [
-            ("vm_name", name),
+            ("vm_name", own_name.as_deref().unwrap_or(&identity.name)),
             ("vm_id", identity.vm_id.as_str()),
             ("vm_scale_set", identity.scale_set.as_str()),
             ("vm_size", identity.vm_size.as_str()),

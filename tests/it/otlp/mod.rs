@@ -1,6 +1,7 @@
 //! The way of spans from the spool to a collector, over real sockets: whatever the collector answers, what it is to
 //! have arrives in order, and what does not is counted.
 
+mod late;
 mod restarts;
 mod sending;
 mod tls;
