@@ -12,9 +12,10 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    FakeAlertmanager, FakeImds, Reply,
+    FakeAlertmanager, FakeImds, Pki, Reply,
     alertmanager::Told,
     exporter::{Exporter, Metrics, settings},
+    process::{PROGRAM, Process},
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
@@ -202,6 +203,66 @@ fn write(path: &std::path::Path, text: &str) {
 }
 
 #[tokio::test]
+async fn over_https_only_one_that_the_given_authority_vouches_for_is_told() {
+    let (ours, theirs) = (Pki::new(), Pki::new());
+    let imds = FakeImds::standing(preempt()).await;
+    let told = FakeAlertmanager::scripted([]).await;
+    let nameless = FakeAlertmanager::scripted([]).await;
+    let strange = FakeAlertmanager::scripted([]).await;
+    let doors = [
+        ours.door("127.0.0.1", false, told.address()).await,
+        ours.door("elsewhere", false, nameless.address()).await,
+        theirs.door("127.0.0.1", false, strange.address()).await,
+    ];
+    let folder = TempDir::new().unwrap();
+    let token = folder.path().join("token");
+    write(&token, "secret\n");
+    let mut settings = settings(&imds.base());
+    settings.alertmanagers = doors
+        .iter()
+        .map(|door| {
+            Target::new(&format!("{}/am/", door.base()))
+                .unwrap()
+                .with_authorities(Some(ours.path("ca.pem").into()))
+                .with_credentials(Some(Credentials::Bearer(token.clone())))
+        })
+        .collect();
+    let exporter = Exporter::start(settings);
+    told.until("the event is told", |it| !it.told().is_empty())
+        .await;
+    exporter
+        .until("the others are tried again", |metrics| {
+            counted(metrics, "_failures") >= 4.0
+        })
+        .await;
+    let request = &told.requests()[0];
+    assert_eq!(request.target, "/am/api/v2/alerts");
+    assert_eq!(request.header("authorization"), Some("Bearer secret"));
+    assert_eq!((nameless.requests(), strange.requests()), (vec![], vec![]));
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn over_https_the_systems_authorities_are_trusted_unless_others_are_given() {
+    let pki = Pki::new();
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let address = alertmanager.address();
+    let door = pki.door("127.0.0.1", false, address).await;
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
+        .arg(format!("--imds.url={}", imds.base()))
+        .arg(format!("--alertmanager.url={}", door.base()))
+        .env("SSL_CERT_FILE", pki.path("ca.pem"))
+        .env_remove("SSL_CERT_DIR");
+    let _exporter = Process::start_as(&mut command);
+    alertmanager
+        .until("the event is told", |it| !it.told().is_empty())
+        .await;
+}
+
+#[tokio::test]
 async fn a_failed_poll_ends_no_alert_and_neither_does_the_end_of_the_exporter() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
@@ -357,7 +418,7 @@ fn flags_that_cannot_work_are_one_line_and_exit_code_64() {
             "--alertmanager.ca-file: /nowhere/ca.pem cannot be read",
         ),
     ] {
-        let done = Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"))
+        let done = Command::new(PROGRAM)
             .arg("--web.listen-address=127.0.0.1:0")
             .args(arguments)
             .output()

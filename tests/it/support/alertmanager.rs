@@ -81,6 +81,11 @@ impl FakeAlertmanager {
         }
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// What `--alertmanager.url` would be.
     pub(crate) fn base(&self) -> String {
         format!("http://{}", self.address)

@@ -18,12 +18,11 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message as _;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     task::JoinHandle,
     time::Instant,
 };
-use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 /// What a request is answered with.
 #[derive(Debug, Clone)]
@@ -129,15 +128,6 @@ struct State {
 impl FakeCollector {
     /// Answers as the script says, then with 200.
     pub(crate) async fn scripted(script: impl IntoIterator<Item = Answer>) -> Self {
-        Self::start(script, None).await
-    }
-
-    /// The same over TLS.
-    pub(crate) async fn with_tls(config: ServerConfig) -> Self {
-        Self::start([], Some(TlsAcceptor::from(Arc::new(config)))).await
-    }
-
-    async fn start(script: impl IntoIterator<Item = Answer>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
@@ -145,7 +135,7 @@ impl FakeCollector {
             standing: Answer::status(200),
             received: Vec::new(),
         }));
-        let accepting = tokio::spawn(accept(listener, tls, Arc::clone(&state)));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
         Self {
             address,
             state,
@@ -183,26 +173,14 @@ impl Drop for FakeCollector {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
+async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     loop {
         let (stream, _peer) = listener.accept().await.unwrap();
-        tokio::spawn(meet(stream, tls.clone(), Arc::clone(&state)));
+        tokio::spawn(converse(stream, Arc::clone(&state)));
     }
 }
 
-async fn meet(stream: TcpStream, tls: Option<TlsAcceptor>, state: Arc<Mutex<State>>) {
-    match tls {
-        None => converse(stream, state).await,
-        Some(tls) => {
-            // A client that is not let in is what some tests are about.
-            if let Ok(stream) = tls.accept(stream).await {
-                converse(stream, state).await;
-            }
-        }
-    }
-}
-
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: Arc<Mutex<State>>) {
+async fn converse(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     while let Some(mut received) = read(&mut stream).await {
         let answer = {
             let mut state = state.lock().unwrap();
@@ -241,7 +219,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, state: Arc<M
     }
 }
 
-async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Received> {
+async fn read(stream: &mut TcpStream) -> Option<Received> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);

@@ -5,12 +5,14 @@ pub(crate) mod collector;
 pub(crate) mod exporter;
 pub(crate) mod golden;
 pub(crate) mod imds;
+pub(crate) mod pki;
 pub(crate) mod process;
 mod reply;
 mod request;
 
 pub(crate) use alertmanager::FakeAlertmanager;
 pub(crate) use imds::FakeImds;
+pub(crate) use pki::Pki;
 pub(crate) use reply::Reply;
 
 use std::time::Duration;

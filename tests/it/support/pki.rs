@@ -1,0 +1,125 @@
+//! An authority with what it has signed, and a door that speaks TLS before a fake that does not.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use azure_scheduled_events_exporter::otlp::spool::{Disk, Files as _};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer},
+    server::WebPkiClientVerifier,
+};
+use tempfile::TempDir;
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::install_cryptography;
+
+/// An authority, and a folder with `ca.pem`, `client.pem` and `client-key.pem`.
+pub(crate) struct Pki {
+    authority: CertifiedIssuer<'static, KeyPair>,
+    folder: TempDir,
+}
+
+impl Pki {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pki = Self {
+            authority: CertifiedIssuer::self_signed(params, key).unwrap(),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let (certificate, key) = pki.issue("exporter");
+        pki.write("ca.pem", &pki.authority.pem());
+        pki.write("client.pem", &certificate.pem());
+        pki.write("client-key.pem", &key.serialize_pem());
+        pki
+    }
+
+    fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = params.signed_by(&key, &self.authority).unwrap();
+        (certificate, key)
+    }
+
+    /// The authority's own certificate.
+    pub(crate) fn authority(&self) -> String {
+        self.authority.pem()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.folder.path().join(name);
+        Disk.write(&path, content.as_bytes()).unwrap();
+    }
+
+    /// A door before `inside` with a certificate of this authority for `name`, which lets in only those who have one of
+    /// it too where it asks who comes.
+    pub(crate) async fn door(&self, name: &str, asks_who: bool, inside: SocketAddr) -> Door {
+        install_cryptography();
+        let (certificate, key) = self.issue(name);
+        let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let builder = ServerConfig::builder();
+        let builder = if asks_who {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.authority.der().clone()).unwrap();
+            let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
+                .build()
+                .unwrap();
+            builder.with_client_cert_verifier(verifier)
+        } else {
+            builder.with_no_client_auth()
+        };
+        let config = builder.with_single_cert(chain, key).unwrap();
+        Door::open(TlsAcceptor::from(Arc::new(config)), inside).await
+    }
+}
+
+/// It is open until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Door {
+    address: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+impl Door {
+    async fn open(tls: TlsAcceptor, inside: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepting = tokio::spawn(async move {
+            loop {
+                let (stream, _peer) = listener.accept().await.unwrap();
+                let tls = tls.clone();
+                tokio::spawn(async move {
+                    // A client that is not let in is what some tests are about.
+                    if let Ok(mut outer) = tls.accept(stream).await {
+                        let mut inner = TcpStream::connect(inside).await.unwrap();
+                        copy_bidirectional(&mut outer, &mut inner).await.ok();
+                    }
+                });
+            }
+        });
+        Self { address, accepting }
+    }
+
+    /// `https://…`, without a path.
+    pub(crate) fn base(&self) -> String {
+        format!("https://{}", self.address)
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
