@@ -22,6 +22,15 @@ fn prometheus_3() -> std::path::PathBuf {
     cached(Part::Prometheus3, "prometheus", "prometheus")
 }
 
+/// The old end of what people run, and the new one: each test has one of them.
+fn debians_alertmanager() -> std::path::PathBuf {
+    system(Part::Debian, "/usr/bin/prometheus-alertmanager")
+}
+
+fn new_alertmanager() -> std::path::PathBuf {
+    cached(Part::Alertmanager, "alertmanager", "alertmanager")
+}
+
 async fn azure(folder: &Path) -> Exporter {
     Exporter::simulator(folder, &["--vm.name=web_0"]).await
 }
@@ -38,10 +47,10 @@ fn names(notifications: &[Notification]) -> Vec<&str> {
 }
 
 /// A Spot VM is evicted: 30 s of notice, and it is gone after ten.
-async fn preempted(prometheus: Option<&Path>, pushing: bool) {
+async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool) {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    let pager = Pager::start(folder).await;
+    let pager = Pager::start(alertmanager, folder).await;
     let azure = azure(folder).await;
     let vm = Exporter::of_vm(&azure, "web_0", pushing.then_some(&pager), folder).await;
     let _prometheus = match prometheus {
@@ -94,24 +103,24 @@ fn amtool(pager: &Pager, event_id: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_preempt_is_told_once_by_scraping_every_five_seconds_though_its_vm_dies_after_ten() {
-    preempted(Some(&prometheus_3()), false).await;
+    preempted(Some(&prometheus_3()), &new_alertmanager(), false).await;
 }
 
 #[tokio::test]
 async fn a_preempt_is_told_once_by_push_alone_though_its_vm_dies_after_ten_seconds() {
-    preempted(None, true).await;
+    preempted(None, &new_alertmanager(), true).await;
 }
 
 #[tokio::test]
 async fn a_preempt_that_comes_by_push_and_by_prometheus_is_told_once() {
-    preempted(Some(&debians_prometheus()), true).await;
+    preempted(Some(&debians_prometheus()), &debians_alertmanager(), true).await;
 }
 
 #[tokio::test]
 async fn a_preempt_is_told_once_by_push_alone_and_resolved_when_it_is_over() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    let pager = Pager::start(folder).await;
+    let pager = Pager::start(&new_alertmanager(), folder).await;
     let azure = azure(folder).await;
     let _vm = Exporter::of_vm(&azure, "web_0", Some(&pager), folder).await;
     azure.play(event("Preempt", "10s", "3s")).await;
@@ -131,7 +140,7 @@ async fn a_preempt_is_told_once_by_push_alone_and_resolved_when_it_is_over() {
 async fn a_reboot_that_kills_its_exporter_at_its_time_is_told_once_and_resolved_after_it() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    let pager = Pager::start(folder).await;
+    let pager = Pager::start(&debians_alertmanager(), folder).await;
     let azure = azure(folder).await;
     let vm = Exporter::of_vm(&azure, "web_0", None, folder).await;
     let address = vm.address.clone();
@@ -160,7 +169,7 @@ async fn a_reboot_that_kills_its_exporter_at_its_time_is_told_once_and_resolved_
 async fn three_freezes_of_twenty_vms_that_all_tell_both_ways_are_three_notifications() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    let pager = Pager::start(folder).await;
+    let pager = Pager::start(&new_alertmanager(), folder).await;
     let azure = azure(folder).await;
     let vms: Vec<String> = (0..20).map(|number| format!("web_{number}")).collect();
     let mut exporters = Vec::new();
@@ -201,7 +210,7 @@ async fn three_freezes_of_twenty_vms_that_all_tell_both_ways_are_three_notificat
 async fn maintenance_that_is_taken_back_is_told_once_and_resolved_once() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    let pager = Pager::start(folder).await;
+    let pager = Pager::start(&new_alertmanager(), folder).await;
     let azure = azure(folder).await;
     let vm = Exporter::of_vm(&azure, "web_0", Some(&pager), folder).await;
     let _prometheus = Prometheus::start(&debians_prometheus(), 1, &[&vm], &pager, folder).await;
@@ -224,7 +233,7 @@ async fn maintenance_that_is_taken_back_is_told_once_and_resolved_once() {
 async fn fault_domains_one_after_the_other_are_told_one_by_one() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    let pager = Pager::start(folder).await;
+    let pager = Pager::start(&new_alertmanager(), folder).await;
     let azure = azure(folder).await;
     let mut exporters = Vec::new();
     for vm in ["web_0", "web_1", "web_2"] {
@@ -257,7 +266,7 @@ async fn fault_domains_one_after_the_other_are_told_one_by_one() {
 async fn an_exporter_that_is_down_without_an_event_is_told_to_who_keeps_it() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    let pager = Pager::start(folder).await;
+    let pager = Pager::start(&debians_alertmanager(), folder).await;
     let azure = azure(folder).await;
     let vm = Exporter::of_vm(&azure, "web_0", Some(&pager), folder).await;
     let _prometheus = Prometheus::start(&debians_prometheus(), 1, &[&vm], &pager, folder).await;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::exporter::Exporter;
 use super::webhook::Webhook;
-use super::{Daemon, Part, client, free_port, get, system, wait_until};
+use super::{Daemon, client, free_port, get, wait_until};
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
@@ -23,7 +23,7 @@ pub(crate) struct Pager {
 impl Pager {
     /// The example's routes and inhibitions with a webhook for every receiver that tells anybody. Later notifications of
     /// a group come after 5 s rather than a minute, and those of the exporters' health after 1 s.
-    pub(crate) async fn start(folder: &Path) -> Self {
+    pub(crate) async fn start(program: &Path, folder: &Path) -> Self {
         let webhook = Webhook::start().await;
         let (routes, _receivers) = EXAMPLE.split_once("\nreceivers:\n").unwrap();
         for expected in ["group_interval: 1m\n", "group_wait: 1m\n"] {
@@ -50,8 +50,7 @@ impl Pager {
             format!("--web.listen-address={address}"),
             "--cluster.listen-address=".to_owned(),
         ];
-        let program = system(Part::Debian, "/usr/bin/prometheus-alertmanager");
-        let mut alertmanager = Daemon::start("alertmanager", &program, args, folder);
+        let mut alertmanager = Daemon::start("alertmanager", program, args, folder);
         let http = client();
         wait_until("Alertmanager is ready", async || {
             alertmanager.must_run();

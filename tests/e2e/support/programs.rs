@@ -8,6 +8,7 @@ use std::process::Command;
 pub(crate) enum Part {
     Debian,
     Prometheus3,
+    Alertmanager,
     Browser,
     Windows,
     Collector,
@@ -18,6 +19,7 @@ impl Part {
         match self {
             Self::Debian => "debian",
             Self::Prometheus3 => "prometheus3",
+            Self::Alertmanager => "alertmanager",
             Self::Browser => "browser",
             Self::Windows => "windows",
             Self::Collector => "collector",
