@@ -1,5 +1,7 @@
 //! `approve`: one event, by the will of the person who types its id.
 
+use std::time::Duration;
+
 use super::{Error, report};
 use crate::{
     approval::by_hand::{self, Outcome},
@@ -37,7 +39,7 @@ pub async fn approve(
         Some(name) => Some(name.to_owned()),
         None => client.identify(clock).await.ok().map(|vm| vm.name),
     };
-    let document = read(&mut client, settings, clock).await?;
+    let document = read(&mut client, settings.first_timeout, clock).await?;
     let event = find(&document, &wanted.id).ok_or_else(|| Error::NoSuchEvent {
         id: wanted.id.as_str().to_owned(),
         pending: document.events.len(),
@@ -56,7 +58,7 @@ pub async fn approve(
         match client.approve(&event.id, settings.timeout, clock).await {
             Ok(()) => Outcome::Approved,
             Err(cause) => {
-                let now = read(&mut client, settings, clock).await.ok();
+                let now = read(&mut client, settings.timeout, clock).await.ok();
                 let now = now.map(|document| state(&document, &event.id));
                 return Err(Error::NotApproved { cause, now });
             }
@@ -70,13 +72,13 @@ pub async fn approve(
     }
 }
 
-/// The document, by one request; its oddities are logged.
+/// One reading of the document, with a line for each of its oddities.
 pub(super) async fn read(
     client: &mut Client,
-    settings: &Imds,
+    patience: Duration,
     clock: Clock,
 ) -> Result<Document, Error> {
-    match client.poll(settings.first_timeout, clock).await? {
+    match client.poll(patience, clock).await? {
         Answer::Document {
             document,
             anomalies,

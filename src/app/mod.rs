@@ -267,13 +267,9 @@ pub async fn list(settings: &Imds, output: Output, clock: Clock) -> Result<Strin
             .map(|identity| identity.name),
         (named, _) => named,
     };
-    let document = by_hand::read(&mut client, settings, clock).await?;
-    match output {
-        Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string())),
-        Output::Table => Ok(list::table(
-            &document,
-            own_name.as_deref(),
-            clock.now().wall,
-        )),
-    }
+    let document = by_hand::read(&mut client, settings.first_timeout, clock).await?;
+    Ok(match output {
+        Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string()))?,
+        Output::Table => list::table(&document, own_name.as_deref(), clock.now().wall),
+    })
 }

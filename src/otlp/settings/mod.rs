@@ -203,7 +203,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         for entry in encoded::entries(&value) {
             let pair = encoded::pair(entry).and_then(|(key, value)| {
                 let key = HeaderName::from_bytes(key.as_bytes()).ok()?;
-                let mut value = HeaderValue::from_str(&value).ok()?;
+                let mut value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
                 value.set_sensitive(true);
                 Some((key, value))
             });

@@ -110,6 +110,13 @@ fn headers_are_decoded_and_kept_out_of_the_log() {
     assert_eq!(get("x-scope"), Some("tenant"));
     assert_eq!(settings.headers.len(), 3);
     assert_eq!(settings.ignored.len(), 2);
+    let broken = ("OTEL_EXPORTER_OTLP_HEADERS", "x=a%0Ab");
+    assert!(
+        on(&[broken]).headers.is_empty(),
+        "no header breaks out of its line"
+    );
+    let accented = on(&[("OTEL_EXPORTER_OTLP_HEADERS", "x-team=Z%C3%BCrich")]);
+    assert_eq!(accented.headers["x-team"], "Zürich");
     let shown = format!("{settings:?}");
     assert!(
         !shown.contains("Bearer") && !shown.contains("a,b c"),

@@ -1,5 +1,7 @@
 //! One exporter: once per event, also after a restart; what is refused is sent again, but not at once; a dry run.
 
+use std::time::Duration;
+
 use azure_scheduled_events_exporter::{approval::Settings, config::State};
 use serde_json::Value;
 
@@ -81,15 +83,20 @@ async fn what_is_refused_is_counted_and_sent_again_after_the_document_was_read()
     exporter
         .until("the third is taken", |it| it.value(APPROVED) == Some(1.0))
         .await;
-    let methods: Vec<_> = imds
-        .requests()
-        .iter()
-        .filter(|it| it.target.contains("scheduledevents"))
-        .map(|it| it.method.clone())
-        .collect();
-    let is_read_between = methods.windows(2).all(|two| two != ["POST", "POST"]);
-    assert!(is_read_between, "{methods:?}");
+    assert!(read_between(&imds), "{:?}", methods(&imds));
     exporter.stop().await;
+}
+
+/// What was asked for in the matter of events, in its order.
+fn methods(imds: &FakeImds) -> Vec<String> {
+    let requests = imds.requests().into_iter();
+    let of_events = requests.filter(|it| it.target.contains("scheduledevents"));
+    of_events.map(|it| it.method).collect()
+}
+
+/// Whether the document was read between any two tries.
+fn read_between(imds: &FakeImds) -> bool {
+    methods(imds).windows(2).all(|two| two != ["POST", "POST"])
 }
 
 #[tokio::test]
@@ -114,6 +121,71 @@ async fn anything_but_a_200_is_a_failure_that_is_told() {
         assert!(metrics.is_up(), "{reply:?}");
         let told = told(&exporter).await;
         assert_eq!(told["reason"], "user_event", "{reply:?}");
+        exporter.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_200_counts_whatever_its_body_is() {
+    for reply in [
+        Reply::ok("<html>"),
+        Reply::ok(RESTART),
+        Reply::ok("x".repeat(5 << 20)),
+        Reply::ok("half").without_last(2).then_close(),
+        Reply::ok("half").without_last(2).then_hang(),
+    ] {
+        let imds = patient_host().await;
+        imds.approvals(reply);
+        let mut settings = settings(&imds.base());
+        settings.approvals = user_events();
+        let exporter = Exporter::start(settings);
+        let metrics = exporter
+            .until("it is approved", |it| it.value(APPROVED) == Some(1.0))
+            .await;
+        imds.until_requests(imds.event_requests() + 3).await;
+        assert_eq!(imds.posts(), 1);
+        assert_eq!(metrics.value(FAILED), Some(0.0));
+        exporter.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn an_approval_that_hangs_is_given_up_and_sent_again_after_the_document_was_read() {
+    let imds = patient_host().await;
+    imds.approvals(Reply::silence());
+    let mut settings = settings(&imds.base());
+    settings.imds.timeout = Duration::from_secs(1);
+    settings.approvals = user_events();
+    let exporter = Exporter::start(settings);
+    exporter
+        .until("a try failed", |it| it.value(FAILED) >= Some(1.0))
+        .await;
+    imds.approvals(Reply::ok(""));
+    exporter
+        .until("a later one is taken", |it| it.value(APPROVED) == Some(1.0))
+        .await;
+    assert!(read_between(&imds), "{:?}", methods(&imds));
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_that_is_gone_or_due_after_a_refusal_is_let_go() {
+    let gone = Reply::ok(r#"{"DocumentIncarnation":9,"Events":[]}"#);
+    let due = Reply::ok(RESTART.replace("Fri, 31 Dec 2999", "Sun, 31 Dec 2023"));
+    for (after, reason) in [(gone, Value::Null), (due, "not_before_passed".into())] {
+        let imds = patient_host().await;
+        imds.approvals(Reply::error("400 Bad Request", "no such event"));
+        let mut settings = settings(&imds.base());
+        settings.approvals = user_events();
+        let exporter = Exporter::start(settings);
+        exporter
+            .until("it failed", |it| it.value(FAILED) == Some(1.0))
+            .await;
+        imds.now(after);
+        imds.approvals(Reply::ok(""));
+        imds.until_requests(imds.event_requests() + 4).await;
+        assert_eq!(imds.posts(), 1, "{reason}");
+        assert_eq!(told(&exporter).await["reason"], reason);
         exporter.stop().await;
     }
 }
