@@ -2,8 +2,9 @@
 //!
 //! Promised: nothing leaves the spool but what a collector took or refused for good; a collector that is away, hangs or
 //! is slow costs nobody else any time; at the end the rest is sent for as long as [`Pace::flush`], and stays in the spool
-//! otherwise. A certificate that cannot be read or is not accepted is read again with the next attempt, since such files
-//! are renewed.
+//! otherwise. Certificates that cannot be read are read again with the next attempt, and so are those with which TLS
+//! fails, where they were read longer ago than [`Pace::longest_pause`]: such files are renewed, but a whole store is much
+//! to read.
 
 mod connection;
 mod data;
@@ -77,6 +78,7 @@ pub async fn run(
         pace,
         stop: stop.clone(),
         connection: None,
+        stale_at: Duration::ZERO,
         failures: 0,
         failing: None,
     };
@@ -115,6 +117,8 @@ struct Sender {
     pace: Pace,
     stop: watch::Receiver<bool>,
     connection: Option<Connection>,
+    /// From when on its certificates may have been renewed, by the monotonic clock.
+    stale_at: Duration,
     /// In a row.
     failures: u32,
     /// The reason that was logged last.
@@ -153,14 +157,19 @@ impl Sender {
     async fn attempt(&mut self, batch: &Batch) -> Met {
         let connection = match self.connection.take() {
             Some(connection) => Ok(connection),
-            None => Connection::open(&self.settings).await,
+            None => {
+                let now = self.clock.now().monotonic;
+                self.stale_at = now.saturating_add(self.pace.longest_pause);
+                Connection::open(&self.settings).await
+            }
         };
         match connection {
             Ok(mut connection) => {
                 let met = connection.send(batch).await;
                 let is_tls =
                     matches!(&met, Met::Nothing { reason, .. } if *reason == ExportFailure::Tls);
-                self.connection = (!is_tls).then_some(connection);
+                let is_stale = is_tls && self.clock.now().monotonic >= self.stale_at;
+                self.connection = (!is_stale).then_some(connection);
                 met
             }
             Err(error) => Met::Nothing {

@@ -86,6 +86,25 @@ async fn a_certificate_that_is_not_there_yet_is_waited_for() {
 }
 
 #[tokio::test]
+async fn an_authority_that_is_renewed_is_read_again() {
+    let (ours, theirs) = (Pki::new(), Pki::new());
+    let (_collector, door) = collector(&ours, false).await;
+    ours.write("trusted.pem", &theirs.authority());
+    let trusted = ours.path("trusted.pem");
+    let mut sending = Sending::start(
+        &door.base(),
+        &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &trusted)],
+        None,
+    );
+    sending.append([1]).await;
+    sending
+        .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
+        .await;
+    ours.write("trusted.pem", &ours.authority());
+    sending.until(|counts| counts.exported == 1).await;
+}
+
+#[tokio::test]
 async fn a_certificate_that_holds_nothing_is_a_failure_of_tls() {
     let pki = Pki::new();
     pki.write("empty.pem", "");
