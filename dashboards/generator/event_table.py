@@ -36,21 +36,21 @@ def announced_length(title: str, at: tuple[int, int, int, int], event: Callable[
     upcoming = q.next_countdown(event)
     lasts = f'max(max by (event_id) ({event("duration_seconds")}) and on (event_id) {upcoming})'
     words = value_map({"0": ("no interruption", CALM), "-1": ("unknown", WARNING)})
-    return stat(title, "The interruption that Azure announces for it. Unknown is not short.", at, f"{lasts} or -1 * count({upcoming})", unit="s", empty="–",
+    return stat(title, "The interruption that Azure announces for it. Unknown is not short.", at, f'{lasts} or -1 * group({event("not_before_countdown_seconds")} != 0)', unit="s", empty="–",
                 defaults={"thresholds": thresholds((None, NOTICE), (SHORT_FREEZE_SECONDS, WARNING)), "mappings": [words]})
 
 
 def pending(title: str, description: str, at: tuple[int, int, int, int], event: Callable[..., str], *, empty: str, with_vm: bool) -> dict[str, Any]:
     status = q.status(event)
     targets = [
-        target(q.short_id(q.traced(q.named(status))) if with_vm else q.traced(status), "A", table=True),
+        target(q.short_id(q.traced(q.named(status, event("resources")))) if with_vm else q.traced(status), "A", table=True),
         target(q.starts_in(event), "B", table=True),
         target(f'1000 * ({q.while_pending(event, "not_before_timestamp_seconds")})', "C", table=True),
         target(q.while_pending(event, "duration_seconds"), "D", table=True),
         target(q.while_pending(event, "resources"), "E", table=True),
     ]
     if not with_vm:  # one VM's table has room for Azure's own words
-        targets.append(target(f'max by ({q.PAIR}, description) ({event("info")}) and on ({q.PAIR}) {q.pending(event)}', "F", table=True))
+        targets.append(target(f'max by ({q.PAIR}, description) ({event("info")} unless on ({q.PAIR}) {event("ended_timestamp_seconds")})', "F", table=True))
     columns = {**({"vm_name": "VM"} if with_vm else {}), "event_type": "Type", "event_status": "Status", "Value #B": "Starts in", "Value #C": "Not before", "Value #D": "Lasts",
                "event_source": "Source", "Value #E": "VMs", **({} if with_vm else {"description": "Azure says"}), **({"id": "Event"} if with_vm else {"event_id": "Event"}), "trace_id": "Trace", **({"instance": "Instance"} if with_vm else {})}
     overrides = [

@@ -10,6 +10,9 @@ from parts import (CALM, CRITICAL, DIM, FLEET_AT_RISK, NOTICE, TYPE_COLOURS, URG
                    override, panel, query_variable, stat, table, target, text_variable, thresholds, value_map)
 from queries import fleet_event as event
 
+# What a count of the fleet says where nothing is counted: it comes from the recording rules, and 0 would be a false all-clear.
+NO_RULES = "no rules"
+
 
 def variables() -> list[dict[str, Any]]:
     return [
@@ -26,10 +29,10 @@ def next_event() -> list[dict[str, Any]]:
     kinds = [override(name, color=fixed(colour)) for name, colour in TYPE_COLOURS.items()]
     return [
         stat("Next to be hit", "The VMs that the next announced event names, at most three of them. An event that has started is not next any more: see the table.",
-             (0, 0, 6, 4), q.or_say(f"bottomk(3, {q.named(pairs)})", event, "vm_name", "none"), legend="{{vm_name}}", text="name", unit="none", empty="none",
+             (0, 0, 6, 4), q.or_say(f"bottomk(3, {q.named(pairs, event('resources'))})", "vm_name", "none"), legend="{{vm_name}}", text="name", unit="none", empty="none",
              defaults={"color": fixed("text")}, overrides=[override("none", color=fixed(CALM))]),
         stat("By what", "Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved to another host, temporary disk lost. Preempt: Spot VM evicted. Terminate: deleted.",
-             (6, 0, 4, 4), q.or_say(upcoming, event, "event_type", "nothing"), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
+             (6, 0, 4, 4), q.or_say(upcoming, "event_type", "nothing"), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
              overrides=[*kinds, override("nothing", color=fixed(CALM))]),
         stat("Starts in", "Until NotBefore, before which Azure does not start it unless somebody approves it. Red within the hour, orange within the day, as the alerts have it.",
              (10, 0, 4, 4), upcoming, unit="s", empty="–", defaults={"thresholds": URGENCY, "decimals": 0}, colour="background"),
@@ -54,10 +57,10 @@ def coming_week(at: tuple[int, int, int, int]) -> dict[str, Any]:
     names = f"last_over_time({q.VM_NAMES}{ahead})"
     # Rows stand in the order of their labels. `at` sorts before the others and orders them by time.
     row = "instance, event_type, event_id"
-    ordered = q.named(f'count_values by (job, {row}) ("at", {soonest})', names)
-    waits = f"100 * ((max by ({row}) ({soonest}) - time() > -21600) > bool 0)"
+    ordered = q.named(f'count_values by (job, {row}) ("at", {soonest})', f'last_over_time({event("not_before_timestamp_seconds")}{ahead})', names)
     codes = {name: code for code, name in enumerate(TYPE_COLOURS, start=1)}
-    kind = f"{waits} + on (event_type) group_left () ({q.type_table(codes)}) or {waits}"
+    waits = f"100 * ((max by ({row}) ({soonest}) - time() > -21600) > bool 0)"
+    kind = f"""label_replace({waits}, "kind", "$1", "event_type", "({'|'.join(codes)})") + on (kind) group_left () (vector(0) or {q.type_table(codes, "kind")})"""
     expr = f"({ordered}) * on ({row}) group_left () ({kind})"
     mappings = [value_map({"0": ("other type", DIM), **{str(code): (name, TYPE_COLOURS[name]) for name, code in codes.items()}}),
                 {"type": "range", "options": {"from": 100, "to": 199, "result": {"color": "#31475E", "index": 9, "text": "announced"}}}]
@@ -71,41 +74,47 @@ def coming_week(at: tuple[int, int, int, int]) -> dict[str, Any]:
                  maxDataPoints=1100, timeFrom="+7d", hideTimeOverride=False)
 
 
+def by_event_type() -> str:
+    of_selected = f"count by (event_type) (group by (job, instance, event_type) ({q.selected_pending(q.SELECTED)}))"
+    return f"""sum by (event_type) ({q.recorded("azure_scheduled_event:pending_vms_by_type", 'event_type=~"$event_type"')}) or {of_selected}"""
+
+
 def shares(y: int) -> list[dict[str, Any]]:
-    hit = f"max by (job, instance) {q.pending(event)}"
-    place = f"azure_scheduled_events_vm_info{{{q.TARGET}}}"
+    of_type = 'event_type=~"$event_type"'
+    hit = q.selected_pending(q.SELECTED_OR_TYPE)
+    count = f'(sum({q.recorded("azure_scheduled_event:pending_vms", of_type)}) or count(group by (job, instance) ({hit})) or 0 * {q.TARGETS})'
+    place = q.recorded("azure_scheduled_events_vm_info", first=q.SELECTED_OR_TYPE)
+    by_location = (f'sum by (location) ({q.recorded("azure_scheduled_event:pending_vms_by_location", of_type)}) '
+                   f"or count by (location) (group by (job, instance, location) ({place} and on (job, instance) {hit}))")
     empty = "No VM has a pending event"
     return [
         bars("VMs by type", "VMs with a pending event, by what will happen to them. A VM with two events counts under both.", (14, y, 5, 5),
-             [target(f"count by (event_type) (max by (job, instance, event_type) {q.pending(event)})", legend="{{event_type}}", instant=True)], unit="none", empty=empty, overrides=by_type()),
-        bars("VMs by location", "VMs with a pending event, by Azure region.", (19, y, 5, 5),
-             [target(f"count by (location) ({place} and on (job, instance) {q.pending(event)})", legend="{{location}}", instant=True)], unit="none", empty=empty, names="top",
-             defaults={"color": fixed(NOTICE)}),
+             [target(by_event_type(), legend="{{event_type}}", instant=True)], unit="none", empty=empty, overrides=by_type()),
+        bars("VMs by location", "VMs with a pending event, by Azure region.", (19, y, 5, 5), [target(f'label_replace({by_location}, "location", "unknown", "location", "")', legend="{{location}}", instant=True)], unit="none", empty=empty,
+             names="top", defaults={"color": fixed(NOTICE)}),
         stat("Fleet affected", "Share of the VMs with an exporter that have a pending event. The alert for the fleet speaks at a tenth.", (14, y + 5, 5, 4),
-             f'(count({hit}) or vector(0)) / count({q.exporter("up")})', unit="percentunit", empty="No exporter is scraped",
-             defaults={"decimals": 1, "thresholds": thresholds((None, CALM), (FLEET_AT_RISK, WARNING))}),
-        stat("VMs affected", "VMs with a pending event, announced or started.", (19, y + 5, 5, 4), f"count({hit}) or vector(0)", unit="none", empty="0",
+             f"{count} / {q.TARGETS}", unit="percentunit", empty=NO_RULES, defaults={"decimals": 1, "thresholds": thresholds((None, CALM), (FLEET_AT_RISK, WARNING))}),
+        stat("VMs affected", "VMs with a pending event, announced or started.", (19, y + 5, 5, 4), count, unit="none", empty=NO_RULES,
              defaults={"thresholds": thresholds((None, CALM), (1, NOTICE))}),
     ]
 
 
 def trust(y: int) -> list[dict[str, Any]]:
     """Whether what is above can be trusted: who answers, who does not."""
-    down = f"(up{{{q.TARGET}}} == 0) + 1"
-    blind = f'({q.exporter("up")} == 0) + 2'
+    failing = q.recorded("azure_scheduled_events:failing")
+    up = f'sum({q.recorded("azure_scheduled_events:targets_up")}) or sum({q.recorded("azure_scheduled_events:target", first=q.SELECTED)})'
     trouble = value_map({"1": ("cannot be scraped", CRITICAL), "2": ("cannot read metadata", WARNING)})
-    reasons = f"sum by (job, instance) ({down} or {blind})"
     return [
         graph("VMs with a pending event", "How many VMs had an announced or started event, by type.", (0, y, 9, 8),
-              [target(f"count by (event_type) (max by (job, instance, event_type) {q.pending(event)})", legend="{{event_type}}")], stacked=True, unit="none",
+              [target(by_event_type(), legend="{{event_type}}")], stacked=True, unit="none",
               empty="No event was pending in this time", maxDataPoints=240, overrides=by_type(), defaults={"decimals": 0, "min": 0}, custom={"fillOpacity": 45, "lineInterpolation": "stepAfter"}),
-        stat("Up", "Targets of this job that Prometheus can scrape.", (9, y, 3, 4), f'sum(up{{{q.TARGET}}})', unit="none", empty="none",
+        stat("Up", "Exporters that Prometheus can scrape.", (9, y, 3, 4), up, unit="none", empty=NO_RULES,
              defaults={"color": fixed("text")}),
         stat("Failing", "Exporters that cannot be scraped or cannot read the metadata service: events of their VMs may be missing here.",
-             (9, y + 4, 3, 4), f'count({down} or on (job, instance) {blind}) or vector(0)', unit="none", empty="0", colour="background",
+             (9, y + 4, 3, 4), f"count({failing}) or 0 * {q.TARGETS}", unit="none", empty=NO_RULES, colour="background",
              defaults={"thresholds": thresholds((None, CALM), (1, WARNING))}),
         table("Exporters that fail, and why", "Which ones, and why. As long as one is listed here, events of its VM may be missing above.", (12, y, 12, 8),
-              [target(reasons, table=True)],
+              [target(f"max by (job, instance) ({failing})", table=True)],
               {"instance": "Instance", "Value": "Trouble"}, sort="Instance", drop=("job",), empty="All exporters answer and read the metadata service",
               overrides=[override("Trouble", mappings=[trouble], custom__cellOptions={"type": "color-text"}, custom__minWidth=150),
                          override("Instance", links=[{"title": "This VM", "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&${datasource:queryparam}&${job:queryparam}&${__url_time_range}"}],

@@ -29,14 +29,18 @@ def over(function: str, metric: str, more: str = "") -> str:
     return f"{function}_over_time({event(metric, more)}[$__range])"
 
 
+def each(function: str, metric: str) -> str:
+    """Per event, over all VMs that report it: the least or the greatest value of this time."""
+    return f"{function} by ({BY}) ({over(function, metric)})"
+
+
 def notice() -> str:
     """Per event: from the first sight by whoever saw it first to NotBefore, or to the start where no NotBefore was ever given."""
-    begins = f'({over("max", "not_before_timestamp_seconds")} or {over("max", "started_timestamp_seconds")})'
-    return f'clamp_min(max by ({BY}) ({begins} - {over("min", "first_seen_timestamp_seconds")}), 0)'
+    return f'clamp_min(({each("max", "not_before_timestamp_seconds")} or {each("max", "started_timestamp_seconds")}) - {each("min", "first_seen_timestamp_seconds")}, 0)'
 
 
 def impact() -> str:
-    return f'max by ({BY}) (sum without (outcome) ({over("max", "ended_timestamp_seconds")}) - {over("max", "started_timestamp_seconds")})'
+    return f'{each("max", "ended_timestamp_seconds")} - {each("max", "started_timestamp_seconds")}'
 
 
 def ended(more: str = "") -> str:
@@ -91,7 +95,7 @@ def notice_panels(y: int) -> list[dict[str, Any]]:
     seconds = dict(unit="s", decimals=1, noValue="–", custom__minWidth=75)
     by_kind = table("Notice, against Azure's promise", "From the first sight to NotBefore. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). Kept: the share that had it, "
                     "but for a minute (10 s for Preempt). 9 in 10: what nine of ten events had at least.", (0, y, 14, 8),
-                    [target(per("count by (event_type)"), "A", table=True), target(promised, "B", table=True), target(per("min by (event_type)"), "C", table=True),
+                    [target(f'count by (event_type) ({each("min", "first_seen_timestamp_seconds")})', "A", table=True), target(promised, "B", table=True), target(per("min by (event_type)"), "C", table=True),
                      target(per("quantile by (event_type) (0.1,").replace("(0.1, (", "(0.1, "), "D", table=True), target(per("quantile by (event_type) (0.5,").replace("(0.5, (", "(0.5, "), "E", table=True),
                      target(kept("by (event_type)"), "F", table=True)],
                     {"event_type": "Type", "Value #A": "Events", "Value #B": "Promised", "Value #C": "Shortest", "Value #D": "9 in 10", "Value #E": "Median", "Value #F": "Kept"},
@@ -118,7 +122,7 @@ def notice_panels(y: int) -> list[dict[str, Any]]:
 
 def cost(y: int) -> list[dict[str, Any]]:
     observed = f'max by (job, instance, {BY}) ({over("max", "observed_interruption_seconds")})'
-    announced = f'max by ({BY}) ({over("max", "duration_seconds")})'
+    announced = each("max", "duration_seconds")
     worse = f"count by (event_type) (max by ({BY}) ({observed}) > {announced} + 2)"
     seconds = dict(unit="s", decimals=1, noValue="–", custom__minWidth=75)
     by_kind = table("Interruption, announced against observed", "Announced: the median of what Azure says. Observed, longest, sum: what the VMs measured on themselves, the first a median. Running: the median from start to end. "

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 TARGET = 'job=~"$job", instance=~"$instance"'
 # One VM is chosen by its name, or by the instance that an alert's link carries; the hidden variable `target` is the
-# instance, or the instances in turn, that both mean.
-VM_TARGET = f'{TARGET}, instance=~"$target"'
+# instance, or the instances in turn, that both mean. Beside it, a matcher with `$instance` would say nothing more, and
+# make Prometheus 2 merge the index of all instances for each selector.
+VM_TARGET = 'job=~"$job", instance=~"$target"'
 PAIR = "job, instance, event_id"
 OF_EVENT = "job, instance, event_id, event_type, event_source"
 
@@ -35,10 +36,10 @@ def exporter(metric: str, more: str = "", of: str = TARGET) -> str:
 VM_NAMES = f"azure_scheduled_event:vm{{{TARGET}}}"
 
 
-def named(expr: str, names: str = VM_NAMES) -> str:
-    """Adds the VM's name; where no rule has recorded it, its instance, so that no event is lost."""
-    return (f'({expr}) * on ({PAIR}) group_left (vm_name) group by ({PAIR}, vm_name) ({names}) '
-            f'or on ({PAIR}) label_replace({expr}, "vm_name", "$1", "instance", "(.*)")')
+def named(expr: str, seen: str, names: str = VM_NAMES) -> str:
+    """Adds the VM's name; where no rule has recorded it yet, its instance, so that no event is lost. `seen` is any metric of the events."""
+    known = f"group by ({PAIR}, vm_name) ({names})"
+    return f'({expr}) * on ({PAIR}) group_left (vm_name) ({known} or on ({PAIR}) label_replace(group by ({PAIR}) ({seen}), "vm_name", "$1", "instance", "(.*)"))'
 
 
 def traced(expr: str) -> str:
@@ -52,13 +53,9 @@ def short_id(expr: str) -> str:
     return f'label_replace({expr}, "id", "$1", "event_id", "([^-]+).*")'
 
 
-def scheduled(event) -> str:
-    return f'({event("status", EVENT_STATUS.format("Scheduled"))} == 1)'
-
-
 def pending(event) -> str:
-    """Announced or running: whatever has a status other than Ended, also one that nobody knows yet."""
-    return f'({event("status", """event_status!="Ended" """.strip())} == 1)'
+    """Announced or running: whatever has not ended, one series per event and VM. Only what has ended has an end."""
+    return f'({event("resources")} unless on ({PAIR}) {event("ended_timestamp_seconds")})'
 
 
 EVENT_STATUS = 'event_status="{}"'
@@ -66,11 +63,11 @@ EVENT_STATUS = 'event_status="{}"'
 
 def status(event) -> str:
     """The events that are not over; what they are is the label `event_status`, whatever Azure may call it."""
-    return f'max by ({OF_EVENT}, event_status) {pending(event)}'
+    return f'max by ({OF_EVENT}, event_status) ({event("status", """event_status!="Ended" """.strip())} == 1)'
 
 
 def while_pending(event, metric: str) -> str:
-    return f'max by ({PAIR}) ({event(metric)}) and on ({PAIR}) {pending(event)}'
+    return f'max by ({PAIR}) ({event(metric)} unless on ({PAIR}) {event("ended_timestamp_seconds")})'
 
 
 def starts_in(event) -> str:
@@ -83,11 +80,32 @@ def next_countdown(event) -> str:
     return f'bottomk(1, min by (event_id, event_type) ({event("not_before_countdown_seconds")} != 0))'
 
 
-def type_table(values: dict[str, float]) -> str:
+def type_table(values: dict[str, float], label: str = "event_type") -> str:
     """A constant per event type, as a vector to join with."""
-    return " or ".join(f'label_replace(vector({value}), "event_type", "{name}", "", "")' for name, value in values.items())
+    return " or ".join(f'label_replace(vector({value}), "{label}", "{name}", "", "")' for name, value in values.items())
 
 
-def or_say(expr: str, event, label: str, text: str) -> str:
+def or_say(expr: str, label: str, text: str) -> str:
     """A word in place of the name while nothing is announced, for panels that show a name and would be blank without one."""
-    return f'{expr} or label_replace(vector(0), "{label}", "{text}", "", "") unless on () ({event("not_before_countdown_seconds")} != 0)'
+    return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
+
+
+# Counts of the whole fleet are recorded (the last group of alerts/exporter-health.rules.yml), with the job but without
+# the instance: they serve where all instances are selected, and match nothing where some are. For those the series
+# themselves are counted, which the same query asks for: `any` is a label that no series has, so that a matcher that
+# says it is not what is selected lets everything pass, but nothing, and at once, where All (`.*`) is selected.
+SELECTED = 'any!~"$instance"'
+SELECTED_OR_TYPE = 'any!~"$instance$event_type"'
+
+
+def recorded(name: str, more: str = "", first: str = "") -> str:
+    return f'{name}{{{first + ", " if first else ""}{TARGET}{", " + more if more else ""}}}'
+
+
+def selected_pending(when: str) -> str:
+    """Events that are announced or running, but nothing where all instances (or all of them and all types) are selected."""
+    event = lambda metric: recorded(f"azure_scheduled_event_{metric}", 'event_type=~"$event_type", scope!="other"', first=when)
+    return pending(event)
+
+
+TARGETS = f'(sum({recorded("azure_scheduled_events:targets")}) or count({recorded("azure_scheduled_events:target", first=SELECTED)}))'

@@ -35,7 +35,7 @@ def now() -> list[dict[str, Any]]:
     age = f'time() - max({own("last_success_timestamp_seconds")})'
     return [
         stat("Next for this VM", "What will happen to it next. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted.",
-             (0, 0, 5, 4), q.or_say(upcoming, event, "event_type", "nothing"), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
+             (0, 0, 5, 4), q.or_say(upcoming, "event_type", "nothing"), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
              overrides=[*kinds, override("nothing", color=fixed(CALM))]),
         stat("Starts in", "Until NotBefore. Red within the hour, orange within the day, as the alerts have it.", (5, 0, 4, 4), upcoming, unit="s", empty="–",
              colour="background", defaults={"thresholds": URGENCY, "decimals": 0}),

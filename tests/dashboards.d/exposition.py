@@ -121,13 +121,6 @@ class Exporters:
             for event, vm, value in self._pairs(of):
                 w.series(name, self._event(event, vm), _constant(value), self._life(event, vm))
         self._late_gauges(w)
-        self._recorded(w)
-
-    def _recorded(self, w: Writer) -> None:
-        """What alerts/scheduled-events.rules.yml would have recorded of it: blocks are not seen by rules."""
-        w.family("azure_scheduled_event:vm", "gauge")
-        for event, vm, value in self._pairs(lambda e, v: 1.0):
-            w.series("azure_scheduled_event:vm", self._target(vm, event_id=event.event_id, vm_name=vm.name, vm_scale_set=vm.scale_set), _constant(value), self._life(event, vm))
 
     def _late_gauges(self, w: Writer) -> None:
         """Series that begin when something has happened: the start, the end, the measured interruption."""

@@ -115,6 +115,9 @@ def _selectors(query: Query, node: Any) -> Iterator[Finding]:
         for label in ("job", "instance"):
             if (label, str(promql.MatchOp.Re), f"${label}") not in matchers:
                 yield f"target-{label}-rule", query.panel, f'{query.ref}: {at.name} without {label}=~"${label}"'
+        # Where the linter's rule is excluded, there must be another matcher of the instance all the same.
+        if not any(name == "instance" and op == str(promql.MatchOp.Re) and value.startswith("$") for name, op, value in matchers):
+            yield "instance-matcher", query.panel, f"{query.ref}: {at.name} without a matcher of the instance by a variable"
         if at.name.endswith("_total") and not any(isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above):
             yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} is neither rate nor increase"
 

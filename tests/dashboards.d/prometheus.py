@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -23,6 +24,10 @@ def need(tool: str, install: str) -> str:
     if not path:
         raise SystemExit(f"tests/dashboards: no {tool}; {install}")
     return path
+
+
+def promtool() -> str:
+    return need(os.environ.get("PROMTOOL", "promtool"), "apt-get install prometheus")
 
 
 def free_port() -> int:
@@ -50,7 +55,7 @@ class Api:
         self.url = url.rstrip("/")
 
     def get(self, path: str, **params: Any) -> Any:
-        body = urllib.parse.urlencode(params).encode()
+        body = urllib.parse.urlencode(params).encode() or None  # without parameters a GET
         try:
             with urllib.request.urlopen(urllib.request.Request(f"{self.url}/api/v1/{path}", data=body), timeout=120) as answer:
                 return json.load(answer)["data"]
@@ -85,14 +90,14 @@ class Api:
 
 
 @contextmanager
-def serving(directory: Path, scrape: str) -> Iterator[Api]:
-    """Prometheus over `directory`/data, with the given scrape configuration."""
-    binary = need("prometheus", "apt-get install prometheus")
+def serving(directory: Path, scrape: str, data: Path | None = None) -> Iterator[Api]:
+    """Prometheus over `directory`/data or another place, with the given scrape configuration."""
+    binary = need(os.environ.get("PROMETHEUS", "prometheus"), "apt-get install prometheus")
     config = directory / "prometheus.yml"
     config.write_text(scrape, encoding="utf-8")
     port = free_port()
     with open(directory / "prometheus.log", "wb") as log:
-        process = subprocess.Popen([binary, f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}", "--storage.tsdb.retention.time=100d",
+        process = subprocess.Popen([binary, f"--config.file={config}", f"--storage.tsdb.path={data or directory / 'data'}", "--storage.tsdb.retention.time=100d",
                                     f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
     try:
         api = Api(f"http://127.0.0.1:{port}")
