@@ -8,9 +8,13 @@ use std::time::Duration;
 
 use crate::{lifecycle::Interruption, time::Moment};
 
-/// From one beat to the next. A pause is measured short by what was left of it when the pause began, so by half of it on
-/// the average; each beat costs two wake-ups of the process, for as long as an event is pending, which may be a week.
+/// From one beat to the next. Each costs two wake-ups of the process, for as long as an event is pending, which may be a
+/// week.
 pub const PERIOD: Duration = Duration::from_millis(500);
+
+/// How much of a gap was no pause: the pause began somewhere between two beats, so what is measured is right to this much
+/// either way.
+const BEFORE_THE_PAUSE: Duration = Duration::from_millis(250);
 
 /// The last beat.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,7 +28,7 @@ impl Heartbeat {
         let last = self.last.replace(now)?;
         let by_monotonic = now.monotonic.saturating_sub(last.monotonic);
         let by_wall = now.wall.saturating_since(last.wall);
-        let length = by_monotonic.max(by_wall).saturating_sub(PERIOD);
+        let length = by_monotonic.max(by_wall).saturating_sub(BEFORE_THE_PAUSE);
         (length >= Interruption::SHORTEST).then_some(Interruption {
             until: now.wall,
             length,
@@ -63,7 +67,7 @@ mod tests {
     fn a_late_beat_measures_the_pause() {
         let mut heartbeat = Heartbeat::default();
         heartbeat.beat(start());
-        let now = start().after(PERIOD + Duration::from_secs(5));
+        let now = start().after(BEFORE_THE_PAUSE + Duration::from_secs(5));
         let interruption = heartbeat.beat(now).unwrap();
         assert_eq!(
             interruption,
