@@ -166,12 +166,15 @@ impl Polling {
         exporter.count_request(took, asked.as_ref().err().map(imds::Error::reason));
         match asked {
             Ok(identity) => {
-                if exporter.identified(identity) {
+                let is_foreign = exporter.identified(identity);
+                if is_foreign {
                     // What a 304 would confirm has been thrown away.
                     self.client.forget();
-                    if let Some(keeper) = &mut self.core.keeper {
-                        keeper.mark_foreign(now.wall);
-                    }
+                }
+                match &mut self.core.keeper {
+                    Some(keeper) if is_foreign => keeper.mark_foreign(now.wall),
+                    Some(keeper) => keeper.mark(),
+                    None => {}
                 }
             }
             Err(error) => exporter.unidentified(&error.to_string()),

@@ -229,7 +229,7 @@ impl Life {
     }
 
     /// What became of it, now that it is gone. `watched`: no poll of ours failed since it was last seen, or not for
-    /// long enough to miss its start.
+    /// long enough to miss its start. An interruption is no evidence: a step of the clock looks the same.
     pub(super) fn outcome(&self, now: Timestamp, watched: bool) -> Outcome {
         let due = self
             .event

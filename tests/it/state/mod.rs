@@ -1,0 +1,157 @@
+//! What survives a restart, and what a bad file or a bad disk does: nothing but a line in the log.
+
+/// A disk that is full, read-only or gone.
+mod disks;
+/// The file and the lock.
+mod file;
+/// One process after the other.
+mod restarts;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use azure_scheduled_events_exporter::{
+    document,
+    lifecycle::Tracker,
+    state::Saved,
+    time::{Moment, Timestamp},
+};
+
+use crate::support::{
+    FakeImds, PATIENCE, Reply,
+    exporter::Metrics,
+    process::{Process, page},
+};
+const FIRST_SEEN: &str = "azure_scheduled_event_first_seen_timestamp_seconds{event_id=\"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265\",event_type=\"Freeze\",event_source=\"Platform\",scope=\"self\"}";
+
+fn freeze(status: &str) -> Reply {
+    Reply::ok(format!(
+        r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"Platform","DurationInSeconds":9}}]}}"#
+    ))
+}
+
+fn at() -> Timestamp {
+    Timestamp::from_unix_seconds(1_794_906_000).unwrap()
+}
+
+/// A state with one life in it.
+fn saved(vm_id: &str) -> Saved {
+    let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
+    let now = Moment {
+        wall: at(),
+        monotonic: Duration::ZERO,
+    };
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    tracker.observe(&document::parse(body).unwrap().0, Some("web_0"), now);
+    Saved {
+        boot_id: Some("a-boot".to_owned()),
+        heartbeat_at: at(),
+        document_at: Some(at()),
+        own_name: Some("web_0".to_owned()),
+        vm_id: Some(vm_id.to_owned()),
+        lives: tracker.lives(),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's file needs no atomic write"
+)]
+fn put(folder: &Path, text: &[u8]) {
+    fs::write(folder.join("state.json"), text).unwrap();
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// An exporter of ours in its own process, on a state directory.
+struct Running {
+    process: Process,
+    address: String,
+}
+
+impl Running {
+    fn arguments(imds: &FakeImds, directory: &Path) -> Vec<String> {
+        vec![
+            format!("--imds.url={}", imds.base()),
+            format!("--state.directory={}", directory.display()),
+            "--web.listen-address=127.0.0.1:0".to_owned(),
+            "--imds.poll-interval=200ms".to_owned(),
+        ]
+    }
+
+    async fn start(imds: &FakeImds, directory: &Path) -> Self {
+        Self::of(Process::start(Self::arguments(imds, directory))).await
+    }
+
+    async fn of(mut process: Process) -> Self {
+        let address = process.address().await;
+        Self { process, address }
+    }
+
+    /// Scrapes until it is as `wanted`.
+    async fn until(&self, what: &str, wanted: impl Fn(&Metrics) -> bool) -> Metrics {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let metrics = Metrics(page(&self.address, "/metrics").await.unwrap_or_default());
+            if wanted(&metrics) {
+                return metrics;
+            }
+            let is_over = tokio::time::Instant::now() > deadline;
+            assert!(
+                !is_over,
+                "it never came to be that {what}:\n{}\n{}",
+                metrics.0,
+                self.process.log()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn first_seen(&self) -> f64 {
+        let metrics = self
+            .until("the event is there", |it| it.value(FIRST_SEEN).is_some())
+            .await;
+        metrics.value(FIRST_SEEN).unwrap()
+    }
+}
+
+/// The member of the state file, as text.
+fn member(folder: &Path, name: &str) -> String {
+    let text = fs::read(folder.join("state.json")).unwrap();
+    let state: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    state[name].to_string()
+}
+
+async fn wait_for(folder: &Path, start: &str) -> PathBuf {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let names = if folder.is_dir() {
+            names(folder)
+        } else {
+            Vec::new()
+        };
+        let exact = names.iter().find(|name| *name == start);
+        if let Some(name) = exact.or_else(|| {
+            names
+                .iter()
+                .find(|name| name.starts_with(start) && start.ends_with('-'))
+        }) {
+            return folder.join(name);
+        }
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "no {start} in {names:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,268 @@
+//! What an exporter takes over from the one before it, and what it leaves.
+
+use std::{fs, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    document,
+    lifecycle::Tracker,
+    state::{Directory, Saved},
+    time::{Moment, Timestamp},
+};
+
+use super::{FIRST_SEEN, Running, at, freeze, member, put, saved, wait_for};
+use crate::support::{FakeImds, PATIENCE, Reply, exporter::Metrics, process::Process};
+
+#[tokio::test]
+async fn a_second_exporter_on_one_directory_ends_with_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let first = Running::start(&imds, folder.path()).await;
+    first.first_seen().await;
+    let second = Process::start(Running::arguments(&imds, folder.path()))
+        .end()
+        .await;
+    assert_eq!(second.code, Some(1), "{second:?}");
+    let last = second.log.lines().last().unwrap();
+    for part in [
+        "error: --state.directory",
+        "in use by another exporter",
+        "its own directory",
+    ] {
+        assert!(last.contains(part), "{last}");
+    }
+    first.until("the first goes on", Metrics::is_up).await;
+}
+
+#[tokio::test]
+async fn what_was_known_outlives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let killed = Running::start(&imds, folder.path()).await;
+    let first_seen = killed.first_seen().await;
+    killed.process.signal("KILL");
+    assert_eq!(killed.process.end().await.code, None);
+    let mut again = Running::start(&imds, folder.path()).await;
+    again
+        .process
+        .says("going on where an earlier process stopped")
+        .await;
+    let metrics = again.until("it polls", Metrics::is_up).await;
+    assert!(
+        (metrics.value(FIRST_SEEN).unwrap() - first_seen).abs() < 1e-6,
+        "{}",
+        metrics.0
+    );
+    let observed = "azure_scheduled_events_observed_total{event_type=\"Freeze\",scope=\"self\"}";
+    assert_eq!(metrics.value(observed), Some(0.0), "it is not new");
+}
+
+/// The state of an exporter whose last sign of life, in another boot, is two minutes old.
+fn left_before_a_boot(event_type: &str) -> Saved {
+    let body = format!(
+        r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}}]}}"#
+    );
+    let now = Moment {
+        wall: Timestamp::now().before(Duration::from_mins(2)),
+        monotonic: Duration::ZERO,
+    };
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let (document, _) = document::parse(body.as_bytes()).unwrap();
+    tracker.observe(&document, Some("web_0"), now);
+    Saved {
+        boot_id: Some("another-boot".to_owned()),
+        heartbeat_at: now.wall,
+        document_at: tracker.document_at(),
+        own_name: Some("web_0".to_owned()),
+        vm_id: None,
+        lives: tracker.lives(),
+    }
+}
+
+#[tokio::test]
+async fn a_boot_while_it_was_away_ends_a_reboot_and_a_redeploy_and_says_nothing_of_a_freeze() {
+    for (event_type, outcome, is_measured) in [
+        ("Reboot", "completed", true),
+        ("Redeploy", "completed", true),
+        ("Freeze", "unknown", false),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut directory = Directory::open(folder.path()).unwrap();
+        directory.write(&left_before_a_boot(event_type)).unwrap();
+        drop(directory);
+        let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
+        let exporter = Running::start(&imds, folder.path()).await;
+        let ended = format!(
+            "azure_scheduled_events_ended_total{{event_type=\"{event_type}\",outcome=\"{outcome}\"}}"
+        );
+        let metrics = exporter
+            .until("the event has ended", |it| it.value(&ended) == Some(1.0))
+            .await;
+        let sum = format!(
+            "azure_scheduled_events_observed_interruption_seconds_sum{{event_type=\"{event_type}\"}}"
+        );
+        let measured = metrics.value(&sum);
+        assert_eq!(
+            measured.is_some_and(|seconds| seconds >= 120.0),
+            is_measured,
+            "{}",
+            metrics.0
+        );
+        assert_eq!(measured.is_some(), is_measured, "{}", metrics.0);
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_another_vm_is_set_aside_and_none_of_its_events_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    Directory::open(folder.path())
+        .unwrap()
+        .write(&saved("another-vm"))
+        .unwrap();
+    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    let mut exporter = Running::start(&imds, folder.path()).await;
+    exporter.process.says("written on another VM").await;
+    let metrics = exporter.until("it polls", Metrics::is_up).await;
+    assert!(metrics.value(FIRST_SEEN).is_none(), "{}", metrics.0);
+    let metrics = exporter.until("still", Metrics::is_up).await;
+    assert!(
+        !metrics.0.contains("azure_scheduled_event_info{"),
+        "{}",
+        metrics.0
+    );
+    let aside = wait_for(folder.path(), "state.json.foreign-").await;
+    assert!(fs::read_to_string(aside).unwrap().contains("another-vm"));
+}
+
+#[tokio::test]
+async fn a_torn_file_costs_its_content_and_not_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), b"{\"version\":1,\"ev");
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let mut exporter = Running::start(&imds, folder.path()).await;
+    exporter
+        .process
+        .says("the state file cannot be read: starting without it")
+        .await;
+    exporter.first_seen().await;
+    let aside = wait_for(folder.path(), "state.json.unreadable-").await;
+    assert_eq!(fs::read(aside).unwrap(), b"{\"version\":1,\"ev");
+    wait_for(folder.path(), "state.json").await;
+}
+
+#[tokio::test]
+async fn the_heartbeat_on_disk_goes_on_while_imds_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let exporter = Running::start(&imds, folder.path()).await;
+    exporter.first_seen().await;
+    imds.now(Reply::silence());
+    let asked = imds.event_requests() + 1;
+    imds.until_requests(asked).await;
+    let document_at = member(folder.path(), "document_at");
+    for beat in 0..3 {
+        let before = member(folder.path(), "heartbeat_at");
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while member(folder.path(), "heartbeat_at") == before {
+            let is_over = tokio::time::Instant::now() > deadline;
+            assert!(!is_over, "beat {beat} does not come");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert_eq!(
+        imds.event_requests(),
+        asked,
+        "it is one request all the time"
+    );
+    assert_eq!(member(folder.path(), "document_at"), document_at);
+}
+
+#[tokio::test]
+async fn a_state_in_which_no_document_was_ever_read_gives_no_all_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(Reply::error("500 Internal Server Error", "oops")).await;
+    let killed = Running::start(&imds, folder.path()).await;
+    killed
+        .until("a failure is counted", |it| it.failures("status_5xx") > 0.0)
+        .await;
+    wait_for(folder.path(), "state.json").await;
+    killed.process.signal("KILL");
+    killed.process.end().await;
+    let mut again = Running::start(&imds, folder.path()).await;
+    again
+        .process
+        .says("going on where an earlier process stopped")
+        .await;
+    let metrics = again
+        .until("a failure is counted", |it| it.failures("status_5xx") > 0.0)
+        .await;
+    let pending = "azure_scheduled_events_pending";
+    assert!(
+        !metrics.0.contains(&format!("{pending}{{")),
+        "{}",
+        metrics.0
+    );
+}
+
+#[tokio::test]
+async fn an_identity_without_an_id_makes_no_foreign_state() {
+    let folder = tempfile::tempdir().unwrap();
+    Directory::open(folder.path())
+        .unwrap()
+        .write(&saved("a-vm"))
+        .unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
+    let mut exporter = Running::start(&imds, folder.path()).await;
+    exporter.process.says("this VM is known").await;
+    let first_seen = exporter.first_seen().await;
+    assert!((first_seen - at().as_unix_seconds()).abs() < 1e-6);
+    assert_eq!(member(folder.path(), "vm_id"), r#""a-vm""#);
+}
+
+#[tokio::test]
+async fn after_a_foreign_state_was_thrown_away_the_document_is_asked_for_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    Directory::open(folder.path())
+        .unwrap()
+        .write(&saved("another-vm"))
+        .unwrap();
+    let tagged = Reply::http(
+        "200 OK",
+        &[("ETag", "\"2\"")],
+        r#"{"DocumentIncarnation":2,"Events":[]}"#,
+    );
+    let imds = FakeImds::standing(tagged).await;
+    imds.identity(Reply::error("503 Service Unavailable", "not yet"));
+    let mut exporter = Running::start(&imds, folder.path()).await;
+    exporter.until("it polls", Metrics::is_up).await;
+    imds.now(Reply::http("304 Not Modified", &[("ETag", "\"2\"")], ""));
+    imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
+    exporter.process.says("written on another VM").await;
+    let asked = imds.event_requests();
+    imds.until_requests(asked + 1).await;
+    let requests = imds.requests();
+    let polls: Vec<_> = requests
+        .iter()
+        .filter(|request| request.target.contains("/metadata/scheduledevents"))
+        .collect();
+    let last = polls.last().unwrap();
+    assert_eq!(last.header("if-none-match"), None);
+    assert!(polls[1].header("if-none-match").is_some());
+}
+
+#[tokio::test]
+async fn who_the_vm_is_is_kept_also_where_it_is_learnt_late() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    imds.identity(Reply::error("503 Service Unavailable", "not yet"));
+    let mut exporter = Running::start(&imds, folder.path()).await;
+    exporter.until("it polls", Metrics::is_up).await;
+    wait_for(folder.path(), "state.json").await;
+    assert_eq!(member(folder.path(), "own_name"), "null");
+    imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
+    exporter.process.says("this VM is known").await;
+    let asked = imds.event_requests();
+    imds.until_requests(asked + 1).await;
+    assert_eq!(member(folder.path(), "own_name"), r#""web_0""#);
+    assert_eq!(member(folder.path(), "vm_id"), r#""this-vm""#);
+}
