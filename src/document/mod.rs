@@ -11,7 +11,7 @@ mod field;
 mod wire;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt,
 };
 
@@ -260,14 +260,9 @@ impl Collector {
 fn merge(known: &mut Event, again: Event) {
     match (&mut known.resources, again.resources) {
         (Some(resources), Some(more)) => {
-            for name in more {
-                if !resources
-                    .iter()
-                    .any(|have| have.eq_ignore_ascii_case(&name))
-                {
-                    resources.push(name);
-                }
-            }
+            let folded = |name: &str| name.to_ascii_lowercase();
+            let mut have: HashSet<_> = resources.iter().map(|name| folded(name)).collect();
+            resources.extend(more.into_iter().filter(|name| have.insert(folded(name))));
         }
         (resources @ None, more) => *resources = more,
         (Some(_), None) => {}
@@ -328,6 +323,26 @@ mod tests {
         let expected = (EventType::Freeze, Status::Scheduled);
         assert_eq!(merged(nothing, &words("Scheduled")), expected);
         assert_eq!(merged(&words("Scheduled"), nothing), expected);
+    }
+
+    #[test]
+    fn resources_are_united_without_case_in_their_order_however_many_they_are() {
+        let names = |numbers: std::ops::Range<usize>, word: &str| {
+            let names: Vec<_> = numbers
+                .map(|number| format!(r#""{word}{number}""#))
+                .collect();
+            names.join(",")
+        };
+        let (lower, upper) = (names(0..50_000, "vm"), names(25_000..75_000, "VM"));
+        let body = format!(
+            r#"{{"Events":[{{"EventId":"a","Resources":[{lower}]}},{{"EventId":"A","Resources":[{upper}]}}]}}"#
+        );
+        let (document, _) = parse(body.as_bytes()).unwrap();
+        let [event] = document.events.try_into().unwrap();
+        let united = event.resources.unwrap();
+        assert_eq!(united.len(), 75_000);
+        assert_eq!((&*united[0], &*united[49_999]), ("vm0", "vm49999"));
+        assert_eq!((&*united[50_000], &*united[74_999]), ("VM50000", "VM74999"));
     }
 
     #[test]
