@@ -140,23 +140,19 @@ impl Polling {
     pub(super) async fn go_on(&mut self) {
         let mut identity_due = Duration::ZERO;
         loop {
-            let now = self.core.clock.now();
-            if self.core.exporter.needs_identity() && now.monotonic >= identity_due {
-                self.identify().await;
-                identity_due = self
-                    .core
-                    .clock
-                    .now()
-                    .monotonic
-                    .saturating_add(identity::RETRY_INTERVAL);
+            let now = self.core.clock.now().monotonic;
+            if self.core.exporter.needs_identity() && now >= identity_due {
+                let pause = self.identify().await;
+                let now = self.core.clock.now().monotonic;
+                identity_due = now.saturating_add(pause);
             }
             let pause = self.poll().await;
             self.core.beating(sleep(pause)).await;
         }
     }
 
-    /// Asks who this VM is.
-    async fn identify(&mut self) {
+    /// Asks who this VM is; returns the pause before that may be asked again.
+    async fn identify(&mut self) -> Duration {
         let clock = self.core.clock;
         let began = clock.now();
         let asked = self.core.beating(self.client.identify(clock)).await;
@@ -164,6 +160,7 @@ impl Polling {
         let took = now.monotonic.saturating_sub(began.monotonic);
         let exporter = &mut self.core.exporter;
         exporter.count_request(took, asked.as_ref().err().map(imds::Error::reason));
+        let asked_for = asked.as_ref().err().and_then(imds::Error::retry_after);
         match asked {
             Ok(identity) => {
                 let is_foreign = exporter.identified(identity);
@@ -181,6 +178,8 @@ impl Polling {
         }
         // What was learnt leaves now; a poll may hang.
         self.core.settle(&[]).await;
+        let asked_for = asked_for.unwrap_or_default();
+        asked_for.clamp(identity::RETRY_INTERVAL, cadence::LONGEST_RETRY_AFTER)
     }
 
     /// Asks for the events once; returns the pause before the next time.

@@ -95,6 +95,21 @@ async fn what_was_seen_before_the_name_was_known_is_sent_as_soon_as_it_is() {
     assert_eq!(names, ["scheduled_event announced"]);
 }
 
+#[tokio::test]
+async fn an_identity_that_imds_throttles_is_asked_for_when_imds_says() {
+    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    let later = [("Retry-After", "60")];
+    imds.identity(Reply::http("429 Too Many Requests", &later, ""));
+    let _exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        &format!("--imds.url={}", imds.base()),
+    ]);
+    // A poll a fifth of a second, at the most: longer than from one identity to the next otherwise.
+    imds.until_requests(40).await;
+    assert_eq!(identities(&imds), 1);
+}
+
 fn identities(imds: &FakeImds) -> usize {
     let requests = imds.requests();
     let is_identity = |target: &str| target.contains("/metadata/instance/compute");
