@@ -62,7 +62,9 @@ pub enum Error {
     #[error("{0}")]
     Imds(#[from] imds::Error),
     /// `approve` was given an id that the document does not have.
-    #[error("no event {id:?} is pending ({pending} others are): `list` prints them with their ids")]
+    #[error(
+        "no event {id:?} is pending; pending events: {pending} (`list` prints them with their ids)"
+    )]
     NoSuchEvent {
         /// The id as it was typed.
         id: String,

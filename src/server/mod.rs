@@ -3,9 +3,9 @@
 //! A base room of the edges: it knows sockets and time limits, and nothing of what is served. What it promises: at most
 //! [`Limits::connections`] connections at once; every phase of a connection has an end, so that nobody holds a place for
 //! ever, be it with half a request, with an answer that is not taken, or with nothing at all; where all places are taken,
-//! the connection that has been idle longest makes room; an accept that fails (no more file descriptors) is tried again
-//! after a pause; a stop lets answers that are under way go out, until a deadline. What it must never do: look into a
-//! request, or panic for what a client sends.
+//! the connection that has been idle longest makes room, be it after an answer or because it never said anything; an
+//! accept that fails (no more file descriptors) is tried again after a pause; a stop lets answers that are under way go
+//! out, until a deadline. What it must never do: look into a request, or panic for what a client sends.
 
 mod pace;
 #[cfg(test)]
@@ -276,7 +276,7 @@ impl<H: Handler> Guest<H> {
                     debug!(phase = ?now, "a connection ran out of time");
                     return;
                 }
-                () = self.crowded.notified(), if !is_leaving && now == Phase::Waiting => {
+                () = self.crowded.notified(), if !is_leaving && matches!(now, Phase::Fresh | Phase::Waiting) => {
                     is_leaving = true;
                     connection.as_mut().graceful_shutdown();
                 }

@@ -227,6 +227,34 @@ fn idle_connection_makes_room_when_all_places_are_taken() {
 }
 
 #[test]
+fn clients_that_never_say_anything_make_room_too() {
+    let server = start(Limits {
+        connections: 2,
+        header_time: Duration::from_hours(1),
+        ..limits()
+    });
+    let mut silent = [server.connect(), server.connect()];
+    drop(server.idle());
+    assert_eq!(rest(&mut silent[0]).unwrap(), b"");
+}
+
+#[test]
+fn client_that_never_says_anything_does_not_delay_the_end() {
+    let server = start(Limits {
+        header_time: Duration::from_hours(1),
+        drain: Duration::from_hours(1),
+        ..limits()
+    });
+    let mut silent = server.connect();
+    // Accepted in turn: once this one is served, the silent one has its place.
+    let mut idle = server.idle();
+    server.stop.send(()).unwrap();
+    assert_eq!(rest(&mut idle).unwrap(), b"");
+    assert_eq!(rest(&mut silent).unwrap(), b"");
+    server.ended.join().unwrap().unwrap();
+}
+
+#[test]
 fn clients_that_are_never_idle_for_long_cannot_keep_another_one_out() {
     let server = start(Limits {
         connections: 2,

@@ -118,7 +118,7 @@ async fn what_fails_leaves_stdout_empty_and_exits_with_1() {
         (refused, "error: not approved: HTTP 400"),
         (
             unknown,
-            "no event \"602d9444-d2cd-49c7-8624-8643e7171297\" is pending (1 others are)",
+            "no event \"602d9444-d2cd-49c7-8624-8643e7171297\" is pending; pending events: 1 ",
         ),
         (unread, "error: HTTP 404"),
     ] {
