@@ -156,13 +156,14 @@ async fn a_port_that_is_in_use_is_no_mistake_of_the_command_line() {
 
 #[tokio::test]
 async fn an_address_of_another_machine_is_no_matter_of_the_port() {
-    // TEST-NET-1 of RFC 5737: no machine has it.
+    // Class E, reserved by RFC 1112: no machine has it.
+    let flag = "--web.listen-address=240.0.0.1:0";
     let words = [
         "--web.listen-address",
-        "192.0.2.1:1",
+        "240.0.0.1:0",
         "that this machine has",
     ];
-    refused(&["--web.listen-address=192.0.2.1:1"], 1, &words).await;
+    refused(&[flag], 1, &words).await;
 }
 
 #[tokio::test]
