@@ -16,6 +16,7 @@ use crate::{
     listen::ListenAddress,
     metrics::Exposed,
     otlp, simulator,
+    time::in_words,
     view::EventsScope,
     web,
 };
@@ -252,10 +253,24 @@ fn bounded(
     if given < least || given > most {
         return Err(wrong(
             flag,
-            format!("{given:?} cannot work: use a duration from {least:?} to {most:?}"),
+            format!(
+                "{} cannot work: use a duration from {} to {}",
+                written(given),
+                written(least),
+                written(most)
+            ),
         ));
     }
     Ok(given)
+}
+
+/// A duration as it could be typed.
+fn written(duration: Duration) -> String {
+    if duration.subsec_nanos() == 0 {
+        in_words(duration).replace(' ', "")
+    } else {
+        format!("{duration:?}")
+    }
 }
 
 fn web_settings(flags: &WebFlags, events: &EventsFlags) -> Result<web::Settings, Wrong> {

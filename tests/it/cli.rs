@@ -48,7 +48,7 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
         ),
         (
             &["--imds.poll-interval=2h"],
-            &["--imds.poll-interval", "3600s"],
+            &["--imds.poll-interval: 2h cannot", "from 200ms to 1h"],
         ),
         (
             &["--imds.timeout=0"],
@@ -77,7 +77,7 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
         ),
         (
             &["--serving.lead-time=8d"],
-            &["--serving.lead-time", "604800s"],
+            &["--serving.lead-time: 8d cannot", "from 0s to 7d"],
         ),
         (
             &["--log.level=loud"],
