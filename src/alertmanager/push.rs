@@ -1,5 +1,5 @@
-//! Tells one Alertmanager what is to be told, in a task of its own: at once when that changes, again every half a minute
-//! while it goes on, and within five seconds when a push failed.
+//! Tells one Alertmanager what is to be told, in a task of its own: at once when that changes, again every half a minute,
+//! and within five seconds when a push failed or an end is fresh.
 //!
 //! It reads pictures and hands back values. It can delay no poll and no other Alertmanager, and it ends an alert only
 //! because its event is over or because another alert tells of it now, never because a poll failed.
@@ -28,6 +28,11 @@ const AGAIN: Duration = Duration::from_secs(30);
 /// The same while polls have failed for longer than [`BLIND`]; less than the lease of an alert.
 const AGAIN_BLIND: Duration = Duration::from_mins(10);
 const BLIND: Duration = Duration::from_mins(1);
+/// The same for an end of which Prometheus may not have heard yet: if it says meanwhile that the event goes on,
+/// Alertmanager believes it, until it is told the end again.
+const AGAIN_OVER: Duration = Duration::from_secs(5);
+/// Prometheus hears of an end so late: its default scrape interval and its default evaluation interval.
+const UNHEARD: Duration = Duration::from_mins(2);
 /// From a failed push to the next: with [`PATIENCE`], one begins every five seconds at least.
 const RETRY: Duration = Duration::from_secs(1);
 /// What Alertmanager has for one push.
@@ -88,8 +93,9 @@ impl Pusher {
             let is_news = self.is_news(&wanted);
             let is_due = !wanted.is_empty() && due <= Instant::now();
             if is_due && !is_last || is_news && (is_last || !self.is_failing) {
+                let until_next = pause(&view, &wanted, self.clock.now().wall);
                 let pause = if self.push(wanted, is_news).await {
-                    pause(&view, self.clock.now().wall)
+                    until_next
                 } else {
                     RETRY
                 };
@@ -209,9 +215,10 @@ impl Pusher {
     }
 }
 
-/// How long what goes on need not be told again. While nothing is known anew, seldom: another VM that sees the end of the
-/// same event is not contradicted then, and yet no alert ends for the fault of IMDS.
-fn pause(view: &View, now: Timestamp) -> Duration {
+/// How long what was told need not be told again. While nothing is known anew, seldom: another VM that sees the end of
+/// the same event is not contradicted then, and yet no alert ends for the fault of IMDS.
+fn pause(view: &View, told: &[Alert], now: Timestamp) -> Duration {
+    let is_unheard = |alert: &Alert| alert.is_over && now.saturating_since(alert.ends_at) < UNHEARD;
     let blind_for = view
         .health
         .failure
@@ -219,6 +226,8 @@ fn pause(view: &View, now: Timestamp) -> Duration {
         .map(|failure| now.saturating_since(failure.since));
     if blind_for.is_some_and(|blind_for| blind_for > BLIND) {
         AGAIN_BLIND
+    } else if told.iter().any(is_unheard) {
+        AGAIN_OVER
     } else {
         AGAIN
     }

@@ -99,6 +99,28 @@ async fn an_event_is_told_when_it_is_seen_and_once_more_when_it_is_over() {
     exporter.stop().await;
 }
 
+/// Prometheus, which sees an end only with its next scrape and evaluation, may say meanwhile that the event goes on.
+#[tokio::test]
+async fn an_end_is_told_again_soon_in_case_that_somebody_contradicts() {
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    alertmanager
+        .until("the event is told", |it| !it.told().is_empty())
+        .await;
+    imds.now(Reply::ok(NOTHING));
+    alertmanager
+        .until("the end is told three times", |it| {
+            it.told().iter().filter(|told| told.is_over()).count() >= 3
+        })
+        .await;
+    let ends = alertmanager.told().into_iter().filter(Told::is_over);
+    let mut times: Vec<_> = ends.map(|told| told.ends_at).collect();
+    times.dedup();
+    assert_eq!(times.len(), 1, "it is the same end");
+    exporter.stop().await;
+}
+
 #[tokio::test]
 async fn dead_silent_and_refusing_alertmanagers_keep_nothing_from_a_living_one() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
