@@ -29,18 +29,18 @@ def next_event() -> list[dict[str, Any]]:
     kinds = [override(name, color=fixed(colour)) for name, colour in TYPE_COLOURS.items()]
     return [
         stat("Next to be hit", "The VMs that the next announced event names, at most three of them. An event that has started is not next any more: see the table.",
-             (0, 0, 6, 4), q.or_say(f"bottomk(3, {q.named(pairs, event('resources'))})", "vm_name", "none"), legend="{{vm_name}}", text="name", unit="none", empty="none",
-             defaults={"color": fixed("text")}, overrides=[override("none", color=fixed(CALM))]),
+             (0, 0, 6, 4), q.or_say(f"bottomk(3, {q.named(pairs, event('resources'))})", "vm_name", "none", q.TARGETS), legend="{{vm_name}}", text="name", unit="none", empty="none",
+             defaults={"color": fixed("text")}, overrides=[override("none", color=fixed(CALM)), override(q.UNKNOWN, color=fixed(DIM))]),
         stat("By what", "Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved to another host, temporary disk lost. Preempt: Spot VM evicted. Terminate: deleted.",
-             (6, 0, 4, 4), q.or_say(upcoming, "event_type", "nothing"), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
-             overrides=[*kinds, override("nothing", color=fixed(CALM))]),
+             (6, 0, 4, 4), q.or_say(upcoming, "event_type", "nothing", q.TARGETS), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
+             overrides=[*kinds, override("nothing", color=fixed(CALM)), override(q.UNKNOWN, color=fixed(DIM))]),
         stat("Starts in", "Until NotBefore, before which Azure does not start it unless somebody approves it. Red within the hour, orange within the day, as the alerts have it.",
              (10, 0, 4, 4), upcoming, unit="s", empty="–", defaults={"thresholds": URGENCY, "decimals": 0}, colour="background"),
         stat("Not before", "The same as a time of day, in the time zone of this dashboard.", (14, 0, 4, 4), f'1000 * max(max by (event_id) ({event("not_before_timestamp_seconds")}) and on (event_id) {upcoming})', unit="dateTimeAsIsoNoDateIfToday",
              empty="–", defaults={"color": fixed("text")}),
         event_table.announced_length("Lasts", (18, 0, 3, 4), event),
         stat("Started", "VMs with an event that has started and is not over.", (21, 0, 3, 4),
-             f'count(max by (job, instance) ({event("status", q.EVENT_STATUS.format("Started"))} == 1)) or vector(0)', unit="none", empty="0",
+             f'count(max by (job, instance) ({event("status", q.EVENT_STATUS.format("Started"))} == 1)) or 0 * {q.TARGETS}', unit="none", empty=NO_RULES,
              defaults={"thresholds": thresholds((None, CALM), (1, CRITICAL))}),
     ]
 
@@ -87,15 +87,17 @@ def shares(y: int) -> list[dict[str, Any]]:
     by_location = (f'sum by (location) ({q.recorded("azure_scheduled_event:pending_vms_by_location", of_type)}) '
                    f"or count by (location) (group by (job, instance, location) ({place} and on (job, instance) {hit}))")
     empty = "No VM has a pending event"
+    affected = stat("VMs affected", "VMs with a pending event, announced or started, and their share of the VMs with an exporter. The alert for the fleet speaks at a tenth.",
+                    (14, y + 5, 5, 4), count, legend="VMs", text="value_and_name", unit="none", empty=NO_RULES, defaults={"thresholds": thresholds((None, CALM), (1, NOTICE))},
+                    overrides=[override("of the fleet", unit="percentunit", decimals=1, thresholds=thresholds((None, CALM), (FLEET_AT_RISK, WARNING)))])
+    affected["targets"].append(target(f"{count} / {q.TARGETS}", "B", legend="of the fleet", instant=True))
     return [
         bars("VMs by type", "VMs with a pending event, by what will happen to them. A VM with two events counts under both.", (14, y, 5, 5),
              [target(by_event_type(), legend="{{event_type}}", instant=True)], unit="none", empty=empty, overrides=by_type()),
-        bars("VMs by location", "VMs with a pending event, by Azure region.", (19, y, 5, 5), [target(f'label_replace({by_location}, "location", "unknown", "location", "")', legend="{{location}}", instant=True)], unit="none", empty=empty,
-             names="top", defaults={"color": fixed(NOTICE)}),
-        stat("Fleet affected", "Share of the VMs with an exporter that have a pending event. The alert for the fleet speaks at a tenth.", (14, y + 5, 5, 4),
-             f"{count} / {q.TARGETS}", unit="percentunit", empty=NO_RULES, defaults={"decimals": 1, "thresholds": thresholds((None, CALM), (FLEET_AT_RISK, WARNING))}),
-        stat("VMs affected", "VMs with a pending event, announced or started.", (19, y + 5, 5, 4), count, unit="none", empty=NO_RULES,
-             defaults={"thresholds": thresholds((None, CALM), (1, NOTICE))}),
+        bars("VMs by location", "VMs with a pending event, by Azure region: the five that have most of them.", (19, y, 5, 9),
+             [target(f'label_replace(topk(5, {by_location}), "location", "unknown", "location", "")', legend="{{location}}", instant=True)], unit="none", empty=empty, names="top",
+             defaults={"color": fixed(NOTICE)}),
+        affected,
     ]
 
 
@@ -115,7 +117,7 @@ def trust(y: int) -> list[dict[str, Any]]:
              defaults={"thresholds": thresholds((None, CALM), (1, WARNING))}),
         table("Exporters that fail, and why", "Which ones, and why. As long as one is listed here, events of its VM may be missing above.", (12, y, 12, 8),
               [target(f"max by (job, instance) ({failing})", table=True)],
-              {"instance": "Instance", "Value": "Trouble"}, sort="Instance", drop=("job",), empty="All exporters answer and read the metadata service",
+              {"instance": "Instance", "Value": "Trouble"}, sort="Instance", drop=("job",), empty="No exporter is known to fail",
               overrides=[override("Trouble", mappings=[trouble], custom__cellOptions={"type": "color-text"}, custom__minWidth=150),
                          override("Instance", links=[{"title": "This VM", "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&${datasource:queryparam}&${job:queryparam}&${__url_time_range}"}],
                                   custom__minWidth=150)]),

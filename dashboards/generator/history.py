@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import queries as q
-from parts import (ALLOWED_LESS, CALM, NOTICE, OUTCOME_COLOURS, PROMISED_SECONDS, TYPE_COLOURS, WARNING, bars, by_name, by_type, custom_variable, dashboard, fixed,
-                   graph, override, panel, query_variable, stat, table, target, thresholds)
+from parts import (ALLOWED_LESS, CALM, DIM, NOTICE, OUTCOME_COLOURS, PROMISED_SECONDS, TYPE_COLOURS, WARNING, bars, by_name, by_type, custom_variable, dashboard, fixed,
+                   graph, matching, override, panel, query_variable, stat, table, target, thresholds)
 from event_table import type_column
 from queries import fleet_event as event
 
 BY = "event_id, event_type"
+NOT_THERE = {"type": "special", "options": {"match": "null+nan", "result": {"color": DIM, "index": 9, "text": "–"}}}
 
 
 def variables() -> list[dict[str, Any]]:
@@ -94,30 +95,25 @@ def notice_panels(y: int) -> list[dict[str, Any]]:
     promised = q.type_table(PROMISED_SECONDS)
     seconds = dict(unit="s", decimals=1, noValue="–", custom__minWidth=75)
     by_kind = table("Notice, against Azure's promise", "From the first sight to NotBefore. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). Kept: the share that had it, "
-                    "but for a minute (10 s for Preempt). 9 in 10: what nine of ten events had at least.", (0, y, 14, 8),
+                    "but for a minute (10 s for Preempt). 9 in 10: what nine of ten events had at least.", (0, y, 16, 7),
                     [target(f'count by (event_type) ({each("min", "first_seen_timestamp_seconds")})', "A", table=True), target(promised, "B", table=True), target(per("min by (event_type)"), "C", table=True),
                      target(per("quantile by (event_type) (0.1,").replace("(0.1, (", "(0.1, "), "D", table=True), target(per("quantile by (event_type) (0.5,").replace("(0.5, (", "(0.5, "), "E", table=True),
                      target(kept("by (event_type)"), "F", table=True)],
                     {"event_type": "Type", "Value #A": "Events", "Value #B": "Promised", "Value #C": "Shortest", "Value #D": "9 in 10", "Value #E": "Median", "Value #F": "Kept"},
                     sort="Events", desc=True, empty="No event in this time",
-                    overrides=[type_column(), override("Events", unit="none", custom__minWidth=70), *[override(name, **seconds) for name in ("Promised", "Shortest", "9 in 10", "Median")],
-                               override("Kept", unit="percentunit", decimals=0, noValue="–", thresholds=thresholds((None, WARNING), (0.95, CALM)), custom__cellOptions={"type": "color-text"},
+                    overrides=[type_column(), override("Events", unit="none", noValue="0", custom__minWidth=75), *[override(name, **seconds) for name in ("Promised", "Shortest", "9 in 10", "Median")],
+                               override("Kept", unit="percentunit", decimals=0, noValue="–", mappings=[NOT_THERE], thresholds=thresholds((None, WARNING), (0.95, CALM)), custom__cellOptions={"type": "color-text"},
                                         custom__minWidth=70)])
     # Five minutes wide, but for the minute that a promise of 5, 10 or 15 minutes may be missed by; the first digit orders them.
     names = ["< 4 min", "4 to 9 min", "9 to 14 min", "14 to 19 min", "19 to 24 min", "24 to 29 min", "≥ 29 min"]
     windows = f'count_values("window", clamp_max(floor(({notice()} + 60) / 300), {len(names) - 1}))'
     for number, name in enumerate(names):
         windows = f'label_replace({windows}, "notice", "{name}", "window", "{number}")'
-    histogram = bars("How much notice", "Events by the notice that they gave.", (14, y, 5, 8), [target(windows, table=True)], unit="none", empty="No event in this time",
+    histogram = bars("How much notice", "Events by the notice that they gave.", (16, y, 8, 7), [target(windows, table=True)], unit="none", empty="No event in this time",
                      defaults={"color": fixed(NOTICE), "min": 0}, rows=True,
                      transformations=[{"id": "sortBy", "options": {"fields": {}, "sort": [{"desc": False, "field": "window"}]}},
                                       {"id": "organize", "options": {"excludeByName": {"Time": True, "window": True}, "includeByName": {}, "indexByName": {}, "renameByName": {}}}])
-    outcome = panel("piechart", "What became of them", "Completed: it ran. Cancelled: Azure took it back before NotBefore. Unknown: nobody was left to say.", (19, y, 5, 8),
-                    [target(f'count by (outcome) (group by (event_id, outcome) ({over("max", "ended_timestamp_seconds")}))', legend="{{outcome}}", instant=True)], unit="none",
-                    empty="No event ended in this time", overrides=by_name(OUTCOME_COLOURS),
-                    options={"displayLabels": [], "legend": {"displayMode": "table", "placement": "bottom", "showLegend": True, "values": ["value", "percent"]}, "pieType": "donut",
-                             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "tooltip": {"mode": "single", "sort": "none"}})
-    return [by_kind, histogram, outcome]
+    return [by_kind, histogram]
 
 
 def cost(y: int) -> list[dict[str, Any]]:
@@ -132,14 +128,16 @@ def cost(y: int) -> list[dict[str, Any]]:
                      target(f"quantile by (event_type) (0.5, {impact()})", "E", table=True), target(f"{worse} or 0 * count by (event_type) ({announced})", "F", table=True)],
                     {"event_type": "Type", "Value #A": "Announced", "Value #B": "Observed", "Value #C": "Longest", "Value #D": "Sum",
                      "Value #E": "Running", "Value #F": "Too long"}, sort="Sum", desc=True, empty="No event in this time",
-                    overrides=[type_column(), override("Announced", **{**seconds, "noValue": "unknown"}),
+                    overrides=[type_column(), override("Announced", **{**seconds, "noValue": "unknown", "custom__minWidth": 98}),
                                *[override(name, **seconds) for name in ("Observed", "Longest", "Sum", "Running")],
                                override("Too long", unit="none", noValue="–", thresholds=thresholds((None, "text"), (1, WARNING)), custom__cellOptions={"type": "color-text"},
                                         custom__minWidth=70)])
-    approvals = bars("Approvals", "Approvals that these exporters gave since they last started, by what came of them.", (16, y, 8, 7),
-                     [target(f'sum by (event_type, result) ({q.exporter("approvals_total", """event_type=~"$event_type" """.strip())} > 0)', legend="{{event_type}}: {{result}}", instant=True)],
-                     unit="none", empty="No approvals: these exporters only read", defaults={"color": fixed(CALM)})
-    return [by_kind, approvals]
+    outcome = panel("piechart", "What became of them", "Completed: it ran. Cancelled: Azure took it back before NotBefore. Unknown: nobody was left to say.", (16, y, 8, 7),
+                    [target(f'count by (outcome) (group by (event_id, outcome) ({over("max", "ended_timestamp_seconds")}))', legend="{{outcome}}", instant=True)], unit="none",
+                    empty="No event ended in this time", overrides=by_name(OUTCOME_COLOURS),
+                    options={"displayLabels": [], "legend": {"displayMode": "table", "placement": "right", "showLegend": True, "values": ["value"]}, "pieType": "donut",
+                             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}, "tooltip": {"mode": "single", "sort": "none"}})
+    return [by_kind, outcome]
 
 
 def lost(y: int) -> list[dict[str, Any]]:
@@ -147,12 +145,17 @@ def lost(y: int) -> list[dict[str, Any]]:
     fresh = f'min_over_time({event("started_timestamp_seconds")}{day}) >= time()'
     sums = f'sum by (event_type) (max by (job, instance, {BY}) (max_over_time({event("observed_interruption_seconds")}{day})) and on ({q.PAIR}) {fresh})'
     columns = {"drawStyle": "bars", "barAlignment": 1, "barWidthFactor": 0.8, "fillOpacity": 85, "lineWidth": 0}
-    return [graph("Interruption per day", "The sum of what the VMs measured on themselves, by the day on which the event started.", (0, y, 24, 8),
-                  [target(sums, legend="{{event_type}}", interval="1d")], style="bars", stacked=True, unit="s", empty="No interruption was measured in this time", overrides=by_type(),
-                  custom=columns, interval="1d", calcs=["sum"])]
+    approvals = bars("Approvals", "Approvals that these exporters gave since they last started, by what came of them.", (16, y, 8, 8),
+                     [target(f'sum by (event_type, result) ({q.exporter("approvals_total", """event_type=~"$event_type" """.strip())} > 0)', legend="{{event_type}}: {{result}}", instant=True)],
+                     unit="none", empty="No approvals: these exporters only read", names="top", defaults={"color": fixed(CALM)},
+                     overrides=[matching("/: failed$/", color=fixed(WARNING)), matching("/: dry_run$/", color=fixed(NOTICE))])
+    per_day = graph("Interruption per day", "The sum of what the VMs measured on themselves, by the day on which the event started.", (0, y, 16, 8),
+                    [target(f"{sums} / 60", legend="{{event_type}}", interval="1d")], style="bars", stacked=True, unit="m", empty="No interruption was measured in this time", overrides=by_type(),
+                    custom=columns, interval="1d", calcs=["sum"])
+    return [per_day, approvals]
 
 
 def build() -> dict[str, Any]:
-    panels = [*headline(), *per_day(4), *notice_panels(13), *cost(21), *lost(28)]
+    panels = [*headline(), *per_day(4), *notice_panels(13), *cost(20), *lost(27)]
     return dashboard("azse-history", "Azure Scheduled Events / History", "How much maintenance there was, how much notice Azure gave, and what it cost.", variables(), panels, since="now-30d",
                      refresh="5m")

@@ -63,6 +63,11 @@ def override(name: str, **properties: Any) -> dict[str, Any]:
     return {"matcher": {"id": "byName", "options": name}, "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()]}
 
 
+def matching(pattern: str, **properties: Any) -> dict[str, Any]:
+    """The same for all fields whose name matches."""
+    return {**override("", **properties), "matcher": {"id": "byRegexp", "options": pattern}}
+
+
 def fixed(colour: str) -> dict[str, str]:
     return {"fixedColor": colour, "mode": "fixed"}
 
@@ -93,7 +98,7 @@ def stat(title: str, description: str, at: tuple[int, int, int, int], expr: str,
     options = {"colorMode": colour, "graphMode": "none", "justifyMode": "center", "orientation": "auto", "textMode": text, "wideLayout": False,
                "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}}
     # No data must not look like the lowest threshold, which may be the alarming one.
-    defaults = more.setdefault("defaults", {})
+    defaults = more["defaults"] = dict(more.get("defaults", {}))
     defaults["mappings"] = [*defaults.get("mappings", []), {"type": "special", "options": {"match": "null+nan", "result": {"color": DIM, "index": 9, "text": more["empty"]}}}]
     return panel("stat", title, description, at, [target(expr, legend=legend, instant=instant)], options=options, **more)
 
@@ -101,7 +106,7 @@ def stat(title: str, description: str, at: tuple[int, int, int, int], expr: str,
 def bars(title: str, description: str, at: tuple[int, int, int, int], targets: list[dict[str, Any]], names: str = "left", rows: bool = False,
          **more: Any) -> dict[str, Any]:
     """Horizontal bars, one per series, or one per row of a table."""
-    options = {"displayMode": "basic", "maxVizHeight": 34, "minVizHeight": 12, "minVizWidth": 8, "namePlacement": names, "orientation": "horizontal",
+    options = {"displayMode": "basic", "maxVizHeight": 46 if names == "top" else 34, "minVizHeight": 42 if names == "top" else 12, "minVizWidth": 8, "namePlacement": names, "orientation": "horizontal",
                "showUnfilled": True, "sizing": "auto", "valueMode": "color",
                "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows}}
     more.setdefault("defaults", {}).setdefault("min", 0)

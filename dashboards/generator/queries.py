@@ -85,9 +85,16 @@ def type_table(values: dict[str, float], label: str = "event_type") -> str:
     return " or ".join(f'label_replace(vector({value}), "{label}", "{name}", "", "")' for name, value in values.items())
 
 
-def or_say(expr: str, label: str, text: str) -> str:
-    """A word in place of the name while nothing is announced, for panels that show a name and would be blank without one."""
-    return f'({expr}) or on () label_replace(vector(0), "{label}", "{text}", "", "")'
+UNKNOWN = "not known"
+
+
+def or_say(expr: str, label: str, text: str, reporters: str) -> str:
+    """A word in place of the name while nothing is announced, for panels that show a name and would be blank without one.
+
+    Where nobody reports, that is not known: nothing but an answer gives the all-clear.
+    """
+    say = lambda of, word: f'label_replace({of}, "{label}", "{word}", "", "")'
+    return f'({expr}) or on () {say(f"0 * {reporters}", text)} or on () {say("vector(0)", UNKNOWN)}'
 
 
 # Counts of the whole fleet are recorded (the last group of alerts/exporter-health.rules.yml), with the job but without

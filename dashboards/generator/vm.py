@@ -7,7 +7,7 @@ from typing import Any
 import annotations
 import event_table
 import queries as q
-from parts import (CALM, CRITICAL, NOTICE, OUTCOME_COLOURS, STALE_SECONDS, TYPE_COLOURS, URGENCY, WARNING, by_name, dashboard, fixed, graph, override, panel,
+from parts import (CALM, CRITICAL, DIM, NOTICE, OUTCOME_COLOURS, STALE_SECONDS, TYPE_COLOURS, URGENCY, WARNING, by_name, dashboard, fixed, graph, override, panel,
                    query_variable, row, stat, table, target, text_variable, thresholds, value_map)
 from queries import vm_event as event
 
@@ -35,12 +35,12 @@ def now() -> list[dict[str, Any]]:
     age = f'time() - max({own("last_success_timestamp_seconds")})'
     return [
         stat("Next for this VM", "What will happen to it next. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted.",
-             (0, 0, 5, 4), q.or_say(upcoming, "event_type", "nothing"), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
-             overrides=[*kinds, override("nothing", color=fixed(CALM))]),
+             (0, 0, 5, 4), q.or_say(upcoming, "event_type", "nothing", f"group({own('up')})"), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
+             overrides=[*kinds, override("nothing", color=fixed(CALM)), override(q.UNKNOWN, color=fixed(DIM))]),
         stat("Starts in", "Until NotBefore. Red within the hour, orange within the day, as the alerts have it.", (5, 0, 4, 4), upcoming, unit="s", empty="–",
              colour="background", defaults={"thresholds": URGENCY, "decimals": 0}),
-        event_table.announced_length("Announced length", (9, 0, 4, 4), event),
-        stat("Metadata service", "Whether the last poll of this VM's scheduled events succeeded.", (13, 0, 4, 4), f'min({own("up")})', unit="none", empty="not scraped",
+        event_table.announced_length("Lasts", (9, 0, 4, 4), event),
+        stat("Metadata", "Whether the last poll of this VM's scheduled events from the instance metadata service succeeded.", (13, 0, 4, 4), f'min({own("up")})', unit="none", empty="not scraped",
              defaults={"mappings": [answers], "color": {"mode": "thresholds"}}),
         stat("Last good read", "How old the newest good document is. The alert speaks at 15 minutes, Azure's usual notice.", (17, 0, 4, 4), age, unit="s", empty="not known",
              defaults={"decimals": 0, "thresholds": thresholds((None, CALM), (60, WARNING), (STALE_SECONDS, CRITICAL))}),
@@ -71,17 +71,17 @@ def past(y: int) -> list[dict[str, Any]]:
     excess = f'{last("observed_interruption_seconds")} - {last("duration_seconds")}'
     rows = table("Past events", "What ended in this time: the notice that was given, and the announced against the observed interruption. Over is what was lost beyond the announcement.",
                  (0, y, 24, 7),
-                 [target(q.traced(ended), "A", table=True), target(notice, "B", table=True), target(f'{last("duration_seconds")} {over}', "C", table=True),
+                 [target(q.short_id(q.traced(ended)), "A", table=True), target(notice, "B", table=True), target(f'{last("duration_seconds")} {over}', "C", table=True),
                   target(f'{last("observed_interruption_seconds")} {over}', "D", table=True), target(f"({excess}) {over}", "E", table=True)],
                  {"Value #A": "Ended", "event_type": "Type", "outcome": "Outcome", "event_source": "Source", "Value #B": "Notice", "Value #C": "Announced", "Value #D": "Observed",
-                  "Value #E": "Over", "event_id": "Event", "trace_id": "Trace"}, sort="Ended", desc=True, drop=("job", "instance"), empty="No event ended in this time",
+                  "Value #E": "Over", "id": "Event", "trace_id": "Trace", "event_id": "Event id"}, sort="Ended", desc=True, drop=("job", "instance"), empty="No event ended in this time",
                  overrides=[override("Ended", unit="time:MM-DD HH:mm:ss", custom__width=125), event_table.type_column(width=90),
                             override("Outcome", mappings=[outcomes], custom__cellOptions={"type": "color-text"}, custom__width=95),
                             override("Source", custom__width=80, noValue="–"),
                             override("Notice", unit="s", decimals=0, custom__width=80, noValue="–"), override("Announced", unit="s", decimals=0, noValue="unknown", custom__width=95),
                             override("Observed", unit="s", decimals=1, noValue="none", custom__width=85),
                             override("Over", unit="s", decimals=1, noValue="–", thresholds=thresholds((None, CALM), (2, WARNING)), custom__cellOptions={"type": "color-text"}, custom__width=80),
-                            *event_table.id_columns(320)])
+                            *event_table.id_columns(95)])
     dashes = override("announced", color=fixed(NOTICE), custom__lineStyle={"fill": "dash", "dash": [8, 6]})
     against = graph("Announced against observed interruption", "The longest announced interruption of the events that were pending, and the longest that this VM measured under one. "
                     "Logarithmic: pauses of seconds and restarts of minutes share it.", (12, y + 7, 12, 7),
@@ -89,7 +89,7 @@ def past(y: int) -> list[dict[str, Any]]:
                     unit="s", empty="No event announced a length, and no interruption was measured in this time", overrides=[dashes, override("observed", color=fixed(WARNING))],
                     custom={"lineWidth": 2, "fillOpacity": 8, "scaleDistribution": {"type": "log", "log": 10}, "axisSoftMin": 1, "lineInterpolation": "stepAfter"})
     countdown = graph("Countdown", "How the time until NotBefore ran down. A step upwards is an event that Azure moved; an end above zero is one that began early or was taken back.", (0, y + 7, 12, 7),
-                      [target(q.short_id(f'min by (event_id, event_type) ({event("not_before_countdown_seconds")}) > 0'), legend="{{event_type}} {{id}}")], unit="s",
+                      [target(q.short_id(f'min by (event_id, event_type) ({event("not_before_countdown_seconds")}) / 60 > 0'), legend="{{event_type}} {{id}}")], unit="m",
                       empty="No event was announced in this time", custom={"lineWidth": 2, "fillOpacity": 8})
     return [rows, countdown, against]
 

@@ -169,7 +169,7 @@ class Exporters:
         families = {
             "observed": (("self", "other"), "scope", lambda e, s: e.first_seen if s == "self" else None),
             "ended": (OUTCOMES, "outcome", lambda e, o: e.ended if e.outcome == o else None),
-            "approvals": (("approved", "failed", "refused"), "result", lambda e, r: e.first_seen + 60 if e.approved and r == "approved" else None),
+            "approvals": (("approved", "dry_run", "failed"), "result", lambda e, r: e.first_seen + 60 if e.approved and r == "approved" else None),
         }
         for short, (values, label, when) in families.items():
             name = f"azure_scheduled_events_{short}"

@@ -19,7 +19,7 @@ Board = dict[str, Any]
 Finding = tuple[str, str, str]  # rule, panel, what is wrong
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # The units that these dashboards use, out of Grafana's list (packages/grafana-data/src/valueFormats/categories.ts).
-UNITS = {"none", "short", "percentunit", "bytes", "s", "dateTimeAsIsoNoDateIfToday", "reqps"}
+UNITS = {"none", "short", "percentunit", "bytes", "s", "m", "dateTimeAsIsoNoDateIfToday", "reqps"}
 
 
 def _template(board: Board, name: str) -> dict[str, Any]:
@@ -74,6 +74,9 @@ def panel_form(board: Board) -> Iterator[Finding]:
             yield "panel-units-rule", title, f"unit {panel['fieldConfig']['defaults'].get('unit')}"
         if not panel["fieldConfig"]["defaults"].get("noValue"):
             yield "explained-emptiness", title, "says nothing where there is no data"
+        said = [m["options"]["result"]["text"] for m in panel["fieldConfig"]["defaults"].get("mappings", []) if m["type"] == "special"]
+        if panel["type"] == "stat" and said != [panel["fieldConfig"]["defaults"]["noValue"]]:
+            yield "explained-emptiness", title, f"says {said} where there is no data"
 
 
 def _nodes(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
