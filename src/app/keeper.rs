@@ -104,8 +104,8 @@ impl Keeper {
     pub(super) fn beat(&mut self, now: Moment, saved: impl Fn() -> Saved) {
         let done = self.under_way.as_mut().map(oneshot::Receiver::try_recv);
         match done {
-            Some(Ok(written)) => self.done(written),
-            Some(Err(TryRecvError::Closed)) => self.done(Err(panicked())),
+            Some(Ok(written)) => self.done(&written),
+            Some(Err(TryRecvError::Closed)) => self.done(&Err(panicked())),
             Some(Err(TryRecvError::Empty)) | None => {}
         }
         self.begin(true, now, &saved);
@@ -136,13 +136,13 @@ impl Keeper {
     async fn finish(&mut self) {
         if let Some(under_way) = &mut self.under_way {
             let written = under_way.await.unwrap_or_else(|_| Err(panicked()));
-            self.done(written);
+            self.done(&written);
         }
     }
 
-    fn done(&mut self, written: io::Result<()>) {
+    fn done(&mut self, written: &io::Result<()>) {
         self.under_way = None;
-        match &written {
+        match written {
             Ok(()) if self.is_failing => report::state_kept_again(&self.store.path),
             Err(error) if !self.is_failing => report::state_not_kept(&self.store.path, error),
             Ok(()) | Err(_) => {}

@@ -123,12 +123,11 @@ impl Tracker {
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
             present.insert(&event.id);
-            match self.followed.get_mut(&event.id) {
-                Some(followed) => followed.update(event, own_name, now.wall, &mut happened),
-                None => {
-                    let new = Followed::begin(event, own_name, !watched, now.wall, &mut happened);
-                    self.followed.insert(event.id.clone(), new);
-                }
+            if let Some(followed) = self.followed.get_mut(&event.id) {
+                followed.update(event, own_name, now.wall, &mut happened);
+            } else {
+                let new = Followed::begin(event, own_name, !watched, now.wall, &mut happened);
+                self.followed.insert(event.id.clone(), new);
             }
         }
         let missing = self

@@ -155,13 +155,12 @@ impl Sender {
     }
 
     async fn attempt(&mut self, batch: &Batch) -> Met {
-        let connection = match self.connection.take() {
-            Some(connection) => Ok(connection),
-            None => {
-                let now = self.clock.now().monotonic;
-                self.stale_at = now.saturating_add(self.pace.longest_pause);
-                Connection::open(&self.settings).await
-            }
+        let connection = if let Some(connection) = self.connection.take() {
+            Ok(connection)
+        } else {
+            let now = self.clock.now().monotonic;
+            self.stale_at = now.saturating_add(self.pace.longest_pause);
+            Connection::open(&self.settings).await
         };
         match connection {
             Ok(mut connection) => {
