@@ -1,6 +1,6 @@
 //! Keeps the state file up to date without ever making the event loop wait for a disk for long.
 //!
-//! One write is under way at a time, on a thread that ends when it is done. After a poll the loop waits for it, so that
+//! One write is under way at a time, on a thread that ends when it is done. After a change the loop waits for it, so that
 //! what a scraper sees has been kept, but not for longer than [`PATIENCE`]: a disk that hangs must not stop polls. For the
 //! heartbeat it does not wait.
 
@@ -89,8 +89,12 @@ impl Keeper {
     }
 
     /// Writes what has changed, and waits for it with patience: what `saved` gives is on the disk then, or the disk is slow
-    /// or failing.
+    /// or failing. Where nothing has changed it waits for nothing.
     pub(super) async fn keep(&mut self, is_pending: bool, now: Moment, saved: impl Fn() -> Saved) {
+        self.take_note();
+        if !self.is_stale {
+            return self.begin(is_pending, now, &saved);
+        }
         let kept = async {
             // The one that is under way may have begun before the change.
             self.finish().await;
@@ -102,13 +106,18 @@ impl Keeper {
 
     /// The heartbeat of a pending event: writes where that is due, and waits for nothing.
     pub(super) fn beat(&mut self, now: Moment, saved: impl Fn() -> Saved) {
+        self.take_note();
+        self.begin(true, now, &saved);
+    }
+
+    /// What became of the write that is under way, where that is known already.
+    fn take_note(&mut self) {
         let done = self.under_way.as_mut().map(oneshot::Receiver::try_recv);
         match done {
             Some(Ok(written)) => self.done(&written),
             Some(Err(TryRecvError::Closed)) => self.done(&Err(panicked())),
             Some(Err(TryRecvError::Empty)) | None => {}
         }
-        self.begin(true, now, &saved);
     }
 
     /// Begins a write where one is due and none is under way.
