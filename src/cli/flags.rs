@@ -49,7 +49,7 @@ pub struct DemoFlags {
         help_heading = "Web"
     )]
     pub listen_address: String,
-    /// What is simulated: a scenario's name, or a scenario file [repeatable].
+    /// What is simulated: a scenario's name, or a scenario file (repeatable).
     #[arg(
         long = "scenario",
         value_name = "NAME|FILE",
@@ -84,7 +84,7 @@ pub struct SimulateFlags {
         help_heading = "Web"
     )]
     pub listen_address: String,
-    /// What is simulated: a scenario's name, or a scenario file [repeatable]. Without one, nothing happens until
+    /// What is simulated: a scenario's name, or a scenario file (repeatable). Without one, nothing happens until
     /// somebody starts a scenario on the page or by the API.
     #[arg(
         long = "scenario",
@@ -143,7 +143,7 @@ pub struct ApproveCommand {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Web")]
 pub struct WebFlags {
-    /// host:port to serve on; an empty host is every address [repeatable].
+    /// host:port to serve on; an empty host is every address (repeatable).
     #[arg(
         long = "web.listen-address",
         value_name = "HOST:PORT",
@@ -247,7 +247,7 @@ pub struct StateFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Alertmanager")]
 pub struct AlertmanagerFlags {
-    /// Alertmanager that events of this VM are pushed to, such as `http://alertmanager:9093` [repeatable].
+    /// Alertmanager that events of this VM are pushed to, such as `http://alertmanager:9093` (repeatable).
     #[arg(long = "alertmanager.url", value_name = "URL")]
     pub urls: Vec<String>,
     /// File with USER:PASSWORD for all of them; read again for each push.

@@ -45,7 +45,7 @@ struct Entry<'a> {
     duration_in_seconds: Option<i64>,
 }
 
-/// The document in one of [`VERSIONS`].
+/// The document in one of the versions of the Scheduled Events API.
 pub fn document(world: &World, version: &str) -> String {
     let visible = world
         .pending()
