@@ -297,25 +297,6 @@ pub fn resource_name(entry: &str) -> &str {
     entry.strip_prefix('_').unwrap_or(entry)
 }
 
-/// A character of somebody else's, fit for a terminal: a control character becomes U+FFFD.
-pub fn printable(c: char) -> char {
-    if c.is_control() {
-        char::REPLACEMENT_CHARACTER
-    } else {
-        c
-    }
-}
-
-/// The beginning of a text of somebody else's, at most `longest` characters and a sign that there are more, fit for a log
-/// line.
-pub fn excerpt(text: &str, longest: usize) -> String {
-    let mut shown: String = text.chars().take(longest).map(printable).collect();
-    if text.chars().nth(longest).is_some() {
-        shown.push('…');
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,7 +23,7 @@
 //!
 //! | room | what it is for |
 //! |---|---|
-//! | [`event`], [`time`] | the vocabulary: Azure's words; points in time and the only reader of clocks |
+//! | [`event`], [`time`], [`text`] | the vocabulary: Azure's words; points in time and the only reader of clocks; foreign text made fit to be shown |
 //! | [`document`] | bytes to a document and a list of its oddities |
 //! | [`lifecycle`] | follows events from document to document; pure |
 //! | [`view`] | the picture that every reader sees; plain data |
@@ -53,7 +53,7 @@
 //! projections and policies, pure: metrics, otlp::{trace, resource, settings}, alertmanager::alert,
 //!   web::{status, events, probe}, imds::cadence, approval, azure_json, list
 //! core, pure: lifecycle, document, view
-//! vocabulary: event, time
+//! vocabulary: event, time, text
 //! ```
 //!
 //! Edges do not know each other. `tests/it/tidy` reads the imports and holds this table.
@@ -87,6 +87,7 @@ pub mod server;
 pub mod simulator;
 pub mod state;
 pub mod system;
+pub mod text;
 pub mod time;
 pub mod view;
 pub mod web;

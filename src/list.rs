@@ -8,6 +8,7 @@ use crate::{
     azure_json::AzureForm,
     document::Document,
     event::{Event, Scope, Source, resource_name},
+    text::printable,
     time::{Timestamp, in_words},
 };
 
@@ -107,17 +108,7 @@ fn row(event: &Event, own_name: Option<&str>, now: Timestamp) -> [String; 8] {
             .map_or_else(|| "unknown".to_owned(), |names| resources(names, own_name)),
         event.id.as_str().to_owned(),
     ]
-    .map(|cell| {
-        cell.chars()
-            .map(|c| {
-                if c.is_control() {
-                    char::REPLACEMENT_CHARACTER
-                } else {
-                    c
-                }
-            })
-            .collect()
-    })
+    .map(|cell| cell.chars().map(printable).collect())
 }
 
 /// At most three names, this VM's first.

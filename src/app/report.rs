@@ -10,6 +10,7 @@ use crate::{
     event::{Event, Scope, Source, resource_name},
     lifecycle::{Transition, What},
     state::Saved,
+    text::printable,
     time::{Timestamp, in_words},
     view::{EventsScope, Failure, Health, Identity},
 };
@@ -165,10 +166,10 @@ pub(super) fn transition(transition: &Transition) {
                 event_status = event.status.as_str(),
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 scope = life.scope.as_str(),
-                resources = resources(event),
+                resources = shown(&resources(event)),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
-                description = event.description.as_deref(),
+                description = event.description.as_deref().map(shown),
                 first_seen = life.first_seen_at.rfc3339(),
                 started = life.started_at.map(Timestamp::rfc3339),
                 rescheduled_from,
@@ -184,6 +185,11 @@ pub(super) fn transition(transition: &Transition) {
     } else {
         line!(warn);
     }
+}
+
+/// Foreign text on a line, however long it is: what is logged of an event is all that will be left of it.
+fn shown(text: &str) -> String {
+    text.chars().map(printable).collect()
 }
 
 pub(super) fn anomaly(anomaly: &Anomaly) {

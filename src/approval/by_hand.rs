@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::{
     azure_json::AzureForm,
     event::{Event, EventType, Scope, Source, resource_name},
+    text::printable,
     time::{Timestamp, in_words},
 };
 
@@ -131,15 +132,6 @@ fn whom(event: &Event, own_name: Option<&str>) -> String {
 
 /// Azure's texts are foreign: nothing of them may steer a terminal.
 fn push(text: &mut String, line: &str) {
-    let shown: String = line
-        .chars()
-        .map(|c| {
-            if c.is_control() {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                c
-            }
-        })
-        .collect();
+    let shown: String = line.chars().map(printable).collect();
     let _infallible = writeln!(text, "{shown}");
 }

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 
 use super::{Anomalies, AnomalyKind, wire};
 use crate::{
-    event::{self, Event, EventId, EventType, Source, Status, UnknownMember},
+    event::{Event, EventId, EventType, Source, Status, UnknownMember},
+    text,
     time::Timestamp,
 };
 
@@ -243,5 +244,5 @@ fn integer(value: &RawValue) -> Option<i64> {
 /// The beginning of something foreign, fit for a log line.
 pub(super) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 80;
-    event::excerpt(text, LONGEST)
+    text::excerpt(text, LONGEST)
 }

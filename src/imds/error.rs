@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use crate::{document::Refusal, event, view::FailureReason};
+use crate::{document::Refusal, text, view::FailureReason};
 
 /// Why a request got no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -285,5 +285,5 @@ fn is_cut(error: &Cause) -> bool {
 /// The beginning of something foreign, fit for a log line.
 pub(super) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 160;
-    event::excerpt(text, LONGEST)
+    text::excerpt(text, LONGEST)
 }

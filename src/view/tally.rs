@@ -8,8 +8,9 @@ use std::{
 use super::Histogram;
 use crate::{
     document::AnomalyKind,
-    event::{EventId, EventType, Scope, printable},
+    event::{EventId, EventType, Scope},
     lifecycle::{Life, Outcome, Transition, What},
+    text::printable,
 };
 
 /// Event types beside the documented ones that are counted by name; more are counted together as `other`.

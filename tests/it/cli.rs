@@ -315,6 +315,15 @@ async fn list_that_fails_leaves_stdout_empty() {
 }
 
 #[tokio::test]
+async fn foreign_text_in_the_log_steers_nothing() {
+    let steering = FREEZE.replace("Host server is", r"Host\u001b[31m\u0000server is");
+    let imds = FakeImds::standing(Reply::ok(&steering)).await;
+    let mut exporter = Process::start([ANY_PORT, &format!("--imds.url={}", imds.base())]);
+    let line = exporter.says("scheduled event").await;
+    assert!(line.contains("Host\u{fffd}[31m\u{fffd}server is"), "{line}");
+}
+
+#[tokio::test]
 async fn a_first_signal_ends_it_in_order() {
     for signal in ["TERM", "INT"] {
         let imds = FakeImds::standing(Reply::ok(NOTHING)).await;

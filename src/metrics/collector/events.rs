@@ -12,6 +12,7 @@ use crate::{
         catalog::{self, Metric},
         family,
     },
+    text::printable,
     time::Moment,
     view::View,
 };
@@ -193,16 +194,9 @@ fn resource_info(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fm
 
 /// Free text as a label value: control characters replaced, and cut where it is too long.
 fn bounded(text: &str) -> Cow<'_, str> {
-    let harmless = |c: char| {
-        if c.is_control() {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
     if text.len() <= LONGEST_VALUE && !text.contains(char::is_control) {
         Cow::Borrowed(text)
     } else {
-        Cow::Owned(text.chars().take(LONGEST_VALUE).map(harmless).collect())
+        Cow::Owned(text.chars().take(LONGEST_VALUE).map(printable).collect())
     }
 }

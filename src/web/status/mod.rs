@@ -14,6 +14,7 @@ use super::Verdict;
 use crate::{
     event::Scope,
     lifecycle::{Life, Phase},
+    text::excerpt,
     time::{Moment, Timestamp, in_words},
     view::View,
 };
@@ -252,22 +253,14 @@ fn counted(count: usize, noun: &str) -> String {
 /// Foreign text as it can be shown: what is invisible, or turns the direction of the text round it, becomes U+FFFD,
 /// and what is endless is cut. Markup is escaped where the text is put into the page.
 fn plain(text: &str) -> String {
-    let is_harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    let shown = |c: char| match c {
+        '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => char::REPLACEMENT_CHARACTER,
+        c => c,
     };
-    let shown = |c: char| {
-        if is_harmful(c) {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    let mut plain: String = text.chars().take(LONGEST_TEXT).map(shown).collect();
-    if text.chars().nth(LONGEST_TEXT).is_some() {
-        plain.push('…');
-    }
-    plain
+    excerpt(text, LONGEST_TEXT).chars().map(shown).collect()
 }
 
 /// An element of a description list; nothing where there is nothing to say.
