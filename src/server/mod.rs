@@ -37,6 +37,9 @@ use pace::{Paced, Phase};
 /// Between two attempts to accept where the system refuses.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
 
+/// For the first bytes of a connection to arrive before it counts as silent.
+const GRACE: Duration = Duration::from_millis(500);
+
 /// What clients may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -272,11 +275,11 @@ impl<H: Handler> Guest<H> {
                     return;
                 }
                 _ = seen.changed() => {}
-                () = sleep(limit) => {
+                () = sleep(limit) => if !pace::falls_silent(&phase) {
                     debug!(phase = ?now, "a connection ran out of time");
                     return;
-                }
-                () = self.crowded.notified(), if !is_leaving && matches!(now, Phase::Fresh | Phase::Waiting) => {
+                },
+                () = self.crowded.notified(), if !is_leaving && matches!(now, Phase::Silent | Phase::Waiting) => {
                     is_leaving = true;
                     connection.as_mut().graceful_shutdown();
                 }
@@ -286,7 +289,9 @@ impl<H: Handler> Guest<H> {
 
     fn limit(&self, phase: Phase) -> Duration {
         match phase {
-            Phase::Fresh | Phase::Reading => self.limits.header_time,
+            Phase::Fresh => GRACE.min(self.limits.header_time),
+            Phase::Silent => self.limits.header_time.saturating_sub(GRACE),
+            Phase::Reading => self.limits.header_time,
             Phase::Answering => self.limits.answer,
             Phase::Waiting | Phase::Aborted => self.limits.idle,
         }

@@ -16,8 +16,10 @@ use super::Transport;
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Connected, and nothing was sent yet.
+    /// Connected just now, and nothing was sent yet.
     Fresh,
+    /// Connected for a while, and nothing was sent yet.
+    Silent,
     /// The head of a request is coming in.
     Reading,
     /// The handler has the request.
@@ -26,6 +28,17 @@ pub(super) enum Phase {
     Waiting,
     /// The handler wants the connection to end without an answer.
     Aborted,
+}
+
+/// Whether a connection was fresh; it is silent from now on.
+pub(super) fn falls_silent(phase: &watch::Sender<Phase>) -> bool {
+    phase.send_if_modified(|phase| {
+        let was_fresh = *phase == Phase::Fresh;
+        if was_fresh {
+            *phase = Phase::Silent;
+        }
+        was_fresh
+    })
 }
 
 /// A stream that says when the first bytes of a request arrive.
@@ -59,7 +72,7 @@ impl<T: Transport> AsyncRead for Paced<T> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
             self.phase.send_if_modified(|phase| {
-                let is_first = matches!(phase, Phase::Fresh | Phase::Waiting);
+                let is_first = matches!(phase, Phase::Fresh | Phase::Silent | Phase::Waiting);
                 if is_first {
                     *phase = Phase::Reading;
                 }

@@ -239,6 +239,17 @@ fn clients_that_never_say_anything_make_room_too() {
 }
 
 #[test]
+fn client_that_takes_the_last_place_is_given_time_to_ask() {
+    let server = start(Limits {
+        connections: 1,
+        ..limits()
+    });
+    for _ in 0..50 {
+        drop(server.idle());
+    }
+}
+
+#[test]
 fn client_that_never_says_anything_does_not_delay_the_end() {
     let server = start(Limits {
         header_time: Duration::from_hours(1),
