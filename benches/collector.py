@@ -48,6 +48,7 @@ class Metadata(http.server.ThreadingHTTPServer):
     """The metadata service: one event, replaced every two seconds."""
 
     daemon_threads = True
+    turn = 2
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), MetadataRequest)
@@ -55,8 +56,8 @@ class Metadata(http.server.ThreadingHTTPServer):
         self.started = time.monotonic()
 
     def document(self):
-        """The event of these two seconds, and how often the document has changed."""
-        turn = int((time.monotonic() - self.started) / 2)
+        """The event of this turn, and how often the document has changed."""
+        turn = int((time.monotonic() - self.started) / self.turn)
         soon = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 900))
         event = {
             "EventId": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.started}/{turn}")).upper(),
