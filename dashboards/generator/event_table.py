@@ -70,4 +70,4 @@ def pending(title: str, description: str, at: tuple[int, int, int, int], event: 
         overrides.append(carried("Instance"))
     else:
         overrides.append(override("Azure says", custom__minWidth=265, custom__wrapText=True, custom__cellOptions={"type": "auto", "wrapText": True}, **NOTHING))
-    return table(title, description, at, targets, columns, sort="Starts in", drop=("job", "Value #A", *([] if with_vm else ["instance", "Value #F"])), overrides=overrides, empty=empty)
+    return table(title, description, at, targets, columns, sort="Starts in", drop=("job", "scope", "Value #A", *([] if with_vm else ["instance", "Value #F"])), overrides=overrides, empty=empty)

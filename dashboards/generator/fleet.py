@@ -25,11 +25,11 @@ def variables() -> list[dict[str, Any]]:
 
 def next_event() -> list[dict[str, Any]]:
     upcoming = q.next_countdown(event)
-    pairs = f'max by ({q.OF_EVENT}) ({event("not_before_countdown_seconds")}) and on (event_id) {upcoming}'
+    pairs = f'bottomk(3, {event("not_before_countdown_seconds")} and on (event_id) {upcoming})'
     kinds = [override(name, color=fixed(colour)) for name, colour in TYPE_COLOURS.items()]
     return [
         stat("Next to be hit", "The VMs that the next announced event names, at most three of them. An event that has started is not next any more: see the table.",
-             (0, 0, 6, 4), q.or_say(f"bottomk(3, {q.named(pairs, event('resources'))})", "vm_name", "none", q.TARGETS), legend="{{vm_name}}", text="name", unit="none", empty="none",
+             (0, 0, 6, 4), q.or_say(q.named(pairs, event("resources")), "vm_name", "none", q.TARGETS), legend="{{vm_name}}", text="name", unit="none", empty="none",
              defaults={"color": fixed("text")}, overrides=[override("none", color=fixed(CALM)), override(q.UNKNOWN, color=fixed(DIM))]),
         stat("By what", "Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved to another host, temporary disk lost. Preempt: Spot VM evicted. Terminate: deleted.",
              (6, 0, 4, 4), q.or_say(upcoming, "event_type", "nothing", q.TARGETS), legend="{{event_type}}", text="name", unit="none", colour="background", empty="nothing",
@@ -51,13 +51,13 @@ def coming_week(at: tuple[int, int, int, int]) -> dict[str, Any]:
     The range begins at a full step, which may be up to one step ago, hence the window of one step after it.
     """
     ahead = "[10m] @ start() offset -10m"
-    not_before = f'max by ({q.OF_EVENT}) (last_over_time({event("not_before_timestamp_seconds")}{ahead}))'
+    not_before = f'last_over_time({event("not_before_timestamp_seconds")}{ahead})'
     alive = f'(last_over_time({event("status", q.EVENT_STATUS.format("Scheduled"))}{ahead}) == 1)'
     soonest = f'bottomk(12, {not_before} and on ({q.PAIR}) {alive})'
     names = f"last_over_time({q.VM_NAMES}{ahead})"
     # Rows stand in the order of their labels. `at` sorts before the others and orders them by time.
     row = "instance, event_type, event_id"
-    ordered = q.named(f'count_values by (job, {row}) ("at", {soonest})', f'last_over_time({event("not_before_timestamp_seconds")}{ahead})', names)
+    ordered = q.named(f'count_values by (job, {row}) ("at", {soonest})', not_before, names)
     codes = {name: code for code, name in enumerate(TYPE_COLOURS, start=1)}
     waits = f"100 * ((max by ({row}) ({soonest}) - time() > -21600) > bool 0)"
     kind = f"""label_replace({waits}, "kind", "$1", "event_type", "({'|'.join(codes)})") + on (kind) group_left () (vector(0) or {q.type_table(codes, "kind")})"""
@@ -93,10 +93,11 @@ def shares(y: int) -> list[dict[str, Any]]:
     affected["targets"].append(target(f"{count} / {q.TARGETS}", "B", legend="of the fleet", instant=True))
     return [
         bars("VMs by type", "VMs with a pending event, by what will happen to them. A VM with two events counts under both.", (14, y, 5, 5),
-             [target(by_event_type(), legend="{{event_type}}", instant=True)], unit="none", empty=empty, overrides=by_type()),
+             [target(by_event_type(), legend="{{event_type}}", instant=True)], unit="none", empty=empty, overrides=by_type(),
+             defaults={"displayName": "${__field.labels.event_type}"}),
         bars("VMs by location", "VMs with a pending event, by Azure region: the five that have most of them.", (19, y, 5, 9),
              [target(f'label_replace(topk(5, {by_location}), "location", "unknown", "location", "")', legend="{{location}}", instant=True)], unit="none", empty=empty, names="top",
-             defaults={"color": fixed(NOTICE)}),
+             defaults={"color": fixed(NOTICE), "displayName": "${__field.labels.location}"}),
         affected,
     ]
 

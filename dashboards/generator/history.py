@@ -147,10 +147,10 @@ def lost(y: int) -> list[dict[str, Any]]:
     columns = {"drawStyle": "bars", "barAlignment": 1, "barWidthFactor": 0.8, "fillOpacity": 85, "lineWidth": 0}
     approvals = bars("Approvals", "Approvals that these exporters gave since they last started, by what came of them.", (16, y, 8, 8),
                      [target(f'sum by (event_type, result) ({q.exporter("approvals_total", """event_type=~"$event_type" """.strip())} > 0)', legend="{{event_type}}: {{result}}", instant=True)],
-                     unit="none", empty="No approvals: these exporters only read", names="top", defaults={"color": fixed(CALM)},
+                     unit="none", empty="No approvals: these exporters only read", names="top", defaults={"color": fixed(CALM), "displayName": "${__field.labels.event_type}: ${__field.labels.result}"},
                      overrides=[matching("/: failed$/", color=fixed(WARNING)), matching("/: dry_run$/", color=fixed(NOTICE))])
     per_day = graph("Interruption per day", "The sum of what the VMs measured on themselves, by the day on which the event started.", (0, y, 16, 8),
-                    [target(f"{sums} / 60", legend="{{event_type}}", interval="1d")], style="bars", stacked=True, unit="m", empty="No interruption was measured in this time", overrides=by_type(),
+                    [target(sums, legend="{{event_type}}", interval="1d")], style="bars", stacked=True, unit="s", empty="No interruption was measured in this time", overrides=by_type(),
                     custom=columns, interval="1d", calcs=["sum"])
     return [per_day, approvals]
 

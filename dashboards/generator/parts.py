@@ -105,9 +105,9 @@ def stat(title: str, description: str, at: tuple[int, int, int, int], expr: str,
 
 def bars(title: str, description: str, at: tuple[int, int, int, int], targets: list[dict[str, Any]], names: str = "left", rows: bool = False,
          **more: Any) -> dict[str, Any]:
-    """Horizontal bars, one per series, or one per row of a table."""
+    """Horizontal bars, one per series, or one per row of a table. A single bar loses its name in Grafana unless a `displayName` insists on it."""
     options = {"displayMode": "basic", "maxVizHeight": 46 if names == "top" else 34, "minVizHeight": 42 if names == "top" else 12, "minVizWidth": 8, "namePlacement": names, "orientation": "horizontal",
-               "showUnfilled": True, "sizing": "auto", "valueMode": "color",
+               "showUnfilled": True, "sizing": "auto", "text": {"titleSize": 12}, "valueMode": "color",
                "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows}}
     more.setdefault("defaults", {}).setdefault("min", 0)
     return panel("bargauge", title, description, at, targets, options=options, **more)

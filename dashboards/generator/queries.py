@@ -38,8 +38,8 @@ VM_NAMES = f"azure_scheduled_event:vm{{{TARGET}}}"
 
 def named(expr: str, seen: str, names: str = VM_NAMES) -> str:
     """Adds the VM's name; where no rule has recorded it yet, its instance, so that no event is lost. `seen` is any metric of the events."""
-    known = f"group by ({PAIR}, vm_name) ({names})"
-    return f'({expr}) * on ({PAIR}) group_left (vm_name) ({known} or on ({PAIR}) label_replace(group by ({PAIR}) ({seen}), "vm_name", "$1", "instance", "(.*)"))'
+    known = f'group by ({PAIR}, vm_name) ({names} or on ({PAIR}) label_replace({seen}, "vm_name", "$1", "instance", "(.*)"))'
+    return f"({expr}) * on ({PAIR}) group_left (vm_name) {known}"
 
 
 def traced(expr: str) -> str:
@@ -63,7 +63,7 @@ EVENT_STATUS = 'event_status="{}"'
 
 def status(event) -> str:
     """The events that are not over; what they are is the label `event_status`, whatever Azure may call it."""
-    return f'max by ({OF_EVENT}, event_status) ({event("status", """event_status!="Ended" """.strip())} == 1)'
+    return f"""{event("status", 'event_status!="Ended"')} == 1"""
 
 
 def while_pending(event, metric: str) -> str:
