@@ -4,7 +4,7 @@
 Asks every query of every dashboard as Grafana would, one after the other, with everything selected, over the
 dashboard's own time range, and prints the sum per dashboard (the median of the repetitions) and the dearest queries.
 The first round warms the caches and is not counted. Then the same once more as a browser would, six queries at a time.
-The fleet to measure against is made by benches/fleet.py and promtool, see docs/performance.md.
+benches/dashboards.sh makes the fleet to measure against, and asks this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "tests" / "dashboards.d"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "dashboards.d"))
 
 import boards  # noqa: E402
 import prometheus  # noqa: E402

@@ -12,7 +12,8 @@ What is in it: for each VM the series of an exporter that watches a quiet VM (ev
 dashboard reads, zeros included, and `up`), and for each event the per-event series of each VM that it names.
 Events name one VM mostly, sometimes a scale set's fault domain of 5 or 20, once in a while 100. They are due
 within the next hour (half), started (a quarter), ended and lingering (a tenth), or days ahead (the rest).
-Histograms have the exporter's shape but only few buckets, and only on VMs that had an event.
+Histograms have the exporter's shape but only few buckets, and only on VMs that had an event. `--past` adds events
+of the last 30 days that are over: of them only the per-event series, which is all that history is made of.
 """
 
 import argparse
@@ -34,6 +35,7 @@ def arguments():
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--vms", type=int, default=10_000)
     cli.add_argument("--events", type=int, default=500)
+    cli.add_argument("--past", type=int, default=0, help="events of the last 30 days that have ended")
     cli.add_argument("--minutes", type=int, default=20, help="how far the samples reach back")
     cli.add_argument("--step", type=int, default=60, help="seconds between two samples of a series")
     cli.add_argument("--end", type=int, default=None, help="Unix time of the last sample (default: now)")
@@ -79,7 +81,8 @@ class Event:
         else:
             self.not_before = end + rng.randrange(86_400, 7 * 86_400)
         notice = 900 if self.not_before < end + 86_400 else 7 * 86_400
-        self.first_seen = min(self.not_before - notice, end - 30)
+        # What Azure announces earlier than it promises was first seen in the last quarter of an hour.
+        self.first_seen = min(self.not_before - notice, end - rng.randrange(30, 900))
 
     def status(self):
         return "Ended" if self.ended else "Started" if self.started else "Scheduled"
@@ -101,6 +104,22 @@ class Recording:
         """A series whose value follows the time: `value` is a function of the sample's Unix time."""
         head = f"{name}{{{labels}}} "
         self.out.write("".join([f"{head}{value(t)} {t}\n" for t in self.stamps if t >= since]))
+
+
+def write_past(out, options, rng, vms, end):
+    """Events that are long over, each with the samples of its own life and the ten minutes after it."""
+    pairs = 0
+    for _ in range(options.past):
+        event = Event(rng, vms, end)
+        event.ended = end - rng.randrange(7_200, 30 * 86_400)
+        event.started = event.not_before = event.ended - rng.randrange(60, 600)
+        event.first_seen = event.not_before - 900
+        rec = Recording(out, options, event.ended + 600)
+        rec.stamps = list(range(event.first_seen, event.ended + 601, options.step))
+        for vm in event.vms:
+            write_event(rec, vm, event)
+        pairs += len(event.vms)
+    return pairs
 
 
 def write_vm(rec, vm, rng, started_at):
@@ -201,9 +220,10 @@ def main():
             write_event(rec, vm, event)
         for event in {event.type: event for event in mine}.values():  # one histogram per type and VM
             write_histograms(rec, vm, event, event.first_seen)
+    past = write_past(sys.stdout, options, rng, vms, end)
     sys.stdout.write("# EOF\n")
     pairs = sum(len(event.vms) for event in events)
-    print(f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM", file=sys.stderr)
+    print(f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM; {options.past} events before, {past} pairs", file=sys.stderr)
 
 
 if __name__ == "__main__":

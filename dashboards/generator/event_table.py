@@ -11,7 +11,7 @@ STATUS = value_map({"Scheduled": ("Scheduled", "#C7A035"), "Started": ("Started"
 NOTHING = {"noValue": "–"}
 VM_LINK = {"title": "Everything about ${__data.fields.VM}", "targetBlank": False,
            "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&${datasource:queryparam}&${job:queryparam}&${__url_time_range}"}
-TRACE_LINK = {"title": "Trace of event ${__data.fields[\"Event id\"]}", "targetBlank": False,
+TRACE_LINK = {"title": "Trace of event ${__data.fields.Id}", "targetBlank": False,
               "url": "/explore?schemaVersion=1&orgId=1&panes=%7B%22t%22:%7B%22datasource%22:%22${traces}%22,%22queries%22:%5B%7B%22refId%22:%22A%22,"
                      "%22datasource%22:%7B%22type%22:%22tempo%22,%22uid%22:%22${traces}%22%7D,%22queryType%22:%22traceql%22,"
                      "%22query%22:%22${__data.fields.Trace}%22%7D%5D,%22range%22:%7B%22from%22:%22now-7d%22,%22to%22:%22now%22%7D%7D%7D"}
@@ -28,7 +28,7 @@ def carried(name: str) -> dict[str, Any]:
 
 def id_columns(width: int) -> list[dict[str, Any]]:
     """The first part of the event's id, which leads to its trace and says the rest; the trace id is the same without hyphens."""
-    return [override("Event", links=[TRACE_LINK], custom__minWidth=width), carried("Trace"), carried("Event id")]
+    return [override("Event", links=[TRACE_LINK], custom__minWidth=width), carried("Trace"), carried("Id")]
 
 
 def announced_length(title: str, at: tuple[int, int, int, int], event: Callable[..., str]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def pending(title: str, description: str, at: tuple[int, int, int, int], event: 
     if not with_vm:  # one VM's table has room for Azure's own words
         targets.append(target(f'max by ({q.PAIR}, description) ({event("info")} unless on ({q.PAIR}) {event("ended_timestamp_seconds")})', "F", table=True))
     columns = {**({"vm_name": "VM"} if with_vm else {}), "event_type": "Type", "event_status": "Status", "Value #B": "Starts in", "Value #C": "Not before", "Value #D": "Lasts",
-               "event_source": "Source", "Value #E": "VMs", **({} if with_vm else {"description": "Azure says"}), "id": "Event", "trace_id": "Trace", "event_id": "Event id", **({"instance": "Instance"} if with_vm else {})}
+               "event_source": "Source", "Value #E": "VMs", **({} if with_vm else {"description": "Azure says"}), "id": "Event", "trace_id": "Trace", "event_id": "Id", **({"instance": "Instance"} if with_vm else {})}
     overrides = [
         type_column(),
         override("Status", mappings=[STATUS], custom__cellOptions={"type": "color-text"}, custom__width=85),

@@ -74,7 +74,7 @@ def past(y: int) -> list[dict[str, Any]]:
                  [target(q.short_id(q.traced(ended)), "A", table=True), target(notice, "B", table=True), target(f'{last("duration_seconds")} {over}', "C", table=True),
                   target(f'{last("observed_interruption_seconds")} {over}', "D", table=True), target(f"({excess}) {over}", "E", table=True)],
                  {"Value #A": "Ended", "event_type": "Type", "outcome": "Outcome", "event_source": "Source", "Value #B": "Notice", "Value #C": "Announced", "Value #D": "Observed",
-                  "Value #E": "Over", "id": "Event", "trace_id": "Trace", "event_id": "Event id"}, sort="Ended", desc=True, drop=("job", "instance"), empty="No event ended in this time",
+                  "Value #E": "Over", "id": "Event", "trace_id": "Trace", "event_id": "Id"}, sort="Ended", desc=True, drop=("job", "instance"), empty="No event ended in this time",
                  overrides=[override("Ended", unit="time:MM-DD HH:mm:ss", custom__width=125), event_table.type_column(width=90),
                             override("Outcome", mappings=[outcomes], custom__cellOptions={"type": "color-text"}, custom__width=95),
                             override("Source", custom__width=80, noValue="–"),
