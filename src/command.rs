@@ -1,7 +1,7 @@
 //! What each command does with its flags: settings first, everything that can fail at start before the first poll, then
 //! the runtime.
 
-use std::{fmt, io::Write as _};
+use std::{fmt, io::Write as _, pin::Pin};
 
 use crate::{
     app,
@@ -79,22 +79,23 @@ fn run(flags: &RunFlags) -> Result<String, Failure> {
     let settings = Settings::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
     begin(flags.log)?;
-    until_signalled(
-        |stop| async move { Ok(app::run(settings, listeners, Clock::start(), stop).await?) },
-    )
+    until_signalled(|stop| {
+        Box::pin(async move { Ok(app::run(settings, listeners, Clock::start(), stop).await?) })
+    })
 }
 
 fn demo(flags: DemoFlags) -> Result<String, Failure> {
     let simulation = config::demo(&flags)?;
     begin(flags.log)?;
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
-    until_signalled(|stop| async move {
-        Box::pin(app::demo(simulation, settings, Clock::start(), stop))
-            .await
-            .map_err(|error| match error {
+    until_signalled(|stop| {
+        Box::pin(async move {
+            let ended = app::demo(simulation, settings, Clock::start(), stop).await;
+            ended.map_err(|error| match error {
                 app::DemoError::Wrong(wrong) => wrong.into(),
                 app::DemoError::Failed(error) => error.into(),
             })
+        })
     })
 }
 
@@ -107,9 +108,9 @@ fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
     }
     let simulation = config::simulate(flags)?;
     begin(flags.log)?;
-    until_signalled(
-        |stop| async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) },
-    )
+    until_signalled(|stop| {
+        Box::pin(async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) })
+    })
 }
 
 fn list(flags: &OnceFlags) -> Result<String, Failure> {
@@ -153,25 +154,29 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|cause| Failure::of_the_system("the runtime could not be set up", &cause))
 }
 
+/// What a command does until it is told to stop.
+type Work = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
 /// Runs until the first signal, which asks for an orderly end; the second one ends at once.
 ///
 /// The work is a task of its own: what wakes the future that the runtime blocks on also interrupts its wait for the
 /// system, which a task does not, and a poll wakes its task several times.
-fn until_signalled<Work>(work: impl FnOnce(Stop) -> Work) -> Result<String, Failure>
-where
-    Work: Future<Output = Result<(), Failure>> + Send + 'static,
-{
-    let runtime = runtime()?;
+fn until_signalled(work: impl FnOnce(Stop) -> Work) -> Result<String, Failure> {
     let (first, stop) = tokio::sync::oneshot::channel();
     let work = work(Box::pin(async move {
         let _sender_gone = stop.await.is_err();
     }));
+    drive(work, first)
+}
+
+fn drive(work: Work, stop: tokio::sync::oneshot::Sender<()>) -> Result<String, Failure> {
+    let runtime = runtime()?;
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()
             .map_err(|cause| Failure::of_the_system("signals cannot be listened for", &cause))?;
         let told = async {
             signals.next().await;
-            let _nobody_waits = first.send(()).is_err();
+            let _nobody_waits = stop.send(()).is_err();
             signals.next().await;
             tracing::warn!("ended at once by a second signal");
         };
@@ -187,4 +192,4 @@ where
 }
 
 /// Done when an orderly end is asked for.
-pub type Stop = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;

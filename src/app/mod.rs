@@ -208,7 +208,7 @@ pub async fn demo(
         std::future::pending(),
     ));
     tokio::select! {
-        ran = run(settings, listeners, clock, stop) => ran?,
+        ran = Box::pin(run(settings, listeners, clock, stop)) => ran?,
         ended = &mut serving => return Err(Error::Task(format!("the simulator: {ended:?}")).into()),
     }
     serving.abort();

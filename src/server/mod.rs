@@ -14,11 +14,12 @@ mod tests;
 use std::{
     future::{Future, ready},
     io,
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::Duration,
 };
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
@@ -82,16 +83,14 @@ pub struct Abort;
 /// What is sent back.
 pub type Answer = Response<Full<Bytes>>;
 
-/// Answers requests.
-pub trait Handler: Clone + Send + Sync + 'static {
+/// Answers requests. An object, so that the code that speaks HTTP is in the binary once, and not once for each of them.
+#[async_trait]
+pub trait Handler: Send + Sync + 'static {
     /// The answer to one request.
     ///
     /// # Errors
     /// To end the connection without one.
-    fn answer(
-        &self,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Answer, Abort>> + Send;
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort>;
 }
 
 /// What HTTP is spoken over: TCP, or something around it.
@@ -118,7 +117,8 @@ pub async fn serve(
     limits: Limits,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    serve_over(listener, |stream| ready(Ok(stream)), handler, limits, stop).await
+    let wrap = |stream| ready(Ok(stream));
+    serve_over(listener, wrap, Arc::new(handler), limits, Box::pin(stop)).await
 }
 
 /// As [`serve`], over what `wrap` makes of each TCP stream; its time counts as [`Limits::header_time`].
@@ -128,9 +128,9 @@ pub async fn serve(
 pub async fn serve_over<W, F, T>(
     listener: std::net::TcpListener,
     wrap: W,
-    handler: impl Handler,
+    handler: Arc<dyn Handler>,
     limits: Limits,
-    stop: impl Future<Output = ()> + Send,
+    mut stop: Pin<Box<dyn Future<Output = ()> + Send + '_>>,
 ) -> io::Result<()>
 where
     W: Fn(TcpStream) -> F,
@@ -143,7 +143,6 @@ where
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut is_refused = false;
-    let mut stop = pin!(stop);
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &crowd) => accepted,
@@ -154,7 +153,7 @@ where
             Ok((stream, place)) => {
                 is_refused = false;
                 let guest = Guest {
-                    handler: handler.clone(),
+                    handler: Arc::clone(&handler),
                     limits,
                     crowded: Arc::clone(&crowd.crowded),
                     stopped: stopped.clone(),
@@ -209,14 +208,14 @@ async fn accept(
 }
 
 /// What one connection needs.
-struct Guest<H> {
-    handler: H,
+struct Guest {
+    handler: Arc<dyn Handler>,
     limits: Limits,
     crowded: Arc<Notify>,
     stopped: watch::Receiver<bool>,
 }
 
-impl<H: Handler> Guest<H> {
+impl Guest {
     async fn attend<T: Transport>(
         self,
         stream: impl Future<Output = io::Result<T>>,
@@ -233,9 +232,9 @@ impl<H: Handler> Guest<H> {
         let phase = watch::Sender::new(Phase::Fresh);
         let mut seen = phase.subscribe();
         let io = TokioIo::new(Paced::new(stream, phase.clone()));
-        let handler = self.handler.clone();
+        let handler = Arc::clone(&self.handler);
         let service = service_fn(|request| {
-            let (handler, phase) = (handler.clone(), phase.clone());
+            let (handler, phase) = (Arc::clone(&handler), phase.clone());
             async move {
                 phase.send_replace(Phase::Answering);
                 let answer = handler.answer(request).await;
@@ -304,15 +303,13 @@ async fn is_true(flag: &mut watch::Receiver<bool>) {
 }
 
 /// A function of a request, as a handler.
+#[async_trait]
 impl<F, R> Handler for F
 where
-    F: Fn(Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+    F: Fn(Request<Incoming>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Answer, Abort>> + Send,
 {
-    fn answer(
-        &self,
-        request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Answer, Abort>> + Send {
-        self(request)
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+        self(request).await
     }
 }

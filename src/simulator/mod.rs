@@ -120,6 +120,7 @@ impl Simulator {
     }
 }
 
+#[async_trait::async_trait]
 impl Handler for Simulator {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
         let (head, body) = request.into_parts();

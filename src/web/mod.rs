@@ -132,6 +132,7 @@ impl Site {
     }
 }
 
+#[async_trait::async_trait]
 impl Handler for Site {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
         Ok(self.respond(&request))

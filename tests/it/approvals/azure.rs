@@ -40,6 +40,7 @@ struct Counting {
     counts: Arc<Counts>,
 }
 
+#[async_trait::async_trait]
 impl Handler for Counting {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
         if request.uri().path().starts_with("/metadata") {
