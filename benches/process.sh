@@ -73,6 +73,7 @@ imds=$base
 ports=($((base + 1)) $((base + 2)) $((base + 3)))
 names=("this exporter" "node_exporter (time only)" "node_exporter (defaults)")
 fast=$((base + 4))
+calm_imds=$((base + 5)) calm=$((base + 6))
 
 command_of() {
   local at="127.0.0.1:${ports[$1]}"
@@ -103,6 +104,11 @@ for i in 0 1 2; do
   run "peer$i" "${command[@]}"
   pids[i]=$pid
 done
+# The same exporter where nothing is pending, which is nearly always.
+run calm_imds "$exporter" simulate "--web.listen-address=127.0.0.1:$calm_imds"
+answers "$calm_imds" /
+run calm "$exporter" "--web.listen-address=127.0.0.1:$calm" "--imds.url=http://127.0.0.1:$calm_imds"
+calm_pid=$pid
 say "at rest for 30 s, never scraped"
 sleep 30
 for i in 0 1 2; do
@@ -110,21 +116,23 @@ for i in 0 1 2; do
   cell[threads,$i]=$(field "${pids[$i]}" Threads)
 done
 
+cell[calm,1]=– cell[calm,2]=–
+# used PID BEFORE TOOK: seconds of processor time by the hour.
+used() { awk -v used=$(($(cpu_ns "$1") - $2)) -v took="$3" 'BEGIN { printf "%.2f s", used / took * 3600 }'; }
 for turn in 1 2; do
   say "CPU time over $CPU_SECONDS s, turn $turn"
   before=()
   for i in 0 1 2; do before[i]=$(cpu_ns "${pids[$i]}"); done
+  calm_before=$(cpu_ns "$calm_pid")
   from=$(date +%s%N)
   for ((second = 0; second < CPU_SECONDS; second += 15)); do
     for i in 0 1 2; do probe scrape 1 "${ports[$i]}"; done
+    probe scrape 1 "$calm"
     sleep 15
   done
   took=$(($(date +%s%N) - from))
-  for i in 0 1 2; do
-    used=$(($(cpu_ns "${pids[$i]}") - before[i]))
-    hour=$(awk -v used="$used" -v took="$took" 'BEGIN { printf "%.2f", used / took * 3600 }')
-    cell[cpu,$i]="${cell[cpu,$i]:+${cell[cpu,$i]} / }$hour s"
-  done
+  for i in 0 1 2; do cell[cpu,$i]="${cell[cpu,$i]:+${cell[cpu,$i]} / }$(used "${pids[$i]}" "${before[i]}" "$took")"; done
+  cell[calm,0]="${cell[calm,0]:+${cell[calm,0]} / }$(used "$calm_pid" "$calm_before" "$took")"
 done
 
 say "wrk, $ROUNDS rounds"
@@ -179,6 +187,7 @@ row 'exec to the first 200, median of 20 (min to max)' startup
 row 'resident after 30 s, never scraped' idle
 row 'threads at rest' threads
 row "CPU per hour, one scrape per 15 s (this exporter: and one poll a second), two turns of $CPU_SECONDS s" cpu
+row 'the same with nothing pending' calm
 row "scrape p50, one connection, gzip, median of $ROUNDS" p50
 row "scrape p99, one connection, gzip, median of $ROUNDS" p99
 row "scrapes per second, eight connections, gzip, median of $ROUNDS" rate
