@@ -25,7 +25,9 @@ use crate::{
 };
 
 /// How long a poll waits for the disk.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(super) const PATIENCE: Duration = Duration::from_millis(500);
+/// How long the end waits for it: what is not written then is never written.
+pub(super) const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// From one heartbeat on disk to the next, while an event is pending; from one try to the next, while the disk fails.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
@@ -90,7 +92,13 @@ impl Keeper {
 
     /// Writes what has changed, and waits for it with patience: what `saved` gives is on the disk then, or the disk is slow
     /// or failing. Where nothing has changed it waits for nothing.
-    pub(super) async fn keep(&mut self, is_pending: bool, now: Moment, saved: impl Fn() -> Saved) {
+    pub(super) async fn keep(
+        &mut self,
+        is_pending: bool,
+        now: Moment,
+        saved: impl Fn() -> Saved,
+        patience: Duration,
+    ) {
         self.take_note();
         if !self.is_stale {
             return self.begin(is_pending, now, &saved);
@@ -101,7 +109,7 @@ impl Keeper {
             self.begin(is_pending, now, &saved);
             self.finish().await;
         };
-        let _goes_on_without_us = timeout(PATIENCE, kept).await.is_err();
+        let _goes_on_without_us = timeout(patience, kept).await.is_err();
     }
 
     /// The heartbeat of a pending event: writes where that is due, and waits for nothing.
@@ -136,7 +144,12 @@ impl Keeper {
             let (store, saved) = (Arc::clone(&self.store), saved());
             let foreign_since = self.foreign_since.take();
             let (tell, told) = oneshot::channel();
-            spawn_blocking(move || tell.send(store.write(&saved, foreign_since)));
+            spawn_blocking(move || {
+                let written = store.write(&saved, foreign_since);
+                // Whoever is told may end, and let another exporter have the directory at once.
+                drop(store);
+                tell.send(written)
+            });
             self.under_way = Some(told);
         }
     }
@@ -276,9 +289,13 @@ mod tests {
         let mut keeper = Keeper::new(folder.path().to_owned(), None);
         keeper.beat(moment(1), || saved("before"));
         keeper.mark();
-        keeper.keep(true, moment(1), || saved("after")).await;
+        keeper
+            .keep(true, moment(1), || saved("after"), PATIENCE)
+            .await;
         assert_eq!(on_disk(folder.path()).as_deref(), Some("after"));
-        keeper.keep(true, moment(1), || saved("nothing new")).await;
+        keeper
+            .keep(true, moment(1), || saved("nothing new"), PATIENCE)
+            .await;
         assert_eq!(on_disk(folder.path()).as_deref(), Some("after"));
     }
 
@@ -290,12 +307,14 @@ mod tests {
         let mut keeper = Keeper::new(path.clone(), None);
         for tenth in 0..30 {
             let now = moment(0).after(Duration::from_millis(100 * tenth));
-            keeper.keep(true, now, || saved("lost")).await;
+            keeper.keep(true, now, || saved("lost"), PATIENCE).await;
             keeper.mark();
         }
         assert_eq!(keeper.failures(), 3);
         std::fs::remove_file(&path).unwrap();
-        keeper.keep(false, moment(3), || saved("kept")).await;
+        keeper
+            .keep(false, moment(3), || saved("kept"), PATIENCE)
+            .await;
         assert_eq!(on_disk(&path).as_deref(), Some("kept"));
         assert_eq!(keeper.failures(), 3);
     }

@@ -7,7 +7,12 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use super::{approving::Approver, exporter::Exporter, keeper::Keeper, traces::Traces};
+use super::{
+    approving::Approver,
+    exporter::Exporter,
+    keeper::{self, Keeper},
+    traces::Traces,
+};
 use crate::{
     alertmanager::Pushed,
     config::Settings,
@@ -32,6 +37,11 @@ impl Core {
     /// The effects of what happened, in this order: the spool, the state file, then the picture that every reader sees.
     /// A crash between two of them repeats, and loses nothing.
     pub(super) async fn settle(&mut self, transitions: &[Transition]) {
+        self.settle_within(transitions, keeper::PATIENCE).await;
+    }
+
+    /// The same, with so much patience for the disk.
+    async fn settle_within(&mut self, transitions: &[Transition], patience: Duration) {
         let now = self.clock.now();
         if let Some(keeper) = self.keeper.as_mut().filter(|_| !transitions.is_empty()) {
             keeper.mark();
@@ -46,7 +56,7 @@ impl Core {
         if let Some(keeper) = &mut self.keeper {
             let is_pending = self.exporter.is_pending();
             let saved = || self.exporter.saved(self.boot_id.as_deref(), now);
-            keeper.keep(is_pending, now, saved).await;
+            keeper.keep(is_pending, now, saved, patience).await;
         }
         self.publish();
     }
@@ -133,7 +143,7 @@ impl Polling {
         if let Some(keeper) = &mut self.core.keeper {
             keeper.mark();
         }
-        self.core.settle(&[]).await;
+        self.core.settle_within(&[], keeper::LAST_PATIENCE).await;
     }
 
     /// Asks for the events, again and again.
