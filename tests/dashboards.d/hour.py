@@ -63,10 +63,8 @@ def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], fl
     program = binary()
     azure, port, nobody = (prometheus.free_port() for _ in range(3))
     scenario = Path(__file__).with_name("hour.json")
-    more = []
-    if "--approve.user-events" in subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout:
-        more = ["--approve.user-events", "--approve.delay=1s"]
-    exporter = [program, f"--imds.url=http://127.0.0.1:{azure}", f"--web.listen-address=127.0.0.1:{port}", "--imds.poll-interval=250ms", *more]
+    exporter = [program, f"--imds.url=http://127.0.0.1:{azure}", f"--web.listen-address=127.0.0.1:{port}", "--imds.poll-interval=250ms"]
+    exporter += ["--approve.user-events", "--approve.delay=1s"]
     with ExitStack() as stack:
         began = time.time()
         stack.enter_context(running([program, "simulate", f"--web.listen-address=127.0.0.1:{azure}", f"--scenario={scenario}", "--speed=60"], directory / "simulator.log"))
@@ -81,7 +79,8 @@ def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], fl
         prometheus.wait_for("the second freeze to start", started)
         prometheus.wait_for("the last reboot to be announced", _has(port, "azure_scheduled_event_status", 'event_type="Reboot"', 'event_source="User"'))
         settled = ('count(azure_scheduled_event_info{event_source="User"}) and count(azure_scheduled_event:vm) and sum(azure_scheduled_event_observed_interruption_seconds) > 1 '
-                   "and sum(increase(azure_scheduled_events_imds_request_failures_total[5m])) > 0")
+                   "and sum(increase(azure_scheduled_events_imds_request_failures_total[5m])) > 0 "
+                   'and sum(azure_scheduled_events_approvals_total{result="approved"}) > 0')
         prometheus.wait_for("Prometheus to have seen it all", lambda: api.instant(settled, time.time()))
         ended = time.time()
         name = api.instant("azure_scheduled_events_vm_info", ended)[0]["metric"]["vm_name"]
