@@ -7,9 +7,9 @@ use std::{fmt::Write as _, hint::black_box, sync::Arc, time::Duration};
 use azure_scheduled_events_exporter::{
     document::{self, Document},
     lifecycle::Tracker,
-    metrics::{self, Exposed, exposition::Format},
+    metrics::{self, MetricsOptions, exposition::Format},
+    snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
-    view::{EventsScope, View},
 };
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 
@@ -23,7 +23,7 @@ const SIZES: [(usize, usize); 7] = [
     (10, 100),
     (100, 100),
 ];
-const LINGER: Duration = Duration::from_mins(10);
+const ENDED_RETENTION: Duration = Duration::from_mins(10);
 
 /// 2026-11-17 09:00 UTC.
 fn now() -> Moment {
@@ -55,18 +55,18 @@ fn read(body: &str) -> Document {
     document::parse(body.as_bytes()).map_or_else(|_| Document::default(), |(document, _)| document)
 }
 
-fn view(document: &Document) -> Arc<View> {
-    let own_name: Arc<str> = Arc::from("web_0");
-    let mut view = View::empty(Some(Arc::clone(&own_name)), now());
-    let mut tracker = Tracker::new(LINGER);
-    let tally = Arc::make_mut(&mut view.tally);
-    for transition in tracker.observe(document, Some(&own_name), now()) {
-        tally.count(&transition);
+fn snapshot(document: &Document) -> Arc<Snapshot> {
+    let vm_name: Arc<str> = Arc::from("web_0");
+    let mut snapshot = Snapshot::empty(Some(Arc::clone(&vm_name)), now());
+    let mut tracker = Tracker::new(ENDED_RETENTION);
+    let counters = Arc::make_mut(&mut snapshot.counters);
+    for transition in tracker.observe(document, Some(&vm_name), now()) {
+        counters.count(&transition);
     }
-    view.lives = tracker.lives().into();
-    view.has_document = true;
-    view.health.succeed(now());
-    Arc::new(view)
+    snapshot.events = tracker.events().into();
+    snapshot.has_document = true;
+    snapshot.health.succeed(now());
+    Arc::new(snapshot)
 }
 
 fn parse(criterion: &mut Criterion) {
@@ -88,12 +88,12 @@ fn observe(criterion: &mut Criterion) {
         let size = format!("{events}x{resources}");
         group.bench_function(BenchmarkId::new("first", &size), |bencher| {
             bencher.iter_batched(
-                || Tracker::new(LINGER),
+                || Tracker::new(ENDED_RETENTION),
                 |mut tracker| tracker.observe(black_box(&document), Some("web_0"), now()),
                 BatchSize::SmallInput,
             );
         });
-        let mut tracker = Tracker::new(LINGER);
+        let mut tracker = Tracker::new(ENDED_RETENTION);
         tracker.observe(&document, Some("web_0"), now());
         group.bench_function(BenchmarkId::new("again", &size), |bencher| {
             bencher.iter(|| tracker.observe(black_box(&document), Some("web_0"), now()));
@@ -105,9 +105,9 @@ fn observe(criterion: &mut Criterion) {
 fn render(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("render");
     for (events, resources) in SIZES {
-        let view = view(&read(&body(events, resources)));
-        let exposed = Exposed {
-            scope: EventsScope::Own,
+        let snapshot = snapshot(&read(&body(events, resources)));
+        let exposed = MetricsOptions {
+            scope: SeriesScope::Own,
             resources: resources > 1,
             process: false,
         };
@@ -115,7 +115,7 @@ fn render(criterion: &mut Criterion) {
         for (name, format) in [("openmetrics", Format::OpenMetrics), ("text", Format::Text)] {
             group.bench_function(BenchmarkId::new(name, &size), |bencher| {
                 bencher.iter(|| {
-                    let rendered = metrics::render(black_box(&view), exposed, now());
+                    let rendered = metrics::render(black_box(&snapshot), exposed, now());
                     rendered.map(|text| format.write(text))
                 });
             });

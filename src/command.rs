@@ -9,7 +9,7 @@ use crate::{
         ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, OnceFlags, RunFlags,
         SimulateFlags,
     },
-    config::{self, Imds, Settings, Wrong},
+    config::{self, Config, ConfigError, Imds},
     event::EventId,
     logs, simulator, state,
     system::Signals,
@@ -25,8 +25,8 @@ pub struct Failure {
     pub exit_code: u8,
 }
 
-impl From<Wrong> for Failure {
-    fn from(wrong: Wrong) -> Self {
+impl From<ConfigError> for Failure {
+    fn from(wrong: ConfigError) -> Self {
         Self {
             line: wrong.to_string(),
             exit_code: EXIT_USAGE,
@@ -76,7 +76,7 @@ pub fn carry_out(cli: Cli) -> Result<String, Failure> {
 }
 
 fn run(flags: &RunFlags) -> Result<String, Failure> {
-    let settings = Settings::new(flags)?;
+    let settings = Config::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
     begin(flags.log)?;
     until_signalled(|stop| {
@@ -92,7 +92,7 @@ fn demo(flags: DemoFlags) -> Result<String, Failure> {
         Box::pin(async move {
             let ended = app::demo(simulation, settings, Clock::start(), stop).await;
             ended.map_err(|error| match error {
-                app::DemoError::Wrong(wrong) => wrong.into(),
+                app::DemoError::ConfigError(wrong) => wrong.into(),
                 app::DemoError::Failed(error) => error.into(),
             })
         })

@@ -220,7 +220,7 @@ impl Source {
 
 /// Whether an event names this VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum EventScope {
     /// It names others only.
     Other,
     /// It names this VM. On the wire: `self`.
@@ -229,7 +229,7 @@ pub enum Scope {
     Unknown,
 }
 
-impl Scope {
+impl EventScope {
     /// The value of the label `scope`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -270,8 +270,8 @@ pub struct Event {
 
 impl Event {
     /// Whether this event names the VM called `own_name`.
-    pub fn scope(&self, own_name: Option<&str>) -> Scope {
-        scope_of(self.resources.as_deref(), own_name)
+    pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
+        scope_of(self.resources.as_deref(), vm_name)
     }
 }
 
@@ -279,16 +279,16 @@ impl Event {
 ///
 /// Documents of api-version 2017-03-01 put an underscore before the names of VMs; no VM's own name can start with
 /// one, so it never tells two VMs apart. An own name that was copied from such a document may have it too.
-pub fn scope_of(resources: Option<&[Box<str>]>, own_name: Option<&str>) -> Scope {
-    let (Some(resources), Some(own_name)) = (resources, own_name) else {
-        return Scope::Unknown;
+pub fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventScope {
+    let (Some(resources), Some(vm_name)) = (resources, vm_name) else {
+        return EventScope::Unknown;
     };
-    let own_name = resource_name(own_name);
-    let is_own = |entry: &str| resource_name(entry).eq_ignore_ascii_case(own_name);
+    let vm_name = resource_name(vm_name);
+    let is_own = |entry: &str| resource_name(entry).eq_ignore_ascii_case(vm_name);
     if resources.iter().any(|entry| is_own(entry)) {
-        Scope::Own
+        EventScope::Own
     } else {
-        Scope::Other
+        EventScope::Other
     }
 }
 
@@ -367,12 +367,12 @@ mod tests {
             let entries: Vec<Box<str>> = entries.iter().map(|entry| (*entry).into()).collect();
             scope_of(Some(&entries), own)
         };
-        assert_eq!(scope(&["web_10", "WEB_1"], Some("web_1")), Scope::Own);
-        assert_eq!(scope(&["web_10"], Some("web_1")), Scope::Other);
-        assert_eq!(scope(&["_legacyvm2"], Some("legacyvm2")), Scope::Own);
-        assert_eq!(scope(&["_legacyvm2"], Some("_legacyvm2")), Scope::Own);
-        assert_eq!(scope(&[], Some("web_1")), Scope::Other);
-        assert_eq!(scope(&["web_1"], None), Scope::Unknown);
-        assert_eq!(scope_of(None, Some("web_1")), Scope::Unknown);
+        assert_eq!(scope(&["web_10", "WEB_1"], Some("web_1")), EventScope::Own);
+        assert_eq!(scope(&["web_10"], Some("web_1")), EventScope::Other);
+        assert_eq!(scope(&["_legacyvm2"], Some("legacyvm2")), EventScope::Own);
+        assert_eq!(scope(&["_legacyvm2"], Some("_legacyvm2")), EventScope::Own);
+        assert_eq!(scope(&[], Some("web_1")), EventScope::Other);
+        assert_eq!(scope(&["web_1"], None), EventScope::Unknown);
+        assert_eq!(scope_of(None, Some("web_1")), EventScope::Unknown);
     }
 }

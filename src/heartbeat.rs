@@ -14,7 +14,7 @@ pub const PERIOD: Duration = Duration::from_millis(500);
 
 /// How much of a gap was no pause: the pause began somewhere between two beats, so what is measured is right to this much
 /// either way.
-const BEFORE_THE_PAUSE: Duration = Duration::from_millis(250);
+const MEASUREMENT_ERROR: Duration = Duration::from_millis(250);
 
 /// The last beat.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,19 +24,19 @@ pub struct Heartbeat {
 
 impl Heartbeat {
     /// One beat. Says how long this VM stood still since the last one, where that is long enough to count.
-    pub fn beat(&mut self, now: Moment) -> Option<Interruption> {
+    pub fn tick(&mut self, now: Moment) -> Option<Interruption> {
         let last = self.last.replace(now)?;
         let by_monotonic = now.monotonic.saturating_sub(last.monotonic);
         let by_wall = now.wall.saturating_since(last.wall);
-        let length = by_monotonic.max(by_wall).saturating_sub(BEFORE_THE_PAUSE);
-        (length >= Interruption::SHORTEST).then_some(Interruption {
+        let length = by_monotonic.max(by_wall).saturating_sub(MEASUREMENT_ERROR);
+        (length >= Interruption::MIN_LENGTH).then_some(Interruption {
             until: now.wall,
             length,
         })
     }
 
     /// There is nothing to measure for: the next beat is the first of a new row.
-    pub fn rest(&mut self) {
+    pub fn reset(&mut self) {
         self.last = None;
     }
 }
@@ -58,7 +58,7 @@ mod tests {
         let mut heartbeat = Heartbeat::default();
         let mut now = start();
         for _ in 0..100 {
-            assert_eq!(heartbeat.beat(now), None);
+            assert_eq!(heartbeat.tick(now), None);
             now = now.after(PERIOD + Duration::from_millis(300));
         }
     }
@@ -66,9 +66,9 @@ mod tests {
     #[test]
     fn a_late_beat_measures_the_pause() {
         let mut heartbeat = Heartbeat::default();
-        heartbeat.beat(start());
-        let now = start().after(BEFORE_THE_PAUSE + Duration::from_secs(5));
-        let interruption = heartbeat.beat(now).unwrap();
+        heartbeat.tick(start());
+        let now = start().after(MEASUREMENT_ERROR + Duration::from_secs(5));
+        let interruption = heartbeat.tick(now).unwrap();
         assert_eq!(
             interruption,
             Interruption {
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn a_wall_clock_set_forward_measures_a_pause_that_stopped_the_monotonic_clock() {
         let mut heartbeat = Heartbeat::default();
-        heartbeat.beat(start());
+        heartbeat.tick(start());
         let now = Moment {
             wall: start().wall.after(Duration::from_secs(9)),
             ..start().after(PERIOD)
         };
         assert_eq!(
-            heartbeat.beat(now).unwrap().length,
+            heartbeat.tick(now).unwrap().length,
             Duration::from_millis(8_750)
         );
     }
@@ -95,19 +95,19 @@ mod tests {
     #[test]
     fn a_wall_clock_set_back_measures_nothing() {
         let mut heartbeat = Heartbeat::default();
-        heartbeat.beat(start());
+        heartbeat.tick(start());
         let now = Moment {
             wall: start().wall.before(Duration::from_hours(1)),
             ..start().after(PERIOD)
         };
-        assert_eq!(heartbeat.beat(now), None);
+        assert_eq!(heartbeat.tick(now), None);
     }
 
     #[test]
     fn rest_is_no_interruption() {
         let mut heartbeat = Heartbeat::default();
-        heartbeat.beat(start());
-        heartbeat.rest();
-        assert_eq!(heartbeat.beat(start().after(Duration::from_hours(1))), None);
+        heartbeat.tick(start());
+        heartbeat.reset();
+        assert_eq!(heartbeat.tick(start().after(Duration::from_hours(1))), None);
     }
 }

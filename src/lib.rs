@@ -9,13 +9,13 @@
 //! ```text
 //! imds ──bytes──▶ document ──Document──▶ lifecycle::Tracker ──Vec<Transition>──▶ otlp::trace ──▶ spool ──▶ otlp::sender
 //!   ▲                                        │      │
-//! imds::cadence (when to ask again)   state ◀┘      └──lives──▶ View ──▶ metrics, web
+//! imds::cadence (when to ask again)   state ◀┘      └──events─▶ Snapshot ──▶ metrics, web
 //! ```
 //!
 //! [`imds`] asks, and fails with a classified error or hands over a [`document::Document`]. The one event loop, in
 //! [`app`], reads the clock once and calls [`lifecycle::Tracker::observe`]. A failed poll has no document to give, so a
 //! failure can never end an event: the types say so. What happened comes back as values; the loop carries out what
-//! follows from it in this order: spans to the spool, the state file, one immutable [`view::View`] for every reader. A
+//! follows from it in this order: spans to the spool, the state file, one immutable [`snapshot::Snapshot`] for every reader. A
 //! scrape, the status page, the JSON and the probes take that picture once and render it: two numbers of one answer are
 //! never from two instants.
 //!
@@ -26,7 +26,7 @@
 //! | [`event`], [`time`], [`text`] | the vocabulary: Azure's words; points in time and the only reader of clocks; foreign text made fit to be shown |
 //! | [`document`] | bytes to a document and a list of its oddities |
 //! | [`lifecycle`] | follows events from document to document; pure |
-//! | [`view`] | the picture that every reader sees; plain data |
+//! | [`snapshot`] | the picture that every reader sees; plain data |
 //! | [`metrics`] | the picture as OpenMetrics and Prometheus text; the catalog of all metrics |
 //! | [`approval`] | whether to approve an event; what `approve` says |
 //! | [`azure_json`], [`list`] | an event in Azure's own form; the pending events as a table |
@@ -52,7 +52,7 @@
 //!   under them server, listen, system
 //! projections and policies, pure: metrics, otlp::{trace, resource, settings}, alertmanager::alert,
 //!   web::{status, events, probe}, imds::cadence, approval, azure_json, list
-//! core, pure: lifecycle, document, view
+//! core, pure: lifecycle, document, snapshot
 //! vocabulary: event, time, text
 //! ```
 //!
@@ -85,9 +85,9 @@ pub mod metrics;
 pub mod otlp;
 pub mod server;
 pub mod simulator;
+pub mod snapshot;
 pub mod state;
 pub mod system;
 pub mod text;
 pub mod time;
-pub mod view;
 pub mod web;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     azure_json::AzureForm,
     document::Document,
-    event::{Event, Scope, Source, resource_name},
+    event::{Event, EventScope, Source, resource_name},
     text::printable,
     time::{Timestamp, in_words},
 };
@@ -43,17 +43,12 @@ const COLUMNS: [&str; 8] = [
 ];
 
 /// A table with aligned columns, or a sentence where nothing is pending. Names of this VM carry a star.
-pub fn table(document: &Document, own_name: Option<&str>, now: Timestamp) -> String {
+pub fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     if document.events.is_empty() && document.is_complete() {
         return "No events are pending.\n".to_owned();
     }
     let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(
-        document
-            .events
-            .iter()
-            .map(|event| row(event, own_name, now)),
-    );
+    rows.extend(document.events.iter().map(|event| row(event, vm_name, now)));
     let width = |column: usize| {
         rows.iter()
             .filter_map(|row| row.get(column))
@@ -82,7 +77,7 @@ pub fn table(document: &Document, own_name: Option<&str>, now: Timestamp) -> Str
     table
 }
 
-fn row(event: &Event, own_name: Option<&str>, now: Timestamp) -> [String; 8] {
+fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 8] {
     let wait = event.not_before.map(|at| {
         if at >= now {
             in_words(at.saturating_since(now))
@@ -105,16 +100,17 @@ fn row(event: &Event, own_name: Option<&str>, now: Timestamp) -> [String; 8] {
         event
             .resources
             .as_ref()
-            .map_or_else(|| "unknown".to_owned(), |names| resources(names, own_name)),
+            .map_or_else(|| "unknown".to_owned(), |names| resources(names, vm_name)),
         event.id.as_str().to_owned(),
     ]
     .map(|cell| cell.chars().map(printable).collect())
 }
 
 /// At most three names, this VM's first.
-fn resources(names: &[Box<str>], own_name: Option<&str>) -> String {
+fn resources(names: &[Box<str>], vm_name: Option<&str>) -> String {
     const SHOWN: usize = 3;
-    let is_own = |name: &str| crate::event::scope_of(Some(&[name.into()]), own_name) == Scope::Own;
+    let is_own =
+        |name: &str| crate::event::scope_of(Some(&[name.into()]), vm_name) == EventScope::Own;
     let (own, others): (Vec<&str>, Vec<&str>) = names
         .iter()
         .map(AsRef::as_ref)

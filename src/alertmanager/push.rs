@@ -19,8 +19,8 @@ use super::{
     target::{Secret, SetupError, Target, root_cause},
 };
 use crate::{
+    snapshot::Snapshot,
     time::{Clock, Timestamp},
-    view::View,
 };
 
 /// From one push of what goes on to the next.
@@ -38,7 +38,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// What Alertmanager has for one push.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// The most that is read of an answer that explains a refusal.
-const MOST_EXPLAINED: usize = 300;
+const MAX_EXPLAINED: usize = 300;
 
 /// A push, and whether it reached an Alertmanager: the event loop counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,18 +82,18 @@ impl Pusher {
     /// Tells until it is stopped, and then once more if there is something that was not told yet.
     pub async fn run(
         mut self,
-        mut views: watch::Receiver<Arc<View>>,
+        mut snapshots: watch::Receiver<Arc<Snapshot>>,
         mut stopped: watch::Receiver<bool>,
     ) {
         let mut due = Instant::now();
         loop {
             let is_last = *stopped.borrow_and_update();
-            let view = Arc::clone(&views.borrow_and_update());
-            let wanted = self.wanted(&view, self.clock.now().wall);
+            let snapshot = Arc::clone(&snapshots.borrow_and_update());
+            let wanted = self.wanted(&snapshot, self.clock.now().wall);
             let is_news = self.is_news(&wanted);
             let is_due = !wanted.is_empty() && due <= Instant::now();
             if is_due && !is_last || is_news && (is_last || !self.is_failing) {
-                let until_next = pause(&view, &wanted, self.clock.now().wall);
+                let until_next = pause(&snapshot, &wanted, self.clock.now().wall);
                 let pause = if self.push(wanted, is_news).await {
                     until_next
                 } else {
@@ -109,7 +109,7 @@ impl Pusher {
             }
             let has_work = !self.told.is_empty() || is_news;
             tokio::select! {
-                changed = views.changed() => if changed.is_err() { return },
+                changed = snapshots.changed() => if changed.is_err() { return },
                 changed = stopped.changed() => if changed.is_err() { return },
                 () = sleep_until(due), if has_work => {}
             }
@@ -117,8 +117,8 @@ impl Pusher {
     }
 
     /// What is to be told now: what the picture says, and the end of what it says no longer of an event that it has.
-    fn wanted(&mut self, view: &View, now: Timestamp) -> Vec<Alert> {
-        let mut wanted = alerts(view, now);
+    fn wanted(&mut self, snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+        let mut wanted = alerts(snapshot, now);
         self.told.retain(|labels, told| {
             if wanted.iter().any(|alert| alert.labels == *labels) {
                 return true;
@@ -127,9 +127,10 @@ impl Pusher {
                 return now.saturating_since(told.ends_at) < FAREWELL;
             }
             let id = labels.get("event_id");
-            view.lives
+            snapshot
+                .events
                 .iter()
-                .any(|life| Some(life.event.id.as_str()) == id.map(String::as_str))
+                .any(|tracked| Some(tracked.event.id.as_str()) == id.map(String::as_str))
         });
         for (labels, told) in &self.told {
             if !wanted.iter().any(|alert| alert.labels == *labels) {
@@ -217,9 +218,9 @@ impl Pusher {
 
 /// How long what was told need not be told again. While nothing is known anew, seldom: another VM that sees the end of
 /// the same event is not contradicted then, and yet no alert ends for the fault of IMDS.
-fn pause(view: &View, told: &[Alert], now: Timestamp) -> Duration {
+fn pause(snapshot: &Snapshot, told: &[Alert], now: Timestamp) -> Duration {
     let is_unheard = |alert: &Alert| alert.is_over && now.saturating_since(alert.ends_at) < UNHEARD;
-    let blind_for = view
+    let blind_for = snapshot
         .health
         .failure
         .as_ref()
@@ -238,7 +239,7 @@ async fn explanation(mut answer: reqwest::Response) -> String {
     let mut read = Vec::new();
     while let Ok(Some(chunk)) = answer.chunk().await {
         read.extend_from_slice(&chunk);
-        if read.len() >= MOST_EXPLAINED {
+        if read.len() >= MAX_EXPLAINED {
             break;
         }
     }
@@ -246,7 +247,7 @@ async fn explanation(mut answer: reqwest::Response) -> String {
     let text: String = text
         .chars()
         .filter(|c| !c.is_control())
-        .take(MOST_EXPLAINED)
+        .take(MAX_EXPLAINED)
         .collect();
     text
 }

@@ -12,24 +12,24 @@ use std::{
 
 use tracing::{info, warn};
 
-use super::{exporter::Exporter, polling::Core, report};
+use super::{exporter::Exporter, logging, polling::Core};
 use crate::{
-    approval::{self, Decision},
+    approval::{self, ApprovalPolicy, Decision},
     document::Document,
-    event::{EventId, Scope, Source},
+    event::{EventId, EventScope, Source},
     imds::{self, Client, cadence},
-    lifecycle::{Life, Phase},
+    lifecycle::{Phase, TrackedEvent},
+    snapshot::{Approval, ApprovalResult, SkipReason},
     time::{Moment, Timestamp},
-    view::{Approval, ApprovalResult, Withheld},
 };
 
 /// An approval that is refused so often will not be taken; with the pauses between, these last for 10 minutes and more.
-const MOST_ATTEMPTS: u32 = 40;
+const MAX_ATTEMPTS: u32 = 40;
 
 /// Sends approvals.
 #[derive(Debug)]
 pub(super) struct Approver {
-    settings: approval::Settings,
+    settings: ApprovalPolicy,
     /// The events of the last document. What is pending but not in it could not be read, and is not approved.
     in_document: HashSet<EventId>,
     tried: BTreeMap<EventId, Tried>,
@@ -40,7 +40,7 @@ pub(super) struct Approver {
 #[derive(Debug, Clone)]
 enum Tried {
     /// The dry run is over.
-    Rehearsed(Timestamp),
+    DryRun(Timestamp),
     /// It failed.
     Failed {
         attempts: u32,
@@ -50,7 +50,7 @@ enum Tried {
 }
 
 impl Approver {
-    pub(super) fn new(settings: approval::Settings) -> Self {
+    pub(super) fn new(settings: ApprovalPolicy) -> Self {
         Self {
             settings,
             in_document: HashSet::new(),
@@ -72,12 +72,12 @@ impl Approver {
 
     /// Sends what is due, until one is refused. A poll must just have succeeded.
     pub(super) async fn work(&mut self, client: &mut Client, core: &mut Core, patience: Duration) {
-        while let Some(life) = self.next(&mut core.exporter, core.clock.now()) {
-            let id = &life.event.id;
-            let event_type = &life.event.event_type;
+        while let Some(tracked) = self.next(&mut core.exporter, core.clock.now()) {
+            let id = &tracked.event.id;
+            let event_type = &tracked.event.event_type;
             if self.settings.dry_run {
                 let now = core.clock.now();
-                self.tried.insert(id.clone(), Tried::Rehearsed(now.wall));
+                self.tried.insert(id.clone(), Tried::DryRun(now.wall));
                 core.exporter
                     .count_approval(event_type, ApprovalResult::DryRun);
                 self.review(&mut core.exporter, now);
@@ -109,21 +109,21 @@ impl Approver {
     }
 
     /// Decides about every event; the first that is due.
-    fn next(&mut self, exporter: &mut Exporter, now: Moment) -> Option<Arc<Life>> {
-        let own_name = exporter.certain_name();
-        let lives = exporter.lives();
+    fn next(&mut self, exporter: &mut Exporter, now: Moment) -> Option<Arc<TrackedEvent>> {
+        let vm_name = exporter.certain_name();
+        let events = exporter.events();
         let mut decided = BTreeMap::new();
         let mut first = None;
-        for life in lives.iter().filter(|life| life.is_pending()) {
-            let decision = approval::decide(life, &self.settings, own_name.as_deref(), now);
-            let id = &life.event.id;
+        for tracked in events.iter().filter(|tracked| tracked.is_pending()) {
+            let decision = approval::decide(tracked, &self.settings, vm_name.as_deref(), now);
+            let id = &tracked.event.id;
             let approval = self.shown(id, decision, now);
             let is_due = matches!(approval, Approval::Due(_)) && self.in_document.contains(id);
             if is_due && first.is_none() {
-                first = Some(Arc::clone(life));
+                first = Some(Arc::clone(tracked));
             }
-            if is_news(self.decided.get(id), &approval, life) {
-                say(&approval, life);
+            if is_news(self.decided.get(id), &approval, tracked) {
+                say(&approval, tracked);
             }
             decided.insert(id.clone(), approval);
         }
@@ -155,9 +155,9 @@ impl Approver {
         };
         match self.tried.get(id) {
             None => Approval::Due(ground),
-            Some(Tried::Rehearsed(at)) => Approval::Rehearsed { ground, at: *at },
-            Some(Tried::Failed { attempts, .. }) if *attempts >= MOST_ATTEMPTS => {
-                Approval::Withheld(Withheld::GaveUp)
+            Some(Tried::DryRun(at)) => Approval::DryRun { ground, at: *at },
+            Some(Tried::Failed { attempts, .. }) if *attempts >= MAX_ATTEMPTS => {
+                Approval::Withheld(SkipReason::GaveUp)
             }
             Some(Tried::Failed { retry, .. }) if retry.monotonic <= now.monotonic => {
                 Approval::Due(ground)
@@ -178,16 +178,16 @@ impl Approver {
     fn failed(&mut self, id: &EventId, error: &imds::Error, now: Moment) {
         let before = match self.tried.get(id) {
             Some(Tried::Failed { attempts, .. }) => *attempts,
-            Some(Tried::Rehearsed(_)) | None => 0,
+            Some(Tried::DryRun(_)) | None => 0,
         };
         let attempts = before.saturating_add(1);
-        let outcome = cadence::Outcome::Failed {
+        let outcome = cadence::PollResult::Failed {
             reason: error.reason(),
             retry_after: error.retry_after(),
             in_a_row: attempts,
         };
-        let interval = cadence::SHORTEST;
-        let pause = cadence::pause(outcome, Duration::ZERO, interval, fastrand::f64());
+        let interval = cadence::MIN_REQUEST_INTERVAL;
+        let pause = cadence::next_delay(outcome, Duration::ZERO, interval, fastrand::f64());
         let tried = Tried::Failed {
             attempts,
             error: error.to_string().into(),
@@ -199,21 +199,21 @@ impl Approver {
 
 /// Whether a person wants to read it: what changed about events that name this VM or may do so. An event that is not to
 /// be approved and starts has nothing new in it, and neither has one that nobody asked this exporter to approve.
-fn is_news(before: Option<&Approval>, now: &Approval, life: &Life) -> bool {
-    if life.scope == Scope::Other {
+fn is_news(before: Option<&Approval>, now: &Approval, tracked: &TrackedEvent) -> bool {
+    if tracked.scope == EventScope::Other {
         return false;
     }
     let said = |approval: &Approval| (approval.decision(), approval.reason());
     match (before, now) {
-        (None, Approval::Withheld(Withheld::Off)) => {
-            life.event.source == Some(Source::User) && life.phase() == Phase::Scheduled
+        (None, Approval::Withheld(SkipReason::Off)) => {
+            tracked.event.source == Some(Source::User) && tracked.phase() == Phase::Scheduled
         }
         // The last is said by the transition.
         (
             Some(Approval::Withheld(_)),
-            Approval::Withheld(Withheld::NotScheduled | Withheld::NotBeforePassed),
+            Approval::Withheld(SkipReason::NotScheduled | SkipReason::NotBeforePassed),
         )
-        | (Some(_), Approval::Withheld(Withheld::Off))
+        | (Some(_), Approval::Withheld(SkipReason::Off))
         | (_, Approval::Approved { .. }) => false,
         (Some(before), now) => said(before) != said(now),
         (None, _) => true,
@@ -221,8 +221,8 @@ fn is_news(before: Option<&Approval>, now: &Approval, life: &Life) -> bool {
 }
 
 /// One line for each decision.
-fn say(approval: &Approval, life: &Life) {
-    let event = &life.event;
+fn say(approval: &Approval, tracked: &TrackedEvent) {
+    let event = &tracked.event;
     macro_rules! line {
         ($level:ident) => {
             $level!(
@@ -236,13 +236,13 @@ fn say(approval: &Approval, life: &Life) {
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 duration_seconds = event.duration_seconds,
                 not_before = event.not_before.map(Timestamp::rfc3339),
-                resources = report::resources(event),
+                resources = logging::resources(event),
                 "approval"
             )
         };
     }
     match approval {
-        Approval::Failed { .. } | Approval::Withheld(Withheld::GaveUp) => line!(warn),
+        Approval::Failed { .. } | Approval::Withheld(SkipReason::GaveUp) => line!(warn),
         _ => line!(info),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Error, report};
+use super::{Error, logging};
 use crate::{
-    approval::by_hand::{self, Outcome},
+    approval::by_hand::{self, ApproveOutcome},
     cli::Output,
     config::Imds,
     document::Document,
@@ -35,7 +35,7 @@ pub async fn approve(
     clock: Clock,
 ) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
-    let own_name = match settings.own_name.as_deref() {
+    let vm_name = match settings.vm_name.as_deref() {
         Some(name) => Some(name.to_owned()),
         None => client.identify(clock).await.ok().map(|vm| vm.name),
     };
@@ -46,17 +46,17 @@ pub async fn approve(
     })?;
     announce(&by_hand::announcement(
         event,
-        own_name.as_deref(),
+        vm_name.as_deref(),
         clock.now().wall,
     ));
     let outcome = if event.status == Status::Started {
-        Outcome::AlreadyStarted
+        ApproveOutcome::AlreadyStarted
     } else if wanted.dry_run {
-        Outcome::DryRun
+        ApproveOutcome::DryRun
     } else {
         // As Azure wrote it, not as it was typed.
         match client.approve(&event.id, settings.timeout, clock).await {
-            Ok(()) => Outcome::Approved,
+            Ok(()) => ApproveOutcome::Approved,
             Err(cause) => {
                 let now = read(&mut client, settings.timeout, clock).await.ok();
                 let now = now.map(|document| state(&document, &event.id));
@@ -84,7 +84,7 @@ pub(super) async fn read(
             anomalies,
         } => {
             for anomaly in &anomalies {
-                report::anomaly(anomaly);
+                logging::anomaly(anomaly);
             }
             Ok(document)
         }

@@ -4,24 +4,24 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
-use super::{oddities::Oddities, report};
+use super::{anomaly_tracker::AnomalyTracker, logging};
 use crate::{
     alertmanager::Pushed,
     document::{Anomalies, Document},
     event::{EventId, EventType},
     heartbeat::Heartbeat,
-    lifecycle::{Life, Restored, Tracker, Transition},
+    lifecycle::{Restored, TrackedEvent, Tracker, Transition},
     otlp::Counts,
+    snapshot::{
+        Approval, ApprovalResult, EventCounters, FailureReason, Health, Identity, OutputCounters,
+        Snapshot, TypeLabel,
+    },
     state::Saved,
     time::Moment,
-    view::{
-        Approval, ApprovalResult, Deliveries, FailureReason, Health, Identity, Tally, TypeLabel,
-        View,
-    },
 };
 
 /// Ended events stay visible for so long, so that every scraper sees the end once.
-const LINGER: Duration = Duration::from_mins(10);
+const ENDED_RETENTION: Duration = Duration::from_mins(10);
 
 /// The state behind the pictures.
 #[derive(Debug)]
@@ -29,63 +29,63 @@ pub(super) struct Exporter {
     tracker: Tracker,
     heartbeat: Heartbeat,
     health: Health,
-    tally: Arc<Tally>,
+    counters: Arc<EventCounters>,
     identity: Option<Arc<Identity>>,
-    own_name: Option<Arc<str>>,
+    vm_name: Option<Arc<str>>,
     /// The name is the operator's, who knows better than instance metadata.
     is_name_given: bool,
     /// The VM's id, as instance metadata say or, until then, as the state that was taken over says.
     vm_id: Option<String>,
     was_unidentified: bool,
     has_document: bool,
-    deliveries: Arc<Deliveries>,
+    outputs: Arc<OutputCounters>,
     /// Events of which it was learnt late that they name this VM; their spans are due.
-    learnt: Vec<Arc<Life>>,
+    learnt: Vec<Arc<TrackedEvent>>,
     approvals: Arc<BTreeMap<EventId, Approval>>,
-    oddities: Oddities,
-    view: watch::Sender<Arc<View>>,
+    anomaly_tracker: AnomalyTracker,
+    snapshot: watch::Sender<Arc<Snapshot>>,
 }
 
 /// What an earlier process left, and who that was.
 #[derive(Debug, Default)]
 pub(super) struct Legacy {
     pub(super) restored: Restored,
-    pub(super) own_name: Option<Arc<str>>,
+    pub(super) vm_name: Option<Arc<str>>,
     pub(super) vm_id: Option<String>,
 }
 
 impl Exporter {
-    pub(super) fn new(own_name: Option<Arc<str>>, legacy: Option<Legacy>, now: Moment) -> Self {
+    pub(super) fn new(vm_name: Option<Arc<str>>, legacy: Option<Legacy>, now: Moment) -> Self {
         let legacy = legacy.unwrap_or_default();
         let has_document = legacy.restored.document_at.is_some();
-        let is_name_given = own_name.is_some();
-        let own_name = own_name.or(legacy.own_name);
-        let mut tracker = Tracker::restore(LINGER, legacy.restored, now);
-        let learnt = tracker.learn(own_name.as_deref());
+        let is_name_given = vm_name.is_some();
+        let vm_name = vm_name.or(legacy.vm_name);
+        let mut tracker = Tracker::restore(ENDED_RETENTION, legacy.restored, now);
+        let learnt = tracker.set_vm_name(vm_name.as_deref());
         let mut exporter = Self {
             tracker,
             heartbeat: Heartbeat::default(),
             health: Health::default(),
-            tally: Arc::default(),
+            counters: Arc::default(),
             identity: None,
-            own_name: own_name.clone(),
+            vm_name: vm_name.clone(),
             is_name_given,
             vm_id: legacy.vm_id.filter(|id| !id.is_empty()),
             was_unidentified: false,
             has_document,
-            deliveries: Arc::default(),
+            outputs: Arc::default(),
             learnt,
             approvals: Arc::default(),
-            oddities: Oddities::default(),
-            view: watch::Sender::new(Arc::new(View::empty(own_name, now))),
+            anomaly_tracker: AnomalyTracker::default(),
+            snapshot: watch::Sender::new(Arc::new(Snapshot::empty(vm_name, now))),
         };
         exporter.publish(now);
         exporter
     }
 
     /// Where the pictures can be had.
-    pub(super) fn views(&self) -> watch::Receiver<Arc<View>> {
-        self.view.subscribe()
+    pub(super) fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshot.subscribe()
     }
 
     /// Whether who this VM is still has to be found out.
@@ -118,24 +118,24 @@ impl Exporter {
         };
         self.vm_id = vm_id.or(self.vm_id.take());
         if is_foreign {
-            report::foreign_state(&identity.vm_id);
-            self.tracker = Tracker::new(LINGER);
+            logging::foreign_state(&identity.vm_id);
+            self.tracker = Tracker::new(ENDED_RETENTION);
             self.has_document = false;
         }
         if !self.is_name_given {
-            self.own_name = Some(Arc::from(identity.name.as_str()));
+            self.vm_name = Some(Arc::from(identity.name.as_str()));
         }
-        report::identified(&identity, self.own_name.as_deref().unwrap_or_default());
+        logging::identified(&identity, self.vm_name.as_deref().unwrap_or_default());
         self.identity = Some(Arc::new(identity));
         self.learnt
-            .extend(self.tracker.learn(self.own_name.as_deref()));
+            .extend(self.tracker.set_vm_name(self.vm_name.as_deref()));
         is_foreign
     }
 
     /// Instance metadata could not be had. Said once, not each time.
     pub(super) fn unidentified(&mut self, error: &str) {
         if !std::mem::replace(&mut self.was_unidentified, true) {
-            report::unidentified(error);
+            logging::unidentified(error);
         }
     }
 
@@ -148,11 +148,9 @@ impl Exporter {
     ) -> Vec<Transition> {
         self.has_document = true;
         self.health.incarnation = document.incarnation;
-        let transitions = self
-            .tracker
-            .observe(document, self.own_name.as_deref(), now);
-        for (kind, count) in self.oddities.note(anomalies, &transitions) {
-            Arc::make_mut(&mut self.tally).count_anomalies(kind, count);
+        let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
+        for (kind, count) in self.anomaly_tracker.note(anomalies, &transitions) {
+            Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
         }
         self.succeed(now);
         self.happened(&transitions);
@@ -161,27 +159,27 @@ impl Exporter {
 
     /// A poll said that the last document still holds.
     pub(super) fn confirm(&mut self, now: Moment) {
-        self.tracker.confirm(now);
+        self.tracker.document_unchanged(now);
         self.succeed(now);
     }
 
     /// A poll failed: what is known stays.
     pub(super) fn failed(&mut self, reason: FailureReason, message: String, now: Moment) {
-        self.tracker.advance(now);
+        self.tracker.poll_failed(now);
         if self.health.fail(reason, message, now.wall) {
-            report::failing(&self.health, self.tracker.pending());
+            logging::failing(&self.health, self.tracker.pending());
         }
     }
 
     /// One beat of the pulse that measures interruptions of this VM.
     pub(super) fn beat(&mut self, now: Moment) -> Vec<Transition> {
         if !self.is_own_pending() {
-            self.heartbeat.rest();
+            self.heartbeat.reset();
             return Vec::new();
         }
-        let interruption = self.heartbeat.beat(now);
+        let interruption = self.heartbeat.tick(now);
         let transitions = interruption
-            .map(|it| self.tracker.interrupted(it, now.wall))
+            .map(|it| self.tracker.record_interruption(it, now.wall))
             .unwrap_or_default();
         self.happened(&transitions);
         transitions
@@ -198,22 +196,22 @@ impl Exporter {
             boot_id: boot_id.map(str::to_owned),
             heartbeat_at: now.wall,
             document_at: self.tracker.document_at(),
-            own_name: self.own_name.as_deref().map(str::to_owned),
+            vm_name: self.vm_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
-            lives: self.tracker.lives(),
+            events: self.tracker.events(),
         }
     }
 
     /// Every event that is followed.
-    pub(super) fn lives(&self) -> Vec<Arc<Life>> {
-        self.tracker.lives()
+    pub(super) fn events(&self) -> Vec<Arc<TrackedEvent>> {
+        self.tracker.events()
     }
 
     /// This VM's name where the operator or instance metadata gave it to this process; what an earlier process knew may
     /// be that of the VM whose disk was cloned.
     pub(super) fn certain_name(&self) -> Option<Arc<str>> {
         let is_certain = self.is_name_given || self.identity.is_some();
-        self.own_name.clone().filter(|_| is_certain)
+        self.vm_name.clone().filter(|_| is_certain)
     }
 
     /// What was decided about the approval of each event.
@@ -223,20 +221,24 @@ impl Exporter {
 
     /// IMDS took an approval.
     pub(super) fn approved(&mut self, id: &EventId, now: Moment) -> Vec<Transition> {
-        let transitions: Vec<_> = self.tracker.approved(id, now.wall).into_iter().collect();
+        let transitions: Vec<_> = self
+            .tracker
+            .record_approval(id, now.wall)
+            .into_iter()
+            .collect();
         self.happened(&transitions);
         transitions
     }
 
     /// IMDS did not take an approval.
     pub(super) fn refused(&mut self, id: &EventId, now: Moment) {
-        self.tracker.refused(id, now.wall);
+        self.tracker.record_refusal(id, now.wall);
     }
 
     /// Counts what came of an approval.
     pub(super) fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
         let label = TypeLabel::from(event_type.clone());
-        let approvals = &mut Arc::make_mut(&mut self.deliveries).approvals;
+        let approvals = &mut Arc::make_mut(&mut self.outputs).approvals;
         *approvals.entry((label, result)).or_default() += 1;
     }
 
@@ -244,38 +246,38 @@ impl Exporter {
     pub(super) fn show_write_failures(&mut self, state: u64, spool: u64) {
         let failures = state + spool;
         // The counts are shared with the pictures for as long as they are the same.
-        if self.deliveries.state_write_failures != failures {
-            Arc::make_mut(&mut self.deliveries).state_write_failures = failures;
+        if self.outputs.state_write_failures != failures {
+            Arc::make_mut(&mut self.outputs).state_write_failures = failures;
         }
     }
 
     /// Events of which it was learnt since the last call that they name this VM.
-    pub(super) fn take_learnt(&mut self) -> Vec<Arc<Life>> {
+    pub(super) fn take_learnt(&mut self) -> Vec<Arc<TrackedEvent>> {
         std::mem::take(&mut self.learnt)
     }
 
     /// Who this VM is, as far as it is known.
     pub(super) fn who(&self) -> (Option<&Identity>, Option<&str>) {
-        (self.identity.as_deref(), self.own_name.as_deref())
+        (self.identity.as_deref(), self.vm_name.as_deref())
     }
 
     /// What became of the spans.
     pub(super) fn show_spans(&mut self, counts: &Counts) {
-        counts.show_in(Arc::make_mut(&mut self.deliveries));
+        counts.show_in(Arc::make_mut(&mut self.outputs));
     }
 
     /// An alert was pushed, or not.
     pub(super) fn count_push(&mut self, pushed: Pushed) {
-        let deliveries = Arc::make_mut(&mut self.deliveries);
-        deliveries.alert_pushes += 1;
-        deliveries.alert_push_failures += u64::from(pushed.failed);
+        let outputs = Arc::make_mut(&mut self.outputs);
+        outputs.alert_pushes += 1;
+        outputs.alert_push_failures += u64::from(pushed.failed);
     }
 
     /// What follows from what happened, in this order.
     fn happened(&mut self, transitions: &[Transition]) {
         for transition in transitions {
-            report::transition(transition);
-            Arc::make_mut(&mut self.tally).count(transition);
+            logging::transition(transition);
+            Arc::make_mut(&mut self.counters).count(transition);
         }
     }
 
@@ -283,7 +285,7 @@ impl Exporter {
         let first = !self.has_succeeded();
         let ended = self.health.succeed(now);
         if first || ended.is_some() {
-            report::succeeding(
+            logging::succeeding(
                 ended.as_ref(),
                 self.health.incarnation,
                 self.tracker.pending(),
@@ -294,17 +296,17 @@ impl Exporter {
 
     /// Shows what is known now to every reader.
     pub(super) fn publish(&mut self, now: Moment) {
-        let view = View {
-            lives: self.tracker.lives().into(),
+        let snapshot = Snapshot {
+            events: self.tracker.events().into(),
             has_document: self.has_document,
             health: self.health.clone(),
-            tally: Arc::clone(&self.tally),
-            deliveries: Arc::clone(&self.deliveries),
+            counters: Arc::clone(&self.counters),
+            outputs: Arc::clone(&self.outputs),
             approvals: Arc::clone(&self.approvals),
             identity: self.identity.clone(),
-            own_name: self.own_name.clone(),
+            vm_name: self.vm_name.clone(),
             as_of: now,
         };
-        self.view.send_replace(Arc::new(view));
+        self.snapshot.send_replace(Arc::new(snapshot));
     }
 }

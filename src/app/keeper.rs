@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{exporter::Legacy, report};
+use super::{exporter::Legacy, logging};
 use crate::{
     config::State,
     lifecycle::Restored,
@@ -165,8 +165,8 @@ impl Keeper {
     fn done(&mut self, written: &io::Result<()>) {
         self.under_way = None;
         match written {
-            Ok(()) if self.is_failing => report::state_kept_again(&self.store.path),
-            Err(error) if !self.is_failing => report::state_not_kept(&self.store.path, error),
+            Ok(()) if self.is_failing => logging::state_kept_again(&self.store.path),
+            Err(error) if !self.is_failing => logging::state_not_kept(&self.store.path, error),
             Ok(()) | Err(_) => {}
         }
         self.is_failing = written.is_err();
@@ -191,7 +191,7 @@ pub(super) fn take_over(
     let path = match state {
         State::Directory(path) => path,
         State::Memory => {
-            report::memory_only();
+            logging::memory_only();
             return Ok((None, None));
         }
         State::Forgotten => return Ok((None, None)),
@@ -211,22 +211,22 @@ pub(super) fn take_over(
     let legacy = match state::read(path, now.wall) {
         Found::Nothing => None,
         Found::Unreadable { why, kept_as } => {
-            report::unreadable_state(path, &why, kept_as.as_deref());
+            logging::unreadable_state(path, &why, kept_as.as_deref());
             None
         }
         Found::State(saved) => {
             let rebooted =
                 saved.boot_id.is_some() && boot_id.is_some() && saved.boot_id.as_deref() != boot_id;
-            report::restored(path, &saved, rebooted);
+            logging::restored(path, &saved, rebooted);
             let restored = Restored {
-                lives: saved.lives,
+                events: saved.events,
                 document_at: saved.document_at,
                 heartbeat_at: Some(saved.heartbeat_at),
                 rebooted,
             };
             Some(Legacy {
                 restored,
-                own_name: saved.own_name.map(Arc::from),
+                vm_name: saved.vm_name.map(Arc::from),
                 vm_id: saved.vm_id,
             })
         }
@@ -247,7 +247,7 @@ impl Store {
             return Ok(());
         };
         if let Some(since) = foreign_since {
-            report::state_set_aside(&directory.set_aside("foreign", since));
+            logging::state_set_aside(&directory.set_aside("foreign", since));
         }
         directory.write(saved)
     }
@@ -257,14 +257,14 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn saved(own_name: &str) -> Saved {
+    fn saved(vm_name: &str) -> Saved {
         Saved {
             boot_id: None,
             heartbeat_at: Timestamp::UNIX_EPOCH,
             document_at: None,
-            own_name: Some(own_name.to_owned()),
+            vm_name: Some(vm_name.to_owned()),
             vm_id: None,
-            lives: Vec::new(),
+            events: Vec::new(),
         }
     }
 
@@ -278,7 +278,7 @@ mod tests {
 
     fn on_disk(path: &std::path::Path) -> Option<String> {
         match state::read(path, Timestamp::UNIX_EPOCH) {
-            Found::State(saved) => saved.own_name,
+            Found::State(saved) => saved.vm_name,
             Found::Nothing | Found::Unreadable { .. } => None,
         }
     }

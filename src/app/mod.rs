@@ -3,14 +3,14 @@
 //! The loop asks IMDS, one request at a time, and takes the pulse of this VM between and during requests. Everything
 //! that is served or sent reads the pictures that it publishes, and can delay nothing here.
 
+mod anomaly_tracker;
 mod approving;
 mod by_hand;
 mod exporter;
 mod keeper;
-mod oddities;
+mod logging;
 mod polling;
 mod pushing;
-mod report;
 mod traces;
 
 use std::{future::Future, io, net::TcpListener, time::Duration};
@@ -29,16 +29,16 @@ use self::{
 use crate::{
     alertmanager,
     cli::Output,
-    config::{Imds, Settings, Simulation},
+    config::{Config, Imds, Simulation},
     imds::{self, Client},
     list,
     listen::{self, ListenAddress},
     otlp::sender::{self, Pace},
-    server::{self, Limits},
+    server::{self, ServerLimits},
     simulator::Simulator,
     state, system,
     time::Clock,
-    web::Site,
+    web::WebService,
 };
 
 /// Why the program could not do its work.
@@ -109,28 +109,32 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
 /// # Errors
 /// When a client cannot be made, or a task ends that must not.
 pub async fn run(
-    settings: Settings,
+    settings: Config,
     listeners: Vec<TcpListener>,
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let client = Client::new(&settings.imds.endpoint)?;
-    report::starting(&settings);
+    logging::starting(&settings);
     let now = clock.now();
     let boot_id = system::boot_id();
     let (keeper, legacy) = keeper::take_over(&settings.state, boot_id.as_deref(), now)?;
-    let exporter = Exporter::new(settings.imds.own_name.clone(), legacy, now);
-    let site = Site::new(settings.web.clone(), exporter.views(), clock);
+    let exporter = Exporter::new(settings.imds.vm_name.clone(), legacy, now);
+    let site = WebService::new(settings.web.clone(), exporter.snapshots(), clock);
     let (stopping, stopped) = watch::channel(false);
-    let (pushing, pushed) =
-        Pushing::start(&settings.alertmanagers, clock, &exporter.views(), &stopped)?;
+    let (pushing, pushed) = Pushing::start(
+        &settings.alertmanagers,
+        clock,
+        &exporter.snapshots(),
+        &stopped,
+    )?;
     let mut tasks = JoinSet::new();
     for listener in listeners {
-        report::listening(&listener, &settings.web.telemetry_path);
+        logging::listening(&listener, &settings.web.telemetry_path);
         let served = server::serve(
             listener,
             site.clone(),
-            Limits::default(),
+            ServerLimits::default(),
             told(stopped.clone()),
         );
         tasks.spawn(async { served.await.map_err(|error| error.to_string()) });
@@ -169,10 +173,10 @@ pub async fn run(
 }
 
 /// The fault "hang" is no answer for longer than any client waits.
-fn simulator_limits() -> Limits {
-    Limits {
+fn simulator_limits() -> ServerLimits {
+    ServerLimits {
         answer: Duration::from_mins(10),
-        ..Limits::default()
+        ..ServerLimits::default()
     }
 }
 
@@ -187,7 +191,7 @@ async fn told(mut stopped: watch::Receiver<bool>) {
 /// When there is no socket, or the exporter ends.
 pub async fn demo(
     simulation: Simulation,
-    exporter: impl FnOnce(&str) -> Result<Settings, crate::config::Wrong>,
+    exporter: impl FnOnce(&str) -> Result<Config, crate::config::ConfigError>,
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
@@ -199,7 +203,7 @@ pub async fn demo(
     let azure_url = azure_url.map_err(|cause| listen_error("127.0.0.1:0", cause))?;
     let settings = exporter(&azure_url)?;
     let listeners = bind(&[simulation.listen])?;
-    report::demo(&listeners, &azure_url);
+    logging::demo(&listeners, &azure_url);
     let simulator = Simulator::new(simulation.simulator, clock);
     let mut serving = tokio::spawn(server::serve(
         azure,
@@ -220,7 +224,7 @@ pub async fn demo(
 pub enum DemoError {
     /// A flag cannot work.
     #[error(transparent)]
-    Wrong(#[from] crate::config::Wrong),
+    ConfigError(#[from] crate::config::ConfigError),
     /// The exporter could not do its work.
     #[error(transparent)]
     Failed(#[from] Error),
@@ -247,7 +251,7 @@ pub async fn simulate(
         .listen
         .bind()
         .map_err(|cause| listen_error(&address, cause))?;
-    report::simulating(&listener);
+    logging::simulating(&listener);
     let simulator = Simulator::new(simulation.simulator, clock);
     server::serve(listener, simulator, simulator_limits(), stop)
         .await
@@ -260,8 +264,8 @@ pub async fn simulate(
 /// When it does not answer with a document.
 pub async fn list(settings: &Imds, output: Output, clock: Clock) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
-    let named = settings.own_name.as_deref().map(str::to_owned);
-    let own_name = match (named, output) {
+    let named = settings.vm_name.as_deref().map(str::to_owned);
+    let vm_name = match (named, output) {
         (None, Output::Table) => client
             .identify(clock)
             .await
@@ -272,6 +276,6 @@ pub async fn list(settings: &Imds, output: Output, clock: Clock) -> Result<Strin
     let document = by_hand::read(&mut client, settings.first_timeout, clock).await?;
     Ok(match output {
         Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string()))?,
-        Output::Table => list::table(&document, own_name.as_deref(), clock.now().wall),
+        Output::Table => list::table(&document, vm_name.as_deref(), clock.now().wall),
     })
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     alertmanager::Pushed,
-    config::Settings,
+    config::Config,
     heartbeat,
     imds::{self, Answer, Client, cadence, identity},
     lifecycle::Transition,
@@ -48,9 +48,9 @@ impl Core {
         }
         let learnt = self.exporter.take_learnt();
         if let Some(traces) = &self.traces {
-            let (identity, own_name) = self.exporter.who();
+            let (identity, vm_name) = self.exporter.who();
             traces
-                .append(transitions, &learnt, identity, own_name, now.wall)
+                .append(transitions, &learnt, identity, vm_name, now.wall)
                 .await;
         }
         if let Some(keeper) = &mut self.keeper {
@@ -120,7 +120,7 @@ async fn changed(traces: &mut Option<Traces>) {
 
 /// The one event loop.
 pub(super) struct Polling {
-    settings: Settings,
+    settings: Config,
     client: Client,
     core: Core,
     approver: Approver,
@@ -128,7 +128,7 @@ pub(super) struct Polling {
 }
 
 impl Polling {
-    pub(super) fn new(settings: Settings, client: Client, core: Core) -> Self {
+    pub(super) fn new(settings: Config, client: Client, core: Core) -> Self {
         Self {
             approver: Approver::new(settings.approvals),
             settings,
@@ -189,7 +189,7 @@ impl Polling {
         // What was learnt leaves now; a poll may hang.
         self.core.settle(&[]).await;
         let asked_for = asked_for.unwrap_or_default();
-        asked_for.clamp(identity::RETRY_INTERVAL, cadence::LONGEST_RETRY_AFTER)
+        asked_for.clamp(identity::RETRY_INTERVAL, cadence::MAX_RETRY_AFTER)
     }
 
     /// Asks for the events once; returns the pause before the next time.
@@ -209,7 +209,7 @@ impl Polling {
             .exporter
             .count_request(took, polled.as_ref().err().map(imds::Error::reason));
         let (outcome, transitions) = self.take(polled, now);
-        let is_answered = outcome == cadence::Outcome::Answered;
+        let is_answered = outcome == cadence::PollResult::Answered;
         if is_answered {
             self.approver.review(&mut self.core.exporter, now);
         }
@@ -222,14 +222,14 @@ impl Polling {
         }
         let all = clock.now().monotonic.saturating_sub(began.monotonic);
         let took = if is_answered { all } else { took };
-        cadence::pause(outcome, took, self.settings.interval, fastrand::f64())
+        cadence::next_delay(outcome, took, self.settings.interval, fastrand::f64())
     }
 
     fn take(
         &mut self,
         polled: Result<Answer, imds::Error>,
         now: Moment,
-    ) -> (cadence::Outcome, Vec<Transition>) {
+    ) -> (cadence::PollResult, Vec<Transition>) {
         let exporter = &mut self.core.exporter;
         let transitions = match polled {
             Ok(Answer::Document {
@@ -246,7 +246,7 @@ impl Polling {
             Err(error) => {
                 self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
                 exporter.failed(error.reason(), error.to_string(), now);
-                let outcome = cadence::Outcome::Failed {
+                let outcome = cadence::PollResult::Failed {
                     reason: error.reason(),
                     retry_after: error.retry_after(),
                     in_a_row: self.failures_in_a_row,
@@ -255,6 +255,6 @@ impl Polling {
             }
         };
         self.failures_in_a_row = 0;
-        (cadence::Outcome::Answered, transitions)
+        (cadence::PollResult::Answered, transitions)
     }
 }

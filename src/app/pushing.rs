@@ -10,8 +10,8 @@ use tokio::{
 
 use crate::{
     alertmanager::{Pushed, Pusher, SetupError, Target},
+    snapshot::Snapshot,
     time::Clock,
-    view::View,
 };
 
 /// What was not told yet when the program ends gets so much time.
@@ -28,14 +28,14 @@ impl Pushing {
     pub(super) fn start(
         targets: &[Target],
         clock: Clock,
-        views: &watch::Receiver<Arc<View>>,
+        snapshots: &watch::Receiver<Arc<Snapshot>>,
         stopped: &watch::Receiver<bool>,
     ) -> Result<(Self, mpsc::UnboundedReceiver<Pushed>), SetupError> {
         let (counts, counted) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for target in targets {
             let pusher = Pusher::new(target.clone(), clock, counts.clone())?;
-            tasks.spawn(pusher.run(views.clone(), stopped.clone()));
+            tasks.spawn(pusher.run(snapshots.clone(), stopped.clone()));
         }
         Ok((Self { tasks }, counted))
     }

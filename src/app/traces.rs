@@ -4,17 +4,17 @@ use std::{path::Path, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
-use super::report;
+use super::logging;
 use crate::{
-    lifecycle::{Life, Transition},
+    lifecycle::{TrackedEvent, Transition},
     otlp::{
         Counts, resource,
-        settings::Settings,
-        spool::{Batch, Disk, Limits, Spool, SpoolHandle},
+        settings::OtlpSettings,
+        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
         trace::{self, Span, VmKey},
     },
+    snapshot::Identity,
     time::Timestamp,
-    view::Identity,
 };
 
 /// How long a poll waits for the disk. The spool goes on with its work when nobody waits for it any more.
@@ -23,19 +23,19 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The way into the spool.
 #[derive(Debug)]
 pub(super) struct Traces {
-    settings: Settings,
+    settings: OtlpSettings,
     spool: SpoolHandle,
     counts: watch::Receiver<Counts>,
 }
 
 impl Traces {
     /// Opens the spool below the state directory, or in memory.
-    pub(super) fn open(settings: Settings, state_directory: Option<&Path>) -> Self {
+    pub(super) fn open(settings: OtlpSettings, state_directory: Option<&Path>) -> Self {
         let directory = state_directory.map(|directory| directory.join("spool"));
         let spool = SpoolHandle::new(Spool::open(
             directory.as_deref(),
             Box::new(Disk),
-            Limits::default(),
+            SpoolLimits::default(),
         ));
         Self {
             settings,
@@ -45,7 +45,7 @@ impl Traces {
     }
 
     /// What the sender needs.
-    pub(super) fn sender(&self) -> (Settings, SpoolHandle) {
+    pub(super) fn sender(&self) -> (OtlpSettings, SpoolHandle) {
         (self.settings.clone(), self.spool.clone())
     }
 
@@ -67,16 +67,16 @@ impl Traces {
     pub(super) async fn append(
         &self,
         transitions: &[Transition],
-        learnt: &[std::sync::Arc<Life>],
+        learnt: &[std::sync::Arc<TrackedEvent>],
         identity: Option<&Identity>,
-        own_name: Option<&str>,
+        vm_name: Option<&str>,
         now: Timestamp,
     ) {
         if transitions.is_empty() && learnt.is_empty() {
             return;
         }
-        let vm = VmKey::of(identity, own_name);
-        let due = learnt.iter().flat_map(|life| trace::due(life, &vm));
+        let vm = VmKey::of(identity, vm_name);
+        let due = learnt.iter().flat_map(|tracked| trace::due(tracked, &vm));
         let spans: Vec<Span> = due
             .chain(
                 transitions
@@ -85,14 +85,14 @@ impl Traces {
             )
             .collect();
         let batch = Batch {
-            resource: resource::of(&self.settings, identity, own_name),
+            resource: resource::of(&self.settings, identity, vm_name),
             spans,
         };
         if timeout(PATIENCE, self.spool.append(batch, now))
             .await
             .is_err()
         {
-            report::slow_spool(PATIENCE);
+            logging::slow_spool(PATIENCE);
         }
     }
 }

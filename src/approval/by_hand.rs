@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     azure_json::AzureForm,
-    event::{Event, EventType, Scope, Source, resource_name},
+    event::{Event, EventScope, EventType, Source, resource_name},
     text::printable,
     time::{Timestamp, in_words},
 };
@@ -14,7 +14,7 @@ use crate::{
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ApproveOutcome {
     /// IMDS took it.
     Approved,
     /// It would have been sent.
@@ -24,7 +24,7 @@ pub enum Outcome {
 }
 
 /// What is going to be done to whom: several lines for a person, said before anything is sent.
-pub fn announcement(event: &Event, own_name: Option<&str>, now: Timestamp) -> String {
+pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
     let mut text = String::new();
     let kind = event.event_type.as_str();
     let wanted_by = match &event.source {
@@ -47,7 +47,7 @@ pub fn announcement(event: &Event, own_name: Option<&str>, now: Timestamp) -> St
     );
     push(&mut text, &line);
     push(&mut text, &format!("  It {}.", effect(event)));
-    push(&mut text, &format!("  {}", whom(event, own_name)));
+    push(&mut text, &format!("  {}", whom(event, vm_name)));
     push(
         &mut text,
         "  Once approved it may start at any moment, and cannot be stopped or postponed.",
@@ -56,14 +56,14 @@ pub fn announcement(event: &Event, own_name: Option<&str>, now: Timestamp) -> St
 }
 
 /// What came of it, for a person.
-pub fn sentence(event: &Event, outcome: Outcome) -> String {
+pub fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let kind = event.event_type.as_str();
     let said = match outcome {
-        Outcome::Approved => {
+        ApproveOutcome::Approved => {
             format!("Approved: {kind} {} may start at any moment now.", event.id)
         }
-        Outcome::DryRun => format!("Dry run: {kind} {} was not approved.", event.id),
-        Outcome::AlreadyStarted => {
+        ApproveOutcome::DryRun => format!("Dry run: {kind} {} was not approved.", event.id),
+        ApproveOutcome::AlreadyStarted => {
             format!("{kind} {} has started already; nothing was sent.", event.id)
         }
     };
@@ -76,7 +76,7 @@ pub fn sentence(event: &Event, outcome: Outcome) -> String {
 ///
 /// # Errors
 /// None that can happen: every value has a form in JSON.
-pub fn json(event: &Event, outcome: Outcome) -> serde_json::Result<String> {
+pub fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
     let report = Report {
         result: outcome,
         event: AzureForm(event),
@@ -86,7 +86,7 @@ pub fn json(event: &Event, outcome: Outcome) -> serde_json::Result<String> {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    result: Outcome,
+    result: ApproveOutcome,
     event: AzureForm<'a>,
 }
 
@@ -110,15 +110,15 @@ fn effect(event: &Event) -> String {
     }
 }
 
-fn whom(event: &Event, own_name: Option<&str>) -> String {
+fn whom(event: &Event, vm_name: Option<&str>) -> String {
     let Some(names) = &event.resources else {
         return "It does not say which VMs it names: it acts on all of them.".to_owned();
     };
     let listed: Vec<_> = names.iter().map(|name| resource_name(name)).collect();
-    let whether = match event.scope(own_name) {
-        Scope::Own => "this VM is one of them",
-        Scope::Other => "this VM is NOT one of them",
-        Scope::Unknown => "whether this VM is one of them is not known",
+    let whether = match event.scope(vm_name) {
+        EventScope::Own => "this VM is one of them",
+        EventScope::Other => "this VM is NOT one of them",
+        EventScope::Unknown => "whether this VM is one of them is not known",
     };
     let all = match names.len() {
         1 => "the only VM".to_owned(),

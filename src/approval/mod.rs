@@ -15,10 +15,10 @@ pub mod by_hand;
 use std::time::Duration;
 
 use crate::{
-    event::{Event, EventType, Scope, Source, Status, resource_name, scope_of},
-    lifecycle::{Life, Phase},
+    event::{Event, EventScope, EventType, Source, Status, resource_name, scope_of},
+    lifecycle::{Phase, TrackedEvent},
+    snapshot::{ApprovalReason, SkipReason},
     time::{Moment, Timestamp},
-    view::{Ground, Withheld},
 };
 
 /// How long the VMs that are not first in `Resources` leave it to the first, unless told otherwise.
@@ -26,7 +26,7 @@ pub const DELAY: Duration = Duration::from_mins(1);
 
 /// What may be approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct ApprovalPolicy {
     /// Events that somebody with rights on the VM ordered.
     pub user_events: bool,
     /// Freezes that are announced to be shorter.
@@ -37,7 +37,7 @@ pub struct Settings {
     pub dry_run: bool,
 }
 
-impl Default for Settings {
+impl Default for ApprovalPolicy {
     /// Nothing is approved.
     fn default() -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl ApprovalPolicy {
     /// Whether anything may ever be approved.
     pub fn is_on(&self) -> bool {
         self.user_events || self.freeze_below.is_some()
@@ -80,11 +80,11 @@ impl Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// To approve it now.
-    Approve(Ground),
+    Approve(ApprovalReason),
     /// To leave it to the first VM that it names until then.
     Wait {
         /// Why it may be approved.
-        ground: Ground,
+        ground: ApprovalReason,
         /// The first VM that it names.
         leader: Box<str>,
         /// When it is this VM's turn.
@@ -93,83 +93,96 @@ pub enum Decision {
     /// It was approved by this exporter: once is enough.
     Approved(Timestamp),
     /// Not to approve it.
-    Withhold(Withheld),
+    Withhold(SkipReason),
 }
 
 /// What is to be done about an event as it is known now. `own_name` is given only where it is known for certain.
-pub fn decide(life: &Life, settings: &Settings, own_name: Option<&str>, now: Moment) -> Decision {
-    let event = &life.event;
-    if life.phase() == Phase::Ended {
-        return Decision::Withhold(Withheld::Ended);
+pub fn decide(
+    tracked: &TrackedEvent,
+    settings: &ApprovalPolicy,
+    vm_name: Option<&str>,
+    now: Moment,
+) -> Decision {
+    let event = &tracked.event;
+    if tracked.phase() == Phase::Ended {
+        return Decision::Withhold(SkipReason::Ended);
     }
-    if let Some(at) = life.approved_at {
+    if let Some(at) = tracked.approved_at {
         return Decision::Approved(at);
     }
-    if life.phase() != Phase::Scheduled || event.status != Status::Scheduled {
-        return Decision::Withhold(Withheld::NotScheduled);
+    if tracked.phase() != Phase::Scheduled || event.status != Status::Scheduled {
+        return Decision::Withhold(SkipReason::NotScheduled);
     }
-    match ground(event, settings, own_name).and_then(|ground| {
+    match ground(event, settings, vm_name).and_then(|ground| {
         due(event, now.wall)?;
         Ok(ground)
     }) {
-        Ok(ground) => turn(life, ground, settings.delay, own_name, now.wall),
+        Ok(ground) => turn(tracked, ground, settings.delay, vm_name, now.wall),
         Err(why) => Decision::Withhold(why),
     }
 }
 
 /// Why it may be approved at all, whoever does it.
-fn ground(event: &Event, settings: &Settings, own_name: Option<&str>) -> Result<Ground, Withheld> {
+fn ground(
+    event: &Event,
+    settings: &ApprovalPolicy,
+    vm_name: Option<&str>,
+) -> Result<ApprovalReason, SkipReason> {
     if !settings.is_on() {
-        return Err(Withheld::Off);
+        return Err(SkipReason::Off);
     }
-    if own_name.is_none() {
-        return Err(Withheld::IdentityUnknown);
+    if vm_name.is_none() {
+        return Err(SkipReason::IdentityUnknown);
     }
-    match event.scope(own_name) {
-        Scope::Own => {}
-        Scope::Other => return Err(Withheld::OtherVm),
-        Scope::Unknown => return Err(Withheld::ResourcesUnknown),
+    match event.scope(vm_name) {
+        EventScope::Own => {}
+        EventScope::Other => return Err(SkipReason::OtherVm),
+        EventScope::Unknown => return Err(SkipReason::ResourcesUnknown),
     }
     match event.event_type {
         EventType::Freeze | EventType::Reboot | EventType::Redeploy => {}
-        EventType::Preempt | EventType::Terminate => return Err(Withheld::Deletion),
-        EventType::Other(_) => return Err(Withheld::TypeUnknown),
+        EventType::Preempt | EventType::Terminate => return Err(SkipReason::Deletion),
+        EventType::Other(_) => return Err(SkipReason::TypeUnknown),
     }
     match event.source {
-        Some(Source::User) if settings.user_events => return Ok(Ground::UserEvent),
+        Some(Source::User) if settings.user_events => return Ok(ApprovalReason::UserEvent),
         Some(Source::User | Source::Platform) => {}
-        Some(Source::Other(_)) | None => return Err(Withheld::SourceUnknown),
+        Some(Source::Other(_)) | None => return Err(SkipReason::SourceUnknown),
     }
     let (EventType::Freeze, Some(below)) = (&event.event_type, settings.freeze_below) else {
-        return Err(Withheld::NotAskedFor);
+        return Err(SkipReason::NotAskedFor);
     };
     match event.duration_seconds.map(Duration::from_secs) {
-        Some(duration) if duration < below => Ok(Ground::ShortFreeze),
-        Some(_) => Err(Withheld::NotAskedFor),
-        None => Err(Withheld::DurationUnknown),
+        Some(duration) if duration < below => Ok(ApprovalReason::ShortFreeze),
+        Some(_) => Err(SkipReason::NotAskedFor),
+        None => Err(SkipReason::DurationUnknown),
     }
 }
 
 /// Whether an approval can still make a difference.
-fn due(event: &Event, now: Timestamp) -> Result<(), Withheld> {
+fn due(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
     match event.not_before {
-        None => Err(Withheld::NotBeforeUnknown),
-        Some(not_before) if not_before <= now => Err(Withheld::NotBeforePassed),
+        None => Err(SkipReason::NotBeforeUnknown),
+        Some(not_before) if not_before <= now => Err(SkipReason::NotBeforePassed),
         Some(_) => Ok(()),
     }
 }
 
 /// The first VM of `Resources` approves at once, the others are its backup.
 fn turn(
-    life: &Life,
-    ground: Ground,
+    tracked: &TrackedEvent,
+    ground: ApprovalReason,
     delay: Duration,
-    own_name: Option<&str>,
+    vm_name: Option<&str>,
     now: Timestamp,
 ) -> Decision {
-    let first = life.event.resources.as_deref().and_then(|all| all.get(..1));
-    let until = life.first_seen_at.after(delay);
-    if scope_of(first, own_name) == Scope::Own || until <= now {
+    let first = tracked
+        .event
+        .resources
+        .as_deref()
+        .and_then(|all| all.get(..1));
+    let until = tracked.first_seen_at.after(delay);
+    if scope_of(first, vm_name) == EventScope::Own || until <= now {
         return Decision::Approve(ground);
     }
     let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);

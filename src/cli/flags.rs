@@ -202,8 +202,8 @@ pub struct PollFlags {
 #[command(next_help_heading = "Events")]
 pub struct EventsFlags {
     /// For which events there are series of their own: those that name this VM, or all.
-    #[arg(long = "events.scope", value_enum, default_value_t = Scope::Own)]
-    pub scope: Scope,
+    #[arg(long = "events.scope", value_enum, default_value_t = ScopeArg::Own)]
+    pub scope: ScopeArg,
     /// Add one series for each event and VM that it names.
     #[arg(long = "metrics.resources")]
     pub resources: bool,
@@ -288,7 +288,7 @@ pub enum Output {
 
 /// Values of `--events.scope`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Scope {
+pub enum ScopeArg {
     /// Events that name this VM.
     #[value(name = "self")]
     Own,

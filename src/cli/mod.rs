@@ -10,8 +10,8 @@ use clap::{Parser, Subcommand};
 
 pub use flags::{
     AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, LogFlags,
-    LogFormat, LogLevel, OnceFlags, Output, PollFlags, RunFlags, Scope, SimulateFlags, StateFlags,
-    WebFlags,
+    LogFormat, LogLevel, OnceFlags, Output, PollFlags, RunFlags, ScopeArg, SimulateFlags,
+    StateFlags, WebFlags,
 };
 
 /// The exit code of a command line that cannot work (`EX_USAGE` of BSD's sysexits).

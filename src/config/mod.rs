@@ -1,35 +1,35 @@
 //! From what was typed to settings that work: everything that can be wrong with a flag is found here, before the first
 //! poll, and said in one line that names the flag, the value and the mend.
 
-mod sending;
-mod simulated;
+mod outputs;
+mod simulation;
 
 use std::{ffi::OsStr, path::PathBuf, sync::Arc, time::Duration};
 
-pub use simulated::{demo, demo_exporter, simulate};
+pub use simulation::{demo, demo_exporter, simulate};
 
 use crate::{
     alertmanager::Target,
     approval,
-    cli::{EventsFlags, ImdsFlags, PollFlags, RunFlags, Scope, WebFlags},
+    cli::{EventsFlags, ImdsFlags, PollFlags, RunFlags, ScopeArg, WebFlags},
     imds::Endpoint,
     listen::ListenAddress,
-    metrics::Exposed,
+    metrics::MetricsOptions,
     otlp, simulator,
+    snapshot::SeriesScope,
     time::in_words,
-    view::EventsScope,
     web,
 };
 
 /// IMDS allows five requests a second per VM, for all its readers together.
-const SHORTEST_INTERVAL: Duration = Duration::from_millis(200);
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
 /// Azure switches the feature off after a day without a request.
-const LONGEST_INTERVAL: Duration = Duration::from_hours(1);
+const MAX_INTERVAL: Duration = Duration::from_hours(1);
 /// The first answer may take two minutes.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(130);
-const LONGEST_TIMEOUT: Duration = Duration::from_mins(10);
+const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 /// Nothing is announced further ahead.
-const LONGEST_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
+const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
 
 /// The versions of the Scheduled Events API, and what each hides:
 /// <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability>.
@@ -54,7 +54,7 @@ pub const API_VERSIONS: [(&str, &str); 7] = [
 
 /// A flag or a variable that cannot work: one line for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum ConfigError {
     /// A flag.
     #[error("--{flag}: {why}")]
     Flag {
@@ -65,11 +65,11 @@ pub enum Wrong {
     },
     /// A variable of the environment.
     #[error(transparent)]
-    Variable(#[from] otlp::settings::Wrong),
+    Variable(#[from] otlp::settings::OtlpConfigError),
 }
 
-fn wrong(flag: &'static str, why: impl Into<String>) -> Wrong {
-    Wrong::Flag {
+fn wrong(flag: &'static str, why: impl Into<String>) -> ConfigError {
+    ConfigError::Flag {
         flag,
         why: why.into(),
     }
@@ -89,26 +89,26 @@ pub struct Imds {
     /// Time for one request until the first success.
     pub first_timeout: Duration,
     /// The name that was given.
-    pub own_name: Option<Arc<str>>,
+    pub vm_name: Option<Arc<str>>,
 }
 
 /// The exporter's settings.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct Config {
     /// Where it serves.
     pub listen: Vec<ListenAddress>,
     /// What it serves.
-    pub web: web::Settings,
+    pub web: web::WebSettings,
     /// What it reads.
     pub imds: Imds,
     /// How often.
     pub interval: Duration,
     /// What it approves.
-    pub approvals: approval::Settings,
+    pub approvals: approval::ApprovalPolicy,
     /// What survives a restart, and where.
     pub state: State,
     /// Where spans are sent, if anywhere.
-    pub traces: Option<otlp::settings::Settings>,
+    pub traces: Option<otlp::settings::OtlpSettings>,
     /// Who is told of events at once.
     pub alertmanagers: Vec<Target>,
 }
@@ -130,12 +130,12 @@ pub struct Simulation {
     /// Where it serves.
     pub listen: ListenAddress,
     /// What it plays.
-    pub simulator: simulator::Settings,
+    pub simulator: simulator::SimulatorSettings,
 }
 
-impl Settings {
+impl Config {
     /// Of the exporter.
-    pub fn new(flags: &RunFlags) -> Result<Self, Wrong> {
+    pub fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
         let listen = flags
             .web
             .listen_addresses
@@ -146,19 +146,19 @@ impl Settings {
         Ok(Self {
             listen,
             web: web_settings(&flags.web, &flags.events)?,
-            approvals: sending::approvals(flags.approve, &imds)?,
+            approvals: outputs::approvals(flags.approve, &imds)?,
             imds,
             interval: interval(&flags.poll)?,
             state: state(flags.state.directory.as_deref())?,
-            traces: sending::traces()?,
-            alertmanagers: sending::alertmanagers(&flags.alertmanager)?,
+            traces: outputs::traces()?,
+            alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
         })
     }
 }
 
 impl Imds {
     /// Of the flags that all readers of IMDS share.
-    pub fn new(flags: &ImdsFlags) -> Result<Self, Wrong> {
+    pub fn new(flags: &ImdsFlags) -> Result<Self, ConfigError> {
         let known = API_VERSIONS
             .into_iter()
             .find(|(version, _)| *version == flags.api_version);
@@ -178,21 +178,21 @@ impl Imds {
             "imds.timeout",
             flags.timeout,
             Duration::from_millis(1),
-            LONGEST_TIMEOUT,
+            MAX_TIMEOUT,
         )?;
-        let own_name = vm_name(flags.vm_name.as_deref())?;
+        let vm_name = vm_name(flags.vm_name.as_deref())?;
         Ok(Self {
             endpoint,
             api_version,
             hidden,
             timeout,
             first_timeout: timeout.max(FIRST_TIMEOUT),
-            own_name: own_name.map(Arc::from),
+            vm_name: vm_name.map(Arc::from),
         })
     }
 }
 
-fn vm_name(given: Option<&str>) -> Result<Option<&str>, Wrong> {
+fn vm_name(given: Option<&str>) -> Result<Option<&str>, ConfigError> {
     let name = given.map(str::trim);
     if name.is_some_and(str::is_empty) {
         let why = "is empty: give the name that Resources has for this VM, or leave the flag out";
@@ -202,12 +202,12 @@ fn vm_name(given: Option<&str>) -> Result<Option<&str>, Wrong> {
 }
 
 /// What is exposed.
-pub fn exposed(flags: &EventsFlags) -> Exposed {
+pub fn exposed(flags: &EventsFlags) -> MetricsOptions {
     let scope = match flags.scope {
-        Scope::Own => EventsScope::Own,
-        Scope::All => EventsScope::All,
+        ScopeArg::Own => SeriesScope::Own,
+        ScopeArg::All => SeriesScope::All,
     };
-    Exposed {
+    MetricsOptions {
         scope,
         resources: flags.resources,
         process: true,
@@ -215,7 +215,7 @@ pub fn exposed(flags: &EventsFlags) -> Exposed {
 }
 
 /// systemd gives several directories separated by colons where a unit asks for several; the first is ours.
-fn state(given: Option<&OsStr>) -> Result<State, Wrong> {
+fn state(given: Option<&OsStr>) -> Result<State, ConfigError> {
     let Some(given) = given else {
         return Ok(State::Memory);
     };
@@ -230,17 +230,17 @@ fn state(given: Option<&OsStr>) -> Result<State, Wrong> {
     Ok(State::Directory(PathBuf::from(first)))
 }
 
-fn listen_address(text: &str) -> Result<ListenAddress, Wrong> {
+fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
     text.parse()
         .map_err(|why: String| wrong("web.listen-address", why))
 }
 
-fn interval(flags: &PollFlags) -> Result<Duration, Wrong> {
+fn interval(flags: &PollFlags) -> Result<Duration, ConfigError> {
     bounded(
         "imds.poll-interval",
         flags.interval,
-        SHORTEST_INTERVAL,
-        LONGEST_INTERVAL,
+        MIN_INTERVAL,
+        MAX_INTERVAL,
     )
 }
 
@@ -249,7 +249,7 @@ fn bounded(
     given: Duration,
     least: Duration,
     most: Duration,
-) -> Result<Duration, Wrong> {
+) -> Result<Duration, ConfigError> {
     if given < least || given > most {
         return Err(wrong(
             flag,
@@ -273,7 +273,7 @@ fn written(duration: Duration) -> String {
     }
 }
 
-fn web_settings(flags: &WebFlags, events: &EventsFlags) -> Result<web::Settings, Wrong> {
+fn web_settings(flags: &WebFlags, events: &EventsFlags) -> Result<web::WebSettings, ConfigError> {
     let path = flags.telemetry_path.as_str();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
     if !path.starts_with('/') || !path.chars().all(is_plain) {
@@ -296,9 +296,9 @@ fn web_settings(flags: &WebFlags, events: &EventsFlags) -> Result<web::Settings,
         "serving.lead-time",
         flags.serving_lead_time,
         Duration::ZERO,
-        LONGEST_LEAD_TIME,
+        MAX_LEAD_TIME,
     )?;
-    Ok(web::Settings {
+    Ok(web::WebSettings {
         telemetry_path: path.to_owned(),
         exposed: exposed(events),
         serving_lead_time: lead_time,

@@ -7,8 +7,8 @@
 //! The form is Microsoft's: <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#query-for-events>.
 //! The structures of the wire are private to this file.
 
-mod field;
-mod wire;
+mod event;
+mod raw;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -20,9 +20,9 @@ use serde_json::value::RawValue;
 use crate::event::{Event, EventId, Status};
 
 /// More events than a placement group can have; what comes after is counted as unreadable, so that it ends nothing.
-const MOST_EVENTS: usize = 10_000;
+const MAX_EVENTS: usize = 10_000;
 /// Anomalies that are described one by one; the rest is only counted.
-const MOST_ANOMALIES: usize = 64;
+const MAX_ANOMALIES: usize = 64;
 
 /// What IMDS says is going on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -44,7 +44,7 @@ impl Document {
 
 /// Why an answer is no document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ParseError {
     /// It is no JSON at all: a captive portal's page, a truncated body.
     #[error("no JSON: {0}")]
     Json(String),
@@ -150,25 +150,25 @@ impl fmt::Display for Anomaly {
 pub struct Anomalies {
     listed: Vec<Anomaly>,
     /// How many more there are.
-    unlisted: BTreeMap<AnomalyKind, u64>,
+    suppressed: BTreeMap<AnomalyKind, u64>,
 }
 
 impl Anomalies {
     /// Takes one more; past the bound it is only counted, since a document with so many needs no more words.
     pub fn add(&mut self, kind: AnomalyKind, detail: impl Into<String>) {
-        if self.listed.len() < MOST_ANOMALIES {
+        if self.listed.len() < MAX_ANOMALIES {
             self.listed.push(Anomaly {
                 kind,
                 detail: detail.into(),
             });
         } else {
-            *self.unlisted.entry(kind).or_default() += 1;
+            *self.suppressed.entry(kind).or_default() += 1;
         }
     }
 
     /// How many there are that are not described, by kind.
-    pub fn unlisted(&self) -> &BTreeMap<AnomalyKind, u64> {
-        &self.unlisted
+    pub fn suppressed(&self) -> &BTreeMap<AnomalyKind, u64> {
+        &self.suppressed
     }
 
     /// Those that are described, in the order of the document.
@@ -192,7 +192,7 @@ impl<'a> IntoIterator for &'a Anomalies {
 }
 
 /// Reads the body of a 200.
-pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), Refusal> {
+pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     let mut anomalies = Anomalies::default();
     let text = String::from_utf8_lossy(body);
     if matches!(text, std::borrow::Cow::Owned(_)) {
@@ -202,8 +202,8 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), Refusal> {
         );
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let root = wire::root(text)?;
-    let incarnation = field::incarnation(root.incarnation, &mut anomalies);
+    let root = raw::root(text)?;
+    let incarnation = event::incarnation(root.incarnation, &mut anomalies);
     let mut collector = Collector {
         document: Document {
             incarnation,
@@ -211,7 +211,7 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), Refusal> {
         },
         places: HashMap::new(),
     };
-    wire::each_event(root.events, |entry| collector.take(entry, &mut anomalies))?;
+    raw::each_event(root.events, |entry| collector.take(entry, &mut anomalies))?;
     Ok((collector.document, anomalies))
 }
 
@@ -223,10 +223,10 @@ struct Collector {
 
 impl Collector {
     fn take(&mut self, entry: &RawValue, anomalies: &mut Anomalies) {
-        if self.document.events.len() >= MOST_EVENTS {
-            return self.lose(format!("more than {MOST_EVENTS} events"), anomalies);
+        if self.document.events.len() >= MAX_EVENTS {
+            return self.lose(format!("more than {MAX_EVENTS} events"), anomalies);
         }
-        let event = match field::event(entry, anomalies) {
+        let event = match event::event(entry, anomalies) {
             Ok(event) => event,
             Err(why) => return self.lose(why, anomalies),
         };
@@ -239,7 +239,7 @@ impl Collector {
                 AnomalyKind::DuplicateEvent,
                 format!(
                     "event {} stands twice; both were merged",
-                    field::excerpt(event.id.as_str())
+                    event::excerpt(event.id.as_str())
                 ),
             );
             merge(known, event);
@@ -270,7 +270,7 @@ fn merge(known: &mut Event, again: Event) {
     if progress(&again.status) > progress(&known.status) {
         known.status = again.status;
     }
-    if known.event_type.as_str() == field::UNREADABLE {
+    if known.event_type.as_str() == event::UNREADABLE {
         known.event_type = again.event_type;
     }
     known.not_before = known.not_before.or(again.not_before);
@@ -283,7 +283,7 @@ fn merge(known: &mut Event, again: Event) {
 /// Of two entries with one id, the one that is further holds.
 fn progress(status: &Status) -> u8 {
     match status {
-        Status::Other(word) if &**word == field::UNREADABLE => 0,
+        Status::Other(word) if &**word == event::UNREADABLE => 0,
         Status::Scheduled => 1,
         Status::Other(_) => 2,
         Status::Started => 3,
@@ -353,14 +353,14 @@ mod tests {
         );
         let (document, anomalies) = parse(body.as_bytes()).unwrap();
         assert_eq!(document.unreadable_events, 100);
-        assert_eq!(anomalies.iter().count(), MOST_ANOMALIES);
-        let unlisted: Vec<_> = anomalies.unlisted().iter().collect();
+        assert_eq!(anomalies.iter().count(), MAX_ANOMALIES);
+        let suppressed: Vec<_> = anomalies.suppressed().iter().collect();
         let expected = [
             (&AnomalyKind::Event, &36),
             (&AnomalyKind::EventStatus, &1),
             (&AnomalyKind::EventType, &1),
             (&AnomalyKind::Resources, &1),
         ];
-        assert_eq!(unlisted, expected);
+        assert_eq!(suppressed, expected);
     }
 }

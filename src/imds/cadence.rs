@@ -8,27 +8,27 @@
 
 use std::time::Duration;
 
-use crate::view::FailureReason;
+use crate::snapshot::FailureReason;
 
 /// Two requests never start closer together: five a second is what IMDS allows.
-pub const SHORTEST: Duration = Duration::from_millis(200);
+pub const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 /// The longest pause after a fault that can pass at any moment.
-pub const LONGEST_BACKOFF: Duration = Duration::from_secs(15);
+pub const MAX_BACKOFF: Duration = Duration::from_secs(15);
 /// The longest `Retry-After` that is honoured.
-pub const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(1);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 /// The pause after an answer that only a change of configuration can mend.
 pub const AFTER_CLIENT_ERROR: Duration = Duration::from_mins(1);
 
 /// The first step of the exponential backoff.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest pause while a 410 is fresh.
-const LONGEST_WHILE_GONE: Duration = Duration::from_secs(8);
+const MAX_WHILE_GONE: Duration = Duration::from_secs(8);
 /// So many 410 in a row fit into the 70 seconds: 1 + 2 + 4 + 7 × 8.
 const GONE_IN_70_SECONDS: u32 = 10;
 
 /// How a request went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PollResult {
     /// It was answered, with a document or with "unchanged".
     Answered,
     /// It failed.
@@ -47,16 +47,21 @@ pub enum Outcome {
 /// After an answer the interval counts from the start of the request, so that polls do not drift; after a failure the
 /// pause counts from its end, since a request that timed out has taken long enough. `jitter` is a number from 0 to 1,
 /// which spreads the readers of many VMs.
-pub fn pause(outcome: Outcome, took: Duration, interval: Duration, jitter: f64) -> Duration {
+pub fn next_delay(
+    outcome: PollResult,
+    took: Duration,
+    interval: Duration,
+    jitter: f64,
+) -> Duration {
     let pause = match outcome {
-        Outcome::Answered => interval.saturating_sub(took),
-        Outcome::Failed {
+        PollResult::Answered => interval.saturating_sub(took),
+        PollResult::Failed {
             reason,
             retry_after,
             in_a_row,
         } => after_failure(reason, retry_after, in_a_row, interval, jitter),
     };
-    pause.max(SHORTEST.saturating_sub(took))
+    pause.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
 }
 
 fn after_failure(
@@ -68,14 +73,12 @@ fn after_failure(
 ) -> Duration {
     match reason {
         FailureReason::Throttled => {
-            let asked = retry_after.map(|asked| asked.min(LONGEST_RETRY_AFTER));
-            let doubled = doublings(interval, in_a_row).min(LONGEST_BACKOFF);
-            asked
-                .unwrap_or(doubled)
-                .max(interval.min(LONGEST_RETRY_AFTER))
+            let asked = retry_after.map(|asked| asked.min(MAX_RETRY_AFTER));
+            let doubled = doublings(interval, in_a_row).min(MAX_BACKOFF);
+            asked.unwrap_or(doubled).max(interval.min(MAX_RETRY_AFTER))
         }
         FailureReason::Gone if in_a_row <= GONE_IN_70_SECONDS => {
-            doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(LONGEST_WHILE_GONE)
+            doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(MAX_WHILE_GONE)
         }
         FailureReason::Status4xx => AFTER_CLIENT_ERROR,
         FailureReason::Gone
@@ -87,7 +90,7 @@ fn after_failure(
         | FailureReason::Status5xx
         | FailureReason::Timeout
         | FailureReason::Tls => {
-            let full = doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(LONGEST_BACKOFF);
+            let full = doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(MAX_BACKOFF);
             full.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
         }
     }
@@ -106,8 +109,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn failed(reason: FailureReason, in_a_row: u32) -> Outcome {
-        Outcome::Failed {
+    fn failed(reason: FailureReason, in_a_row: u32) -> PollResult {
+        PollResult::Failed {
             reason,
             retry_after: None,
             in_a_row,
@@ -115,17 +118,17 @@ mod tests {
     }
 
     fn after(reason: FailureReason, in_a_row: u32) -> Duration {
-        pause(failed(reason, in_a_row), Duration::ZERO, SECOND, 1.0)
+        next_delay(failed(reason, in_a_row), Duration::ZERO, SECOND, 1.0)
     }
 
     #[test]
     fn polls_do_not_drift() {
         let took = Duration::from_millis(300);
-        let next = pause(Outcome::Answered, took, SECOND, 0.5);
+        let next = next_delay(PollResult::Answered, took, SECOND, 0.5);
         assert_eq!(took + next, SECOND);
         let slow = Duration::from_mins(1);
         assert_eq!(
-            pause(Outcome::Answered, slow, SECOND, 0.5),
+            next_delay(PollResult::Answered, slow, SECOND, 0.5),
             Duration::ZERO,
             "a poll that took longer than the interval is followed at once"
         );
@@ -145,7 +148,7 @@ mod tests {
         ] {
             let pauses = [1, 2, 3, 4, 5, 99].map(|row| after(reason, row).as_secs());
             assert_eq!(pauses, [1, 2, 4, 8, 15, 15], "{reason:?}");
-            let least = pause(failed(reason, 5), Duration::ZERO, SECOND, 0.0);
+            let least = next_delay(failed(reason, 5), Duration::ZERO, SECOND, 0.0);
             assert_eq!(least, Duration::from_millis(7_500), "{reason:?}");
         }
     }
@@ -168,12 +171,12 @@ mod tests {
     #[test]
     fn a_throttled_reader_obeys_retry_after_or_halves_its_pace() {
         let throttled = |retry_after: Option<u64>, in_a_row| {
-            let outcome = Outcome::Failed {
+            let outcome = PollResult::Failed {
                 reason: FailureReason::Throttled,
                 retry_after: retry_after.map(Duration::from_secs),
                 in_a_row,
             };
-            pause(outcome, Duration::ZERO, SECOND, 0.5).as_secs()
+            next_delay(outcome, Duration::ZERO, SECOND, 0.5).as_secs()
         };
         assert_eq!(throttled(Some(7), 1), 7);
         assert_eq!(throttled(Some(45), 1), 45);
@@ -185,18 +188,18 @@ mod tests {
         );
     }
 
-    fn any_outcome() -> impl Strategy<Value = Outcome> {
+    fn any_outcome() -> impl Strategy<Value = PollResult> {
         let reason = prop::sample::select(FailureReason::ALL.to_vec());
         let retry_after = prop::option::of(any::<u64>().prop_map(Duration::from_secs));
         let failed =
             (reason, retry_after, any::<u32>()).prop_map(|(reason, retry_after, in_a_row)| {
-                Outcome::Failed {
+                PollResult::Failed {
                     reason,
                     retry_after,
                     in_a_row,
                 }
             });
-        prop_oneof![Just(Outcome::Answered), failed]
+        prop_oneof![Just(PollResult::Answered), failed]
     }
 
     proptest! {
@@ -208,8 +211,8 @@ mod tests {
             jitter in 0.0..1.0_f64,
         ) {
             let took = Duration::from_millis(took);
-            let pause = pause(outcome, took, Duration::from_millis(interval), jitter);
-            prop_assert!(took + pause >= SHORTEST, "{took:?} + {pause:?}");
+            let pause = next_delay(outcome, took, Duration::from_millis(interval), jitter);
+            prop_assert!(took + pause >= MIN_REQUEST_INTERVAL, "{took:?} + {pause:?}");
         }
 
         #[test]
@@ -220,10 +223,10 @@ mod tests {
             jitter in 0.0..1.0_f64,
         ) {
             let interval = Duration::from_millis(interval);
-            let pause = pause(outcome, Duration::from_millis(took), interval, jitter);
+            let pause = next_delay(outcome, Duration::from_millis(took), interval, jitter);
             let longest = match outcome {
-                Outcome::Answered => interval,
-                Outcome::Failed { .. } => Duration::from_mins(1),
+                PollResult::Answered => interval,
+                PollResult::Failed { .. } => Duration::from_mins(1),
             };
             prop_assert!(pause <= longest, "{outcome:?}: {pause:?}");
         }

@@ -15,11 +15,11 @@ use hyper::{
 
 use super::{
     cadence,
-    connection::{Connection, Outgoing},
+    connection::{ImdsConnection, Outgoing},
     empty::EmptyBodies,
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
-    explanation,
+    error_body,
 };
 use crate::{
     document::{self, Anomalies, AnomalyKind, Document},
@@ -28,9 +28,9 @@ use crate::{
 };
 
 /// The most of a body that is read.
-pub const MOST_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The most that is read of a body that only explains an error.
-const MOST_ERROR_BYTES: usize = 64 * 1024;
+const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long such a body may take.
 const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -51,7 +51,7 @@ pub enum Answer {
 /// Talks to one IMDS, one request at a time.
 #[derive(Debug)]
 pub struct Client {
-    connection: Connection,
+    connection: ImdsConnection,
     endpoint: Endpoint,
     /// The `ETag` of the last good document.
     etag: Option<HeaderValue>,
@@ -64,7 +64,7 @@ impl Client {
     /// A client for one endpoint. A provider of cryptography must have been installed in the process before.
     pub fn new(endpoint: &Endpoint) -> Result<Self, SetupError> {
         Ok(Self {
-            connection: Connection::new(endpoint)?,
+            connection: ImdsConnection::new(endpoint)?,
             endpoint: endpoint.clone(),
             etag: None,
             empty_bodies: EmptyBodies::default(),
@@ -129,7 +129,7 @@ impl Client {
             return Err(refusal(response, clock).await);
         }
         // Read only so that the connection can be used again: what stands in it is not documented.
-        explanation(response.into_body()).await;
+        error_body(response.into_body()).await;
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Client {
     ) -> Result<Response<Incoming>, Error> {
         let since = self.since_last_start(clock);
         let rest = since.map_or(Duration::ZERO, |since| {
-            cadence::SHORTEST.saturating_sub(since)
+            cadence::MIN_REQUEST_INTERVAL.saturating_sub(since)
         });
         // A sleep of nothing is a millisecond, and a wake-up.
         if !rest.is_zero() {
@@ -204,7 +204,7 @@ impl Client {
     ) -> Result<Vec<u8>, Error> {
         let since = self.since_last_start(clock).unwrap_or_default();
         let left = timeout.saturating_sub(since);
-        let read = tokio::time::timeout(left, whole(body, MOST_BYTES)).await;
+        let read = tokio::time::timeout(left, whole(body, MAX_BYTES)).await;
         read.unwrap_or_else(|_elapsed| Err(self.late(timeout)))
     }
 
@@ -245,8 +245,8 @@ async fn whole(mut body: Incoming, cap: usize) -> Result<Vec<u8>, Error> {
 }
 
 /// The body of an answer whose status says enough: empty where it does not come at once.
-async fn explanation(body: Incoming) -> Vec<u8> {
-    let read = whole(body, MOST_ERROR_BYTES);
+async fn error_body(body: Incoming) -> Vec<u8> {
+    let read = whole(body, MAX_ERROR_BYTES);
     match tokio::time::timeout(EXPLANATION_TIMEOUT, read).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) | Err(_) => Vec::new(),
@@ -270,11 +270,11 @@ async fn refusal(response: Response<Incoming>, clock: Clock) -> Error {
         }
         _ => {}
     }
-    let retry_after = explanation::retry_after(headers, clock.now().wall);
-    let cloud = explanation::other_cloud(headers);
+    let retry_after = error_body::retry_after(headers, clock.now().wall);
+    let cloud = error_body::other_cloud(headers);
     let said = format!(
         "{}{cloud}",
-        explanation::said(&explanation(response.into_body()).await)
+        error_body::said(&error_body(response.into_body()).await)
     );
     match status {
         410 => Error::Gone,

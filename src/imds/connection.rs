@@ -36,7 +36,7 @@ type Sender = SendRequest<Full<Bytes>>;
 
 /// Opens, keeps and uses it.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ImdsConnection {
     connector: HttpsConnector<HttpConnector>,
     to: Uri,
     base: String,
@@ -45,7 +45,7 @@ pub(super) struct Connection {
     kept: Option<Sender>,
 }
 
-impl Connection {
+impl ImdsConnection {
     /// To one endpoint; opened by the first request. A provider of cryptography must have been installed in the process
     /// before.
     pub(super) fn new(endpoint: &Endpoint) -> Result<Self, SetupError> {

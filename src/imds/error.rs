@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use crate::{document::Refusal, text, view::FailureReason};
+use crate::{document::ParseError, snapshot::FailureReason, text};
 
 /// Why a request got no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -169,10 +169,10 @@ impl Error {
         }
     }
 
-    pub(super) fn refused(refusal: Refusal, body: &[u8]) -> Self {
+    pub(super) fn refused(refusal: ParseError, body: &[u8]) -> Self {
         match refusal {
-            Refusal::Json(why) => Self::no_json("a scheduled-events document", &why, body),
-            Refusal::Shape(why) => Self::Shape {
+            ParseError::Json(why) => Self::no_json("a scheduled-events document", &why, body),
+            ParseError::Shape(why) => Self::Shape {
                 detail: format!("{why}{}", origin(body)),
             },
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{client::Client, error::Error};
-use crate::{time::Clock, view::Identity};
+use crate::{snapshot::Identity, time::Clock};
 
 /// How long the answer may take. Instance metadata are there at once; the events are more urgent.
 pub const TIMEOUT: Duration = Duration::from_secs(3);
@@ -18,7 +18,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(3);
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An ARM resource id has a few hundred characters; what is longer than this is none of Azure's.
-const LONGEST_VALUE: usize = 2_048;
+const MAX_VALUE: usize = 2_048;
 
 impl Client {
     /// Asks who this VM is.
@@ -35,7 +35,7 @@ fn parse(body: &[u8]) -> Result<Identity, Error> {
         .map_err(|error| Error::no_json("instance metadata", &error.to_string(), body))?;
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str).unwrap_or_default();
-        if text.len() <= LONGEST_VALUE {
+        if text.len() <= MAX_VALUE {
             text.to_owned()
         } else {
             String::new()
@@ -67,7 +67,7 @@ fn parse(body: &[u8]) -> Result<Identity, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::FailureReason;
+    use crate::snapshot::FailureReason;
 
     #[test]
     fn the_documented_members_are_read() {

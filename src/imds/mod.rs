@@ -18,7 +18,7 @@ mod connection;
 mod empty;
 pub mod endpoint;
 mod error;
-mod explanation;
+mod error_body;
 pub mod identity;
 
 pub use client::{Answer, Client};

@@ -19,11 +19,11 @@
 //! for each time that it was seen going on, and no duration is negative whatever the clocks do. It must never know how
 //! anything is stored, sent or shown.
 
-mod followed;
-mod life;
+mod entry;
+mod tracked_event;
 mod tracker;
 mod transition;
 
-pub use life::{Ending, Interruption, Life, Outcome, Phase, Rescheduling};
+pub use tracked_event::{End, Interruption, Outcome, Phase, Rescheduling, TrackedEvent};
 pub use tracker::{Restored, Tracker};
-pub use transition::{Transition, What};
+pub use transition::{Transition, TransitionKind};

@@ -7,26 +7,26 @@ use std::{
 };
 
 use super::{
-    followed::Followed,
-    life::{Interruption, Life},
-    transition::{Transition, What},
+    entry::TrackerEntry,
+    tracked_event::{Interruption, TrackedEvent},
+    transition::{Transition, TransitionKind},
 };
 use crate::{
     document::Document,
-    event::{EventId, Scope},
+    event::{EventId, EventScope},
     time::{Moment, Timestamp},
 };
 
 /// Between two polls that are no further apart than this, no started phase was missed, even if polls between failed.
-const STILL_WATCHED: Duration = Duration::from_mins(1);
+const MAX_POLL_GAP: Duration = Duration::from_mins(1);
 /// Ended events that stay visible at the same time.
-const MOST_ENDED: usize = 1_000;
+const MAX_ENDED: usize = 1_000;
 
 /// Follows every event that a document names.
 #[derive(Debug, Clone)]
 pub struct Tracker {
-    linger: Duration,
-    followed: BTreeMap<EventId, Followed>,
+    retention: Duration,
+    entries: BTreeMap<EventId, TrackerEntry>,
     /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
 }
@@ -46,7 +46,7 @@ struct LastDocument {
 #[derive(Debug, Clone, Default)]
 pub struct Restored {
     /// The lives that it followed.
-    pub lives: Vec<Arc<Life>>,
+    pub events: Vec<Arc<TrackedEvent>>,
     /// When it last knew what the document says.
     pub document_at: Option<Timestamp>,
     /// When it last knew that it was alive.
@@ -57,18 +57,18 @@ pub struct Restored {
 
 impl Tracker {
     /// Knows nothing yet; ended events stay visible for `linger`.
-    pub fn new(linger: Duration) -> Self {
+    pub fn new(retention: Duration) -> Self {
         Self {
-            linger,
-            followed: BTreeMap::new(),
+            retention,
+            entries: BTreeMap::new(),
             last_document: None,
         }
     }
 
     /// Goes on where an earlier process stopped. For a VM that was booted since, the time from its last sign of life to
     /// the first document after the boot is what a reboot or redeploy of it cost.
-    pub fn restore(linger: Duration, restored: Restored, now: Moment) -> Self {
-        let mut tracker = Self::new(linger);
+    pub fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
+        let mut tracker = Self::new(retention);
         tracker.last_document = restored.document_at.map(|at| LastDocument {
             at,
             monotonic: now.monotonic,
@@ -79,29 +79,29 @@ impl Tracker {
                 .max(at.saturating_since(now.wall)),
             failed_since: true,
         });
-        for mut life in restored.lives {
-            let ended_ago = life.ending.map_or(Duration::ZERO, |ending| {
-                now.wall.saturating_since(ending.at)
-            });
-            if ended_ago >= linger && !life.is_pending() {
+        for mut tracked in restored.events {
+            let ended_ago = tracked
+                .end
+                .map_or(Duration::ZERO, |end| now.wall.saturating_since(end.at));
+            if ended_ago >= retention && !tracked.is_pending() {
                 continue;
             }
-            if restored.rebooted && life.is_pending() {
-                let life = Arc::make_mut(&mut life);
-                life.rebooted = true;
-                let heartbeat_at = restored.heartbeat_at.filter(|_| life.ends_with_boot());
-                life.down_since = life.down_since.or(heartbeat_at);
+            if restored.rebooted && tracked.is_pending() {
+                let tracked = Arc::make_mut(&mut tracked);
+                tracked.rebooted = true;
+                let heartbeat_at = restored.heartbeat_at.filter(|_| tracked.ends_with_boot());
+                tracked.down_since = tracked.down_since.or(heartbeat_at);
             }
-            let forget_at = now
+            let expires_at = now
                 .monotonic
-                .saturating_add(linger.saturating_sub(ended_ago));
-            let id = life.event.id.clone();
-            let followed = Followed {
-                life,
-                forget_at,
-                is_hidden: false,
+                .saturating_add(retention.saturating_sub(ended_ago));
+            let id = tracked.event.id.clone();
+            let entry = TrackerEntry {
+                tracked,
+                expires_at,
+                maybe_unreadable: false,
             };
-            tracker.followed.insert(id, followed);
+            tracker.entries.insert(id, entry);
         }
         tracker
     }
@@ -110,88 +110,94 @@ impl Tracker {
     pub fn observe(
         &mut self,
         document: &Document,
-        own_name: Option<&str>,
+        vm_name: Option<&str>,
         now: Moment,
     ) -> Vec<Transition> {
         let watched = self.last_document.is_some_and(|last| last.is_watched(now));
         let mut happened = Vec::new();
         happened.extend(
-            self.followed
+            self.entries
                 .values_mut()
-                .filter_map(|followed| followed.up_again(now.wall)),
+                .filter_map(|entry| entry.record_boot(now.wall)),
         );
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
             present.insert(&event.id);
-            if let Some(followed) = self.followed.get_mut(&event.id) {
-                followed.update(event, own_name, now.wall, &mut happened);
+            if let Some(entry) = self.entries.get_mut(&event.id) {
+                entry.update(event, vm_name, now.wall, &mut happened);
             } else {
-                let new = Followed::begin(event, own_name, !watched, now.wall, &mut happened);
-                self.followed.insert(event.id.clone(), new);
+                let new = TrackerEntry::begin(event, vm_name, !watched, now.wall, &mut happened);
+                self.entries.insert(event.id.clone(), new);
             }
         }
-        let missing = self
-            .followed
-            .values_mut()
-            .filter(|f| f.life.is_pending() && !present.contains(&f.life.event.id));
-        for followed in missing {
+        let missing = self.entries.values_mut().filter(|entry| {
+            entry.tracked.is_pending() && !present.contains(&entry.tracked.event.id)
+        });
+        for entry in missing {
             if document.is_complete() {
-                happened.push(followed.end(now, self.linger, watched));
+                happened.push(entry.end(now, self.retention, watched));
             } else {
-                followed.is_hidden = true;
+                entry.maybe_unreadable = true;
             }
         }
-        self.confirm(now);
+        self.document_unchanged(now);
         happened
     }
 
     /// The last document still holds (304), or says nothing new.
-    pub fn confirm(&mut self, now: Moment) {
+    pub fn document_unchanged(&mut self, now: Moment) {
         self.last_document = Some(LastDocument {
             at: now.wall,
             monotonic: now.monotonic,
             before: Duration::ZERO,
             failed_since: false,
         });
-        self.forget(now);
+        self.expire_ended(now);
     }
 
     /// A poll failed: nothing is known to have changed. Ended events may have been shown for long enough.
-    pub fn advance(&mut self, now: Moment) {
+    pub fn poll_failed(&mut self, now: Moment) {
         if let Some(last) = &mut self.last_document {
             last.failed_since = true;
         }
-        self.forget(now);
+        self.expire_ended(now);
     }
 
     /// This VM stood still. It counts for each event that names it, from one second up.
-    pub fn interrupted(&mut self, interruption: Interruption, now: Timestamp) -> Vec<Transition> {
-        if interruption.length < Interruption::SHORTEST {
+    pub fn record_interruption(
+        &mut self,
+        interruption: Interruption,
+        now: Timestamp,
+    ) -> Vec<Transition> {
+        if interruption.length < Interruption::MIN_LENGTH {
             return Vec::new();
         }
-        self.followed
+        self.entries
             .values_mut()
-            .filter_map(|followed| followed.interrupt(interruption, now))
+            .filter_map(|entry| entry.interrupt(interruption, now))
             .collect()
     }
 
     /// This exporter approved an event.
-    pub fn approved(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
-        let followed = self
-            .followed
+    pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
+        let entry = self
+            .entries
             .get_mut(id)
-            .filter(|f| f.life.is_pending() && f.life.approved_at.is_none())?;
-        let life = followed.life_mut();
-        life.approved_at = Some(now);
-        life.refused_at = None;
-        Some(followed.happened(What::Approved, now))
+            .filter(|entry| entry.tracked.is_pending() && entry.tracked.approved_at.is_none())?;
+        let tracked = entry.tracked_mut();
+        tracked.approved_at = Some(now);
+        tracked.refused_at = None;
+        Some(entry.transition(TransitionKind::Approved, now))
     }
 
     /// IMDS did not take an approval.
-    pub fn refused(&mut self, id: &EventId, now: Timestamp) {
-        let pending = self.followed.get_mut(id).filter(|f| f.life.is_pending());
-        if let Some(followed) = pending.filter(|f| f.life.approved_at.is_none()) {
-            followed.life_mut().refused_at = Some(now);
+    pub fn record_refusal(&mut self, id: &EventId, now: Timestamp) {
+        let pending = self
+            .entries
+            .get_mut(id)
+            .filter(|entry| entry.tracked.is_pending());
+        if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
+            entry.tracked_mut().refused_at = Some(now);
         }
     }
 
@@ -201,31 +207,31 @@ impl Tracker {
     }
 
     /// Every life that is followed, in the order of the ids.
-    pub fn lives(&self) -> Vec<Arc<Life>> {
-        self.followed
+    pub fn events(&self) -> Vec<Arc<TrackedEvent>> {
+        self.entries
             .values()
-            .map(|followed| Arc::clone(&followed.life))
+            .map(|entry| Arc::clone(&entry.tracked))
             .collect()
     }
 
     /// How many events are not over.
     pub fn pending(&self) -> usize {
-        self.followed
+        self.entries
             .values()
-            .filter(|followed| followed.life.is_pending())
+            .filter(|entry| entry.tracked.is_pending())
             .count()
     }
 
     /// Our own name is known now, or another than before: whom each event names can be said. Returns the events of which
     /// it turns out now that they name this VM.
-    pub fn learn(&mut self, own_name: Option<&str>) -> Vec<Arc<Life>> {
+    pub fn set_vm_name(&mut self, vm_name: Option<&str>) -> Vec<Arc<TrackedEvent>> {
         let mut own = Vec::new();
-        for followed in self.followed.values_mut() {
-            let scope = followed.life.event.scope(own_name);
-            if followed.life.scope != scope {
-                followed.life_mut().scope = scope;
-                if scope == Scope::Own {
-                    own.push(Arc::clone(&followed.life));
+        for entry in self.entries.values_mut() {
+            let scope = entry.tracked.event.scope(vm_name);
+            if entry.tracked.scope != scope {
+                entry.tracked_mut().scope = scope;
+                if scope == EventScope::Own {
+                    own.push(Arc::clone(&entry.tracked));
                 }
             }
         }
@@ -234,29 +240,29 @@ impl Tracker {
 
     /// Whether an event that names this VM is pending, so that its pulse is worth taking.
     pub fn is_own_pending(&self) -> bool {
-        self.followed
+        self.entries
             .values()
-            .any(|followed| followed.life.is_pending() && followed.life.scope == Scope::Own)
+            .any(|entry| entry.tracked.is_pending() && entry.tracked.scope == EventScope::Own)
     }
 
     /// What ended long ago is forgotten.
-    fn forget(&mut self, now: Moment) {
-        self.followed
-            .retain(|_, f| f.life.is_pending() || now.monotonic < f.forget_at);
+    fn expire_ended(&mut self, now: Moment) {
+        self.entries
+            .retain(|_, entry| entry.tracked.is_pending() || now.monotonic < entry.expires_at);
         let mut ended: Vec<_> = self
-            .followed
+            .entries
             .iter()
-            .filter(|(_, f)| !f.life.is_pending())
+            .filter(|(_, entry)| !entry.tracked.is_pending())
             .collect();
-        if ended.len() > MOST_ENDED {
-            ended.sort_by_key(|(_, followed)| followed.forget_at);
+        if ended.len() > MAX_ENDED {
+            ended.sort_by_key(|(_, entry)| entry.expires_at);
             let surplus: Vec<_> = ended
                 .iter()
-                .take(ended.len() - MOST_ENDED)
+                .take(ended.len() - MAX_ENDED)
                 .map(|(id, _)| (*id).clone())
                 .collect();
             for id in surplus {
-                self.followed.remove(&id);
+                self.entries.remove(&id);
             }
         }
     }
@@ -268,6 +274,6 @@ impl LastDocument {
             || self
                 .before
                 .saturating_add(now.monotonic.saturating_sub(self.monotonic))
-                <= STILL_WATCHED
+                <= MAX_POLL_GAP
     }
 }

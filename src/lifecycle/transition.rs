@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::life::{Interruption, Life, Outcome, Rescheduling};
+use super::tracked_event::{Interruption, Outcome, Rescheduling, TrackedEvent};
 use crate::{
-    event::{Scope, Status},
+    event::{EventScope, Status},
     time::Timestamp,
 };
 
@@ -14,14 +14,14 @@ pub struct Transition {
     /// When it was seen.
     pub at: Timestamp,
     /// What happened.
-    pub what: What,
+    pub kind: TransitionKind,
     /// The event's life with this in it.
-    pub life: Arc<Life>,
+    pub tracked: Arc<TrackedEvent>,
 }
 
 /// What can happen to an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum TransitionKind {
     /// It is in a document for the first time.
     Appeared,
     /// It has started.
@@ -33,7 +33,7 @@ pub enum What {
     /// Something else about it was changed: type, resources, duration, description, source.
     Amended {
         /// Whether it named this VM before.
-        was_scope: Scope,
+        was_scope: EventScope,
     },
     /// This exporter approved it.
     Approved,
@@ -45,7 +45,7 @@ pub enum What {
     Returned,
 }
 
-impl What {
+impl TransitionKind {
     /// The word for it in logs.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use prometheus_client::{
 };
 
 use super::catalog::Metric;
-use crate::{event::EventId, view::Histogram};
+use crate::{event::EventId, snapshot::Histogram};
 
 /// Labels as they are written.
 pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];

@@ -1,6 +1,6 @@
 //! One picture as metrics.
 //!
-//! A projection: it takes a [`View`] and the moment of the scrape and gives text. Nothing is kept from one scrape to
+//! A projection: it takes a [`Snapshot`](crate::snapshot::Snapshot) and the moment of the scrape and gives text. Nothing is kept from one scrape to
 //! the next, no series can be left over, and what is not known is absent. The encoder is `prometheus-client`'s, which
 //! escapes label values; the text is OpenMetrics 1.0.
 
@@ -16,15 +16,15 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 
 use crate::{
+    snapshot::{SeriesScope, Snapshot},
     time::Moment,
-    view::{EventsScope, View},
 };
 
 /// What is exposed beyond what always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exposed {
+pub struct MetricsOptions {
     /// For which events there are series of their own.
-    pub scope: EventsScope,
+    pub scope: SeriesScope,
     /// Whether there is a series for each VM that an event names.
     pub resources: bool,
     /// Whether this process' own figures are read; not where the same text must come out twice.
@@ -35,10 +35,14 @@ pub struct Exposed {
 ///
 /// # Errors
 /// None that can happen: writing into a string does not fail.
-pub fn render(view: &Arc<View>, exposed: Exposed, now: Moment) -> Result<String, std::fmt::Error> {
+pub fn render(
+    snapshot: &Arc<Snapshot>,
+    exposed: MetricsOptions,
+    now: Moment,
+) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(collector::Scrape {
-        view: Arc::clone(view),
+        snapshot: Arc::clone(snapshot),
         exposed,
         now,
     }));

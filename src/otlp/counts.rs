@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::view::{Deliveries, DropReason, ExportFailure};
+use crate::snapshot::{DropReason, ExportFailure, OutputCounters};
 
 /// Since this process began.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,11 +33,11 @@ impl Default for Counts {
 
 impl Counts {
     /// Shows these numbers. The failed writes are left to the caller, who knows of others too.
-    pub fn show_in(&self, deliveries: &mut Deliveries) {
-        deliveries.spans_exported = self.exported;
-        deliveries.span_export_failures.clone_from(&self.failures);
-        deliveries.spans_dropped.clone_from(&self.dropped);
-        deliveries.spans_spooled = self.spooled;
+    pub fn show_in(&self, outputs: &mut OutputCounters) {
+        outputs.spans_exported = self.exported;
+        outputs.span_export_failures.clone_from(&self.failures);
+        outputs.spans_dropped.clone_from(&self.dropped);
+        outputs.spans_spooled = self.spooled;
     }
 
     pub(super) fn drop_spans(&mut self, reason: DropReason, spans: u64) {

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::settings::Settings;
-use crate::view::Identity;
+use super::settings::OtlpSettings;
+use crate::snapshot::Identity;
 
 /// The version of the conventions that the names are from.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
@@ -21,7 +21,7 @@ const NAMESPACE: [u8; 16] = [
 pub type Resource = BTreeMap<String, String>;
 
 /// What is known; what is not known is absent. The environment wins over what instance metadata say.
-pub fn of(settings: &Settings, identity: Option<&Identity>, own_name: Option<&str>) -> Resource {
+pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<&str>) -> Resource {
     let mut resource = Resource::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -32,7 +32,7 @@ pub fn of(settings: &Settings, identity: Option<&Identity>, own_name: Option<&st
     put("service.version", env!("CARGO_PKG_VERSION"));
     put("cloud.provider", "azure");
     put("cloud.platform", "azure.vm");
-    put("host.name", own_name.unwrap_or_default());
+    put("host.name", vm_name.unwrap_or_default());
     if let Some(identity) = identity {
         put("service.instance.id", &instance_id(&identity.vm_id));
         put("cloud.region", &identity.location);
@@ -81,10 +81,10 @@ fn instance_id(vm_id: &str) -> String {
 mod tests {
     use super::*;
 
-    fn settings(environment: &[(&str, &str)]) -> Settings {
+    fn settings(environment: &[(&str, &str)]) -> OtlpSettings {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
         let all: BTreeMap<_, _> = environment.iter().copied().chain([endpoint]).collect();
-        Settings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
+        OtlpSettings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
             .unwrap()
             .unwrap()
     }

@@ -7,7 +7,7 @@
 //! accept that fails (no more file descriptors) is tried again after a pause; a stop lets answers that are under way go
 //! out, until a deadline. What it must never do: look into a request, or panic for what a client sends.
 
-mod pace;
+mod activity;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +33,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use pace::{Paced, Phase};
+use activity::{ConnectionPhase, Paced};
 
 /// Between two attempts to accept where the system refuses.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
@@ -43,7 +43,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// What clients may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ServerLimits {
     /// Connections at once; more wait in the system's queue.
     pub connections: usize,
     /// From the first byte of a request to the end of its head; also from the connect to that first byte.
@@ -60,7 +60,7 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
+impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             connections: 64,
@@ -114,7 +114,7 @@ impl Transport for TcpStream {
 pub async fn serve(
     listener: std::net::TcpListener,
     handler: impl Handler,
-    limits: Limits,
+    limits: ServerLimits,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
     let wrap = |stream| ready(Ok(stream));
@@ -129,7 +129,7 @@ pub async fn serve_over<W, F, T>(
     listener: std::net::TcpListener,
     wrap: W,
     handler: Arc<dyn Handler>,
-    limits: Limits,
+    limits: ServerLimits,
     mut stop: Pin<Box<dyn Future<Output = ()> + Send + '_>>,
 ) -> io::Result<()>
 where
@@ -210,7 +210,7 @@ async fn accept(
 /// What one connection needs.
 struct Guest {
     handler: Arc<dyn Handler>,
-    limits: Limits,
+    limits: ServerLimits,
     crowded: Arc<Notify>,
     stopped: watch::Receiver<bool>,
 }
@@ -229,19 +229,19 @@ impl Guest {
     }
 
     async fn converse<T: Transport>(mut self, stream: T) {
-        let phase = watch::Sender::new(Phase::Fresh);
+        let phase = watch::Sender::new(ConnectionPhase::Fresh);
         let mut seen = phase.subscribe();
         let io = TokioIo::new(Paced::new(stream, phase.clone()));
         let handler = Arc::clone(&self.handler);
         let service = service_fn(|request| {
             let (handler, phase) = (Arc::clone(&handler), phase.clone());
             async move {
-                phase.send_replace(Phase::Answering);
+                phase.send_replace(ConnectionPhase::Answering);
                 let answer = handler.answer(request).await;
                 let after = if answer.is_ok() {
-                    Phase::Waiting
+                    ConnectionPhase::Waiting
                 } else {
-                    Phase::Aborted
+                    ConnectionPhase::Aborted
                 };
                 phase.send_replace(after);
                 answer
@@ -274,11 +274,11 @@ impl Guest {
                     return;
                 }
                 _ = seen.changed() => {}
-                () = sleep(limit) => if !pace::falls_silent(&phase) {
+                () = sleep(limit) => if !activity::falls_silent(&phase) {
                     debug!(phase = ?now, "a connection ran out of time");
                     return;
                 },
-                () = self.crowded.notified(), if !is_leaving && matches!(now, Phase::Silent | Phase::Waiting) => {
+                () = self.crowded.notified(), if !is_leaving && matches!(now, ConnectionPhase::Silent | ConnectionPhase::Waiting) => {
                     is_leaving = true;
                     connection.as_mut().graceful_shutdown();
                 }
@@ -286,13 +286,13 @@ impl Guest {
         }
     }
 
-    fn limit(&self, phase: Phase) -> Duration {
+    fn limit(&self, phase: ConnectionPhase) -> Duration {
         match phase {
-            Phase::Fresh => GRACE.min(self.limits.header_time),
-            Phase::Silent => self.limits.header_time.saturating_sub(GRACE),
-            Phase::Reading => self.limits.header_time,
-            Phase::Answering => self.limits.answer,
-            Phase::Waiting | Phase::Aborted => self.limits.idle,
+            ConnectionPhase::Fresh => GRACE.min(self.limits.header_time),
+            ConnectionPhase::Silent => self.limits.header_time.saturating_sub(GRACE),
+            ConnectionPhase::Reading => self.limits.header_time,
+            ConnectionPhase::Answering => self.limits.answer,
+            ConnectionPhase::Waiting | ConnectionPhase::Aborted => self.limits.idle,
         }
     }
 }

@@ -14,13 +14,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A limit that a test waits for.
 const SHORT: Duration = Duration::from_millis(150);
 
-fn limits() -> Limits {
-    Limits {
+fn limits() -> ServerLimits {
+    ServerLimits {
         header_time: PATIENCE,
         answer: PATIENCE,
         idle: PATIENCE,
         drain: PATIENCE,
-        ..Limits::default()
+        ..ServerLimits::default()
     }
 }
 
@@ -33,7 +33,7 @@ struct Running {
     release: Arc<Notify>,
 }
 
-fn start(limits: Limits) -> Running {
+fn start(limits: ServerLimits) -> Running {
     let (stop, stopped) = oneshot::channel::<()>();
     let (asked_in, asked) = mpsc::channel();
     let release = Arc::new(Notify::new());
@@ -153,7 +153,7 @@ fn one_connection_serves_many_requests() {
 
 #[test]
 fn head_of_a_request_that_does_not_end_is_closed() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         header_time: SHORT,
         ..limits()
     });
@@ -166,14 +166,14 @@ fn head_of_a_request_that_does_not_end_is_closed() {
 
 #[test]
 fn idle_connection_is_closed_and_a_slow_head_has_no_idle_time() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         idle: SHORT,
         ..limits()
     });
     let mut idle = server.idle();
     assert_eq!(rest(&mut idle).unwrap(), b"");
 
-    let server = start(Limits {
+    let server = start(ServerLimits {
         header_time: SHORT,
         ..limits()
     });
@@ -184,7 +184,7 @@ fn idle_connection_is_closed_and_a_slow_head_has_no_idle_time() {
 
 #[test]
 fn handler_that_takes_too_long_is_given_up() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         answer: SHORT,
         ..limits()
     });
@@ -195,7 +195,7 @@ fn handler_that_takes_too_long_is_given_up() {
 
 #[test]
 fn more_connections_than_places_wait_until_one_ends() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         connections: 2,
         ..limits()
     });
@@ -212,7 +212,7 @@ fn more_connections_than_places_wait_until_one_ends() {
 
 #[test]
 fn idle_connection_makes_room_when_all_places_are_taken() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         connections: 2,
         ..limits()
     });
@@ -228,7 +228,7 @@ fn idle_connection_makes_room_when_all_places_are_taken() {
 
 #[test]
 fn clients_that_never_say_anything_make_room_too() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         connections: 2,
         header_time: Duration::from_hours(1),
         ..limits()
@@ -240,7 +240,7 @@ fn clients_that_never_say_anything_make_room_too() {
 
 #[test]
 fn client_that_takes_the_last_place_is_given_time_to_ask() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         connections: 1,
         ..limits()
     });
@@ -251,7 +251,7 @@ fn client_that_takes_the_last_place_is_given_time_to_ask() {
 
 #[test]
 fn client_that_never_says_anything_does_not_delay_the_end() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         header_time: Duration::from_hours(1),
         drain: Duration::from_hours(1),
         ..limits()
@@ -267,7 +267,7 @@ fn client_that_never_says_anything_does_not_delay_the_end() {
 
 #[test]
 fn clients_that_are_never_idle_for_long_cannot_keep_another_one_out() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         connections: 2,
         ..limits()
     });
@@ -298,7 +298,7 @@ fn answers_under_way_go_out_after_a_stop_and_idle_connections_end() {
 
 #[test]
 fn drain_has_a_deadline() {
-    let server = start(Limits {
+    let server = start(ServerLimits {
         drain: SHORT,
         ..limits()
     });

@@ -2,11 +2,11 @@
 
 use hyper::{Method, StatusCode};
 
-use super::answer::{self, Outcome};
+use super::imds_api::{self, Outcome};
 
 /// Requests below `/metadata`, each counted once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct RequestCounts {
     documents: u64,
     unchanged: u64,
     approvals: u64,
@@ -15,14 +15,14 @@ pub struct Counts {
     unanswered: u64,
 }
 
-impl Counts {
+impl RequestCounts {
     /// Counts one request by what became of it.
     pub fn count(&mut self, method: &Method, path: &str, outcome: &Outcome) {
         let counter = match outcome {
             Outcome::Hang | Outcome::Reset => &mut self.unanswered,
             // It is counted when it is answered.
             Outcome::Later(_) => return,
-            Outcome::Reply(reply) => match (reply.status, answer::is_events(path)) {
+            Outcome::SimulatorResponse(reply) => match (reply.status, imds_api::is_events(path)) {
                 (StatusCode::NOT_MODIFIED, _) => &mut self.unchanged,
                 (StatusCode::OK, true) if method == Method::POST => &mut self.approvals,
                 (StatusCode::OK, true) => &mut self.documents,

@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_hours(366 * 24);
 /// Azure removes an event about ten minutes after its start.
 const USUALLY_STARTED_FOR: Duration = Duration::from_mins(10);
 /// Larger ones are mistakes.
-const MOST_EVENTS: usize = 1_000;
+const MAX_EVENTS: usize = 1_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -148,9 +148,9 @@ fn check(scenario: &mut Scenario) -> Result<(), String> {
     if scenario.events.is_empty() && scenario.faults.is_empty() && scenario.resets.is_empty() {
         return Err("nothing happens in it: it needs events, faults or play".to_owned());
     }
-    if scenario.events.len() > MOST_EVENTS {
+    if scenario.events.len() > MAX_EVENTS {
         return Err(format!(
-            "events: {} are too many, at most {MOST_EVENTS} are played",
+            "events: {} are too many, at most {MAX_EVENTS} are played",
             scenario.events.len()
         ));
     }

@@ -7,13 +7,13 @@
 //!
 //! `docs/simulator.md` describes scenario files and the API.
 
-pub mod answer;
 mod catalog;
-pub mod control;
+pub mod control_api;
 pub mod counts;
 mod document;
 mod file;
 mod ids;
+pub mod imds_api;
 mod limit;
 pub mod page;
 pub mod playing;
@@ -33,17 +33,17 @@ use hyper::{Request, body::Incoming};
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use self::{
-    answer::{Ask, Outcome},
-    counts::Counts,
-    world::World,
-};
 pub use self::{
     catalog::catalog,
     document::document,
-    reply::Reply,
+    reply::SimulatorResponse,
     scenario::{Scenario, ScenarioError},
     vm::Vm,
+};
+use self::{
+    counts::RequestCounts,
+    imds_api::{Ask, Outcome},
+    world::World,
 };
 use crate::{
     server::{Abort, Answer, Handler},
@@ -51,19 +51,19 @@ use crate::{
 };
 
 /// The longest body that is read: a scenario of a game day.
-const LONGEST_BODY: usize = 1024 * 1024;
+const MAX_BODY: usize = 1024 * 1024;
 /// For a body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
 /// What is simulated.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct SimulatorSettings {
     scenarios: Vec<Arc<Scenario>>,
     speed: f64,
     vm: Vm,
 }
 
-impl Settings {
+impl SimulatorSettings {
     /// These scenarios from the start on, with waiting shortened by `speed`, for a VM of this name.
     pub fn new(scenarios: Vec<Scenario>, speed: f64, vm_name: Option<&str>) -> Self {
         Self {
@@ -84,12 +84,12 @@ pub struct Simulator {
 #[derive(Debug)]
 struct Stage {
     world: World,
-    counts: Counts,
+    counts: RequestCounts,
 }
 
 impl Simulator {
     /// A simulator whose scenarios begin now.
-    pub fn new(settings: Settings, clock: Clock) -> Self {
+    pub fn new(settings: SimulatorSettings, clock: Clock) -> Self {
         let now = clock.now();
         let mut world = World::new(settings.vm, settings.speed, now);
         for scenario in settings.scenarios {
@@ -101,7 +101,7 @@ impl Simulator {
             clock,
             stage: Arc::new(Mutex::new(Stage {
                 world,
-                counts: Counts::default(),
+                counts: RequestCounts::default(),
             })),
         }
     }
@@ -112,9 +112,9 @@ impl Simulator {
         let Stage { world, counts } = &mut *stage;
         let now = self.clock.now();
         if !ask.path.to_ascii_lowercase().starts_with("/metadata") {
-            return Outcome::Reply(control::answer(world, counts, ask, now));
+            return Outcome::SimulatorResponse(control_api::answer(world, counts, ask, now));
         }
-        let outcome = answer::answer(world, ask, now);
+        let outcome = imds_api::answer(world, ask, now);
         counts.count(ask.method, ask.path, &outcome);
         outcome
     }
@@ -124,10 +124,10 @@ impl Simulator {
 impl Handler for Simulator {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
         let (head, body) = request.into_parts();
-        let body = match timeout(BODY_TIME, Limited::new(body, LONGEST_BODY).collect()).await {
+        let body = match timeout(BODY_TIME, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Ok(Reply::too_large(LONGEST_BODY).into());
+                return Ok(SimulatorResponse::too_large(MAX_BODY).into());
             }
             // Cut off or too slow: what was sent is no request.
             _ => return Err(Abort),
@@ -141,7 +141,7 @@ impl Handler for Simulator {
                 body: &body,
             });
             match outcome {
-                Outcome::Reply(reply) => return Ok(reply.into()),
+                Outcome::SimulatorResponse(reply) => return Ok(reply.into()),
                 Outcome::Reset => return Err(Abort),
                 // The connection ends when the client gives up, or the server.
                 Outcome::Hang => return future::pending().await,

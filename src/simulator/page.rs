@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::{
     catalog::catalog,
-    counts::Counts,
+    counts::RequestCounts,
     world::{Pending, World},
 };
 use crate::time::{Moment, in_words};
@@ -15,12 +15,12 @@ use crate::time::{Moment, in_words};
 pub(super) const STYLE: &str = include_str!("page.css");
 
 /// Events that are shown; the rest is in the JSON.
-const MOST_EVENTS: usize = 25;
+const MAX_EVENTS: usize = 25;
 /// Names of VMs that are shown for each.
-const MOST_NAMES: usize = 6;
+const MAX_NAMES: usize = 6;
 
 /// The whole page.
-pub fn page(world: &World, counts: &Counts, now: Moment) -> String {
+pub fn page(world: &World, counts: &RequestCounts, now: Moment) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -69,13 +69,13 @@ fn events(world: &World, now: Moment) -> Markup {
             p { "No event is pending." }
         } @else {
             ul.events {
-                @for event in pending.iter().take(MOST_EVENTS) {
+                @for event in pending.iter().take(MAX_EVENTS) {
                     li { (entry(event, now)) }
                 }
             }
         }
-        @if pending.len() > MOST_EVENTS {
-            p { (pending.len() - MOST_EVENTS) " more are in " a href="/simulator/state" { "/simulator/state" } "." }
+        @if pending.len() > MAX_EVENTS {
+            p { (pending.len() - MAX_EVENTS) " more are in " a href="/simulator/state" { "/simulator/state" } "." }
         }
     }
 }
@@ -99,9 +99,9 @@ fn entry(event: &Pending, now: Moment) -> Markup {
             }
         }
         p {
-            (event.resources.iter().take(MOST_NAMES).map(AsRef::as_ref).collect::<Vec<_>>().join(", "))
-            @if event.resources.len() > MOST_NAMES {
-                " and " (event.resources.len() - MOST_NAMES) " more"
+            (event.resources.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<_>>().join(", "))
+            @if event.resources.len() > MAX_NAMES {
+                " and " (event.resources.len() - MAX_NAMES) " more"
             }
         }
         p {
@@ -154,7 +154,7 @@ fn buttons() -> Markup {
     }
 }
 
-fn requests(counts: &Counts) -> Markup {
+fn requests(counts: &RequestCounts) -> Markup {
     html! {
         h2 { "Requests" }
         dl {

@@ -6,7 +6,7 @@ use super::scenario::{PlannedFault, Scenario};
 use crate::time::Moment;
 
 /// No speed makes a phase shorter than this, so that a client that polls once a second sees each of them.
-const SHORTEST_PHASE: Duration = Duration::from_secs(2);
+const MIN_PHASE: Duration = Duration::from_secs(2);
 
 /// A scenario that was started.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl Playing {
 
 /// A span of a scenario in which something is to be seen, at a speed.
 pub(super) fn phase(span: Duration, speed: f64) -> Duration {
-    quickened(span, speed).max(span.min(SHORTEST_PHASE))
+    quickened(span, speed).max(span.min(MIN_PHASE))
 }
 
 /// A span of a scenario at a speed.

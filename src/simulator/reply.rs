@@ -13,7 +13,7 @@ use crate::server::Answer;
 
 /// One answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub struct SimulatorResponse {
     /// Its status.
     pub status: StatusCode,
     /// Its headers, but for those that the server adds.
@@ -22,7 +22,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl SimulatorResponse {
     pub(super) fn new(status: StatusCode, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
             status,
@@ -51,8 +51,8 @@ impl Reply {
     }
 }
 
-impl From<Reply> for Answer {
-    fn from(reply: Reply) -> Self {
+impl From<SimulatorResponse> for Answer {
+    fn from(reply: SimulatorResponse) -> Self {
         let mut answer = Response::new(Full::new(Bytes::from(reply.body)));
         *answer.status_mut() = reply.status;
         for (name, value) in reply.headers {

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// More scenarios than this at the same time are refused.
-const MOST_PLAYING: usize = 100;
+const MAX_PLAYING: usize = 100;
 
 /// The simulated Azure.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub struct Pending {
 
 /// Too many scenarios at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MOST_PLAYING} scenarios are played already: clear them first")]
+#[error("{MAX_PLAYING} scenarios are played already: clear them first")]
 pub struct TooMany;
 
 /// An approval of an event that there is not, or not any more.
@@ -88,7 +88,7 @@ impl World {
     /// Begins to play a scenario, beside those that are played.
     pub fn start(&mut self, scenario: Arc<Scenario>, now: Moment) -> Result<(), TooMany> {
         self.advance(now);
-        if self.playing.len() >= MOST_PLAYING {
+        if self.playing.len() >= MAX_PLAYING {
             return Err(TooMany);
         }
         self.started += 1;

@@ -6,8 +6,8 @@ use std::{io, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    event::{Event, EventId, EventType, Scope, Source, Status},
-    lifecycle::{Ending, Interruption, Life, Outcome, Rescheduling},
+    event::{Event, EventId, EventScope, EventType, Source, Status},
+    lifecycle::{End, Interruption, Outcome, Rescheduling, TrackedEvent},
     time::Timestamp,
 };
 
@@ -24,11 +24,11 @@ pub struct Saved {
     /// When it last knew what the document says; `None` where it never had one.
     pub document_at: Option<Timestamp>,
     /// The VM's name then.
-    pub own_name: Option<String>,
+    pub vm_name: Option<String>,
     /// The VM's id then: a disk may be cloned.
     pub vm_id: Option<String>,
     /// Every life that was followed.
-    pub lives: Vec<Arc<Life>>,
+    pub events: Vec<Arc<TrackedEvent>>,
 }
 
 impl Saved {
@@ -39,12 +39,12 @@ impl Saved {
             boot_id: self.boot_id.clone(),
             heartbeat_at: Time(self.heartbeat_at),
             document_at: self.document_at.map(Time),
-            own_name: self.own_name.clone(),
+            vm_name: self.vm_name.clone(),
             vm_id: self.vm_id.clone(),
             events: self
-                .lives
+                .events
                 .iter()
-                .map(|life| SavedLife::from(&**life))
+                .map(|tracked| SavedLife::from(&**tracked))
                 .collect(),
         };
         Ok(serde_json::to_vec(&file)?)
@@ -68,12 +68,12 @@ impl Saved {
             boot_id: file.boot_id,
             heartbeat_at: file.heartbeat_at.0,
             document_at: file.document_at.map(|at| at.0),
-            own_name: file.own_name,
+            vm_name: file.vm_name,
             vm_id: file.vm_id,
-            lives: file
+            events: file
                 .events
                 .into_iter()
-                .map(|life| Arc::new(Life::from(life)))
+                .map(|tracked| Arc::new(TrackedEvent::from(tracked)))
                 .collect(),
         })
     }
@@ -90,7 +90,7 @@ struct StateFile {
     boot_id: Option<String>,
     heartbeat_at: Time,
     document_at: Option<Time>,
-    own_name: Option<String>,
+    vm_name: Option<String>,
     vm_id: Option<String>,
     events: Vec<SavedLife>,
 }
@@ -160,9 +160,9 @@ enum SavedOutcome {
     Unknown,
 }
 
-impl From<&Life> for SavedLife {
-    fn from(life: &Life) -> Self {
-        let event = &life.event;
+impl From<&TrackedEvent> for SavedLife {
+    fn from(tracked: &TrackedEvent) -> Self {
+        let event = &tracked.event;
         Self {
             id: event.id.as_str().to_owned(),
             event_type: event.event_type.as_str().to_owned(),
@@ -177,38 +177,36 @@ impl From<&Life> for SavedLife {
             duration_seconds: event.duration_seconds,
             description: event.description.as_deref().map(str::to_owned),
             unknown_members: event.unknown_members.clone(),
-            scope: match life.scope {
-                Scope::Own => SavedScope::Own,
-                Scope::Other => SavedScope::Other,
-                Scope::Unknown => SavedScope::Unknown,
+            scope: match tracked.scope {
+                EventScope::Own => SavedScope::Own,
+                EventScope::Other => SavedScope::Other,
+                EventScope::Unknown => SavedScope::Unknown,
             },
-            first_seen_at: Time(life.first_seen_at),
-            seen_late: life.seen_late,
-            started_at: life.started_at.map(Time),
-            ended: life
-                .ending
-                .map(|ending| (Time(ending.at), ending.outcome.into())),
-            times_ended: life.times_ended,
-            times_ended_unstarted: life.times_ended_unstarted,
-            approved_at: life.approved_at.map(Time),
-            refused_at: life.refused_at.map(Time),
-            reschedulings: life
+            first_seen_at: Time(tracked.first_seen_at),
+            seen_late: tracked.seen_late,
+            started_at: tracked.started_at.map(Time),
+            ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
+            times_ended: tracked.times_ended,
+            times_ended_unstarted: tracked.times_ended_unstarted,
+            approved_at: tracked.approved_at.map(Time),
+            refused_at: tracked.refused_at.map(Time),
+            reschedulings: tracked
                 .reschedulings
                 .iter()
                 .map(|r| (Time(r.at), r.from.map(Time), Time(r.to)))
                 .collect(),
-            interruptions: life
+            interruptions: tracked
                 .interruptions
                 .iter()
                 .map(|i| (Time(i.until), i.length))
                 .collect(),
-            rebooted: life.rebooted,
-            down_since: life.down_since.map(Time),
+            rebooted: tracked.rebooted,
+            down_since: tracked.down_since.map(Time),
         }
     }
 }
 
-impl From<SavedLife> for Life {
+impl From<SavedLife> for TrackedEvent {
     fn from(saved: SavedLife) -> Self {
         let time = |at: Option<Time>| at.map(|at| at.0);
         Self {
@@ -225,14 +223,14 @@ impl From<SavedLife> for Life {
                 unknown_members: saved.unknown_members,
             },
             scope: match saved.scope {
-                SavedScope::Own => Scope::Own,
-                SavedScope::Other => Scope::Other,
-                SavedScope::Unknown => Scope::Unknown,
+                SavedScope::Own => EventScope::Own,
+                SavedScope::Other => EventScope::Other,
+                SavedScope::Unknown => EventScope::Unknown,
             },
             first_seen_at: saved.first_seen_at.0,
             seen_late: saved.seen_late,
             started_at: time(saved.started_at),
-            ending: saved.ended.map(|(at, outcome)| Ending {
+            end: saved.ended.map(|(at, outcome)| End {
                 at: at.0,
                 outcome: outcome.into(),
             }),

@@ -14,11 +14,11 @@
 //! built from input that was not escaped; nothing a client sends makes it panic, wait or keep anything. What it must
 //! never do: ask IMDS, or change anything.
 
-pub mod events;
+pub mod api;
+#[cfg(test)]
+mod fixtures;
 pub mod probe;
 mod reply;
-#[cfg(test)]
-mod sample;
 pub mod status;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -31,55 +31,59 @@ use hyper::{
 use tokio::sync::watch;
 
 use crate::{
-    metrics::{self, Exposed, exposition::Format, negotiation},
+    metrics::{self, MetricsOptions, exposition::Format, negotiation},
     server::{Abort, Answer, Handler},
+    snapshot::Snapshot,
     time::{Clock, Moment},
-    view::View,
 };
-use reply::{Media, Reply};
+use reply::{Media, WebResponse};
 
 /// What is served, and how.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct WebSettings {
     /// Where the metrics are.
     pub telemetry_path: String,
     /// Which metrics there are.
-    pub exposed: Exposed,
+    pub exposed: MetricsOptions,
     /// How long before an event of this VM a load balancer should send nobody here any more.
     pub serving_lead_time: Duration,
 }
 
 /// Answers requests.
 #[derive(Clone)]
-pub struct Site {
-    settings: Arc<Settings>,
-    view: watch::Receiver<Arc<View>>,
+pub struct WebService {
+    settings: Arc<WebSettings>,
+    snapshot: watch::Receiver<Arc<Snapshot>>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
 }
 
-impl fmt::Debug for Site {
+impl fmt::Debug for WebService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Site")
+        f.debug_struct("WebService")
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
 
-impl Site {
+impl WebService {
     /// A site that shows the newest picture of `view`.
-    pub fn new(settings: Settings, view: watch::Receiver<Arc<View>>, clock: Clock) -> Self {
-        Self::at(settings, view, move || clock.now())
+    pub fn new(
+        settings: WebSettings,
+        snapshot: watch::Receiver<Arc<Snapshot>>,
+        clock: Clock,
+    ) -> Self {
+        Self::at(settings, snapshot, move || clock.now())
     }
 
     /// A site whose time is told by `now`.
     pub fn at(
-        settings: Settings,
-        view: watch::Receiver<Arc<View>>,
+        settings: WebSettings,
+        snapshot: watch::Receiver<Arc<Snapshot>>,
         now: impl Fn() -> Moment + Send + Sync + 'static,
     ) -> Self {
         Self {
             settings: Arc::new(settings),
-            view,
+            snapshot,
             clock: Arc::new(now),
         }
     }
@@ -96,44 +100,44 @@ impl Site {
         reply.into_response(request.headers())
     }
 
-    fn page(&self, path: &str, headers: &HeaderMap) -> Option<Reply> {
+    fn page(&self, path: &str, headers: &HeaderMap) -> Option<WebResponse> {
         // Taken once: every number of the answer is from this picture.
-        let view = Arc::clone(&self.view.borrow());
+        let snapshot = Arc::clone(&self.snapshot.borrow());
         let now = (self.clock)();
         if path == self.settings.telemetry_path {
-            return Some(self.metrics(&view, now, headers));
+            return Some(self.metrics(&snapshot, now, headers));
         }
         let settings = &self.settings;
-        let verdict = || probe::serving(&view, settings.serving_lead_time, now);
+        let verdict = || probe::serving(&snapshot, settings.serving_lead_time, now);
         let reply = match path {
-            "/" => Reply::new(
+            "/" => WebResponse::new(
                 Media::Html,
-                status::page(&view, &settings.telemetry_path, &verdict(), now),
+                status::page(&snapshot, &settings.telemetry_path, &verdict(), now),
             ),
-            "/api/v1/events" => match events::json(&view, now) {
-                Ok(json) => Reply::new(Media::Json, json),
+            "/api/v1/events" => match api::json(&snapshot, now) {
+                Ok(json) => WebResponse::new(Media::Json, json),
                 Err(_) => reply::broken(),
             },
-            "/-/healthy" | "/healthz" => Reply::new(Media::Words, "healthy\n"),
-            "/-/ready" | "/readyz" => reply::verdict(probe::ready(&view)),
+            "/-/healthy" | "/healthz" => WebResponse::new(Media::Words, "healthy\n"),
+            "/-/ready" | "/readyz" => reply::verdict(probe::ready(&snapshot)),
             "/-/serving" => reply::verdict(verdict()),
             _ => return None,
         };
         Some(reply)
     }
 
-    fn metrics(&self, view: &Arc<View>, now: Moment, headers: &HeaderMap) -> Reply {
+    fn metrics(&self, snapshot: &Arc<Snapshot>, now: Moment, headers: &HeaderMap) -> WebResponse {
         let format = Format::negotiate(joined(headers, ACCEPT).as_deref());
-        let Ok(open_metrics) = metrics::render(view, self.settings.exposed, now) else {
+        let Ok(open_metrics) = metrics::render(snapshot, self.settings.exposed, now) else {
             return reply::broken();
         };
-        Reply::new(Media::Metrics(format), format.write(open_metrics))
+        WebResponse::new(Media::Metrics(format), format.write(open_metrics))
             .with(VARY, "accept, accept-encoding")
     }
 }
 
 #[async_trait::async_trait]
-impl Handler for Site {
+impl Handler for WebService {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
         Ok(self.respond(&request))
     }
@@ -156,14 +160,14 @@ fn takes_gzip(headers: &HeaderMap) -> bool {
 
 /// A yes or a no with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ProbeResult {
     /// Whether it is a yes.
     pub holds: bool,
     /// Why, in one line.
     pub reason: String,
 }
 
-impl Verdict {
+impl ProbeResult {
     fn status(&self) -> StatusCode {
         if self.holds {
             StatusCode::OK

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::Verdict;
+use super::ProbeResult;
 use crate::{
-    event::Scope,
-    lifecycle::{Life, Phase},
+    event::EventScope,
+    lifecycle::{Phase, TrackedEvent},
+    snapshot::Snapshot,
     time::{Moment, in_words},
-    view::View,
 };
 
 /// Whether a poll of this process has succeeded. It stays a yes when later ones fail: what is known is kept.
-pub fn ready(view: &View) -> Verdict {
-    let holds = view.health.last_success.is_some();
-    let reason = match (&view.health.failure, holds) {
+pub fn ready(snapshot: &Snapshot) -> ProbeResult {
+    let holds = snapshot.health.last_success.is_some();
+    let reason = match (&snapshot.health.failure, holds) {
         (_, true) => "ready".to_owned(),
         (None, false) => "not ready: no answer from IMDS yet".to_owned(),
         (Some(failure), false) => format!(
@@ -21,7 +21,7 @@ pub fn ready(view: &View) -> Verdict {
             failure.reason.as_str()
         ),
     };
-    Verdict { holds, reason }
+    ProbeResult { holds, reason }
 }
 
 /// Whether a load balancer should send work to this VM: not while an event that names it has started or is due within
@@ -29,34 +29,36 @@ pub fn ready(view: &View) -> Verdict {
 ///
 /// While nothing is known it is a yes: an exporter that starts, or that cannot reach IMDS, must not take a VM out, still
 /// less all VMs at once. An event without any NotBefore is no reason to go until it starts.
-pub fn serving(view: &View, lead_time: Duration, now: Moment) -> Verdict {
-    let due = view
+pub fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
+    let due = snapshot
         .pending()
-        .filter(|life| life.scope == Scope::Own && life.event.duration_seconds != Some(0))
-        .filter_map(|life| Some((seconds_until(life, now)?, life)))
+        .filter(|tracked| {
+            tracked.scope == EventScope::Own && tracked.event.duration_seconds != Some(0)
+        })
+        .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
         .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())
         .min_by(|(one, _), (other, _)| one.total_cmp(other));
     due.map_or_else(
-        || Verdict {
+        || ProbeResult {
             holds: true,
             reason: "serving".to_owned(),
         },
-        |(seconds, life)| Verdict {
+        |(seconds, tracked)| ProbeResult {
             holds: false,
             reason: format!(
                 "not serving: {} {}",
-                life.event.event_type.as_str().escape_debug(),
-                when(seconds, life.phase())
+                tracked.event.event_type.as_str().escape_debug(),
+                when(seconds, tracked.phase())
             ),
         },
     )
 }
 
 /// Seconds until an event may begin: none left once it has, not known without a NotBefore.
-fn seconds_until(life: &Life, now: Moment) -> Option<f64> {
-    match life.phase() {
+fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
+    match tracked.phase() {
         Phase::Started => Some(f64::NEG_INFINITY),
-        Phase::Scheduled => Some(life.event.not_before?.seconds_from(now.wall)),
+        Phase::Scheduled => Some(tracked.event.not_before?.seconds_from(now.wall)),
         Phase::Ended => None,
     }
 }
@@ -82,40 +84,42 @@ mod tests {
 
     use super::*;
     use crate::{
-        view::FailureReason,
-        web::sample::{at, due, freeze, picture},
+        snapshot::FailureReason,
+        web::fixtures::{at, due, freeze, picture},
     };
 
     const LEAD_TIME: Duration = Duration::from_mins(5);
 
     #[test]
     fn ready_from_the_first_good_poll_on_whatever_comes_later() {
-        let mut view = View::empty(None, at(0));
-        assert!(!ready(&view).holds);
-        view.health
+        let mut snapshot = Snapshot::empty(None, at(0));
+        assert!(!ready(&snapshot).holds);
+        snapshot
+            .health
             .fail(FailureReason::Timeout, "no answer".to_owned(), at(1).wall);
         assert_eq!(
-            ready(&view).reason,
+            ready(&snapshot).reason,
             "not ready: no good answer from IMDS yet, the last one failed: timeout"
         );
-        view.health.succeed(at(2));
-        assert!(ready(&view).holds);
-        view.health
+        snapshot.health.succeed(at(2));
+        assert!(ready(&snapshot).holds);
+        snapshot
+            .health
             .fail(FailureReason::Gone, "410".to_owned(), at(3).wall);
-        assert!(ready(&view).holds);
+        assert!(ready(&snapshot).holds);
     }
 
     #[test]
     fn what_an_earlier_process_knew_does_not_make_ready() {
-        let mut view = picture(&[(0, json!([]))]);
-        view.health.last_success = None;
-        assert!(!ready(&view).holds);
+        let mut snapshot = picture(&[(0, json!([]))]);
+        snapshot.health.last_success = None;
+        assert!(!ready(&snapshot).holds);
     }
 
     #[test]
     fn serving_ends_when_an_own_event_is_due_within_the_lead_time() {
-        let view = picture(&[(0, json!([freeze(&json!({}))]))]);
-        let verdict = |seconds| serving(&view, LEAD_TIME, at(seconds));
+        let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let verdict = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
         assert_eq!(verdict(299).reason, "serving");
         assert_eq!(verdict(300).reason, "not serving: Freeze may start in 5m");
         assert_eq!(verdict(590).reason, "not serving: Freeze may start in 10s");
@@ -149,31 +153,32 @@ mod tests {
             ("no time", json!({"NotBefore": ""})),
             ("nobody's", json!({"Resources": null, "NotBefore": due(10)})),
         ] {
-            let view = picture(&[(0, json!([freeze(&members)]))]);
-            assert!(serving(&view, LEAD_TIME, at(1)).holds, "{why}");
+            let snapshot = picture(&[(0, json!([freeze(&members)]))]);
+            assert!(serving(&snapshot, LEAD_TIME, at(1)).holds, "{why}");
         }
         let unknown_length = freeze(&json!({"DurationInSeconds": -1, "NotBefore": due(10)}));
-        let view = picture(&[(0, json!([unknown_length]))]);
-        assert!(!serving(&view, LEAD_TIME, at(1)).holds);
+        let snapshot = picture(&[(0, json!([unknown_length]))]);
+        assert!(!serving(&snapshot, LEAD_TIME, at(1)).holds);
     }
 
     #[test]
     fn serving_while_nothing_is_known() {
-        assert!(serving(&View::empty(None, at(0)), LEAD_TIME, at(0)).holds);
+        assert!(serving(&Snapshot::empty(None, at(0)), LEAD_TIME, at(0)).holds);
     }
 
     #[test]
     fn a_known_event_counts_while_polling_fails() {
-        let mut view = picture(&[(0, json!([freeze(&json!({}))]))]);
-        view.health
+        let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        snapshot
+            .health
             .fail(FailureReason::Connect, "refused".to_owned(), at(1).wall);
-        assert!(!serving(&view, LEAD_TIME, at(400)).holds);
+        assert!(!serving(&snapshot, LEAD_TIME, at(400)).holds);
     }
 
     #[test]
     fn a_reason_is_one_line_whatever_azure_writes() {
-        let view = picture(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
-        let reason = serving(&view, LEAD_TIME, at(590)).reason;
+        let snapshot = picture(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
+        let reason = serving(&snapshot, LEAD_TIME, at(590)).reason;
         assert_eq!(reason, "not serving: a\\r\\nb may start in 10s");
     }
 }

@@ -12,7 +12,7 @@ use hyper::{
     },
 };
 
-use super::{Verdict, status, takes_gzip};
+use super::{ProbeResult, status, takes_gzip};
 use crate::{
     metrics::{exposition::Format, negotiation},
     server::Answer,
@@ -60,14 +60,14 @@ impl Media {
 
 /// An answer without what all answers have.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct WebResponse {
     status: StatusCode,
     media: Media,
     body: Cow<'static, str>,
     extra: Option<(HeaderName, &'static str)>,
 }
 
-impl Reply {
+impl WebResponse {
     pub(super) fn new(media: Media, body: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status: StatusCode::OK,
@@ -122,33 +122,33 @@ impl Reply {
 }
 
 /// A probe's answer: one line.
-pub(super) fn verdict(verdict: Verdict) -> Reply {
+pub(super) fn verdict(verdict: ProbeResult) -> WebResponse {
     let status = verdict.status();
-    Reply::new(Media::Words, verdict.reason + "\n").with_status(status)
+    WebResponse::new(Media::Words, verdict.reason + "\n").with_status(status)
 }
 
 /// What the status page needs.
-pub(super) fn asset(path: &str) -> Option<Reply> {
+pub(super) fn asset(path: &str) -> Option<WebResponse> {
     let (media, body) = match path {
         "/assets/status.css" => (Media::Style, include_str!("status/status.css")),
         "/assets/status.js" => (Media::Script, include_str!("status/status.js")),
         "/assets/icon.svg" => (Media::Icon, include_str!("status/icon.svg")),
         _ => return None,
     };
-    Some(Reply::new(media, body))
+    Some(WebResponse::new(media, body))
 }
 
-pub(super) fn not_found() -> Reply {
-    Reply::new(Media::Html, status::not_found()).with_status(StatusCode::NOT_FOUND)
+pub(super) fn not_found() -> WebResponse {
+    WebResponse::new(Media::Html, status::not_found()).with_status(StatusCode::NOT_FOUND)
 }
 
-pub(super) fn method_not_allowed() -> Reply {
-    Reply::new(Media::Words, "405: only GET and HEAD are answered\n")
+pub(super) fn method_not_allowed() -> WebResponse {
+    WebResponse::new(Media::Words, "405: only GET and HEAD are answered\n")
         .with_status(StatusCode::METHOD_NOT_ALLOWED)
         .with(ALLOW, "GET, HEAD")
 }
 
-pub(super) fn broken() -> Reply {
-    Reply::new(Media::Words, "500: the answer could not be written\n")
+pub(super) fn broken() -> WebResponse {
+    WebResponse::new(Media::Words, "500: the answer could not be written\n")
         .with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use azure_scheduled_events_exporter::{
     alertmanager::{Credentials, Target},
-    config::{Settings, State},
+    config::{Config, State},
     time::Timestamp,
 };
 use serde_json::json;
@@ -42,7 +42,7 @@ fn preempt() -> Reply {
     document("Preempt", "Platform", "Scheduled", "web_0")
 }
 
-fn telling(imds: &FakeImds, bases: &[String]) -> Settings {
+fn telling(imds: &FakeImds, bases: &[String]) -> Config {
     let mut settings = settings(&imds.base());
     settings.alertmanagers = bases
         .iter()
@@ -396,7 +396,7 @@ async fn a_name_that_is_given_is_the_name_by_both_ways() {
     let imds = FakeImds::standing(document("Preempt", "Platform", "Scheduled", "given")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let mut settings = telling(&imds, &[alertmanager.base()]);
-    settings.imds.own_name = Some("given".into());
+    settings.imds.vm_name = Some("given".into());
     let exporter = Exporter::start(settings);
     alertmanager
         .until("the event is told", |it| !it.told().is_empty())

@@ -1,6 +1,6 @@
 //! Approvals: the one thing that is sent to IMDS.
 
-use azure_scheduled_events_exporter::{event::EventId, time::Clock, view::FailureReason};
+use azure_scheduled_events_exporter::{event::EventId, snapshot::FailureReason, time::Clock};
 
 use crate::support::{FakeImds, PATIENCE, Reply, client_of};
 

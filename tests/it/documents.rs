@@ -15,9 +15,9 @@ use azure_scheduled_events_exporter::{
     document::{self, Anomalies, Document},
     event::{Event, Source},
     lifecycle::Tracker,
-    metrics::{self, Exposed, exposition::Format},
+    metrics::{self, MetricsOptions, exposition::Format},
+    snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
-    view::{EventsScope, View},
 };
 
 use crate::support::golden::difference;
@@ -130,26 +130,26 @@ fn is_unprintable(c: char) -> bool {
 
 fn exposition(document: &Document, anomalies: &Anomalies) -> String {
     let now = now();
-    let own_name: Arc<str> = Arc::from(OWN_NAME);
-    let mut view = View::empty(Some(Arc::clone(&own_name)), now);
+    let vm_name: Arc<str> = Arc::from(OWN_NAME);
+    let mut snapshot = Snapshot::empty(Some(Arc::clone(&vm_name)), now);
     let mut tracker = Tracker::new(Duration::from_mins(10));
-    let tally = Arc::make_mut(&mut view.tally);
-    for transition in tracker.observe(document, Some(&own_name), now) {
-        tally.count(&transition);
+    let counters = Arc::make_mut(&mut snapshot.counters);
+    for transition in tracker.observe(document, Some(&vm_name), now) {
+        counters.count(&transition);
     }
     for anomaly in anomalies {
-        tally.count_anomalies(anomaly.kind, 1);
+        counters.count_anomalies(anomaly.kind, 1);
     }
-    view.lives = tracker.lives().into();
-    view.has_document = true;
-    view.health.incarnation = document.incarnation;
-    view.health.succeed(now);
-    let exposed = Exposed {
-        scope: EventsScope::All,
+    snapshot.events = tracker.events().into();
+    snapshot.has_document = true;
+    snapshot.health.incarnation = document.incarnation;
+    snapshot.health.succeed(now);
+    let exposed = MetricsOptions {
+        scope: SeriesScope::All,
         resources: true,
         process: false,
     };
-    let open_metrics = metrics::render(&Arc::new(view), exposed, now).unwrap();
+    let open_metrics = metrics::render(&Arc::new(snapshot), exposed, now).unwrap();
     Format::Text.write(open_metrics)
 }
 

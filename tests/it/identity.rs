@@ -2,7 +2,9 @@
 
 use std::{process::Command, time::Duration};
 
-use azure_scheduled_events_exporter::{imds::identity::TIMEOUT, time::Clock, view::FailureReason};
+use azure_scheduled_events_exporter::{
+    imds::identity::TIMEOUT, snapshot::FailureReason, time::Clock,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{

@@ -15,11 +15,11 @@ use crate::support::{FakeImds, PATIENCE, Reply, collector::FakeCollector};
 const KILLS: usize = 500;
 /// So many events are to end on the way; a slow disk needs more kills for that.
 const EVENTS: u32 = 10;
-const MOST_KILLS: usize = 4 * KILLS;
+const MAX_KILLS: usize = 4 * KILLS;
 
 /// How long a process lives after its first poll: mostly for some milliseconds, sometimes for half a second, so that
 /// each step from the poll to the picture is hit, and each is passed now and then.
-fn life(random: &mut fastrand::Rng) -> Duration {
+fn tracked(random: &mut fastrand::Rng) -> Duration {
     Duration::from_secs_f64(0.001 * 500_f64.powf(random.f64()))
 }
 
@@ -61,13 +61,13 @@ impl Script {
 
     /// Goes on once the state on disk says that this step was seen: what was seen must never be lost after that.
     fn follow(&mut self, state_directory: &Path) -> bool {
-        let Some(life) = saved_life(state_directory, &Self::event_id(self.number)) else {
+        let Some(tracked) = saved_life(state_directory, &Self::event_id(self.number)) else {
             return false;
         };
         let is_seen = match self.step {
             Step::Scheduled => true,
-            Step::Started => !life["started_at"].is_null(),
-            Step::Gone => !life["ended"].is_null(),
+            Step::Started => !tracked["started_at"].is_null(),
+            Step::Gone => !tracked["ended"].is_null(),
         };
         if is_seen {
             match self.step {
@@ -90,7 +90,7 @@ fn saved_life(state_directory: &Path, id: &str) -> Option<serde_json::Value> {
     state["events"]
         .as_array()?
         .iter()
-        .find(|life| life["id"] == id)
+        .find(|tracked| tracked["id"] == id)
         .cloned()
 }
 
@@ -156,7 +156,7 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
     let collector = FakeCollector::scripted([]).await;
     let mut random = fastrand::Rng::with_seed(7);
     let mut kills = 0;
-    while kills < KILLS || (script.number <= EVENTS && kills < MOST_KILLS) {
+    while kills < KILLS || (script.number <= EVENTS && kills < MAX_KILLS) {
         kills += 1;
         let mut exporter = start(&imds, &collector, &state_directory);
         // One in four dies before its first poll, the others at any moment after it.
@@ -167,7 +167,7 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
             assert!(began.elapsed() < PATIENCE, "a new process polls");
             sleep(Duration::from_millis(1)).await;
         }
-        let dies_at = Instant::now() + life(&mut random);
+        let dies_at = Instant::now() + tracked(&mut random);
         while Instant::now() < dies_at {
             if script.follow(&state_directory) {
                 imds.now(script.document());

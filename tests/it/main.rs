@@ -26,7 +26,7 @@ mod identity;
 mod kills;
 /// Events are followed without contradiction, whatever comes in whatever order.
 #[cfg(test)]
-mod lives;
+mod lifecycle_properties;
 /// Damaged documents: nothing panics, and nothing readable is lost.
 #[cfg(test)]
 mod malformed;

@@ -269,7 +269,7 @@ async fn a_vm_that_does_not_know_its_name_shows_every_event_until_it_does() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     imds.identity(Reply::error("404 Not Found", "not here"));
     let mut settings = settings(&imds.base());
-    settings.imds.own_name = None;
+    settings.imds.vm_name = None;
     let exporter = Exporter::start(settings);
     let scoped = |metrics: &Metrics, scope: &str| {
         let family = "azure_scheduled_events_pending";

@@ -5,8 +5,8 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{
     document::{AnomalyKind, Document},
     imds::{Answer, Client, Endpoint, Error},
+    snapshot::FailureReason,
     time::Clock,
-    view::FailureReason,
 };
 
 use crate::support::{FakeImds, PATIENCE, Reply, client_of, install_cryptography};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
     imds::{Answer, Client, Endpoint, Error},
+    snapshot::FailureReason,
     time::Clock,
-    view::FailureReason,
 };
 use tokio::net::TcpListener;
 

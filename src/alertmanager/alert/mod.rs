@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use crate::{
-    event::{EventType, Scope, Source},
-    lifecycle::Life,
+    event::{EventScope, EventType, Source},
+    lifecycle::TrackedEvent,
+    snapshot::Snapshot,
     time::Timestamp,
-    view::View,
 };
 
 /// Without another word for so long, Alertmanager takes an alert for over; as long as the rules remember a dead VM.
@@ -102,37 +102,37 @@ rows! {
 }
 
 /// All that is to be told at `now`: what goes on, and for a while what is over.
-pub fn alerts(view: &View, now: Timestamp) -> Vec<Alert> {
-    let lives = view.lives.iter().map(AsRef::as_ref);
-    lives
-        .filter(|life| life.scope == Scope::Own)
-        .flat_map(|life| told(life, view, now))
+pub fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+    let events = snapshot.events.iter().map(AsRef::as_ref);
+    events
+        .filter(|tracked| tracked.scope == EventScope::Own)
+        .flat_map(|tracked| told(tracked, snapshot, now))
         .collect()
 }
 
-fn told(life: &Life, view: &View, now: Timestamp) -> Vec<Alert> {
+fn told(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
     // An event that is over is told as it was when it ended.
-    let at = life.ending.map_or(now, |ending| ending.at);
+    let at = tracked.end.map_or(now, |end| end.at);
     let is_recent = |over: Timestamp| now.saturating_since(over) < FAREWELL;
-    rows(life, at)
+    rows(tracked, at)
         .into_iter()
         .filter_map(|row| {
-            let waited_until = life.started_at.filter(|_| row == USER_WAITING);
-            let over = waited_until.or(life.ending.map(|ending| ending.at));
+            let waited_until = tracked.started_at.filter(|_| row == USER_WAITING);
+            let over = waited_until.or(tracked.end.map(|end| end.at));
             over.is_none_or(is_recent)
-                .then(|| alert(row, life, view, now, over))
+                .then(|| alert(row, tracked, snapshot, now, over))
         })
         .collect()
 }
 
 /// Which alerts tell of this event, at a time when it goes on.
-fn rows(life: &Life, at: Timestamp) -> Vec<Row> {
-    let event = &life.event;
+fn rows(tracked: &TrackedEvent, at: Timestamp) -> Vec<Row> {
+    let event = &tracked.event;
     let is_users = event.source == Some(Source::User);
-    let is_started = life.started_at.is_some();
+    let is_started = tracked.started_at.is_some();
     let notice = event
         .not_before
-        .map(|not_before| not_before.seconds_from(life.first_seen_at));
+        .map(|not_before| not_before.seconds_from(tracked.first_seen_at));
     let remaining = event
         .not_before
         .map(|not_before| not_before.seconds_from(at));
@@ -157,7 +157,7 @@ fn rows(life: &Life, at: Timestamp) -> Vec<Row> {
         EventType::Reboot | EventType::Redeploy if is_users => vec![USER_WAITING],
         // Azure shows a failed host as a Reboot that is Started at first sight. Only who saw the event come can say so.
         EventType::Reboot if is_started && event.not_before.is_none() => {
-            if life.seen_late {
+            if tracked.seen_late {
                 Vec::new()
             } else {
                 vec![HARDWARE_FAILURE]
@@ -186,8 +186,14 @@ fn rows(life: &Life, at: Timestamp) -> Vec<Row> {
     rows
 }
 
-fn alert(row: Row, life: &Life, view: &View, now: Timestamp, over: Option<Timestamp>) -> Alert {
-    let event = &life.event;
+fn alert(
+    row: Row,
+    tracked: &TrackedEvent,
+    snapshot: &Snapshot,
+    now: Timestamp,
+    over: Option<Timestamp>,
+) -> Alert {
+    let event = &tracked.event;
     let mut labels = Labels::from([
         ("alertname", row.name.to_owned()),
         ("severity", row.severity.as_str().to_owned()),
@@ -204,7 +210,7 @@ fn alert(row: Row, life: &Life, view: &View, now: Timestamp, over: Option<Timest
     }
     let annotations = BTreeMap::from([
         ("summary", row.summary.to_owned()),
-        ("description", description(life, view, now)),
+        ("description", description(tracked, snapshot, now)),
         (
             "runbook_url",
             format!("{RUNBOOKS}#{}", row.name.to_ascii_lowercase()),
@@ -216,16 +222,16 @@ fn alert(row: Row, life: &Life, view: &View, now: Timestamp, over: Option<Timest
         labels,
         annotations,
         // A clock that was set back must not make an end before a beginning, which Alertmanager refuses.
-        starts_at: life.first_seen_at.min(ends_at),
+        starts_at: tracked.first_seen_at.min(ends_at),
         ends_at,
         is_over: over.is_some(),
     }
 }
 
 /// The text of the rules, line by line.
-fn description(life: &Life, view: &View, now: Timestamp) -> String {
-    let event = &life.event;
-    let vm = view.own_name.as_deref().unwrap_or("not known");
+fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> String {
+    let event = &tracked.event;
+    let vm = snapshot.vm_name.as_deref().unwrap_or("not known");
     let named = event.resources.as_ref().map_or_else(String::new, |names| {
         format!(" (the event names {})", names.len())
     });
@@ -233,7 +239,7 @@ fn description(life: &Life, view: &View, now: Timestamp) -> String {
         .not_before
         .map(|not_before| not_before.seconds_from(now));
     let when = match remaining {
-        _ if life.started_at.is_some() => "it has started".to_owned(),
+        _ if tracked.started_at.is_some() => "it has started".to_owned(),
         Some(seconds) if seconds >= 0.0 => {
             format!(
                 "in {}",

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Alert, alerts};
 use crate::{
-    event::{Event, EventId, EventType, Scope, Source, Status},
-    lifecycle::Life,
+    event::{Event, EventId, EventScope, EventType, Source, Status},
+    lifecycle::TrackedEvent,
+    snapshot::Snapshot,
     time::{Moment, Timestamp},
-    view::View,
 };
 
 const MESSAGES: &str = include_str!("../../../alerts/tests/messages.yml");
@@ -40,7 +40,7 @@ fn what_is_pushed_has_the_labels_and_the_text_of_what_the_rules_tell() {
             .split("\n  - name: ")
             .find_map(|block| block.strip_prefix(&format!("{name}\n")))
             .unwrap_or_else(|| panic!("no block {name:?}"));
-        let told = alerts(&view(block), seconds(60.0));
+        let told = alerts(&snapshot(block), seconds(60.0));
         let (_, expected) = block
             .split_once("- exp_labels:\n")
             .unwrap_or_else(|| panic!("{name}: fires nothing"));
@@ -109,7 +109,7 @@ fn series_of(block: &str) -> Vec<Series> {
 }
 
 /// The event of which the series of a block tell.
-fn view(block: &str) -> View {
+fn snapshot(block: &str) -> Snapshot {
     let series = series_of(block);
     let value = |wanted: &str| {
         series
@@ -148,18 +148,18 @@ fn view(block: &str) -> View {
     let first_seen_at = value("azure_scheduled_event_first_seen_timestamp_seconds")
         .map(seconds)
         .unwrap();
-    let life = Life {
+    let tracked = TrackedEvent {
         started_at: is_started.then(|| seconds(60.0)),
-        ..Life::begin(event, Scope::Own, false, first_seen_at)
+        ..TrackedEvent::begin(event, EventScope::Own, false, first_seen_at)
     };
     let vm_name = &labels("azure_scheduled_events_vm_info")["vm_name"];
     let now = Moment {
         wall: seconds(60.0),
         monotonic: Duration::ZERO,
     };
-    let mut view = View::empty(Some(Arc::from(vm_name.as_str())), now);
-    view.lives = Arc::from([Arc::new(life)]);
-    view
+    let mut snapshot = Snapshot::empty(Some(Arc::from(vm_name.as_str())), now);
+    snapshot.events = Arc::from([Arc::new(tracked)]);
+    snapshot
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]

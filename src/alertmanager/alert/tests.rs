@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::*;
 use crate::{
     event::{Event, EventId, Status},
-    lifecycle::{Ending, Outcome},
+    lifecycle::{End, Outcome},
     time::Moment,
 };
 
@@ -14,7 +14,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// An event of this VM, first seen at zero.
-fn life(event_type: &str, source: &str, not_before: Option<i64>) -> Life {
+fn tracked(event_type: &str, source: &str, not_before: Option<i64>) -> TrackedEvent {
     let event = Event {
         id: EventId::new("A1B2C3D4-0000-4000-8000-000000000001"),
         event_type: EventType::new(event_type),
@@ -27,36 +27,36 @@ fn life(event_type: &str, source: &str, not_before: Option<i64>) -> Life {
         description: None,
         unknown_members: Vec::new(),
     };
-    Life::begin(event, Scope::Own, false, at(0))
+    TrackedEvent::begin(event, EventScope::Own, false, at(0))
 }
 
-fn started(mut life: Life, seconds: i64) -> Life {
-    life.started_at = Some(at(seconds));
-    life.event.status = Status::Started;
-    life
+fn started(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
+    tracked.started_at = Some(at(seconds));
+    tracked.event.status = Status::Started;
+    tracked
 }
 
-fn ended(mut life: Life, seconds: i64) -> Life {
+fn ended(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
     let outcome = Outcome::Completed;
-    life.ending = Some(Ending {
+    tracked.end = Some(End {
         at: at(seconds),
         outcome,
     });
-    life
+    tracked
 }
 
-fn view(lives: impl IntoIterator<Item = Life>) -> View {
+fn snapshot(events: impl IntoIterator<Item = TrackedEvent>) -> Snapshot {
     let now = Moment {
         wall: at(0),
         monotonic: Duration::ZERO,
     };
-    let mut view = View::empty(Some(Arc::from("web_1")), now);
-    view.lives = lives.into_iter().map(Arc::new).collect();
-    view
+    let mut snapshot = Snapshot::empty(Some(Arc::from("web_1")), now);
+    snapshot.events = events.into_iter().map(Arc::new).collect();
+    snapshot
 }
 
 /// What is told, as `Name severity`, with a plus for what is over.
-fn told(life: Life, seconds: i64) -> Vec<String> {
+fn told(tracked: TrackedEvent, seconds: i64) -> Vec<String> {
     let name = |alert: Alert| {
         let over = if alert.is_over { "+" } else { "" };
         let name = alert.labels["alertname"]
@@ -64,26 +64,26 @@ fn told(life: Life, seconds: i64) -> Vec<String> {
             .to_owned();
         format!("{over}{name} {}", alert.labels["severity"])
     };
-    alerts(&view([life]), at(seconds))
+    alerts(&snapshot([tracked]), at(seconds))
         .into_iter()
         .map(name)
         .collect()
 }
 
-fn platform(event_type: &str, not_before: Option<i64>) -> Life {
-    life(event_type, "Platform", not_before)
+fn platform(event_type: &str, not_before: Option<i64>) -> TrackedEvent {
+    tracked(event_type, "Platform", not_before)
 }
 
-fn freeze(duration: Option<u64>, not_before: Option<i64>) -> Life {
-    let mut life = platform("Freeze", not_before);
-    life.event.duration_seconds = duration;
-    life
+fn freeze(duration: Option<u64>, not_before: Option<i64>) -> TrackedEvent {
+    let mut tracked = platform("Freeze", not_before);
+    tracked.event.duration_seconds = duration;
+    tracked
 }
 
-fn each_is_told(rows: &[(Life, i64, &[&str])]) {
-    for (life, seconds, expected) in rows {
-        let told = told(life.clone(), *seconds);
-        assert_eq!(told, *expected, "{life:?} at {seconds}");
+fn each_is_told(rows: &[(TrackedEvent, i64, &[&str])]) {
+    for (tracked, seconds, expected) in rows {
+        let told = told(tracked.clone(), *seconds);
+        assert_eq!(told, *expected, "{tracked:?} at {seconds}");
     }
 }
 
@@ -92,12 +92,12 @@ fn restarts_are_told_by_source_notice_and_time_left() {
     let failed = || started(platform("Reboot", None), 0);
     each_is_told(&[
         (
-            life("Reboot", "User", Some(900)),
+            tracked("Reboot", "User", Some(900)),
             0,
             &["UserInitiatedWaiting warning"],
         ),
         (
-            life("Redeploy", "User", Some(900)),
+            tracked("Redeploy", "User", Some(900)),
             0,
             &["UserInitiatedWaiting warning"],
         ),
@@ -108,7 +108,7 @@ fn restarts_are_told_by_source_notice_and_time_left() {
             &["Redeploy critical"],
         ),
         (platform("Reboot", None), 0, &["Reboot critical"]),
-        (life("Reboot", "", Some(900)), 0, &["Reboot critical"]),
+        (tracked("Reboot", "", Some(900)), 0, &["Reboot critical"]),
         (platform("Reboot", Some(3_599)), 0, &["Reboot critical"]),
         (platform("Reboot", Some(3_600)), 0, &["Reboot warning"]),
         (
@@ -140,7 +140,7 @@ fn other_types_are_told_by_their_length_or_by_their_name() {
     each_is_told(&[
         (platform("Preempt", Some(30)), 0, &["Preempt critical"]),
         (
-            life("Terminate", "User", Some(600)),
+            tracked("Terminate", "User", Some(600)),
             0,
             &["Terminate warning"],
         ),
@@ -154,7 +154,7 @@ fn other_types_are_told_by_their_length_or_by_their_name() {
         (freeze(Some(9), Some(900)), 0, &["Freeze info"]),
         (freeze(Some(0), Some(86_399)), 0, &["Freeze info"]),
         (freeze(None, Some(86_400)), 0, &["DegradedHardware warning"]),
-        (life("Freeze", "User", Some(86_400)), 0, &[]),
+        (tracked("Freeze", "User", Some(86_400)), 0, &[]),
     ]);
     let late = freeze(None, Some(86_400));
     each_is_told(&[(
@@ -166,24 +166,24 @@ fn other_types_are_told_by_their_length_or_by_their_name() {
 
 #[test]
 fn an_end_is_told_for_five_minutes_and_a_lease_renewed_until_then() {
-    let preempt = life("Preempt", "Platform", Some(30));
-    let [alert] = &alerts(&view([preempt.clone()]), at(7))[..] else {
+    let preempt = tracked("Preempt", "Platform", Some(30));
+    let [alert] = &alerts(&snapshot([preempt.clone()]), at(7))[..] else {
         panic!("one alert");
     };
     assert_eq!(alert.starts_at, at(0));
     assert_eq!(alert.ends_at, at(7 + 15 * 60));
     let over = ended(preempt, 60);
-    let [alert] = &alerts(&view([over.clone()]), at(359))[..] else {
+    let [alert] = &alerts(&snapshot([over.clone()]), at(359))[..] else {
         panic!("one alert");
     };
     assert!(alert.is_over);
     assert_eq!(alert.ends_at, at(60));
-    assert_eq!(alerts(&view([over]), at(360)), []);
+    assert_eq!(alerts(&snapshot([over]), at(360)), []);
 }
 
 #[test]
 fn what_waited_for_an_approval_is_over_once_it_starts() {
-    let going_on = started(life("Reboot", "User", Some(900)), 40);
+    let going_on = started(tracked("Reboot", "User", Some(900)), 40);
     assert_eq!(
         told(going_on.clone(), 41),
         ["+UserInitiatedWaiting warning"]
@@ -194,10 +194,10 @@ fn what_waited_for_an_approval_is_over_once_it_starts() {
 
 #[test]
 fn an_event_keeps_its_labels_from_first_sight_to_its_end() {
-    let scheduled = life("Freeze", "Platform", Some(900));
+    let scheduled = tracked("Freeze", "Platform", Some(900));
     let going_on = started(scheduled.clone(), 900);
     let over = ended(going_on.clone(), 950);
-    let labels = |life, seconds| alerts(&view([life]), at(seconds))[0].labels.clone();
+    let labels = |tracked, seconds| alerts(&snapshot([tracked]), at(seconds))[0].labels.clone();
     let first = labels(scheduled, 0);
     assert_eq!(labels(going_on, 901), first);
     assert_eq!(labels(over, 960), first);
@@ -205,31 +205,31 @@ fn an_event_keeps_its_labels_from_first_sight_to_its_end() {
 
 #[test]
 fn events_of_others_and_of_who_knows_whom_are_left_to_prometheus() {
-    for scope in [Scope::Other, Scope::Unknown] {
-        let mut other = life("Preempt", "Platform", Some(30));
+    for scope in [EventScope::Other, EventScope::Unknown] {
+        let mut other = tracked("Preempt", "Platform", Some(30));
         other.scope = scope;
-        assert_eq!(alerts(&view([other]), at(0)), []);
+        assert_eq!(alerts(&snapshot([other]), at(0)), []);
     }
 }
 
 #[test]
 fn no_hardware_failure_is_cried_by_who_did_not_see_the_event_come() {
-    let mut reboot = started(life("Reboot", "Platform", None), 0);
-    assert_eq!(alerts(&view([reboot.clone()]), at(1)).len(), 1);
+    let mut reboot = started(tracked("Reboot", "Platform", None), 0);
+    assert_eq!(alerts(&snapshot([reboot.clone()]), at(1)).len(), 1);
     reboot.seen_late = true;
-    assert_eq!(alerts(&view([reboot]), at(1)), []);
+    assert_eq!(alerts(&snapshot([reboot]), at(1)), []);
 }
 
 #[test]
 fn a_clock_that_was_set_back_makes_no_end_before_the_beginning() {
-    let over = ended(life("Preempt", "Platform", Some(30)), -100);
-    let alert = &alerts(&view([over]), at(-90))[0];
+    let over = ended(tracked("Preempt", "Platform", Some(30)), -100);
+    let alert = &alerts(&snapshot([over]), at(-90))[0];
     assert_eq!(alert.starts_at, alert.ends_at);
 }
 
 #[test]
 fn alertmanager_is_sent_what_its_api_names() {
-    let alert = &alerts(&view([life("Preempt", "", Some(30))]), at(0))[0];
+    let alert = &alerts(&snapshot([tracked("Preempt", "", Some(30))]), at(0))[0];
     let json: serde_json::Value = serde_json::to_value(alert).unwrap();
     assert_eq!(json["startsAt"], "1970-01-12T13:46:40.000Z");
     assert_eq!(json["endsAt"], "1970-01-12T14:01:40.000Z");
@@ -261,11 +261,11 @@ proptest::proptest! {
         duration in proptest::option::of(0_u64..100),
         now in 0_i64..900_000,
     ) {
-        let mut life = life(&event_type, &source, not_before);
-        life.event.duration_seconds = duration;
-        life.started_at = start.map(at);
-        life.ending = end.map(|end| Ending { at: at(end), outcome: Outcome::Unknown });
-        let told = alerts(&view([life]), at(now));
+        let mut tracked = tracked(&event_type, &source, not_before);
+        tracked.event.duration_seconds = duration;
+        tracked.started_at = start.map(at);
+        tracked.end = end.map(|end| End { at: at(end), outcome: Outcome::Unknown });
+        let told = alerts(&snapshot([tracked]), at(now));
         let allowed = ["alertname", "event_id", "event_source", "event_type", "severity"];
         for alert in &told {
             for (name, value) in &alert.labels {

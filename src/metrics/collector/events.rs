@@ -6,83 +6,83 @@ use prometheus_client::encoding::DescriptorEncoder;
 
 use crate::{
     event::{Source, Status},
-    lifecycle::{Life, Phase},
+    lifecycle::{Phase, TrackedEvent},
     metrics::{
-        Exposed,
+        MetricsOptions,
         catalog::{self, Metric},
         family,
     },
+    snapshot::Snapshot,
     text::printable,
     time::Moment,
-    view::View,
 };
 
 /// Azure's texts are shorter; what is longer is cut, so that nobody can fill a Prometheus through us.
-const LONGEST_VALUE: usize = 256;
+const MAX_VALUE: usize = 256;
 
 /// All of them, in the order of the catalog.
 pub(super) fn encode(
-    view: &View,
-    exposed: Exposed,
+    snapshot: &Snapshot,
+    exposed: MetricsOptions,
     now: Moment,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
-    let lives: Vec<Shown<'_>> = view.exposed(exposed.scope).map(Shown::new).collect();
-    each(encoder, &catalog::EVENT_DURATION, &lives, |life| {
-        life.event.duration_seconds.map(|s| s as f64)
+    let events: Vec<Shown<'_>> = snapshot.exposed(exposed.scope).map(Shown::new).collect();
+    each(encoder, &catalog::EVENT_DURATION, &events, |tracked| {
+        tracked.event.duration_seconds.map(|s| s as f64)
     })?;
-    ended(encoder, &lives)?;
-    each(encoder, &catalog::EVENT_FIRST_SEEN, &lives, |life| {
-        Some(life.first_seen_at.as_unix_seconds())
+    ended(encoder, &events)?;
+    each(encoder, &catalog::EVENT_FIRST_SEEN, &events, |tracked| {
+        Some(tracked.first_seen_at.as_unix_seconds())
     })?;
-    info(encoder, &lives)?;
-    each(encoder, &catalog::EVENT_COUNTDOWN, &lives, |life| {
-        life.countdown_seconds(now.wall)
+    info(encoder, &events)?;
+    each(encoder, &catalog::EVENT_COUNTDOWN, &events, |tracked| {
+        tracked.countdown_seconds(now.wall)
     })?;
-    each(encoder, &catalog::EVENT_NOT_BEFORE, &lives, |life| {
-        Some(life.event.not_before?.as_unix_seconds())
+    each(encoder, &catalog::EVENT_NOT_BEFORE, &events, |tracked| {
+        Some(tracked.event.not_before?.as_unix_seconds())
     })?;
     each(
         encoder,
         &catalog::EVENT_OBSERVED_INTERRUPTION,
-        &lives,
-        |life| Some(life.observed_interruption()?.as_secs_f64()),
+        &events,
+        |tracked| Some(tracked.observed_interruption()?.as_secs_f64()),
     )?;
     if exposed.resources {
-        resource_info(encoder, &lives)?;
+        resource_info(encoder, &events)?;
     }
-    each(encoder, &catalog::EVENT_RESOURCES, &lives, |life| {
-        Some(life.event.resources.as_ref()?.len() as f64)
+    each(encoder, &catalog::EVENT_RESOURCES, &events, |tracked| {
+        Some(tracked.event.resources.as_ref()?.len() as f64)
     })?;
-    each(encoder, &catalog::EVENT_STARTED, &lives, |life| {
-        Some(life.started_at?.as_unix_seconds())
+    each(encoder, &catalog::EVENT_STARTED, &events, |tracked| {
+        Some(tracked.started_at?.as_unix_seconds())
     })?;
-    status(encoder, &lives)
+    status(encoder, &events)
 }
 
 /// One event with the values of the labels that all its series have.
 struct Shown<'a> {
-    life: &'a Life,
+    tracked: &'a TrackedEvent,
     event_type: Cow<'a, str>,
     event_source: Cow<'a, str>,
 }
 
 impl<'a> Shown<'a> {
-    fn new(life: &'a Life) -> Self {
-        let source = life.event.source.as_ref().map_or("", Source::as_str);
+    fn new(tracked: &'a TrackedEvent) -> Self {
+        let source = tracked.event.source.as_ref().map_or("", Source::as_str);
         Self {
-            life,
-            event_type: bounded(life.event.event_type.as_str()),
+            tracked,
+            event_type: bounded(tracked.event.event_type.as_str()),
             event_source: bounded(source),
         }
     }
 
     fn labels(&self) -> [(&'static str, &str); 4] {
         [
-            ("event_id", self.life.event.id.as_str()),
+            ("event_id", self.tracked.event.id.as_str()),
             ("event_type", &self.event_type),
             ("event_source", &self.event_source),
-            ("scope", self.life.scope.as_str()),
+            ("scope", self.tracked.scope.as_str()),
         ]
     }
 
@@ -96,12 +96,12 @@ impl<'a> Shown<'a> {
 fn each(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &Metric,
-    lives: &[Shown<'_>],
-    value: impl Fn(&Life) -> Option<f64>,
+    events: &[Shown<'_>],
+    value: impl Fn(&TrackedEvent) -> Option<f64>,
 ) -> fmt::Result {
-    let mut known = lives
+    let mut known = events
         .iter()
-        .filter_map(|shown| Some((shown, value(shown.life)?)))
+        .filter_map(|shown| Some((shown, value(shown.tracked)?)))
         .peekable();
     if known.peek().is_none() {
         return Ok(());
@@ -110,37 +110,44 @@ fn each(
     known.try_for_each(|(shown, value)| family.gauge(&shown.labels(), value))
 }
 
-fn ended(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fmt::Result {
-    let mut ended = lives
+fn ended(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
+    let mut ended = events
         .iter()
-        .filter_map(|shown| Some((shown, shown.life.ending?)))
+        .filter_map(|shown| Some((shown, shown.tracked.end?)))
         .peekable();
     if ended.peek().is_none() {
         return Ok(());
     }
     let mut family = family::begin(encoder, &catalog::EVENT_ENDED)?;
-    ended.try_for_each(|(shown, ending)| {
-        let labels = shown.with(("outcome", ending.outcome.as_str()));
-        family.gauge(&labels, ending.at.as_unix_seconds())
+    ended.try_for_each(|(shown, end)| {
+        let labels = shown.with(("outcome", end.outcome.as_str()));
+        family.gauge(&labels, end.at.as_unix_seconds())
     })
 }
 
-fn info(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fmt::Result {
-    if lives.is_empty() {
+fn info(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
+    if events.is_empty() {
         return Ok(());
     }
     let mut family = family::begin(encoder, &catalog::EVENT_INFO)?;
-    lives.iter().try_for_each(|shown| {
+    events.iter().try_for_each(|shown| {
         let [id, event_type, source, scope] = shown.labels();
         let resource_type = bounded(
             shown
-                .life
+                .tracked
                 .event
                 .resource_type
                 .as_deref()
                 .unwrap_or_default(),
         );
-        let description = bounded(shown.life.event.description.as_deref().unwrap_or_default());
+        let description = bounded(
+            shown
+                .tracked
+                .event
+                .description
+                .as_deref()
+                .unwrap_or_default(),
+        );
         let resource_type = ("resource_type", &*resource_type);
         let description = ("description", &*description);
         family.whole(
@@ -151,14 +158,14 @@ fn info(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fmt::Result
 }
 
 /// A state set: 1 for the state that is, 0 for the others.
-fn status(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fmt::Result {
-    if lives.is_empty() {
+fn status(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
+    if events.is_empty() {
         return Ok(());
     }
     let mut family = family::begin(encoder, &catalog::EVENT_STATUS)?;
-    for shown in lives {
-        let ended = shown.life.phase() == Phase::Ended;
-        let is = |status: &Status| !ended && shown.life.event.status == *status;
+    for shown in events {
+        let ended = shown.tracked.phase() == Phase::Ended;
+        let is = |status: &Status| !ended && shown.tracked.event.status == *status;
         let known = [
             ("Scheduled", is(&Status::Scheduled)),
             ("Started", is(&Status::Started)),
@@ -167,7 +174,7 @@ fn status(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fmt::Resu
         for (word, is) in known {
             family.whole(&shown.with(("event_status", word)), is.into())?;
         }
-        if let Status::Other(word) = &shown.life.event.status {
+        if let Status::Other(word) = &shown.tracked.event.status {
             family.whole(
                 &shown.with(("event_status", &bounded(word))),
                 (!ended).into(),
@@ -177,11 +184,12 @@ fn status(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fmt::Resu
     Ok(())
 }
 
-fn resource_info(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fmt::Result {
+fn resource_info(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
     let mut named = std::collections::BTreeSet::new();
-    for shown in lives {
-        let resources = shown.life.event.resources.iter().flatten();
-        named.extend(resources.map(|resource| (shown.life.event.id.as_str(), bounded(resource))));
+    for shown in events {
+        let resources = shown.tracked.event.resources.iter().flatten();
+        named
+            .extend(resources.map(|resource| (shown.tracked.event.id.as_str(), bounded(resource))));
     }
     if named.is_empty() {
         return Ok(());
@@ -194,9 +202,9 @@ fn resource_info(encoder: &mut DescriptorEncoder<'_>, lives: &[Shown<'_>]) -> fm
 
 /// Free text as a label value: control characters replaced, and cut where it is too long.
 fn bounded(text: &str) -> Cow<'_, str> {
-    if text.len() <= LONGEST_VALUE && !text.contains(char::is_control) {
+    if text.len() <= MAX_VALUE && !text.contains(char::is_control) {
         Cow::Borrowed(text)
     } else {
-        Cow::Owned(text.chars().take(LONGEST_VALUE).map(printable).collect())
+        Cow::Owned(text.chars().take(MAX_VALUE).map(printable).collect())
     }
 }

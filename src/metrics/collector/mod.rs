@@ -7,29 +7,29 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::{
-    Exposed,
+    MetricsOptions,
     catalog::{self, Metric},
     family::{self, Labels},
     process,
 };
 use crate::{
-    event::{EventType, Scope},
+    event::{EventScope, EventType},
+    snapshot::{Histogram, Snapshot, TypeLabel},
     time::Moment,
-    view::{Histogram, TypeLabel, View},
 };
 
 /// One scrape of one picture.
 #[derive(Debug)]
 pub(super) struct Scrape {
-    pub(super) view: Arc<View>,
-    pub(super) exposed: Exposed,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) exposed: MetricsOptions,
     pub(super) now: Moment,
 }
 
 impl Collector for Scrape {
     /// In the order of the catalog.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        events::encode(&self.view, self.exposed, self.now, &mut encoder)?;
+        events::encode(&self.snapshot, self.exposed, self.now, &mut encoder)?;
         self.deliveries_before(&mut encoder)?;
         self.exporter(&mut encoder)?;
         if self.exposed.process {
@@ -42,16 +42,18 @@ impl Collector for Scrape {
 
 impl Scrape {
     fn exporter(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let View { health, tally, .. } = &*self.view;
+        let Snapshot {
+            health, counters, ..
+        } = &*self.snapshot;
         let mut anomalies = family::begin(encoder, &catalog::ANOMALIES)?;
-        for (kind, count) in &tally.anomalies {
+        for (kind, count) in &counters.anomalies {
             anomalies.counter(&[("kind", kind.as_str())], *count)?;
         }
         if let Some(incarnation) = health.incarnation {
             family::begin(encoder, &catalog::INCARNATION)?.whole(&[], incarnation)?;
         }
         let mut ended = family::begin(encoder, &catalog::ENDED)?;
-        for ((event_type, outcome), counted) in &tally.ended {
+        for ((event_type, outcome), counted) in &counters.ended {
             let labels = [
                 ("event_type", event_type.as_str()),
                 ("outcome", outcome.as_str()),
@@ -66,17 +68,17 @@ impl Scrape {
             failures.counter(&[("reason", reason.as_str())], count)?;
         }
         family::count(encoder, &catalog::IMDS_REQUESTS, health.requests)?;
-        by_type(encoder, &catalog::IMPACT, &tally.impact)?;
+        by_type(encoder, &catalog::IMPACT, &counters.impact)?;
         let last_success = health.last_success.map(|at| at.wall.as_unix_seconds());
         family::single(encoder, &catalog::LAST_SUCCESS, last_success)?;
-        by_type(encoder, &catalog::NOTICE, &tally.notice)?;
+        by_type(encoder, &catalog::NOTICE, &counters.notice)?;
         by_type(
             encoder,
             &catalog::OBSERVED_INTERRUPTION,
-            &tally.interruption,
+            &counters.interruption,
         )?;
         let mut observed = family::begin(encoder, &catalog::OBSERVED)?;
-        for ((event_type, scope), counted) in &tally.observed {
+        for ((event_type, scope), counted) in &counters.observed {
             let labels = [
                 ("event_type", event_type.as_str()),
                 ("scope", scope.as_str()),
@@ -91,17 +93,20 @@ impl Scrape {
 
     /// Zeros are a statement too, so there are none before a document was read.
     fn pending(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        if !self.view.has_document {
+        if !self.snapshot.has_document {
             return Ok(());
         }
         let known = EventType::KNOWN.into_iter().map(TypeLabel::from);
         let zeros = known.flat_map(|label| {
-            [Scope::Own, Scope::Other].map(|scope| ((label.clone(), scope), 0_i64))
+            [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_i64))
         });
         let mut pending: BTreeMap<_, _> = zeros.collect();
-        for life in self.view.pending() {
+        for tracked in self.snapshot.pending() {
             *pending
-                .entry((TypeLabel::from(life.event.event_type.clone()), life.scope))
+                .entry((
+                    TypeLabel::from(tracked.event.event_type.clone()),
+                    tracked.scope,
+                ))
                 .or_default() += 1;
         }
         let mut family = family::begin(encoder, &catalog::PENDING)?;
@@ -117,11 +122,11 @@ impl Scrape {
     }
 
     fn vm_info(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (Some(identity), own_name) = (&self.view.identity, &self.view.own_name) else {
+        let (Some(identity), vm_name) = (&self.snapshot.identity, &self.snapshot.vm_name) else {
             return Ok(());
         };
         let labels = [
-            ("vm_name", own_name.as_deref().unwrap_or(&identity.name)),
+            ("vm_name", vm_name.as_deref().unwrap_or(&identity.name)),
             ("vm_id", identity.vm_id.as_str()),
             ("vm_scale_set", identity.scale_set.as_str()),
             ("vm_size", identity.vm_size.as_str()),
@@ -132,15 +137,15 @@ impl Scrape {
 
     /// What was sent, in two parts because the catalog is in the order of the names.
     fn deliveries_before(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let deliveries = &self.view.deliveries;
+        let outputs = &self.snapshot.outputs;
         family::count(
             encoder,
             &catalog::ALERT_PUSH_FAILURES,
-            deliveries.alert_push_failures,
+            outputs.alert_push_failures,
         )?;
-        family::count(encoder, &catalog::ALERT_PUSHES, deliveries.alert_pushes)?;
+        family::count(encoder, &catalog::ALERT_PUSHES, outputs.alert_pushes)?;
         let mut approvals = family::begin(encoder, &catalog::APPROVALS)?;
-        deliveries
+        outputs
             .approvals
             .iter()
             .try_for_each(|((event_type, result), count)| {
@@ -155,25 +160,25 @@ impl Scrape {
     }
 
     fn deliveries_after(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let deliveries = &self.view.deliveries;
+        let outputs = &self.snapshot.outputs;
         let mut failures = family::begin(encoder, &catalog::SPAN_EXPORT_FAILURES)?;
-        for (reason, count) in &deliveries.span_export_failures {
+        for (reason, count) in &outputs.span_export_failures {
             failures.counter(&[("reason", reason.as_str())], *count)?;
         }
         let mut dropped = family::begin(encoder, &catalog::SPANS_DROPPED)?;
-        for (reason, count) in &deliveries.spans_dropped {
+        for (reason, count) in &outputs.spans_dropped {
             dropped.counter(&[("reason", reason.as_str())], *count)?;
         }
-        family::count(encoder, &catalog::SPANS_EXPORTED, deliveries.spans_exported)?;
+        family::count(encoder, &catalog::SPANS_EXPORTED, outputs.spans_exported)?;
         family::single(
             encoder,
             &catalog::SPANS_SPOOLED,
-            Some(deliveries.spans_spooled as f64),
+            Some(outputs.spans_spooled as f64),
         )?;
         family::count(
             encoder,
             &catalog::STATE_WRITE_FAILURES,
-            deliveries.state_write_failures,
+            outputs.state_write_failures,
         )
     }
 }

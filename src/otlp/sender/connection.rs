@@ -21,10 +21,10 @@ use reqwest::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{data, verdict::Met};
+use super::{data, disposition::ExportAttempt};
 use crate::{
-    otlp::{resource::Resource, settings::Settings, spool::Batch},
-    view::ExportFailure,
+    otlp::{resource::Resource, settings::OtlpSettings, spool::Batch},
+    snapshot::ExportFailure,
 };
 
 /// Who sends; the library adds itself (OTLP specification, "User Agent").
@@ -34,7 +34,7 @@ const PRODUCT: &str = concat!(
 );
 
 /// The most that is read of an answer: a word on the spans that were not taken, or why none were.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
 /// Why nothing can be sent with these settings as things are.
 #[derive(Debug, thiserror::Error)]
@@ -74,15 +74,15 @@ pub enum SetupError {
 
 /// Sends batches, one after the other.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct CollectorClient {
     exporter: SpanExporter,
-    met: Arc<Mutex<Option<Met>>>,
+    met: Arc<Mutex<Option<ExportAttempt>>>,
     resource: Option<Resource>,
 }
 
-impl Connection {
+impl CollectorClient {
     /// Reads the certificates; connects with the first batch.
-    pub(super) async fn open(settings: &Settings) -> Result<Self, SetupError> {
+    pub(super) async fn open(settings: &OtlpSettings) -> Result<Self, SetupError> {
         let for_client = settings.clone();
         let client = spawn_blocking(move || client(&for_client)).await??;
         let met = Arc::default();
@@ -111,7 +111,7 @@ impl Connection {
     }
 
     /// Sends a batch once.
-    pub(super) async fn send(&mut self, batch: &Batch) -> Met {
+    pub(super) async fn send(&mut self, batch: &Batch) -> ExportAttempt {
         if self.resource.as_ref() != Some(&batch.resource) {
             self.exporter.set_resource(&data::resource(&batch.resource));
             self.resource = Some(batch.resource.clone());
@@ -124,7 +124,7 @@ impl Connection {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         // Without a request there is nothing but the exporter's own word.
-        met.unwrap_or_else(|| Met::Nothing {
+        met.unwrap_or_else(|| ExportAttempt::Nothing {
             reason: ExportFailure::Connect,
             message: match exported {
                 Ok(()) => "nothing was sent".to_owned(),
@@ -140,7 +140,7 @@ struct Recording {
     client: Client,
     endpoint: Url,
     headers: HeaderMap,
-    met: Arc<Mutex<Option<Met>>>,
+    met: Arc<Mutex<Option<ExportAttempt>>>,
 }
 
 #[async_trait]
@@ -162,7 +162,7 @@ impl HttpClient for Recording {
         let mut answer = match request.headers(headers).body(body).send().await {
             Ok(answer) => answer,
             Err(error) => {
-                self.record(Met::Nothing {
+                self.record(ExportAttempt::Nothing {
                     reason: reason(&error),
                     message: chain(&error),
                 });
@@ -171,7 +171,7 @@ impl HttpClient for Recording {
         };
         let body = beginning(&mut answer).await;
         let retry_after = answer.headers().get(RETRY_AFTER);
-        self.record(Met::Answer {
+        self.record(ExportAttempt::Answer {
             status: answer.status().as_u16(),
             retry_after: retry_after
                 .and_then(|value| value.to_str().ok())
@@ -183,7 +183,7 @@ impl HttpClient for Recording {
 }
 
 impl Recording {
-    fn record(&self, met: Met) {
+    fn record(&self, met: ExportAttempt) {
         *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(met);
     }
 }
@@ -193,7 +193,7 @@ impl Recording {
 async fn beginning(answer: &mut reqwest::Response) -> Bytes {
     let mut read = BytesMut::new();
     while let Ok(Some(chunk)) = answer.chunk().await {
-        let left = MOST_BYTES.saturating_sub(read.len());
+        let left = MAX_BYTES.saturating_sub(read.len());
         read.extend_from_slice(&chunk.slice(..chunk.len().min(left)));
         if chunk.len() > left {
             break;
@@ -250,7 +250,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     words
 }
 
-fn client(settings: &Settings) -> Result<Client, SetupError> {
+fn client(settings: &OtlpSettings) -> Result<Client, SetupError> {
     let mut builder = Client::builder()
         .timeout(settings.timeout)
         .redirect(redirect::Policy::none())

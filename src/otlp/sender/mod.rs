@@ -8,7 +8,7 @@
 
 mod connection;
 mod data;
-mod verdict;
+mod disposition;
 
 use std::{pin::pin, time::Duration};
 
@@ -21,14 +21,14 @@ use tracing::{info, warn};
 pub use connection::SetupError;
 
 use self::{
-    connection::Connection,
-    verdict::{Met, Verdict, backoff},
+    connection::CollectorClient,
+    disposition::{Disposition, ExportAttempt, backoff},
 };
 use super::{
-    settings::Settings,
+    settings::OtlpSettings,
     spool::{Batch, Lent, SpoolHandle},
 };
-use crate::{time::Clock, view::ExportFailure};
+use crate::{snapshot::ExportFailure, time::Clock};
 
 /// How patient the sender is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl Default for Pace {
 
 /// Sends until `stop` says so, then what can still be sent.
 pub async fn run(
-    settings: Settings,
+    settings: OtlpSettings,
     spool: SpoolHandle,
     clock: Clock,
     pace: Pace,
@@ -111,12 +111,12 @@ async fn told(stop: &mut watch::Receiver<bool>) {
 }
 
 struct Sender {
-    settings: Settings,
+    settings: OtlpSettings,
     spool: SpoolHandle,
     clock: Clock,
     pace: Pace,
     stop: watch::Receiver<bool>,
-    connection: Option<Connection>,
+    connection: Option<CollectorClient>,
     /// From when on its certificates may have been renewed, by the monotonic clock.
     stale_at: Duration,
     /// In a row.
@@ -138,7 +138,7 @@ impl Sender {
                 continue;
             };
             let met = self.attempt(&lent.batch).await;
-            let verdict = Verdict::of(met, self.clock.now().wall);
+            let verdict = Disposition::of(met, self.clock.now().wall);
             let Some(asked) = self.settle(&lent, verdict).await else {
                 continue;
             };
@@ -154,24 +154,23 @@ impl Sender {
         *self.stop.borrow() || self.stop.has_changed().is_err()
     }
 
-    async fn attempt(&mut self, batch: &Batch) -> Met {
+    async fn attempt(&mut self, batch: &Batch) -> ExportAttempt {
         let connection = if let Some(connection) = self.connection.take() {
             Ok(connection)
         } else {
             let now = self.clock.now().monotonic;
             self.stale_at = now.saturating_add(self.pace.longest_pause);
-            Connection::open(&self.settings).await
+            CollectorClient::open(&self.settings).await
         };
         match connection {
             Ok(mut connection) => {
                 let met = connection.send(batch).await;
-                let is_tls =
-                    matches!(&met, Met::Nothing { reason, .. } if *reason == ExportFailure::Tls);
+                let is_tls = matches!(&met, ExportAttempt::Nothing { reason, .. } if *reason == ExportFailure::Tls);
                 let is_stale = is_tls && self.clock.now().monotonic >= self.stale_at;
                 self.connection = (!is_stale).then_some(connection);
                 met
             }
-            Err(error) => Met::Nothing {
+            Err(error) => ExportAttempt::Nothing {
                 reason: ExportFailure::Tls,
                 message: error.to_string(),
             },
@@ -179,10 +178,10 @@ impl Sender {
     }
 
     /// Does what a verdict asks for. Returns the pause that the collector wants where the batch has to be sent again.
-    async fn settle(&mut self, lent: &Lent, verdict: Verdict) -> Option<Option<Duration>> {
+    async fn settle(&mut self, lent: &Lent, verdict: Disposition) -> Option<Option<Duration>> {
         let spans = lent.batch.spans.len() as u64;
         match verdict {
-            Verdict::Taken { rejected, message } => {
+            Disposition::Taken { rejected, message } => {
                 self.recovered();
                 let rejected = rejected.min(spans);
                 if rejected > 0 {
@@ -206,7 +205,7 @@ impl Sender {
                 }
                 None
             }
-            Verdict::Refused { message } => {
+            Disposition::Refused { message } => {
                 self.recovered();
                 self.spool
                     .count(|counts| counts.fail(ExportFailure::Rejected));
@@ -218,7 +217,7 @@ impl Sender {
                 self.spool.done(lent.ticket, 0, spans).await;
                 None
             }
-            Verdict::Again {
+            Disposition::Again {
                 reason,
                 message,
                 retry_after,

@@ -27,7 +27,7 @@ const PROTOCOL: &str = "http/protobuf";
 
 /// Where traces go, how, and in whose name.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct OtlpSettings {
     /// The whole URL, with the path.
     pub endpoint: Url,
     /// Sent with each request. The values are marked sensitive and stay out of the log.
@@ -60,7 +60,7 @@ pub struct ClientCertificate {
 /// An endpoint that nothing can be sent to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {value:?} {problem}; write a URL such as http://localhost:4318")]
-pub struct Wrong {
+pub struct OtlpConfigError {
     /// The variable.
     pub variable: String,
     /// Its value.
@@ -69,12 +69,14 @@ pub struct Wrong {
     pub problem: String,
 }
 
-impl Settings {
+impl OtlpSettings {
     /// Reads what `lookup` finds; `None` where nothing is to be sent.
     ///
     /// # Errors
     /// When the endpoint is no URL.
-    pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Wrong> {
+    pub fn from_env(
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, OtlpConfigError> {
         let mut reader = Reader {
             lookup,
             ignored: Vec::new(),
@@ -164,11 +166,11 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     }
 
     /// The one for traces is used as it is; the general one is a base for the paths of all signals.
-    fn endpoint(&self) -> Result<Option<Url>, Wrong> {
+    fn endpoint(&self) -> Result<Option<Url>, OtlpConfigError> {
         let Some((variable, value)) = self.otlp("ENDPOINT") else {
             return Ok(None);
         };
-        let wrong = |problem: String| Wrong {
+        let wrong = |problem: String| OtlpConfigError {
             variable: variable.clone(),
             value: value.clone(),
             problem,

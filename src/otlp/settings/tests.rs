@@ -4,12 +4,12 @@ use super::*;
 
 const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
 
-fn read(environment: &[(&str, &str)]) -> Result<Option<Settings>, Wrong> {
+fn read(environment: &[(&str, &str)]) -> Result<Option<OtlpSettings>, OtlpConfigError> {
     let all: BTreeMap<_, _> = environment.iter().copied().collect();
-    Settings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
+    OtlpSettings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
 }
 
-fn on(environment: &[(&str, &str)]) -> Settings {
+fn on(environment: &[(&str, &str)]) -> OtlpSettings {
     let with_endpoint: Vec<_> = [ENDPOINT].iter().chain(environment).copied().collect();
     read(&with_endpoint).unwrap().unwrap()
 }

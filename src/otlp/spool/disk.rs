@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::{Spool, entry::Entry};
 
 /// Files that could not be read and are kept for somebody to look at.
-pub(super) const MOST_SET_ASIDE: usize = 16;
+pub(super) const MAX_SET_ASIDE: usize = 16;
 pub(super) const NEW: &str = ".new";
 pub(super) const ASIDE: &str = ".unreadable";
 
@@ -140,7 +140,7 @@ impl Spool {
             .filter(|name| name.ends_with(ASIDE))
             .collect();
         aside.sort_unstable();
-        let surplus = aside.len().saturating_sub(MOST_SET_ASIDE);
+        let surplus = aside.len().saturating_sub(MAX_SET_ASIDE);
         for name in aside.into_iter().take(surplus) {
             self.remove(&directory, name);
         }

@@ -11,10 +11,10 @@
 //! remove a batch, and each span that is given up is counted by its reason. A crash can repeat a batch, never lose one.
 //! Never: the content of the spool in memory. What is kept there of a batch on disk are five numbers.
 
+mod codec;
 mod disk;
 mod entry;
 mod files;
-mod form;
 mod handle;
 
 use std::{
@@ -31,11 +31,11 @@ pub use handle::SpoolHandle;
 
 use self::entry::Entry;
 use super::{Counts, resource::Resource, trace::Span};
-use crate::{time::Timestamp, view::DropReason};
+use crate::{snapshot::DropReason, time::Timestamp};
 
 /// How much is kept for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct SpoolLimits {
     /// Of all batches.
     pub bytes: u64,
     /// Of the batches that are not on disk.
@@ -46,7 +46,7 @@ pub struct Limits {
     pub age: Duration,
 }
 
-impl Default for Limits {
+impl Default for SpoolLimits {
     fn default() -> Self {
         Self {
             bytes: 16 << 20,
@@ -86,7 +86,7 @@ pub struct Spool {
     directory: Option<PathBuf>,
     /// Whether what earlier processes left in the directory is in `entries`.
     is_listed: bool,
-    limits: Limits,
+    limits: SpoolLimits,
     entries: VecDeque<Entry>,
     next_sequence: u64,
     next_ticket: u64,
@@ -100,7 +100,7 @@ pub struct Spool {
 impl Spool {
     /// Opens the spool in a directory, with all that is in it; without one it is in memory. A directory that cannot be
     /// used is reported and tried again with every batch.
-    pub fn open(directory: Option<&Path>, files: Box<dyn Files>, limits: Limits) -> Self {
+    pub fn open(directory: Option<&Path>, files: Box<dyn Files>, limits: SpoolLimits) -> Self {
         let mut spool = Self {
             files,
             directory: directory.map(Path::to_owned),
@@ -135,7 +135,7 @@ impl Spool {
         }
         self.take_over();
         self.expire(now);
-        let content = match form::write(batch) {
+        let content = match codec::write(batch) {
             Ok(content) => content,
             Err(error) => {
                 warn!(%error, "spans cannot be written down and are lost");
@@ -175,7 +175,7 @@ impl Spool {
                 (None, Some(directory)) => self.files.read(&directory.join(&name)),
                 (None, None) => Err(io::ErrorKind::NotFound.into()),
             };
-            let problem = match read.map(|content| form::read(&content)) {
+            let problem = match read.map(|content| codec::read(&content)) {
                 Ok(Ok(batch)) => return Some(Lent { ticket, batch }),
                 Ok(Err(unreadable)) => unreadable.to_string(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => error.to_string(),

@@ -4,7 +4,7 @@ use std::{
 };
 
 use super::{
-    disk::{ASIDE, MOST_SET_ASIDE, NEW},
+    disk::{ASIDE, MAX_SET_ASIDE, NEW},
     *,
 };
 use crate::otlp::trace::{Attribute, SpanEvent, Value};
@@ -147,7 +147,11 @@ fn batch(number: u64) -> Batch {
 }
 
 fn open(directory: &Path, files: &Faulty) -> Spool {
-    Spool::open(Some(directory), Box::new(files.clone()), Limits::default())
+    Spool::open(
+        Some(directory),
+        Box::new(files.clone()),
+        SpoolLimits::default(),
+    )
 }
 
 /// Takes everything out, as a sender does, and says what it was.
@@ -183,8 +187,8 @@ fn dropped(spool: &Spool, reason: DropReason) -> u64 {
 #[test]
 fn what_is_read_back_is_what_was_written() {
     for number in [1, 4] {
-        let written = form::write(&batch(number)).unwrap();
-        assert_eq!(form::read(&written).unwrap(), batch(number));
+        let written = codec::write(&batch(number)).unwrap();
+        assert_eq!(codec::read(&written).unwrap(), batch(number));
     }
 }
 
@@ -268,11 +272,11 @@ fn killed_at_any_step_it_loses_nothing_and_repeats_at_most_once() {
 #[test]
 fn what_is_too_much_costs_the_oldest_and_is_counted() {
     let directory = tempfile::tempdir().unwrap();
-    let size = form::write(&batch(1)).unwrap().len() as u64;
+    let size = codec::write(&batch(1)).unwrap().len() as u64;
     for directory in [Some(directory.path()), None] {
-        let limits = Limits {
+        let limits = SpoolLimits {
             bytes: 3 * size + size / 2,
-            ..Limits::default()
+            ..SpoolLimits::default()
         };
         let mut spool = Spool::open(directory, Box::new(Faulty::default()), limits);
         for number in 1..=5 {
@@ -282,9 +286,9 @@ fn what_is_too_much_costs_the_oldest_and_is_counted() {
         assert_eq!(spool.counts().spooled, 3);
         assert_eq!(drain(&mut spool, at(0)), [3, 4, 5]);
     }
-    let limits = Limits {
+    let limits = SpoolLimits {
         batches: 2,
-        ..Limits::default()
+        ..SpoolLimits::default()
     };
     let mut spool = Spool::open(Some(directory.path()), Box::new(Faulty::default()), limits);
     for number in 1..=5 {
@@ -379,9 +383,9 @@ fn a_file_whose_number_leaves_no_room_for_another_is_foreign() {
 
 #[test]
 fn a_batch_that_was_dropped_under_way_is_not_lost_twice() {
-    let limits = Limits {
+    let limits = SpoolLimits {
         batches: 1,
-        ..Limits::default()
+        ..SpoolLimits::default()
     };
     let mut spool = Spool::open(None, Box::new(Faulty::default()), limits);
     spool.append(&batch(1), at(0));
@@ -408,7 +412,7 @@ fn not_more_files_are_set_aside_than_somebody_would_look_at() {
     }
     assert!(drain(&mut spool, at(0)).is_empty());
     assert_eq!(dropped(&spool, DropReason::Unreadable), 40);
-    assert_eq!(names(directory.path()).len(), MOST_SET_ASIDE);
+    assert_eq!(names(directory.path()).len(), MAX_SET_ASIDE);
 }
 
 #[test]
@@ -442,11 +446,11 @@ fn what_the_disk_refuses_waits_in_memory_in_order_until_it_takes_it() {
 #[test]
 fn memory_is_bounded_while_the_disk_refuses() {
     let directory = tempfile::tempdir().unwrap();
-    let size = form::write(&batch(1)).unwrap().len() as u64;
+    let size = codec::write(&batch(1)).unwrap().len() as u64;
     let files = Faulty::default();
-    let limits = Limits {
+    let limits = SpoolLimits {
         memory_bytes: 2 * size + size / 2,
-        ..Limits::default()
+        ..SpoolLimits::default()
     };
     let mut spool = Spool::open(Some(directory.path()), Box::new(files.clone()), limits);
     spool.append(&batch(1), at(0));

@@ -17,10 +17,10 @@
 use std::fmt;
 
 use crate::{
-    event::{Event, Scope, Source, resource_name},
-    lifecycle::{Life, Transition, What},
+    event::{Event, EventScope, Source, resource_name},
+    lifecycle::{TrackedEvent, Transition, TransitionKind},
+    snapshot::Identity,
     time::Timestamp,
-    view::Identity,
 };
 
 /// What the names of all spans begin with.
@@ -92,8 +92,8 @@ pub struct VmKey(Box<str>);
 
 impl VmKey {
     /// The own name, else the VM id, else a word that says that neither is known.
-    pub fn of(identity: Option<&Identity>, own_name: Option<&str>) -> Self {
-        let name = own_name.or(identity.map(|identity| identity.name.as_str()));
+    pub fn of(identity: Option<&Identity>, vm_name: Option<&str>) -> Self {
+        let name = vm_name.or(identity.map(|identity| identity.name.as_str()));
         let id = identity.map(|identity| identity.vm_id.as_str());
         let known = [name, id].into_iter().flatten().find(|key| !key.is_empty());
         Self(known.unwrap_or("unknown").to_ascii_lowercase().into())
@@ -108,14 +108,14 @@ impl fmt::Display for VmKey {
 
 /// Which part of an event a span is about. The words are part of the span ids: they must never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SpanPhase {
     Whole,
     Announced,
     Notice,
     Impact,
 }
 
-impl Phase {
+impl SpanPhase {
     fn as_str(self) -> &'static str {
         match self {
             Self::Whole => "event",
@@ -130,65 +130,71 @@ impl Phase {
 ///
 /// An event that came back and ended again has its spans sent again with the same ids and a later end.
 pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
-    let life = transition.life.as_ref();
-    if life.scope != Scope::Own {
+    let tracked = transition.tracked.as_ref();
+    if tracked.scope != EventScope::Own {
         return Vec::new();
     }
-    match &transition.what {
-        What::Appeared => vec![announced(life, vm)],
+    match &transition.kind {
+        TransitionKind::Appeared => vec![announced(tracked, vm)],
         // It names this VM from now on: what is past is due.
-        What::Amended { was_scope } if *was_scope != Scope::Own => due(life, vm),
-        What::Started => notice(life, vm).into_iter().collect(),
-        What::Ended(_) => ended(life, vm),
-        What::Rescheduled(_)
-        | What::StatusChanged(_)
-        | What::Amended { .. }
-        | What::Approved
-        | What::Interrupted(_)
-        | What::Returned => Vec::new(),
+        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => due(tracked, vm),
+        TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
+        TransitionKind::Ended(_) => ended(tracked, vm),
+        TransitionKind::Rescheduled(_)
+        | TransitionKind::StatusChanged(_)
+        | TransitionKind::Amended { .. }
+        | TransitionKind::Approved
+        | TransitionKind::Interrupted(_)
+        | TransitionKind::Returned => Vec::new(),
     }
 }
 
 /// All spans of a life that are due by now: for an event of which it was learnt late that it names this VM.
-pub fn due(life: &Life, vm: &VmKey) -> Vec<Span> {
-    if life.scope != Scope::Own {
+pub fn due(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
+    if tracked.scope != EventScope::Own {
         return Vec::new();
     }
-    let mut spans = vec![announced(life, vm)];
-    if life.is_pending() {
-        spans.extend(notice(life, vm));
+    let mut spans = vec![announced(tracked, vm)];
+    if tracked.is_pending() {
+        spans.extend(notice(tracked, vm));
     } else {
-        spans.extend(notice(life, vm).filter(|_| life.started_at.is_some()));
-        spans.extend(ended(life, vm));
+        spans.extend(notice(tracked, vm).filter(|_| tracked.started_at.is_some()));
+        spans.extend(ended(tracked, vm));
     }
     spans
 }
 
 /// Zero length, and at once: on a Spot eviction it may be the only one.
-fn announced(life: &Life, vm: &VmKey) -> Span {
-    let at = life.first_seen_at;
-    let mut span = span(life, vm, Phase::Announced, at, at);
+fn announced(tracked: &TrackedEvent, vm: &VmKey) -> Span {
+    let at = tracked.first_seen_at;
+    let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
     // What came later does not belong to the announcement.
     span.events.clear();
     span
 }
 
 /// Until the start, or until the end of an event that was never seen started. `None` while neither is known.
-fn notice(life: &Life, vm: &VmKey) -> Option<Span> {
-    let end = life.started_at.or(life.ending.map(|ending| ending.at))?;
-    Some(span(life, vm, Phase::Notice, life.first_seen_at, end))
+fn notice(tracked: &TrackedEvent, vm: &VmKey) -> Option<Span> {
+    let end = tracked.started_at.or(tracked.end.map(|end| end.at))?;
+    Some(span(
+        tracked,
+        vm,
+        SpanPhase::Notice,
+        tracked.first_seen_at,
+        end,
+    ))
 }
 
 /// What is due at the end. The notice of an event that was seen started has been sent then.
-fn ended(life: &Life, vm: &VmKey) -> Vec<Span> {
-    let Some(ending) = life.ending else {
+fn ended(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
+    let Some(end) = tracked.end else {
         return Vec::new();
     };
-    let phase = match life.started_at {
-        Some(started_at) => Some(span(life, vm, Phase::Impact, started_at, ending.at)),
-        None => notice(life, vm),
+    let phase = match tracked.started_at {
+        Some(started_at) => Some(span(tracked, vm, SpanPhase::Impact, started_at, end.at)),
+        None => notice(tracked, vm),
     };
-    let whole = span(life, vm, Phase::Whole, life.first_seen_at, ending.at);
+    let whole = span(tracked, vm, SpanPhase::Whole, tracked.first_seen_at, end.at);
     phase.into_iter().chain([whole]).collect()
 }
 
@@ -204,10 +210,16 @@ impl Span {
     }
 }
 
-fn span(life: &Life, vm: &VmKey, phase: Phase, start: Timestamp, end: Timestamp) -> Span {
-    let event = &life.event;
+fn span(
+    tracked: &TrackedEvent,
+    vm: &VmKey,
+    phase: SpanPhase,
+    start: Timestamp,
+    end: Timestamp,
+) -> Span {
+    let event = &tracked.event;
     let name = match phase {
-        Phase::Whole => format!("{PREFIX} {}", event.event_type),
+        SpanPhase::Whole => format!("{PREFIX} {}", event.event_type),
         part => format!("{PREFIX} {}", part.as_str()),
     };
     // A clock that was set back must not make a span that ends before it starts.
@@ -215,19 +227,19 @@ fn span(life: &Life, vm: &VmKey, phase: Phase, start: Timestamp, end: Timestamp)
     Span {
         trace_id: event.id.trace_id(),
         span_id: span_id(event, vm, phase),
-        parent_span_id: (phase != Phase::Whole).then(|| span_id(event, vm, Phase::Whole)),
+        parent_span_id: (phase != SpanPhase::Whole).then(|| span_id(event, vm, SpanPhase::Whole)),
         name,
         start,
         end,
-        attributes: attributes(life, phase),
-        events: events(life, phase),
-        error: error(life, phase),
+        attributes: attributes(tracked, phase),
+        events: events(tracked, phase),
+        error: error(tracked, phase),
     }
 }
 
 /// FNV-1a of the three, mixed so that each bit of the id depends on all of them; never zero, which is no valid span id
 /// (W3C Trace Context).
-fn span_id(event: &Event, vm: &VmKey, phase: Phase) -> [u8; 8] {
+fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let id = event.id.as_str().to_ascii_lowercase();
@@ -257,8 +269,8 @@ fn text(name: &str, value: impl Into<String>) -> Attribute {
 }
 
 /// What is not known is absent.
-fn attributes(life: &Life, phase: Phase) -> Vec<Attribute> {
-    let event = &life.event;
+fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
+    let event = &tracked.event;
     let mut all = vec![
         text("id", event.id.as_str()),
         text("type", event.event_type.as_str()),
@@ -293,13 +305,10 @@ fn attributes(life: &Life, phase: Phase) -> Vec<Attribute> {
             .as_deref()
             .map(|words| text("description", words)),
     );
-    if phase != Phase::Announced {
+    if phase != SpanPhase::Announced {
+        all.extend(tracked.end.map(|end| text("outcome", end.outcome.as_str())));
         all.extend(
-            life.ending
-                .map(|ending| text("outcome", ending.outcome.as_str())),
-        );
-        all.extend(
-            life.observed_interruption().map(|length| {
+            tracked.observed_interruption().map(|length| {
                 attribute("observed_interruption", Value::Float(length.as_secs_f64()))
             }),
         );
@@ -309,26 +318,26 @@ fn attributes(life: &Life, phase: Phase) -> Vec<Attribute> {
 
 /// The root has all of them; the notice has what moved the start, the impact what it did.
 /// Maintenance is no error; an order to approve it that could not be carried out is.
-fn error(life: &Life, phase: Phase) -> Option<String> {
-    let at = life.refused_at?.rfc3339();
-    let is_told = matches!(phase, Phase::Whole | Phase::Notice);
+fn error(tracked: &TrackedEvent, phase: SpanPhase) -> Option<String> {
+    let at = tracked.refused_at?.rfc3339();
+    let is_told = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
     is_told.then(|| format!("the metadata service did not take the approval, last at {at}"))
 }
 
-fn events(life: &Life, phase: Phase) -> Vec<SpanEvent> {
+fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
     let mut all = Vec::new();
-    if matches!(phase, Phase::Whole | Phase::Notice) {
-        all.extend(life.reschedulings.iter().map(|rescheduling| {
+    if matches!(phase, SpanPhase::Whole | SpanPhase::Notice) {
+        all.extend(tracked.reschedulings.iter().map(|rescheduling| {
             let from = rescheduling
                 .from
                 .map(|from| text("rescheduled_from", from.rfc3339()));
             let to = text("not_before", rescheduling.to.rfc3339());
             event("rescheduled", rescheduling.at, from.into_iter().chain([to]))
         }));
-        all.extend(life.approved_at.map(|at| event("approved", at, [])));
+        all.extend(tracked.approved_at.map(|at| event("approved", at, [])));
     }
-    if matches!(phase, Phase::Whole | Phase::Impact) {
-        all.extend(life.interruptions.iter().map(|interruption| {
+    if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
+        all.extend(tracked.interruptions.iter().map(|interruption| {
             let length = Value::Float(interruption.length.as_secs_f64());
             let observed = attribute("observed_interruption", length);
             event("interrupted", interruption.until, [observed])

@@ -183,7 +183,7 @@ fn what_happens_meanwhile_is_on_the_spans_in_the_order_of_time() {
         ..event(Status::Scheduled)
     };
     happened.extend(tracker.observe(&document(vec![moved]), Some(OWN), moment(1_010)));
-    happened.extend(tracker.approved(&EventId::new(ID), moment(1_005).wall));
+    happened.extend(tracker.record_approval(&EventId::new(ID), moment(1_005).wall));
     let blanked = Event {
         not_before: None,
         ..event(Status::Started)
@@ -193,7 +193,7 @@ fn what_happens_meanwhile_is_on_the_spans_in_the_order_of_time() {
         until: moment(1_034).wall,
         length: Duration::from_millis(7_250),
     };
-    happened.extend(tracker.interrupted(interruption, moment(1_034).wall));
+    happened.extend(tracker.record_interruption(interruption, moment(1_034).wall));
     happened.extend(tracker.observe(&document(vec![]), Some(OWN), moment(1_050)));
     let all: Vec<_> = happened
         .iter()
@@ -224,14 +224,14 @@ fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all()
         document(vec![event(Status::Started)]),
         document(vec![]),
     ];
-    for (own_name, expected) in [(Some("other"), 0), (None, 0), (Some(OWN), 4)] {
+    for (vm_name, expected) in [(Some("other"), 0), (None, 0), (Some(OWN), 4)] {
         let mut tracker = Tracker::new(Duration::from_mins(10));
         let mut made = 0;
         for (at, document) in (1_000..).zip(&documents) {
-            let happened = tracker.observe(document, own_name, moment(at));
+            let happened = tracker.observe(document, vm_name, moment(at));
             made += happened.iter().flat_map(|what| spans(what, &vm())).count();
         }
-        assert_eq!(made, expected, "{own_name:?}");
+        assert_eq!(made, expected, "{vm_name:?}");
     }
     let mut tracker = Tracker::new(Duration::from_mins(10));
     for (seen, expected) in [(0, 1), (1, 2), (2, 4)] {
@@ -240,10 +240,10 @@ fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all()
             None,
             moment(1_000 + i64::try_from(seen).unwrap()),
         );
-        assert!(due(&tracker.lives()[0], &vm()).is_empty());
+        assert!(due(&tracker.events()[0], &vm()).is_empty());
         let mut learnt = tracker.clone();
-        learnt.learn(Some(OWN));
-        assert_eq!(due(&learnt.lives()[0], &vm()).len(), expected);
+        learnt.set_vm_name(Some(OWN));
+        assert_eq!(due(&learnt.events()[0], &vm()).len(), expected);
     }
 }
 
@@ -322,9 +322,9 @@ fn only_an_approval_that_failed_and_none_that_was_taken_is_an_error() {
             for transition in tracker.observe(&seen, Some(OWN), moment(seconds)) {
                 all.extend(spans(&transition, &vm()));
             }
-            tracker.refused(&EventId::new(ID), moment(1_005).wall);
+            tracker.record_refusal(&EventId::new(ID), moment(1_005).wall);
             if is_taken {
-                tracker.approved(&EventId::new(ID), moment(1_006).wall);
+                tracker.record_approval(&EventId::new(ID), moment(1_006).wall);
             }
         }
         let errors: Vec<_> = all.iter().map(|span| span.error.is_some()).collect();
@@ -371,7 +371,7 @@ fn a_vm_is_known_by_its_name_before_and_after_its_identity_is() {
     assert_eq!(VmKey::of(None, None).to_string(), "unknown");
 }
 
-fn life_of(id: &str) -> Life {
+fn life_of(id: &str) -> TrackedEvent {
     let mut tracker = Tracker::new(Duration::from_mins(10));
     let event = Event {
         id: EventId::new(id),
@@ -379,15 +379,15 @@ fn life_of(id: &str) -> Life {
     };
     tracker.observe(&document(vec![event]), Some(OWN), moment(1_000));
     tracker.observe(&document(vec![]), Some(OWN), moment(1_010));
-    Life::clone(&tracker.lives()[0])
+    TrackedEvent::clone(&tracker.events()[0])
 }
 
 proptest! {
     #[test]
     fn ids_follow_from_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
-        let life = life_of(&id);
+        let tracked = life_of(&id);
         let names: Vec<_> = names.into_iter().collect();
-        let all: Vec<_> = names.iter().map(|name| due(&life, &VmKey::of(None, Some(name)))).collect();
+        let all: Vec<_> = names.iter().map(|name| due(&tracked, &VmKey::of(None, Some(name)))).collect();
         let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| (span.trace_id, span.span_id, span.parent_span_id)).collect() };
         let shouted = due(&life_of(&id.to_uppercase()), &VmKey::of(None, Some(&names[0].to_uppercase())));
         prop_assert_eq!(ids(&all[0]), ids(&shouted));

@@ -2,23 +2,23 @@
 
 use maud::{Markup, html};
 
-use super::{fact, freshness, past, plain, words};
-use crate::{time::Moment, view::View, web::Verdict};
+use super::{fact, freshness, labels, past, plain};
+use crate::{snapshot::Snapshot, time::Moment, web::ProbeResult};
 
 const DOCUMENTATION: &str =
     "https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events";
 
-pub(super) fn section(view: &View, serving: &Verdict, now: Moment) -> Markup {
+pub(super) fn section(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
     html! {
         section.about aria-label="About this exporter" data-testid="about" {
             div {
                 h2 { "Polling" }
-                (polling(view, serving, now))
+                (polling(snapshot, serving, now))
             }
-            @if view.identity.is_some() || view.own_name.is_some() {
+            @if snapshot.identity.is_some() || snapshot.vm_name.is_some() {
                 div {
                     h2 { "This VM" }
-                    (identity(view))
+                    (identity(snapshot))
                 }
             }
         }
@@ -41,11 +41,11 @@ pub(super) fn footer(telemetry_path: &str) -> Markup {
     }
 }
 
-fn polling(view: &View, serving: &Verdict, now: Moment) -> Markup {
-    let health = &view.health;
+fn polling(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
+    let health = &snapshot.health;
     let failure = html! {
         @if let Some(failure) = &health.failure {
-            (words::failure(failure.reason)) " Since " (past(failure.since, now)) ". "
+            (labels::failure(failure.reason)) " Since " (past(failure.since, now)) ". "
             code { (plain(&failure.message)) }
         }
     };
@@ -54,7 +54,7 @@ fn polling(view: &View, serving: &Verdict, now: Moment) -> Markup {
     html! {
         dl.facts {
             (fact("Last poll", &html! { @if health.is_up() { "succeeded" } @else if health.failure.is_some() { "failed" } @else { "not over yet" } }))
-            (fact("Freshness", &freshness(view, now)))
+            (fact("Freshness", &freshness(snapshot, now)))
             (fact("Failure", &failure))
             (fact("Requests", &html! { (health.requests) ", " (failed) " failed" }))
             (fact("Document", &html! { @if !incarnation.0.is_empty() { "incarnation " (incarnation) } }))
@@ -63,9 +63,9 @@ fn polling(view: &View, serving: &Verdict, now: Moment) -> Markup {
     }
 }
 
-fn identity(view: &View) -> Markup {
-    let name = view.own_name.as_deref().unwrap_or_default();
-    let identity = view.identity.as_deref();
+fn identity(snapshot: &Snapshot) -> Markup {
+    let name = snapshot.vm_name.as_deref().unwrap_or_default();
+    let identity = snapshot.identity.as_deref();
     html! {
         dl.facts {
             (fact("Name", &html! { (plain(name)) }))

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::{MOST_LISTED, MOST_OPEN, at, counted, fact, past, plain, unix_millis, words};
+use super::{MAX_LISTED, MAX_OPEN, at, counted, fact, labels, past, plain, unix_millis};
 use crate::{
-    event::{Event, Scope, resource_name},
-    lifecycle::{Life, Phase},
+    event::{Event, EventScope, resource_name},
+    lifecycle::{Phase, TrackedEvent},
+    snapshot::Approval,
     time::{Moment, Timestamp, in_words},
-    view::Approval,
 };
 
 /// Names of VMs that are listed; the rest is in the JSON.
-const MOST_NAMES: usize = 100;
+const MAX_NAMES: usize = 100;
 /// Names in the one line of an event; more are counted.
-const MOST_IN_LINE: usize = 2;
+const MAX_IN_LINE: usize = 2;
 
 /// `Freeze in 14m 09s`, for the title.
-pub(super) fn in_short(life: &Life, now: Moment) -> String {
-    let name = life.event.event_type.as_str();
-    match (life.phase(), life.event.not_before) {
+pub(super) fn in_short(tracked: &TrackedEvent, now: Moment) -> String {
+    let name = tracked.event.event_type.as_str();
+    match (tracked.phase(), tracked.event.not_before) {
         (Phase::Ended, _) => format!("{name} ended"),
         (Phase::Started, _) => format!("{name} is going on"),
         (Phase::Scheduled, None) => format!("{name} scheduled"),
@@ -35,48 +35,48 @@ pub(super) fn in_short(life: &Life, now: Moment) -> String {
 }
 
 /// An event of this VM.
-pub(super) fn card(life: &Life, approval: Option<&Approval>, now: Moment) -> Markup {
-    let event = &life.event;
+pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
+    let event = &tracked.event;
     html! {
-        article.event.(words::Weight::of(&event.event_type).class())
-            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(life.phase().as_str()) {
+        article.event.(labels::Weight::of(&event.event_type).class())
+            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
             header {
                 h2 { (plain(event.event_type.as_str())) }
-                span.pill data-status { (plain(words::status(life))) }
-                @if life.scope == Scope::Unknown {
+                span.pill data-status { (plain(labels::status(tracked))) }
+                @if tracked.scope == EventScope::Unknown {
                     span.pill.maybe { "may concern this VM" }
                 }
             }
-            p.meaning { (words::meaning(event)) }
-            (timer(life, now))
-            (facts(life, approval))
+            p.meaning { (labels::meaning(event)) }
+            (timer(tracked, now))
+            (facts(tracked, approval))
             (names(event))
-            (history(life))
+            (history(tracked))
         }
     }
 }
 
 /// A section of events that concern this VM less: a line each, closed where there are many.
-pub(super) fn list(title: &str, testid: &str, lives: &[&Life], now: Moment) -> Markup {
+pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Moment) -> Markup {
     let rows = html! {
         ul.rows {
-            @for life in lives.iter().take(MOST_LISTED) {
-                li { (row(life, now)) }
+            @for tracked in events.iter().take(MAX_LISTED) {
+                li { (row(tracked, now)) }
             }
         }
-        @if lives.len() > MOST_LISTED {
-            p.more { (lives.len() - MOST_LISTED) " more are in the " a href="api/v1/events" { "JSON" } "." }
+        @if events.len() > MAX_LISTED {
+            p.more { (events.len() - MAX_LISTED) " more are in the " a href="api/v1/events" { "JSON" } "." }
         }
     };
     html! {
-        @if !lives.is_empty() {
+        @if !events.is_empty() {
             section.list aria-label=(title) data-testid=(testid) {
-                @if lives.len() <= MOST_OPEN {
+                @if events.len() <= MAX_OPEN {
                     h2 { (title) }
                     (rows)
                 } @else {
                     details {
-                        summary { h2 { (title) } " " span.count { (counted(lives.len(), "event")) } }
+                        summary { h2 { (title) } " " span.count { (counted(events.len(), "event")) } }
                         (rows)
                     }
                 }
@@ -86,51 +86,51 @@ pub(super) fn list(title: &str, testid: &str, lives: &[&Life], now: Moment) -> M
 }
 
 /// One line, which opens.
-fn row(life: &Life, now: Moment) -> Markup {
-    let event = &life.event;
-    let weight = words::Weight::of(&event.event_type).class();
+fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
+    let event = &tracked.event;
+    let weight = labels::Weight::of(&event.event_type).class();
     html! {
         details.event.row.(weight)
-            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(life.phase().as_str()) {
+            data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
             summary {
                 span.kind { (plain(event.event_type.as_str())) }
-                span.what { (summary(life, now)) }
+                span.what { (summary(tracked, now)) }
             }
-            @if life.is_pending() {
-                p.meaning { (words::meaning(event)) }
+            @if tracked.is_pending() {
+                p.meaning { (labels::meaning(event)) }
             }
-            (facts(life, None))
+            (facts(tracked, None))
             (names(event))
-            (history(life))
+            (history(tracked))
         }
     }
 }
 
-fn summary(life: &Life, now: Moment) -> Markup {
+fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
-        @if let Some(ending) = life.ending {
-            (words::outcome(ending.outcome)) ", " (past(ending.at, now)) " ago"
-            @if let Some(length) = life.observed_interruption() {
+        @if let Some(end) = tracked.end {
+            (labels::outcome(end.outcome)) ", " (past(end.at, now)) " ago"
+            @if let Some(length) = tracked.observed_interruption() {
                 " · stood still " (in_words(length))
-                @if event_says_how_long(&life.event) { ", announced " (words::announced(&life.event)) }
+                @if event_says_how_long(&tracked.event) { ", announced " (labels::announced(&tracked.event)) }
             }
         } @else {
-            @match (life.phase(), life.event.not_before) {
+            @match (tracked.phase(), tracked.event.not_before) {
                 (Phase::Started, _) => { "going on" },
                 (_, Some(due)) => { "in " (ticking(due, now)) },
-                (_, None) => { (plain(words::status(life))) },
+                (_, None) => { (plain(labels::status(tracked))) },
             }
-            @if let Some(resources) = &life.event.resources {
+            @if let Some(resources) = &tracked.event.resources {
                 " · " (whom(resources))
             }
-            @if event_says_how_long(&life.event) { " · interruption: " (words::announced(&life.event)) }
+            @if event_says_how_long(&tracked.event) { " · interruption: " (labels::announced(&tracked.event)) }
         }
     }
 }
 
 /// The names, where they fit on the line.
 fn whom(resources: &[Box<str>]) -> String {
-    if resources.len() > MOST_IN_LINE {
+    if resources.len() > MAX_IN_LINE {
         return counted(resources.len(), "VM");
     }
     let names = resources.iter().map(|entry| plain(resource_name(entry)));
@@ -142,13 +142,13 @@ fn event_says_how_long(event: &Event) -> bool {
 }
 
 /// The time that is left, or that has passed.
-fn timer(life: &Life, now: Moment) -> Markup {
+fn timer(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
-        @match (life.phase(), life.event.not_before) {
+        @match (tracked.phase(), tracked.event.not_before) {
             (Phase::Started, _) => {
                 div.timer {
                     span.label { "Going on for" }
-                    @if let Some(since) = life.started_at {
+                    @if let Some(since) = tracked.started_at {
                         span.big { (past(since, now)) }
                     }
                 }
@@ -159,7 +159,7 @@ fn timer(life: &Life, now: Moment) -> Markup {
                     span.label.overdue { "Due, it may start" }
                     span.big role="timer" { (ticking(due, now)) }
                 }
-                (progress(life, due, now))
+                (progress(tracked, due, now))
             },
             (_, None) => {
                 div.timer { span.label { "Azure has not said when it will start" } }
@@ -178,30 +178,33 @@ fn ticking(due: Timestamp, now: Moment) -> Markup {
 }
 
 /// How much of the notice has passed.
-fn progress(life: &Life, due: Timestamp, now: Moment) -> Markup {
-    let whole = due.saturating_since(life.first_seen_at).as_secs_f64();
-    let passed = now.wall.saturating_since(life.first_seen_at).as_secs_f64();
+fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
+    let whole = due.saturating_since(tracked.first_seen_at).as_secs_f64();
+    let passed = now
+        .wall
+        .saturating_since(tracked.first_seen_at)
+        .as_secs_f64();
     html! {
         @if whole > 0.0 {
             progress aria-label="Notice that has passed" max="1"
                 value=(format!("{:.3}", (passed / whole).min(1.0)))
-                data-from=(unix_millis(life.first_seen_at)) data-to=(unix_millis(due)) {}
+                data-from=(unix_millis(tracked.first_seen_at)) data-to=(unix_millis(due)) {}
         }
     }
 }
 
-fn facts(life: &Life, approval: Option<&Approval>) -> Markup {
-    let event = &life.event;
+fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
+    let event = &tracked.event;
     let not_before = html! { @if let Some(due) = event.not_before { (at(due)) } };
     let interruption = html! {
-        @if let Some(length) = life.observed_interruption() { strong { (in_words(length)) } " measured on this VM" }
+        @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } " measured on this VM" }
     };
     let description = html! { @if let Some(text) = &event.description { (plain(text)) } };
-    let source = html! { @if let Some(source) = &event.source { (plain(words::source(source))) } };
+    let source = html! { @if let Some(source) = &event.source { (plain(labels::source(source))) } };
     html! {
         dl.facts {
             (fact("Not before", &not_before))
-            (fact("Interruption, announced", &html! { (words::announced(event)) }))
+            (fact("Interruption, announced", &html! { (labels::announced(event)) }))
             (fact("Interruption, observed", &interruption))
             (fact("Approval", &approval_of(approval)))
             (fact("Description", &description))
@@ -231,38 +234,40 @@ fn names(event: &Event) -> Markup {
         details.names {
             summary { "Names " (counted(resources.len(), "VM")) }
             ul {
-                @for entry in resources.iter().take(MOST_NAMES) {
+                @for entry in resources.iter().take(MAX_NAMES) {
                     li { (plain(resource_name(entry))) }
                 }
             }
-            @if resources.len() > MOST_NAMES {
-                p.more { (resources.len() - MOST_NAMES) " more are in the JSON." }
+            @if resources.len() > MAX_NAMES {
+                p.more { (resources.len() - MAX_NAMES) " more are in the JSON." }
             }
         }
     }
 }
 
 /// What was seen of it, in the order in which it happened.
-fn history(life: &Life) -> Markup {
-    let mut happened = vec![(life.first_seen_at, html! { "First seen" })];
-    for change in &life.reschedulings {
+fn history(tracked: &TrackedEvent) -> Markup {
+    let mut happened = vec![(tracked.first_seen_at, html! { "First seen" })];
+    for change in &tracked.reschedulings {
         let to = html! { "Moved to " (change.to.rfc1123().replace("GMT", "UTC")) };
         happened.push((change.at, to));
     }
     happened.extend(
-        life.approved_at
+        tracked
+            .approved_at
             .map(|at| (at, html! { "Approved by this exporter" })),
     );
-    happened.extend(life.started_at.map(|at| (at, html! { "Started" })));
-    for stop in &life.interruptions {
+    happened.extend(tracked.started_at.map(|at| (at, html! { "Started" })));
+    for stop in &tracked.interruptions {
         happened.push((
             stop.until,
             html! { "This VM went on after standing still for " (in_words(stop.length)) },
         ));
     }
     happened.extend(
-        life.ending
-            .map(|end| (end.at, html! { (words::outcome(end.outcome)) })),
+        tracked
+            .end
+            .map(|end| (end.at, html! { (labels::outcome(end.outcome)) })),
     );
     happened.sort_by_key(|(at, _)| *at);
     html! {
@@ -273,7 +278,7 @@ fn history(life: &Life) -> Markup {
                     li { (at(*when)) ": " (what) }
                 }
             }
-            @for (name, value) in &life.event.unknown_members {
+            @for (name, value) in &tracked.event.unknown_members {
                 p.more { code { (plain(name)) ": " (plain(value)) } }
             }
         }

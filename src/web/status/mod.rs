@@ -6,33 +6,38 @@
 
 mod about;
 mod event;
-mod words;
+mod labels;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::Verdict;
+use super::ProbeResult;
 use crate::{
-    event::Scope,
-    lifecycle::{Life, Phase},
+    event::EventScope,
+    lifecycle::{Phase, TrackedEvent},
+    snapshot::Snapshot,
     text::excerpt,
     time::{Moment, Timestamp, in_words},
-    view::View,
 };
 
 /// Events of one kind that are listed; the rest is in the JSON.
-const MOST_LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 /// Characters of a foreign text; Azure's are shorter.
-const LONGEST_TEXT: usize = 1_000;
+const MAX_TEXT: usize = 1_000;
 /// Events of this VM that are shown large.
-const MOST_CARDS: usize = 3;
+const MAX_CARDS: usize = 3;
 /// Lists longer than this are closed at first.
-const MOST_OPEN: usize = 5;
+const MAX_OPEN: usize = 5;
 
 /// The page, as of `now`.
-pub fn page(view: &View, telemetry_path: &str, serving: &Verdict, now: Moment) -> String {
-    let shown = Shown::new(view);
-    let title = title(view, &shown, now);
-    let more = shown.own.get(MOST_CARDS..).unwrap_or_default();
+pub fn page(
+    snapshot: &Snapshot,
+    telemetry_path: &str,
+    serving: &ProbeResult,
+    now: Moment,
+) -> String {
+    let shown = Shown::new(snapshot);
+    let title = title(snapshot, &shown, now);
+    let more = shown.own.get(MAX_CARDS..).unwrap_or_default();
     let markup = document(
         "",
         &title,
@@ -40,25 +45,25 @@ pub fn page(view: &View, telemetry_path: &str, serving: &Verdict, now: Moment) -
             header.top {
                 img.mark src={ "assets/icon.svg" (VERSION_QUERY) } alt="" width="36" height="36";
                 div {
-                    h1 { (plain(view.own_name.as_deref().unwrap_or("This VM"))) }
+                    h1 { (plain(snapshot.vm_name.as_deref().unwrap_or("This VM"))) }
                     p.sub { "Azure Scheduled Events" }
                 }
             }
             p.lost role="status" { "This exporter does not answer. What is shown is old." }
             main data-now=(unix_millis(now.wall)) {
-                (alarm(view, now))
+                (alarm(snapshot, now))
                 section aria-label="Events of this VM" data-testid="own" {
                     @if shown.own.is_empty() {
-                        (headline(view, &shown, now))
+                        (headline(snapshot, &shown, now))
                     }
-                    @for life in shown.own.iter().take(MOST_CARDS) {
-                        (event::card(life, view.approvals.get(&life.event.id), now))
+                    @for tracked in shown.own.iter().take(MAX_CARDS) {
+                        (event::card(tracked, snapshot.approvals.get(&tracked.event.id), now))
                     }
                     (event::list("More events of this VM", "own-more", more, now))
                 }
                 (event::list("Other VMs of the set", "neighbours", &shown.neighbours, now))
                 (event::list("Ended lately", "ended", &shown.ended, now))
-                (about::section(view, serving, now))
+                (about::section(snapshot, serving, now))
             }
             (about::footer(telemetry_path))
         },
@@ -115,20 +120,21 @@ fn document(base: &str, title: &str, body: &Markup) -> Markup {
 /// The events, by where they stand on the page.
 struct Shown<'a> {
     /// Pending, and naming this VM or perhaps naming it; what is going on comes first, then what is due first.
-    own: Vec<&'a Life>,
-    neighbours: Vec<&'a Life>,
+    own: Vec<&'a TrackedEvent>,
+    neighbours: Vec<&'a TrackedEvent>,
     /// What ended last comes first.
-    ended: Vec<&'a Life>,
+    ended: Vec<&'a TrackedEvent>,
 }
 
 impl<'a> Shown<'a> {
-    fn new(view: &'a View) -> Self {
-        let (mut neighbours, mut own): (Vec<_>, Vec<_>) =
-            view.pending().partition(|life| life.scope == Scope::Other);
-        own.sort_by_key(|life| urgency(life));
-        neighbours.sort_by_key(|life| urgency(life));
-        let mut ended: Vec<_> = view.ended().collect();
-        ended.sort_by_key(|life| std::cmp::Reverse(life.ending.map(|ending| ending.at)));
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let (mut neighbours, mut own): (Vec<_>, Vec<_>) = snapshot
+            .pending()
+            .partition(|tracked| tracked.scope == EventScope::Other);
+        own.sort_by_key(|tracked| urgency(tracked));
+        neighbours.sort_by_key(|tracked| urgency(tracked));
+        let mut ended: Vec<_> = snapshot.ended().collect();
+        ended.sort_by_key(|tracked| std::cmp::Reverse(tracked.end.map(|end| end.at)));
         Self {
             own,
             neighbours,
@@ -137,19 +143,19 @@ impl<'a> Shown<'a> {
     }
 }
 
-fn urgency(life: &Life) -> (bool, bool, Option<Timestamp>) {
-    let at = life.event.not_before;
-    (life.phase() != Phase::Started, at.is_none(), at)
+fn urgency(tracked: &TrackedEvent) -> (bool, bool, Option<Timestamp>) {
+    let at = tracked.event.not_before;
+    (tracked.phase() != Phase::Started, at.is_none(), at)
 }
 
-fn title(view: &View, shown: &Shown<'_>, now: Moment) -> String {
+fn title(snapshot: &Snapshot, shown: &Shown<'_>, now: Moment) -> String {
     let state = match shown.own.first() {
-        Some(life) => event::in_short(life, now),
-        None if !view.has_document => "Not known yet".to_owned(),
-        None if !view.health.is_up() => "Out of date".to_owned(),
+        Some(tracked) => event::in_short(tracked, now),
+        None if !snapshot.has_document => "Not known yet".to_owned(),
+        None if !snapshot.health.is_up() => "Out of date".to_owned(),
         None => "Nothing scheduled".to_owned(),
     };
-    let name = view.own_name.as_deref().unwrap_or("this VM");
+    let name = snapshot.vm_name.as_deref().unwrap_or("this VM");
     format!(
         "{} · {} · Azure Scheduled Events",
         plain(&state),
@@ -159,15 +165,15 @@ fn title(view: &View, shown: &Shown<'_>, now: Moment) -> String {
 
 /// What is said where no event of this VM is pending. Only a document of which the last poll says that it still holds is
 /// an all-clear.
-fn headline(view: &View, shown: &Shown<'_>, now: Moment) -> Markup {
-    let (class, mark, says, adds) = if !view.has_document {
+fn headline(snapshot: &Snapshot, shown: &Shown<'_>, now: Moment) -> Markup {
+    let (class, mark, says, adds) = if !snapshot.has_document {
         (
             "none",
             "?",
             "Not known yet",
             "The metadata service has not given a list of events so far. Something may be scheduled.",
         )
-    } else if view.health.is_up() {
+    } else if snapshot.health.is_up() {
         ("clear", "✓", "Nothing is scheduled", "")
     } else {
         (
@@ -188,18 +194,18 @@ fn headline(view: &View, shown: &Shown<'_>, now: Moment) -> Markup {
                 @if !shown.neighbours.is_empty() {
                     p { "Other VMs of the set are named by " (counted(shown.neighbours.len(), "event")) "." }
                 }
-                p.fresh { (freshness(view, now)) }
+                p.fresh { (freshness(snapshot, now)) }
             }
         }
     }
 }
 
 /// How old the knowledge is.
-fn freshness(view: &View, now: Moment) -> Markup {
+fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
     html! {
-        @if let Some(at) = view.health.last_success {
+        @if let Some(at) = snapshot.health.last_success {
             "Last answer from Azure: " (past(at.wall, now)) " ago"
-        } @else if view.has_document {
+        } @else if snapshot.has_document {
             "Known from before this exporter was restarted; not confirmed since"
         } @else {
             "No answer from Azure so far"
@@ -208,17 +214,17 @@ fn freshness(view: &View, now: Moment) -> Markup {
 }
 
 /// What a person must know before believing the rest: that polling fails.
-fn alarm(view: &View, now: Moment) -> Markup {
-    let Some(failure) = &view.health.failure else {
+fn alarm(snapshot: &Snapshot, now: Moment) -> Markup {
+    let Some(failure) = &snapshot.health.failure else {
         return html! {};
     };
     html! {
         div.alarm role="alert" data-testid="alarm" {
             strong { "Polling fails" } " since " (past(failure.since, now)) ". "
-            (words::failure(failure.reason))
-            @if view.has_document {
+            (labels::failure(failure.reason))
+            @if snapshot.has_document {
                 " What is shown may be out of date. "
-                (freshness(view, now)) "."
+                (freshness(snapshot, now)) "."
             }
         }
     }
@@ -260,7 +266,7 @@ fn plain(text: &str) -> String {
         | '\u{feff}' => char::REPLACEMENT_CHARACTER,
         c => c,
     };
-    excerpt(text, LONGEST_TEXT).chars().map(shown).collect()
+    excerpt(text, MAX_TEXT).chars().map(shown).collect()
 }
 
 /// An element of a description list; nothing where there is nothing to say.

@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    view::{Approval, FailureReason, Ground, Identity, Withheld},
+    snapshot::{Approval, ApprovalReason, FailureReason, Identity, SkipReason},
     web::{
+        fixtures::{at as moment, due, freeze, picture},
         probe,
-        sample::{at as moment, due, freeze, picture},
     },
 };
 
-fn shown(view: &View, seconds: u64) -> String {
+fn shown(snapshot: &Snapshot, seconds: u64) -> String {
     let now = moment(seconds);
-    let serving = probe::serving(view, std::time::Duration::from_mins(5), now);
-    page(view, "/metrics", &serving, now)
+    let serving = probe::serving(snapshot, std::time::Duration::from_mins(5), now);
+    page(snapshot, "/metrics", &serving, now)
 }
 
 /// The text of the page, without its markup.
@@ -30,8 +30,8 @@ fn words(page: &str) -> String {
 
 #[test]
 fn an_event_of_this_vm_comes_first_with_all_that_is_known() {
-    let view = picture(&[(0, json!([freeze(&json!({}))]))]);
-    let page = shown(&view, 10);
+    let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+    let page = shown(&snapshot, 10);
     let words = words(&page);
     assert!(
         page.contains("<title>Freeze in 9m 50s · web_1 · Azure Scheduled Events</title>"),
@@ -55,32 +55,33 @@ fn an_event_of_this_vm_comes_first_with_all_that_is_known() {
 
 #[test]
 fn nothing_known_never_looks_like_nothing_scheduled() {
-    let mut view = View::empty(None, moment(0));
+    let mut snapshot = Snapshot::empty(None, moment(0));
     for seconds in [0, 5] {
-        let page = shown(&view, seconds);
+        let page = shown(&snapshot, seconds);
         assert!(page.contains("Not known yet"), "{page}");
         assert!(!page.contains("state clear") && !page.contains("Nothing is scheduled"));
-        view.health
+        snapshot
+            .health
             .fail(FailureReason::Shape, "{}".to_owned(), moment(1).wall);
     }
-    assert!(shown(&view, 6).contains("no scheduled-events document"));
+    assert!(shown(&snapshot, 6).contains("no scheduled-events document"));
 }
 
 #[test]
 fn all_clear_is_only_said_while_polling_works() {
-    let mut view = picture(&[(0, json!([]))]);
-    let page = shown(&view, 2);
+    let mut snapshot = picture(&[(0, json!([]))]);
+    let page = shown(&snapshot, 2);
     assert!(
         page.contains("state clear") && page.contains("Nothing is scheduled"),
         "{page}"
     );
     assert!(page.contains(">2s</time> ago"), "{page}");
-    view.health.fail(
+    snapshot.health.fail(
         FailureReason::Connect,
         "refused".to_owned(),
         moment(30).wall,
     );
-    let page = shown(&view, 93);
+    let page = shown(&snapshot, 93);
     assert!(!page.contains("state clear"), "{page}");
     assert!(page.contains("Nothing was scheduled when last heard"));
     assert!(
@@ -91,9 +92,9 @@ fn all_clear_is_only_said_while_polling_works() {
 
 #[test]
 fn events_known_from_before_a_restart_are_shown_as_unconfirmed() {
-    let mut view = picture(&[(0, json!([freeze(&json!({}))]))]);
-    view.health.last_success = None;
-    let page = shown(&view, 5);
+    let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+    snapshot.health.last_success = None;
+    let page = shown(&snapshot, 5);
     assert!(page.contains("not confirmed since"), "{page}");
     assert!(page.contains("data-event-id"));
 }
@@ -101,7 +102,7 @@ fn events_known_from_before_a_restart_are_shown_as_unconfirmed() {
 #[test]
 fn neighbours_and_ended_events_stand_apart() {
     let neighbour = freeze(&json!({"EventId": "n", "Resources": ["web_2"]}));
-    let view = picture(&[
+    let snapshot = picture(&[
         (
             0,
             json!([
@@ -111,7 +112,7 @@ fn neighbours_and_ended_events_stand_apart() {
         ),
         (30, json!([neighbour])),
     ]);
-    let page = shown(&view, 40);
+    let page = shown(&snapshot, 40);
     let place = |text: &str| {
         page.find(text)
             .unwrap_or_else(|| panic!("{text} in {page}"))
@@ -141,8 +142,8 @@ fn a_neighbours_line_says_whom_it_hits() {
 #[test]
 fn what_is_going_on_comes_before_what_is_due_and_overdue_is_said() {
     let started = freeze(&json!({"EventId": "s", "EventStatus": "Started", "NotBefore": ""}));
-    let view = picture(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
-    let page = shown(&view, 90);
+    let snapshot = picture(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
+    let page = shown(&snapshot, 90);
     assert!(
         page.find("Going on for").unwrap() < page.find("any moment").unwrap(),
         "{page}"
@@ -154,22 +155,23 @@ fn what_is_going_on_comes_before_what_is_due_and_overdue_is_said() {
 #[test]
 fn hostile_texts_are_shown_and_do_nothing() {
     let evil = "<script>alert(1)</script>\"' onload=x &amp; \u{2028}\u{202e}\u{0}\u{1b}[31m";
-    let mut view = picture(&[(
+    let mut snapshot = picture(&[(
         0,
         json!([freeze(&json!({
             "EventId": evil, "EventType": evil, "EventStatus": evil, "EventSource": evil,
             "Description": evil, "Resources": ["web_1", evil], evil: {"x": evil},
         }))]),
     )]);
-    view.own_name = Some(evil.into());
-    view.identity = Some(std::sync::Arc::new(Identity {
+    snapshot.vm_name = Some(evil.into());
+    snapshot.identity = Some(std::sync::Arc::new(Identity {
         name: evil.to_owned(),
         scale_set: evil.to_owned(),
         ..Identity::default()
     }));
-    view.health
+    snapshot
+        .health
         .fail(FailureReason::Json, evil.to_owned(), moment(1).wall);
-    let page = shown(&view, 10);
+    let page = shown(&snapshot, 10);
     assert_eq!(
         page.matches("<script").count(),
         1,
@@ -187,12 +189,12 @@ fn hostile_texts_are_shown_and_do_nothing() {
 
 #[test]
 fn a_card_says_who_approves_the_event_and_when() {
-    let mut view = picture(&[(0, json!([freeze(&json!({}))]))]);
-    let id = view.lives[0].event.id.clone();
+    let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+    let id = snapshot.events[0].event.id.clone();
     let approvals = [
         (
             Approval::Waiting {
-                ground: Ground::ShortFreeze,
+                ground: ApprovalReason::ShortFreeze,
                 leader: "<web_0>".into(),
                 until: moment(60).wall,
             },
@@ -200,13 +202,13 @@ fn a_card_says_who_approves_the_event_and_when() {
              scheduled then: it is a short freeze (--approve.freeze-below).| |Tue, 17 Nov 2026 09:01:00 UTC|",
         ),
         (
-            Approval::Withheld(Withheld::Off),
+            Approval::Withheld(SkipReason::Off),
             "|Not approved by this VM: approvals are off: ",
         ),
     ];
     for (approval, expected) in approvals {
-        view.approvals = std::sync::Arc::new([(id.clone(), approval)].into());
-        let words = words(&shown(&view, 10));
+        snapshot.approvals = std::sync::Arc::new([(id.clone(), approval)].into());
+        let words = words(&shown(&snapshot, 10));
         assert!(words.contains(expected), "{expected} in {words}");
     }
 }
@@ -227,23 +229,23 @@ fn many_events_stay_a_page() {
     let events: Vec<Value> = (0..250)
         .map(|number| freeze(&json!({"EventId": format!("event-{number}"), "Resources": names})))
         .collect();
-    let view = picture(&[(0, json!(events))]);
-    let page = shown(&view, 10);
-    assert_eq!(page.matches("data-event-id=").count(), MOST_LISTED);
+    let snapshot = picture(&[(0, json!(events))]);
+    let page = shown(&snapshot, 10);
+    assert_eq!(page.matches("data-event-id=").count(), MAX_LISTED);
     assert!(page.contains("150 more are in the "), "{page}");
     assert!(!page.contains("<details open"));
     let own: Vec<Value> = (0..5)
         .map(|number| freeze(&json!({"EventId": format!("event-{number}")})))
         .collect();
     let page = shown(&picture(&[(0, json!(own))]), 10);
-    assert_eq!(page.matches("<article").count(), MOST_CARDS);
+    assert_eq!(page.matches("<article").count(), MAX_CARDS);
     assert_eq!(page.matches("data-event-id=").count(), 5);
 }
 
 #[test]
 fn an_event_that_may_concern_this_vm_is_not_hidden_among_the_others() {
-    let view = picture(&[(0, json!([freeze(&json!({"Resources": null}))]))]);
-    let page = shown(&view, 10);
+    let snapshot = picture(&[(0, json!([freeze(&json!({"Resources": null}))]))]);
+    let page = shown(&snapshot, 10);
     assert!(
         page.contains("may concern this VM") && page.contains("<article"),
         "{page}"

@@ -16,12 +16,12 @@ use azure_scheduled_events_exporter::{
     otlp::{
         resource,
         sender::{self, Pace},
-        settings::Settings,
-        spool::{Batch, Disk, Limits, Spool, SpoolHandle},
+        settings::OtlpSettings,
+        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
         trace::{self, VmKey},
     },
+    snapshot::Identity,
     time::{Clock, Moment, Timestamp},
-    view::Identity,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
@@ -117,7 +117,7 @@ fn identity(number: usize) -> Identity {
 }
 
 /// What one exporter sends of a Reboot that names three VMs.
-fn batches(number: usize, settings: &Settings) -> Vec<Batch> {
+fn batches(number: usize, settings: &OtlpSettings) -> Vec<Batch> {
     let identity = identity(number);
     let event = |status| Event {
         id: EventId::new(EVENT_ID),
@@ -166,11 +166,11 @@ async fn send(
     folder: &Path,
     environment: &BTreeMap<&str, String>,
 ) -> BTreeSet<(String, String)> {
-    let settings = Settings::from_env(|name| environment.get(name).cloned())
+    let settings = OtlpSettings::from_env(|name| environment.get(name).cloned())
         .unwrap()
         .unwrap();
     let directory = folder.join(format!("spool-{number}"));
-    let spool = Spool::open(Some(&directory), Box::new(Disk), Limits::default());
+    let spool = Spool::open(Some(&directory), Box::new(Disk), SpoolLimits::default());
     let spool = SpoolHandle::new(spool);
     let all = batches(number, &settings);
     let (stop, stopped) = watch::channel(false);

@@ -10,8 +10,8 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    server::{self, Abort, Answer, Handler, Limits},
-    simulator::{Scenario, Settings, Simulator},
+    server::{self, Abort, Answer, Handler, ServerLimits},
+    simulator::{Scenario, Simulator, SimulatorSettings},
     time::Clock,
 };
 use hyper::{Method, Request, body::Incoming};
@@ -61,7 +61,7 @@ impl Azure {
     pub(super) fn playing(scenarios: &[&str], speed: f64) -> Self {
         install_cryptography();
         let scenarios = scenarios.iter().map(|name| Scenario::named(name).unwrap());
-        let settings = Settings::new(scenarios.collect(), speed, Some("web_0"));
+        let settings = SimulatorSettings::new(scenarios.collect(), speed, Some("web_0"));
         let counts = Arc::<Counts>::default();
         let counting = Counting {
             simulator: Simulator::new(settings, Clock::start()),
@@ -71,7 +71,7 @@ impl Azure {
         let address = listener.local_addr().unwrap();
         let serving = tokio::spawn(async move {
             let forever = std::future::pending();
-            server::serve(listener, counting, Limits::default(), forever)
+            server::serve(listener, counting, ServerLimits::default(), forever)
                 .await
                 .unwrap();
         });

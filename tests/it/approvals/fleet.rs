@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{approval::Settings, time::Timestamp};
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, time::Timestamp};
 use serde_json::Value;
 
 use super::{APPROVED, azure::Azure, user_events};
@@ -12,8 +12,8 @@ const DELAY: Duration = Duration::from_secs(2);
 
 fn on(azure: &Azure, vm_name: &str) -> Exporter {
     let mut settings = settings(&azure.base());
-    settings.imds.own_name = Some(vm_name.into());
-    settings.approvals = Settings {
+    settings.imds.vm_name = Some(vm_name.into());
+    settings.approvals = ApprovalPolicy {
         delay: DELAY,
         ..user_events()
     };

@@ -10,7 +10,7 @@ mod timing;
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::approval::Settings;
+use azure_scheduled_events_exporter::approval::ApprovalPolicy;
 
 /// A restart of `web_0` and `web_1` that somebody ordered, far ahead.
 const RESTART: &str = r#"{"DocumentIncarnation":8,"Events":[{"EventId":"e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E","EventStatus":"Scheduled","EventType":"Reboot","ResourceType":"VirtualMachine","Resources":["web_0","web_1"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"User","DurationInSeconds":-1}]}"#;
@@ -23,16 +23,16 @@ const DRY_RUN: &str =
     r#"azure_scheduled_events_approvals_total{event_type="Reboot",result="dry_run"}"#;
 
 /// `--approve.user-events`.
-fn user_events() -> Settings {
-    Settings {
+fn user_events() -> ApprovalPolicy {
+    ApprovalPolicy {
         user_events: true,
-        ..Settings::default()
+        ..ApprovalPolicy::default()
     }
 }
 
 /// Everything that can be approved.
-fn everything() -> Settings {
-    Settings {
+fn everything() -> ApprovalPolicy {
+    ApprovalPolicy {
         freeze_below: Some(Duration::from_mins(10)),
         ..user_events()
     }

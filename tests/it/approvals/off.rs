@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{approval::Settings, simulator::catalog};
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, simulator::catalog};
 use tokio::task::JoinSet;
 
 use super::{azure::Azure, everything};
@@ -42,7 +42,7 @@ async fn no_scenario_and_no_fault_makes_it_send_anything_but_gets() {
 }
 
 /// Shows each document to an exporter of its own; the requests that came, and what was counted.
-async fn requests_under_documents(approvals: Settings) -> Vec<(String, Vec<String>, String)> {
+async fn requests_under_documents(approvals: ApprovalPolicy) -> Vec<(String, Vec<String>, String)> {
     let mut reading = JoinSet::new();
     for (path, body) in documents::all() {
         reading.spawn(async move {
@@ -65,7 +65,7 @@ async fn requests_under_documents(approvals: Settings) -> Vec<(String, Vec<Strin
 
 #[tokio::test]
 async fn no_document_makes_it_send_anything_but_gets() {
-    for (name, posts, _) in requests_under_documents(Settings::default()).await {
+    for (name, posts, _) in requests_under_documents(ApprovalPolicy::default()).await {
         assert_eq!(posts, Vec::<String>::new(), "{name}");
     }
 }

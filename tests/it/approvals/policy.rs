@@ -3,10 +3,10 @@
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    approval::{Decision, Settings, decide},
+    approval::{ApprovalPolicy, Decision, decide},
     document,
     event::EventId,
-    lifecycle::{Life, Tracker},
+    lifecycle::{TrackedEvent, Tracker},
     time::{Moment, Timestamp},
 };
 use proptest::prelude::*;
@@ -26,10 +26,10 @@ fn at(seconds: u64) -> Moment {
     start.after(Duration::from_secs(seconds))
 }
 
-fn policies() -> [(&'static str, Settings); 4] {
-    let off = Settings::default();
+fn policies() -> [(&'static str, ApprovalPolicy); 4] {
+    let off = ApprovalPolicy::default();
     let freeze_below = Some(Duration::from_secs(9));
-    let users = Settings {
+    let users = ApprovalPolicy {
         user_events: true,
         ..off
     };
@@ -38,14 +38,14 @@ fn policies() -> [(&'static str, Settings); 4] {
         ("user-events", users),
         (
             "freeze-below=9s",
-            Settings {
+            ApprovalPolicy {
                 freeze_below,
                 ..off
             },
         ),
         (
             "both",
-            Settings {
+            ApprovalPolicy {
                 freeze_below,
                 ..users
             },
@@ -85,8 +85,8 @@ fn see(tracker: &mut Tracker, events: &Value, seconds: u64) {
     tracker.observe(&document, Some(OWN), at(seconds));
 }
 
-fn only(tracker: &Tracker) -> Arc<Life> {
-    tracker.lives().pop().unwrap()
+fn only(tracker: &Tracker) -> Arc<TrackedEvent> {
+    tracker.events().pop().unwrap()
 }
 
 fn word(decision: Decision) -> String {
@@ -98,10 +98,10 @@ fn word(decision: Decision) -> String {
     }
 }
 
-fn row(table: &mut String, what: &str, life: &Life, own_name: Option<&str>, now: Moment) {
+fn row(table: &mut String, what: &str, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) {
     write!(table, "{what:58}").unwrap();
     for (_, settings) in policies() {
-        let decision = word(decide(life, &settings, own_name, now));
+        let decision = word(decide(tracked, &settings, vm_name, now));
         write!(table, " {decision:18}").unwrap();
     }
     table.truncate(table.trim_end().len());
@@ -147,7 +147,7 @@ fn kinds(table: &mut String) {
 }
 
 /// A life, whose VM asks, and how many seconds after first sight.
-type Circumstance = (&'static str, Arc<Life>, Option<&'static str>, u64);
+type Circumstance = (&'static str, Arc<TrackedEvent>, Option<&'static str>, u64);
 
 /// One circumstance after the other, for a restart that somebody ordered and for a short freeze.
 fn circumstances(table: &mut String) {
@@ -160,14 +160,14 @@ fn circumstances(table: &mut String) {
     ] {
         table.push('\n');
         heading(table, &kind.to_uppercase());
-        for (what, life, own_name, seconds) in turns(&members).into_iter().chain(gaps(&members)) {
-            row(table, what, &life, own_name, at(seconds));
+        for (what, tracked, vm_name, seconds) in turns(&members).into_iter().chain(gaps(&members)) {
+            row(table, what, &tracked, vm_name, at(seconds));
         }
         histories(table, &restart(&members));
     }
 }
 
-fn with(members: &Value, more: &Value) -> Arc<Life> {
+fn with(members: &Value, more: &Value) -> Arc<TrackedEvent> {
     let mut all = members.clone();
     for (name, value) in more.as_object().unwrap() {
         all[name] = value.clone();
@@ -225,7 +225,9 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
 /// What happened to the event before.
 fn histories(table: &mut String, event: &Value) {
     let mut approved = seen(event);
-    approved.approved(&EventId::new(ID), at(1).wall).unwrap();
+    approved
+        .record_approval(&EventId::new(ID), at(1).wall)
+        .unwrap();
     row(table, "approved before", &only(&approved), Some(OWN), at(2));
     let mut moved = event.clone();
     moved["NotBefore"] = json!(at(1_800).wall.rfc1123());
@@ -310,11 +312,11 @@ fn any_event() -> impl Strategy<Value = Value> {
     )
 }
 
-fn any_settings() -> impl Strategy<Value = Settings> {
+fn any_settings() -> impl Strategy<Value = ApprovalPolicy> {
     let below = prop::option::of((0_u64..1_000_000).prop_map(Duration::from_millis));
     let delay = (0_u64..1_000).prop_map(Duration::from_secs);
     (any::<bool>(), below, delay, any::<bool>()).prop_map(
-        |(user_events, freeze_below, delay, dry_run)| Settings {
+        |(user_events, freeze_below, delay, dry_run)| ApprovalPolicy {
             user_events,
             freeze_below,
             delay,
@@ -331,15 +333,15 @@ proptest! {
     fn no_combination_approves_what_is_forbidden(
         event in any_event(),
         settings in any_settings(),
-        own_name in prop::option::of(prop::sample::select(vec!["web_0", "Web_0", "web_1", "web_2"])),
+        vm_name in prop::option::of(prop::sample::select(vec!["web_0", "Web_0", "web_1", "web_2"])),
         seconds in 0_u64..2_000,
     ) {
         let mut tracker = Tracker::new(Duration::from_mins(10));
         let body = json!({ "DocumentIncarnation": 1, "Events": [event] }).to_string();
         let (document, _) = document::parse(body.as_bytes()).unwrap();
-        tracker.observe(&document, own_name, at(0));
-        let Some(life) = tracker.lives().pop() else { return Ok(()) };
-        let decision = decide(&life, &settings, own_name, at(seconds));
+        tracker.observe(&document, vm_name, at(0));
+        let Some(tracked) = tracker.events().pop() else { return Ok(()) };
+        let decision = decide(&tracked, &settings, vm_name, at(seconds));
         if !matches!(decision, Decision::Approve(_) | Decision::Wait { .. }) {
             return Ok(());
         }
@@ -348,7 +350,7 @@ proptest! {
         prop_assert!(["freeze", "reboot", "redeploy"].contains(&&*said("EventType")), "{event}");
         prop_assert!(["user", "platform"].contains(&&*said("EventSource")), "{event}");
         prop_assert_eq!(said("EventStatus"), "scheduled");
-        let own_name = own_name.expect("the own name must be known").to_ascii_lowercase();
+        let vm_name = vm_name.expect("the own name must be known").to_ascii_lowercase();
         // One name in place of a list is read as a list of one.
         let named: Vec<_> = match &event["Resources"] {
             Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
@@ -358,7 +360,7 @@ proptest! {
             .iter()
             .map(|name| name.to_ascii_lowercase().trim_start_matches('_').to_owned())
             .collect();
-        prop_assert!(named.contains(&own_name), "{event}");
+        prop_assert!(named.contains(&vm_name), "{event}");
         let not_before = Timestamp::parse(&said("NotBefore"));
         prop_assert!(not_before.is_some_and(|at_| at_ > at(seconds).wall), "{event}");
         if !(settings.user_events && said("EventSource") == "user") {
@@ -371,7 +373,7 @@ proptest! {
             let duration = seconds.and_then(|seconds| u64::try_from(seconds).ok());
             prop_assert!(duration.is_some_and(|it| Duration::from_secs(it) < below), "{event}");
         }
-        if named[0] != own_name && matches!(decision, Decision::Approve(_)) {
+        if named[0] != vm_name && matches!(decision, Decision::Approve(_)) {
             prop_assert!(Duration::from_secs(seconds) >= settings.delay, "{event}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{approval::Settings, config::State};
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, config::State};
 use serde_json::Value;
 
 use super::{APPROVED, DRY_RUN, FAILED, RESTART, user_events};
@@ -194,7 +194,7 @@ async fn an_event_that_is_gone_or_due_after_a_refusal_is_let_go() {
 async fn a_dry_run_is_counted_once_and_sends_nothing() {
     let imds = patient_host().await;
     let mut settings = settings(&imds.base());
-    settings.approvals = Settings {
+    settings.approvals = ApprovalPolicy {
         dry_run: true,
         ..user_events()
     };
@@ -214,7 +214,7 @@ async fn nothing_is_approved_before_this_vm_knows_its_name() {
     let imds = patient_host().await;
     imds.identity(Reply::error("500 Internal Server Error", "oops"));
     let mut settings = settings(&imds.base());
-    settings.imds.own_name = None;
+    settings.imds.vm_name = None;
     settings.approvals = user_events();
     let exporter = Exporter::start(settings);
     imds.until_requests(5).await;

@@ -23,7 +23,7 @@ fn freeze(status: &str, resource: &str) -> Reply {
     Reply::ok(json!({"DocumentIncarnation": 1, "Events": [event]}).to_string())
 }
 
-fn sending(imds: &FakeImds, collector: &FakeCollector) -> config::Settings {
+fn sending(imds: &FakeImds, collector: &FakeCollector) -> config::Config {
     let mut settings = settings(&imds.base());
     settings.traces = Some(traces(&base(collector), &[]));
     settings
@@ -68,12 +68,12 @@ async fn a_name_that_is_given_at_a_restart_makes_up_for_the_spans_of_the_nameles
     let directory = tempfile::tempdir().unwrap();
     let mut settings = sending(&imds, &collector);
     settings.state = State::Directory(directory.path().to_owned());
-    let name = settings.imds.own_name.take();
+    let name = settings.imds.vm_name.take();
     let exporter = Exporter::start(settings.clone());
     imds.until_requests(3).await;
     exporter.stop().await;
     assert_eq!(sent(&collector), [""; 0]);
-    settings.imds.own_name = name;
+    settings.imds.vm_name = name;
     let exporter = Exporter::start(settings);
     exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
     assert_eq!(sent(&collector), ["announced"]);
@@ -86,7 +86,7 @@ async fn a_name_that_is_learnt_while_imds_hangs_is_not_waited_with() {
     imds.identity(Reply::error("500 Internal Server Error", "oops"));
     let collector = FakeCollector::scripted([]).await;
     let mut settings = sending(&imds, &collector);
-    settings.imds.own_name = None;
+    settings.imds.vm_name = None;
     settings.imds.timeout = PATIENCE * 10;
     let exporter = Exporter::start(settings);
     imds.until_requests(3).await;

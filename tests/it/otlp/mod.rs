@@ -10,8 +10,8 @@ use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
     otlp::spool::Batch,
+    snapshot::{DropReason, ExportFailure},
     time::Timestamp,
-    view::{DropReason, ExportFailure},
 };
 use tokio::time::timeout;
 

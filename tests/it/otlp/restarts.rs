@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use azure_scheduled_events_exporter::view::ExportFailure;
+use azure_scheduled_events_exporter::snapshot::ExportFailure;
 
 use super::sending::{Sending, base, numbers};
 use crate::support::collector::{Answer, FakeCollector};

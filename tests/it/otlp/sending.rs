@@ -6,8 +6,8 @@ use azure_scheduled_events_exporter::{
     otlp::{
         Counts,
         sender::{self, Pace},
-        settings::Settings,
-        spool::{Batch, Disk, Limits, Spool, SpoolHandle},
+        settings::OtlpSettings,
+        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
         trace::{Attribute, Span, SpanEvent, Value},
     },
     time::{Clock, Timestamp},
@@ -40,7 +40,7 @@ impl Sending {
         directory: Option<&Path>,
     ) -> Self {
         install_cryptography();
-        let spool = Spool::open(directory, Box::new(Disk), Limits::default());
+        let spool = Spool::open(directory, Box::new(Disk), SpoolLimits::default());
         let spool = SpoolHandle::new(spool);
         let (stop, stopped) = watch::channel(false);
         let settings = settings(endpoint, environment);
@@ -74,13 +74,13 @@ impl Sending {
     }
 }
 
-pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> Settings {
+pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> OtlpSettings {
     let all: BTreeMap<_, _> = environment
         .iter()
         .copied()
         .chain([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)])
         .collect();
-    Settings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
+    OtlpSettings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
         .unwrap()
         .unwrap()
 }

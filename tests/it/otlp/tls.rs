@@ -1,6 +1,6 @@
 //! HTTPS: only a collector that the given authority vouches for gets spans, and it may ask who sends them.
 
-use azure_scheduled_events_exporter::view::ExportFailure;
+use azure_scheduled_events_exporter::snapshot::ExportFailure;
 
 use super::sending::Sending;
 use crate::support::{Pki, collector::FakeCollector, pki::Door};

@@ -3,8 +3,8 @@
 use std::{fs, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    snapshot::FailureReason,
     time::{Timestamp, parse_duration},
-    view::FailureReason,
 };
 use serde_json::{Map, Value, json};
 

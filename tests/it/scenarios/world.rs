@@ -6,16 +6,16 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 use azure_scheduled_events_exporter::{
     document,
     heartbeat::{Heartbeat, PERIOD},
-    lifecycle::{Restored, Tracker, Transition, What},
-    metrics::{self, Exposed, exposition::Format},
+    lifecycle::{Restored, Tracker, Transition, TransitionKind},
+    metrics::{self, MetricsOptions, exposition::Format},
+    snapshot::{SeriesScope, Snapshot},
     state::{Directory, Found, Saved},
     time::{Moment, Timestamp},
-    view::{EventsScope, View},
 };
 
 use super::timeline::{Happening, Step, start};
 
-const LINGER: Duration = Duration::from_mins(10);
+const ENDED_RETENTION: Duration = Duration::from_mins(10);
 
 pub(super) struct World {
     /// By a clock that never jumps, since the beginning.
@@ -24,7 +24,7 @@ pub(super) struct World {
     tracker: Tracker,
     heartbeat: Heartbeat,
     /// All that is shown; the lives are filled in at each scrape.
-    view: View,
+    snapshot: Snapshot,
     is_running: bool,
     folder: tempfile::TempDir,
     /// The samples of the last scrape.
@@ -40,9 +40,9 @@ impl World {
         let mut world = Self {
             elapsed: Duration::ZERO,
             now,
-            tracker: Tracker::new(LINGER),
+            tracker: Tracker::new(ENDED_RETENTION),
             heartbeat: Heartbeat::default(),
-            view: View::empty(Some(Arc::from("web_0")), now),
+            snapshot: Snapshot::empty(Some(Arc::from("web_0")), now),
             is_running: true,
             folder: tempfile::tempdir().unwrap(),
             shown: BTreeMap::new(),
@@ -85,45 +85,47 @@ impl World {
 
     fn beat(&mut self) -> Vec<Transition> {
         if !self.is_running || !self.tracker.is_own_pending() {
-            self.heartbeat.rest();
+            self.heartbeat.reset();
             return Vec::new();
         }
-        let interruption = self.heartbeat.beat(self.now);
+        let interruption = self.heartbeat.tick(self.now);
         interruption
-            .map(|it| self.tracker.interrupted(it, self.now.wall))
+            .map(|it| self.tracker.record_interruption(it, self.now.wall))
             .unwrap_or_default()
     }
 
     fn carry_out(&mut self, happening: &Happening) -> Vec<Transition> {
-        let name = self.view.own_name.clone();
+        let name = self.snapshot.vm_name.clone();
         match happening {
             Happening::Document(body) => {
                 let (document, anomalies) = document::parse(body).unwrap();
                 let happened = self.tracker.observe(&document, name.as_deref(), self.now);
-                let tally = Arc::make_mut(&mut self.view.tally);
+                let counters = Arc::make_mut(&mut self.snapshot.counters);
                 anomalies
                     .iter()
-                    .for_each(|anomaly| tally.count_anomalies(anomaly.kind, 1));
-                self.view.has_document = true;
-                self.view.health.incarnation = document.incarnation;
-                self.view.health.succeed(self.now);
+                    .for_each(|anomaly| counters.count_anomalies(anomaly.kind, 1));
+                self.snapshot.has_document = true;
+                self.snapshot.health.incarnation = document.incarnation;
+                self.snapshot.health.succeed(self.now);
                 return happened;
             }
             Happening::Unchanged => {
-                self.tracker.confirm(self.now);
-                self.view.health.succeed(self.now);
+                self.tracker.document_unchanged(self.now);
+                self.snapshot.health.succeed(self.now);
             }
             Happening::Failed(reason) => {
-                self.tracker.advance(self.now);
-                self.view
+                self.tracker.poll_failed(self.now);
+                self.snapshot
                     .health
                     .count_request(Duration::ZERO, Some(*reason));
-                self.view.health.fail(*reason, String::new(), self.now.wall);
+                self.snapshot
+                    .health
+                    .fail(*reason, String::new(), self.now.wall);
             }
-            Happening::Nameless => self.view.own_name = None,
+            Happening::Nameless => self.snapshot.vm_name = None,
             Happening::Named(name) => {
-                self.view.own_name = Some(Arc::from(name.as_str()));
-                self.tracker.learn(Some(name));
+                self.snapshot.vm_name = Some(Arc::from(name.as_str()));
+                self.tracker.set_vm_name(Some(name));
             }
             Happening::Frozen {
                 length,
@@ -160,9 +162,9 @@ impl World {
             boot_id: None,
             heartbeat_at: self.now.wall,
             document_at: self.tracker.document_at(),
-            own_name: self.view.own_name.as_deref().map(str::to_owned),
+            vm_name: self.snapshot.vm_name.as_deref().map(str::to_owned),
             vm_id: None,
-            lives: self.tracker.lives(),
+            events: self.tracker.events(),
         };
         Directory::open(self.folder.path())
             .unwrap()
@@ -180,57 +182,57 @@ impl World {
         else {
             panic!("there is no state to take over")
         };
-        let name = saved.own_name.as_deref().map(Arc::from);
+        let name = saved.vm_name.as_deref().map(Arc::from);
         let restored = Restored {
-            lives: saved.lives,
+            events: saved.events,
             document_at: saved.document_at,
             heartbeat_at: Some(saved.heartbeat_at),
             rebooted,
         };
-        self.tracker = Tracker::restore(LINGER, restored, self.now);
+        self.tracker = Tracker::restore(ENDED_RETENTION, restored, self.now);
         self.heartbeat = Heartbeat::default();
-        self.view = View::empty(name, self.now);
-        self.view.has_document = true;
+        self.snapshot = Snapshot::empty(name, self.now);
+        self.snapshot.has_document = true;
         self.is_running = true;
     }
 
     fn tell(&mut self, happened: &[Transition], told: &mut String) {
         for transition in happened {
-            Arc::make_mut(&mut self.view.tally).count(transition);
-            let life = &transition.life;
+            Arc::make_mut(&mut self.snapshot.counters).count(transition);
+            let tracked = &transition.tracked;
             write!(
                 told,
                 "  {} {} {}",
-                life.event.id,
-                life.event.event_type,
-                transition.what.as_str()
+                tracked.event.id,
+                tracked.event.event_type,
+                transition.kind.as_str()
             )
             .unwrap();
-            match &transition.what {
-                What::Ended(outcome) => write!(told, ": {}", outcome.as_str()),
-                What::Rescheduled(it) => {
+            match &transition.kind {
+                TransitionKind::Ended(outcome) => write!(told, ": {}", outcome.as_str()),
+                TransitionKind::Rescheduled(it) => {
                     let from = it
                         .from
                         .map_or_else(|| "nothing".to_owned(), Timestamp::rfc3339);
                     write!(told, ": from {from} to {}", it.to.rfc3339())
                 }
-                What::StatusChanged(was) => write!(
+                TransitionKind::StatusChanged(was) => write!(
                     told,
                     ": from {} to {}",
                     was.as_str(),
-                    life.event.status.as_str()
+                    tracked.event.status.as_str()
                 ),
-                What::Interrupted(it) => write!(
+                TransitionKind::Interrupted(it) => write!(
                     told,
                     ": {:?} until {}",
                     it.length,
                     it.until.rfc3339_millis()
                 ),
-                What::Appeared
-                | What::Started
-                | What::Amended { .. }
-                | What::Approved
-                | What::Returned => Ok(()),
+                TransitionKind::Appeared
+                | TransitionKind::Started
+                | TransitionKind::Amended { .. }
+                | TransitionKind::Approved
+                | TransitionKind::Returned => Ok(()),
             }
             .unwrap();
             told.push('\n');
@@ -262,15 +264,16 @@ impl World {
 
     /// The samples but for those that every poll moves, and the single buckets.
     fn scrape(&self) -> BTreeMap<String, String> {
-        let mut view = self.view.clone();
-        view.lives = self.tracker.lives().into();
-        view.as_of = self.now;
-        let exposed = Exposed {
-            scope: EventsScope::Own,
+        let mut snapshot = self.snapshot.clone();
+        snapshot.events = self.tracker.events().into();
+        snapshot.as_of = self.now;
+        let exposed = MetricsOptions {
+            scope: SeriesScope::Own,
             resources: false,
             process: false,
         };
-        let text = Format::Text.write(metrics::render(&Arc::new(view), exposed, self.now).unwrap());
+        let text =
+            Format::Text.write(metrics::render(&Arc::new(snapshot), exposed, self.now).unwrap());
         let is_told = |line: &&str| {
             !line.starts_with('#')
                 && !["_bucket{", "_last_success_", "_build_info", "_imds_request"]

@@ -18,8 +18,8 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    server::{self, Limits},
-    simulator::{Scenario, Settings, Simulator},
+    server::{self, ServerLimits},
+    simulator::{Scenario, Simulator, SimulatorSettings},
     time::Clock,
 };
 use serde_json::Value;
@@ -86,10 +86,13 @@ impl Served {
                 .enable_all()
                 .build()
                 .unwrap();
-            let simulator = Simulator::new(Settings::new(scenarios, speed, None), Clock::start());
-            let limits = Limits {
+            let simulator = Simulator::new(
+                SimulatorSettings::new(scenarios, speed, None),
+                Clock::start(),
+            );
+            let limits = ServerLimits {
                 drain: Duration::from_millis(100),
-                ..Limits::default()
+                ..ServerLimits::default()
             };
             ready.send(()).unwrap();
             runtime.block_on(async {

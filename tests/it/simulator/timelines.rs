@@ -7,9 +7,8 @@ use std::{fmt::Write as _, fs, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     simulator::{
-        Scenario, Vm,
-        answer::{Ask, Outcome, answer},
-        catalog,
+        Scenario, Vm, catalog,
+        imds_api::{Ask, Outcome, answer},
         world::World,
     },
     time::{Moment, Timestamp},
@@ -50,7 +49,7 @@ pub(crate) fn seen(world: &mut World, now: Moment) -> String {
         Outcome::Hang => "no answer".to_owned(),
         Outcome::Reset => "connection closed".to_owned(),
         Outcome::Later(wait) => format!("an answer after {wait:?}"),
-        Outcome::Reply(reply) => {
+        Outcome::SimulatorResponse(reply) => {
             let retry_after = reply.headers.iter().find(|(name, _)| name == "retry-after");
             let retry_after = retry_after
                 .map(|(_, value)| format!(" Retry-After: {value}"))

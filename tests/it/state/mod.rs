@@ -50,9 +50,9 @@ fn saved(vm_id: &str) -> Saved {
         boot_id: Some("a-boot".to_owned()),
         heartbeat_at: at(),
         document_at: Some(at()),
-        own_name: Some("web_0".to_owned()),
+        vm_name: Some("web_0".to_owned()),
         vm_id: Some(vm_id.to_owned()),
-        lives: tracker.lives(),
+        events: tracker.events(),
     }
 }
 

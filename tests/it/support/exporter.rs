@@ -4,12 +4,12 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     app, approval,
-    config::{Imds, Settings, State},
+    config::{Config, Imds, State},
     imds::Endpoint,
     listen::ListenAddress,
-    metrics::Exposed,
+    metrics::MetricsOptions,
+    snapshot::SeriesScope,
     time::Clock,
-    view::EventsScope,
     web,
 };
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -26,13 +26,13 @@ pub(crate) struct Exporter {
 }
 
 /// Settings that poll as fast as is allowed.
-pub(crate) fn settings(imds: &str) -> Settings {
-    Settings {
+pub(crate) fn settings(imds: &str) -> Config {
+    Config {
         listen: vec!["127.0.0.1:0".parse::<ListenAddress>().unwrap()],
-        web: web::Settings {
+        web: web::WebSettings {
             telemetry_path: "/metrics".to_owned(),
-            exposed: Exposed {
-                scope: EventsScope::Own,
+            exposed: MetricsOptions {
+                scope: SeriesScope::Own,
                 resources: false,
                 process: false,
             },
@@ -44,10 +44,10 @@ pub(crate) fn settings(imds: &str) -> Settings {
             hidden: "",
             timeout: PATIENCE,
             first_timeout: PATIENCE,
-            own_name: Some(Arc::from("web_0")),
+            vm_name: Some(Arc::from("web_0")),
         },
         interval: Duration::from_millis(200),
-        approvals: approval::Settings::default(),
+        approvals: approval::ApprovalPolicy::default(),
         state: State::Forgotten,
         traces: None,
         alertmanagers: Vec::new(),
@@ -56,7 +56,7 @@ pub(crate) fn settings(imds: &str) -> Settings {
 
 impl Exporter {
     /// Starts it.
-    pub(crate) fn start(settings: Settings) -> Self {
+    pub(crate) fn start(settings: Config) -> Self {
         install_cryptography();
         let listeners = app::bind(&settings.listen).unwrap();
         let address = listeners[0].local_addr().unwrap();

@@ -153,14 +153,14 @@ fn without_comments(text: &str) -> String {
 
 #[test]
 fn nested_groups_are_read() {
-    let text = "use crate::{\n    event::{Event, Scope},\n    imds::{self, Client as C},\n};\nuse super::x::Y;\nfn f() -> crate::time::Timestamp { tokio::spawn(g()) }\n";
+    let text = "use crate::{\n    event::{Event, EventScope},\n    imds::{self, Client as C},\n};\nuse super::x::Y;\nfn f() -> crate::time::Timestamp { tokio::spawn(g()) }\n";
     let imports = of(&module("src/app/polling.rs"), text);
     let own: Vec<_> = imports.own.iter().map(|path| path.join("::")).collect();
     assert_eq!(
         own,
         [
             "event::Event",
-            "event::Scope",
+            "event::EventScope",
             "imds",
             "imds::Client",
             "app::x::Y",

@@ -11,14 +11,14 @@ const ROOMS: [(&str, u8); 37] = [
     ("event", 1),
     ("document", CORE),
     ("lifecycle", CORE + 1),
-    ("view", CORE + 2),
+    ("snapshot", CORE + 2),
     ("metrics", PURE),
     ("azure_json", PURE),
     ("list", PURE),
     ("approval", PURE),
     ("imds::cadence", PURE),
     ("web::status", PURE),
-    ("web::events", PURE),
+    ("web::api", PURE),
     ("web::probe", PURE),
     ("otlp::trace", PURE),
     ("otlp::resource", PURE),
@@ -42,7 +42,7 @@ const ROOMS: [(&str, u8); 37] = [
     ("command", WHOLE + 3),
     ("main", WHOLE + 4),
     ("lib", WHOLE + 5),
-    ("web::sample", EDGE),
+    ("web::fixtures", EDGE),
 ];
 const CORE: u8 = 2;
 const PURE: u8 = 5;
@@ -177,4 +177,4 @@ fn every_room_is_on_the_map_and_in_a_layer() {
 }
 
 /// Parts that the map leaves to the room that they are in.
-const UNNAMED: [&str; 2] = ["web::sample", "otlp::counts"];
+const UNNAMED: [&str; 2] = ["web::fixtures", "otlp::counts"];

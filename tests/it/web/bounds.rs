@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::server::Limits;
+use azure_scheduled_events_exporter::server::ServerLimits;
 
 use super::{
     one_event,
@@ -126,9 +126,9 @@ fn a_request_whose_header_is_too_large_is_refused() {
 
 #[test]
 fn a_client_that_never_ends_its_header_is_closed_and_others_are_served_meanwhile() {
-    let limits = Limits {
+    let limits = ServerLimits {
         header_time: Duration::from_millis(500),
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let server = Server::with(one_event(), settings(), limits);
     let mut slow = server.connect();
@@ -144,10 +144,10 @@ fn a_client_that_never_ends_its_header_is_closed_and_others_are_served_meanwhile
 
 #[test]
 fn a_client_beyond_the_limit_takes_the_place_of_an_idle_one() {
-    let limits = Limits {
+    let limits = ServerLimits {
         connections: 2,
         idle: Duration::from_mins(10),
-        ..Limits::default()
+        ..ServerLimits::default()
     };
     let server = Server::with(one_event(), settings(), limits);
     let mut held: Vec<_> = (0..2).map(|_| server.connect()).collect();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use azure_scheduled_events_exporter::view::View;
+use azure_scheduled_events_exporter::snapshot::Snapshot;
 use serde_json::Value;
 
 use super::{
@@ -21,7 +21,7 @@ const CHANGES: u64 = 10_000;
 const ANSWERS: usize = 200;
 
 /// A picture whose every number says which one it is.
-fn numbered(number: u64) -> View {
+fn numbered(number: u64) -> Snapshot {
     let events: Vec<Value> = (0..=number % 4)
         .map(|place| event(&format!("event-{place}"), &format!("change {number}")))
         .collect();
@@ -117,7 +117,7 @@ fn two_scrapers_at_full_speed_never_see_half_a_change() {
     };
     while number < CHANGES || !is_enough() {
         number += 1;
-        server.view.send_replace(Arc::new(numbered(number)));
+        server.snapshot.send_replace(Arc::new(numbered(number)));
         let is_alive = running.iter().all(|(thread, _)| !thread.is_finished());
         assert!(is_alive, "a scraper saw half a change");
         assert!(Instant::now() < deadline, "too slow to say anything");

@@ -7,7 +7,7 @@ mod server;
 
 use std::io::Read as _;
 
-use azure_scheduled_events_exporter::view::View;
+use azure_scheduled_events_exporter::snapshot::Snapshot;
 use picture::{at, event, picture};
 use server::{Reply, Server, settings};
 
@@ -29,7 +29,7 @@ const PATHS: [&str; 13] = [
     "/favicon.ico",
 ];
 
-fn one_event() -> View {
+fn one_event() -> Snapshot {
     picture(
         1,
         &[event(
@@ -199,7 +199,7 @@ fn telemetry_path_is_where_it_was_put() {
     let server = Server::with(
         one_event(),
         settings,
-        azure_scheduled_events_exporter::server::Limits::default(),
+        azure_scheduled_events_exporter::server::ServerLimits::default(),
     );
     assert_eq!(server.get("/metrics", &[]).status, 404);
     assert_eq!(server.get("/probe/metrics", &[]).status, 200);
@@ -213,12 +213,14 @@ fn telemetry_path_is_where_it_was_put() {
 
 #[test]
 fn probes_follow_what_becomes_known() {
-    let server = Server::start(View::empty(Some("web_1".into()), at(0)));
+    let server = Server::start(Snapshot::empty(Some("web_1".into()), at(0)));
     let status = |path| server.get(path, &[]).status;
     assert_eq!(status("/-/healthy"), 200);
     assert_eq!((status("/-/ready"), status("/readyz")), (503, 503));
     assert_eq!(status("/-/serving"), 200);
-    server.view.send_replace(std::sync::Arc::new(one_event()));
+    server
+        .snapshot
+        .send_replace(std::sync::Arc::new(one_event()));
     assert_eq!((status("/-/ready"), status("/readyz")), (200, 200));
     assert_eq!(status("/-/serving"), 200);
     *server.seconds.lock().unwrap() = 300;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{
     document,
     lifecycle::Tracker,
+    snapshot::Snapshot,
     time::{Moment, Timestamp},
-    view::View,
 };
 use serde_json::{Value, json};
 
@@ -35,16 +35,16 @@ pub(crate) fn event(id: &str, description: &str) -> Value {
 }
 
 /// What is known on the VM `web_1` when this was the only document.
-pub(crate) fn picture(incarnation: u64, events: &[Value]) -> View {
+pub(crate) fn picture(incarnation: u64, events: &[Value]) -> Snapshot {
     let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     let mut tracker = Tracker::new(Duration::from_mins(10));
-    let mut view = View::empty(Some("web_1".into()), at(0));
+    let mut snapshot = Snapshot::empty(Some("web_1".into()), at(0));
     tracker.observe(&document, Some("web_1"), at(0));
-    view.lives = tracker.lives().into();
-    view.has_document = true;
-    view.health.incarnation = document.incarnation;
-    view.health.requests = incarnation;
-    view.health.succeed(at(0));
-    view
+    snapshot.events = tracker.events().into();
+    snapshot.has_document = true;
+    snapshot.health.incarnation = document.incarnation;
+    snapshot.health.requests = incarnation;
+    snapshot.health.succeed(at(0));
+    snapshot
 }

@@ -9,10 +9,10 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    metrics::Exposed,
-    server::{self, Limits},
-    view::{EventsScope, View},
-    web::{Settings, Site},
+    metrics::MetricsOptions,
+    server::{self, ServerLimits},
+    snapshot::{SeriesScope, Snapshot},
+    web::{WebService, WebSettings},
 };
 use tokio::sync::{oneshot, watch};
 
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A running site.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    pub(crate) view: watch::Sender<Arc<View>>,
+    pub(crate) snapshot: watch::Sender<Arc<Snapshot>>,
     /// Seconds on the clock of the site.
     pub(crate) seconds: Arc<Mutex<u64>>,
     stop: Option<oneshot::Sender<()>>,
@@ -32,17 +32,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(view: View) -> Self {
-        Self::with(view, settings(), Limits::default())
+    pub(crate) fn start(snapshot: Snapshot) -> Self {
+        Self::with(snapshot, settings(), ServerLimits::default())
     }
 
-    pub(crate) fn with(view: View, settings: Settings, limits: Limits) -> Self {
+    pub(crate) fn with(snapshot: Snapshot, settings: WebSettings, limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (view, receiver) = watch::channel(Arc::new(view));
+        let (snapshot, receiver) = watch::channel(Arc::new(snapshot));
         let seconds = Arc::new(Mutex::new(0));
         let clock = Arc::clone(&seconds);
-        let site = Site::at(settings, receiver, move || at(*clock.lock().unwrap()));
+        let site = WebService::at(settings, receiver, move || at(*clock.lock().unwrap()));
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -58,7 +58,7 @@ impl Server {
         };
         Self {
             address,
-            view,
+            snapshot,
             seconds,
             stop: Some(stop),
             thread: Some(std::thread::spawn(serve)),
@@ -93,11 +93,11 @@ impl Drop for Server {
     }
 }
 
-pub(crate) fn settings() -> Settings {
-    Settings {
+pub(crate) fn settings() -> WebSettings {
+    WebSettings {
         telemetry_path: "/metrics".to_owned(),
-        exposed: Exposed {
-            scope: EventsScope::All,
+        exposed: MetricsOptions {
+            scope: SeriesScope::All,
             resources: true,
             process: false,
         },

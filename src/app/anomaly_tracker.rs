@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::report;
+use super::logging;
 use crate::{
     document::{Anomalies, Anomaly, AnomalyKind},
     event::Status,
-    lifecycle::{Transition, What},
+    lifecycle::{Transition, TransitionKind},
 };
 
 /// The anomalies of the last document.
 #[derive(Debug, Default)]
-pub(super) struct Oddities {
+pub(super) struct AnomalyTracker {
     /// With how often each stands there.
     described: BTreeMap<Anomaly, u64>,
-    unlisted: BTreeMap<AnomalyKind, u64>,
+    suppressed: BTreeMap<AnomalyKind, u64>,
 }
 
-impl Oddities {
+impl AnomalyTracker {
     /// Logs what is odd about this document, and what happened with it, and was not so about the last one. Returns how
     /// many anomalies of which kind that is.
     pub(super) fn note(
@@ -27,7 +27,7 @@ impl Oddities {
     ) -> Vec<(AnomalyKind, u64)> {
         let mut news = Vec::new();
         for anomaly in transitions.iter().filter_map(regression) {
-            report::anomaly(&anomaly);
+            logging::anomaly(&anomaly);
             news.push((anomaly.kind, 1));
         }
         let mut present: BTreeMap<Anomaly, u64> = BTreeMap::new();
@@ -37,19 +37,19 @@ impl Oddities {
         for (anomaly, count) in &present {
             let more = count.saturating_sub(known(&self.described, anomaly));
             if more > 0 {
-                report::anomaly(anomaly);
+                logging::anomaly(anomaly);
                 news.push((anomaly.kind, more));
             }
         }
-        for (kind, count) in anomalies.unlisted() {
-            let more = count.saturating_sub(known(&self.unlisted, kind));
+        for (kind, count) in anomalies.suppressed() {
+            let more = count.saturating_sub(known(&self.suppressed, kind));
             if more > 0 {
-                report::more_anomalies(*kind, more);
+                logging::more_anomalies(*kind, more);
                 news.push((*kind, more));
             }
         }
         self.described = present;
-        self.unlisted.clone_from(anomalies.unlisted());
+        self.suppressed.clone_from(anomalies.suppressed());
         news
     }
 }
@@ -60,8 +60,8 @@ fn known<K: Ord>(counts: &BTreeMap<K, u64>, key: &K) -> u64 {
 
 /// A started event is said to be scheduled again.
 fn regression(transition: &Transition) -> Option<Anomaly> {
-    let event = &transition.life.event;
-    let is_regression = transition.what == What::StatusChanged(Status::Started)
+    let event = &transition.tracked.event;
+    let is_regression = transition.kind == TransitionKind::StatusChanged(Status::Started)
         && event.status == Status::Scheduled;
     is_regression.then(|| Anomaly {
         kind: AnomalyKind::StatusRegressed,
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn only_what_is_new_is_news() {
-        let mut oddities = Oddities::default();
+        let mut anomaly_tracker = AnomalyTracker::default();
         let mut news = |unreadable| -> u64 {
-            let news = oddities.note(&anomalies(unreadable), &[]);
+            let news = anomaly_tracker.note(&anomalies(unreadable), &[]);
             news.iter().map(|(_, count)| count).sum()
         };
         assert_eq!(news(0), 1, "the incarnation is missing");

@@ -3,7 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use super::{
-    Imds, Settings, Simulation, State, Wrong, listen_address, sending, vm_name, web_settings, wrong,
+    Config, ConfigError, Imds, Simulation, State, listen_address, outputs, vm_name, web_settings,
+    wrong,
 };
 use crate::{
     approval,
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// The simulated Azure of `demo`, and where the exporter serves.
-pub fn demo(flags: &DemoFlags) -> Result<Simulation, Wrong> {
+pub fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
     let listen = listen_address(&flags.listen_address)?;
     if !listen.is_loopback() {
         let why = format!(
@@ -28,7 +29,7 @@ pub fn demo(flags: &DemoFlags) -> Result<Simulation, Wrong> {
 }
 
 /// The exporter of `demo`, which asks the simulated Azure at `imds_url`.
-pub fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Settings, Wrong> {
+pub fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config, ConfigError> {
     let imds = ImdsFlags {
         url: imds_url.to_owned(),
         api_version: "2020-07-01".to_owned(),
@@ -40,20 +41,20 @@ pub fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Settings, Wron
         telemetry_path: "/metrics".to_owned(),
         serving_lead_time: Duration::from_mins(5),
     };
-    Ok(Settings {
+    Ok(Config {
         listen: vec![listen_address(&flags.listen_address)?],
         web: web_settings(&web, &flags.events)?,
         imds: Imds::new(&imds)?,
         interval: Duration::from_secs(1),
-        approvals: approval::Settings::default(),
+        approvals: approval::ApprovalPolicy::default(),
         state: State::Forgotten,
-        traces: sending::traces()?,
+        traces: outputs::traces()?,
         alertmanagers: Vec::new(),
     })
 }
 
 /// The simulated Azure of `simulate`.
-pub fn simulate(flags: &SimulateFlags) -> Result<Simulation, Wrong> {
+pub fn simulate(flags: &SimulateFlags) -> Result<Simulation, ConfigError> {
     let listen = listen_address(&flags.listen_address)?;
     Ok(Simulation {
         listen,
@@ -69,7 +70,7 @@ fn simulation(
     scenarios: &[String],
     speed: f64,
     vm_name: Option<&str>,
-) -> Result<simulator::Settings, Wrong> {
+) -> Result<simulator::SimulatorSettings, ConfigError> {
     if !(0.01..=100_000.0).contains(&speed) {
         return Err(wrong(
             "speed",
@@ -84,5 +85,5 @@ fn simulation(
         };
         played.push(loaded.map_err(|error| wrong("scenario", error.to_string()))?);
     }
-    Ok(simulator::Settings::new(played, speed, vm_name))
+    Ok(simulator::SimulatorSettings::new(played, speed, vm_name))
 }

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use crate::{
-    event::{Event, EventType, Scope, Status},
+    event::{Event, EventScope, EventType, Status},
     time::Timestamp,
 };
 
 /// Changes of `NotBefore` and interruptions that are kept per event.
-const MOST_KEPT: usize = 32;
+const MAX_KEPT: usize = 32;
 
 /// One event from first sight to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
+pub struct TrackedEvent {
     /// The event as last seen, but for `not_before`, which stays when Azure blanks it at the start.
     pub event: Event,
     /// Whether it names this VM.
-    pub scope: Scope,
+    pub scope: EventScope,
     /// When a document had it first.
     pub first_seen_at: Timestamp,
     /// It was in the first document for a while, or in the first of all: it may have been announced, and started, before.
@@ -24,7 +24,7 @@ pub struct Life {
     /// When a document had it as Started first.
     pub started_at: Option<Timestamp>,
     /// When and how it ended.
-    pub ending: Option<Ending>,
+    pub end: Option<End>,
     /// How often it was seen to end: more than once where it came back.
     pub times_ended: u32,
     /// How often of these it had not been seen started.
@@ -67,7 +67,7 @@ impl Phase {
 
 /// The end of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ending {
+pub struct End {
     /// When it was found to be gone.
     pub at: Timestamp,
     /// What became of it.
@@ -121,19 +121,19 @@ pub struct Interruption {
 
 impl Interruption {
     /// What is shorter than this is the noise of a busy machine.
-    pub const SHORTEST: Duration = Duration::from_secs(1);
+    pub const MIN_LENGTH: Duration = Duration::from_secs(1);
 }
 
-impl Life {
+impl TrackedEvent {
     /// An event of which nothing has happened yet but that it was seen.
-    pub fn begin(event: Event, scope: Scope, seen_late: bool, now: Timestamp) -> Self {
+    pub fn begin(event: Event, scope: EventScope, seen_late: bool, now: Timestamp) -> Self {
         Self {
             event,
             scope,
             first_seen_at: now,
             seen_late,
             started_at: None,
-            ending: None,
+            end: None,
             times_ended: 0,
             times_ended_unstarted: 0,
             approved_at: None,
@@ -158,7 +158,7 @@ impl Life {
 
     /// How far it is.
     pub fn phase(&self) -> Phase {
-        match (self.ending, self.started_at) {
+        match (self.end, self.started_at) {
             (Some(_), _) => Phase::Ended,
             (None, Some(_)) => Phase::Started,
             (None, None) => Phase::Scheduled,
@@ -167,7 +167,7 @@ impl Life {
 
     /// Whether it is still to be reckoned with.
     pub fn is_pending(&self) -> bool {
-        self.ending.is_none()
+        self.end.is_none()
     }
 
     /// From first sight to the start; for an event that was never seen started, but ran, to its `NotBefore`, or to its
@@ -177,9 +177,7 @@ impl Life {
         if self.is_start_unseen() {
             return None;
         }
-        let ran_before = self
-            .ending
-            .filter(|ending| ending.outcome == Outcome::Completed);
+        let ran_before = self.end.filter(|end| end.outcome == Outcome::Completed);
         let inferred = || Some(self.event.not_before?.min(ran_before?.at));
         let started_at = self.started_at.or_else(inferred)?;
         Some(started_at.saturating_since(self.first_seen_at))
@@ -190,7 +188,7 @@ impl Life {
         if self.is_start_unseen() {
             return None;
         }
-        Some(self.ending?.at.saturating_since(self.started_at?))
+        Some(self.end?.at.saturating_since(self.started_at?))
     }
 
     /// It had started before anybody looked.
@@ -221,11 +219,11 @@ impl Life {
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
         self.event.not_before = Some(rescheduling.to);
-        keep(&mut self.reschedulings, rescheduling);
+        push_bounded(&mut self.reschedulings, rescheduling);
     }
 
     pub(super) fn interrupt(&mut self, interruption: Interruption) {
-        keep(&mut self.interruptions, interruption);
+        push_bounded(&mut self.interruptions, interruption);
     }
 
     /// What became of it, now that it is gone. `watched`: no poll of ours failed since it was last seen, or not for
@@ -235,7 +233,7 @@ impl Life {
             .event
             .not_before
             .is_some_and(|not_before| now >= not_before);
-        let booted = self.rebooted && self.ends_with_boot() && self.scope == Scope::Own;
+        let booted = self.rebooted && self.ends_with_boot() && self.scope == EventScope::Own;
         let is_before_its_time =
             self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
         if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
@@ -249,8 +247,8 @@ impl Life {
 }
 
 /// Keeps the newest ones, and the first, which says what was announced.
-fn keep<T>(kept: &mut Vec<T>, newest: T) {
-    if kept.len() >= MOST_KEPT {
+fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
+    if kept.len() >= MAX_KEPT {
         kept.remove(1);
     }
     kept.push(newest);

@@ -9,15 +9,17 @@ use std::{
 use azure_scheduled_events_exporter::{
     document::Document,
     event::{Event, EventId, EventType, Source, Status},
-    lifecycle::{Interruption, Life, Outcome, Restored, Tracker, Transition, What},
-    metrics::{self, Exposed, exposition::Format},
+    lifecycle::{
+        Interruption, Outcome, Restored, TrackedEvent, Tracker, Transition, TransitionKind,
+    },
+    metrics::{self, MetricsOptions, exposition::Format},
+    snapshot::{EventCounters, SeriesScope, Snapshot},
     state::{Directory, Found, Saved},
     time::{Moment, Timestamp},
-    view::{EventsScope, Tally, View},
 };
 use proptest::prelude::*;
 
-const LINGER: Duration = Duration::from_mins(10);
+const ENDED_RETENTION: Duration = Duration::from_mins(10);
 const OWN_NAME: Option<&str> = Some("web_0");
 const EVENTS: usize = 4;
 
@@ -139,9 +141,9 @@ fn document(sights: &[Option<Sight>; EVENTS], is_lossy: bool) -> Document {
     }
 }
 
-fn restored(lives: Vec<Arc<Life>>, heartbeat_at: Timestamp, rebooted: bool) -> Restored {
+fn restored(events: Vec<Arc<TrackedEvent>>, heartbeat_at: Timestamp, rebooted: bool) -> Restored {
     Restored {
-        lives,
+        events,
         document_at: Some(heartbeat_at),
         heartbeat_at: Some(heartbeat_at),
         rebooted,
@@ -152,37 +154,37 @@ fn restored(lives: Vec<Arc<Life>>, heartbeat_at: Timestamp, rebooted: bool) -> R
 #[derive(Debug, Default)]
 struct Reader {
     going_on: BTreeMap<EventId, bool>,
-    tally: Tally,
+    counters: EventCounters,
 }
 
 impl Reader {
     fn take(&mut self, transition: &Transition) {
-        self.tally.count(transition);
-        let life = &transition.life;
-        let before = self.going_on.get(&life.event.id).copied();
-        let (expected, after) = match &transition.what {
-            What::Appeared => (None, true),
-            What::Returned => (Some(false), true),
-            What::Ended(outcome) => {
-                assert_eq!(life.ending.map(|ending| ending.outcome), Some(*outcome));
-                assert_honest(life, *outcome);
+        self.counters.count(transition);
+        let tracked = &transition.tracked;
+        let before = self.going_on.get(&tracked.event.id).copied();
+        let (expected, after) = match &transition.kind {
+            TransitionKind::Appeared => (None, true),
+            TransitionKind::Returned => (Some(false), true),
+            TransitionKind::Ended(outcome) => {
+                assert_eq!(tracked.end.map(|end| end.outcome), Some(*outcome));
+                assert_honest(tracked, *outcome);
                 (Some(true), false)
             }
-            What::Started
-            | What::Rescheduled(_)
-            | What::StatusChanged(_)
-            | What::Amended { .. }
-            | What::Approved
-            | What::Interrupted(_) => (Some(true), true),
+            TransitionKind::Started
+            | TransitionKind::Rescheduled(_)
+            | TransitionKind::StatusChanged(_)
+            | TransitionKind::Amended { .. }
+            | TransitionKind::Approved
+            | TransitionKind::Interrupted(_) => (Some(true), true),
         };
         assert_eq!(before, expected, "{transition:?}");
-        self.going_on.insert(life.event.id.clone(), after);
+        self.going_on.insert(tracked.event.id.clone(), after);
     }
 
     /// Forgets what the tracker forgets: only what is over.
     fn forget(&mut self, tracker: &Tracker) {
-        let lives = tracker.lives();
-        let followed: BTreeSet<_> = lives.iter().map(|life| &life.event.id).collect();
+        let events = tracker.events();
+        let followed: BTreeSet<_> = events.iter().map(|tracked| &tracked.event.id).collect();
         self.going_on.retain(|id, going_on| {
             assert!(
                 !*going_on || followed.contains(id),
@@ -190,41 +192,41 @@ impl Reader {
             );
             followed.contains(id)
         });
-        let pending = lives.iter().filter(|life| life.is_pending());
-        let pending: BTreeSet<_> = pending.map(|life| &life.event.id).collect();
+        let pending = events.iter().filter(|tracked| tracked.is_pending());
+        let pending: BTreeSet<_> = pending.map(|tracked| &tracked.event.id).collect();
         let believed = self.going_on.iter().filter(|(_, going_on)| **going_on);
         assert_eq!(pending, believed.map(|(id, _)| id).collect());
     }
 }
 
 /// An outcome is what the evidence allows.
-fn assert_honest(life: &Life, outcome: Outcome) {
-    let event = &life.event;
-    let ended_at = life.ending.unwrap().at;
+fn assert_honest(tracked: &TrackedEvent, outcome: Outcome) {
+    let event = &tracked.event;
+    let ended_at = tracked.end.unwrap().at;
     let is_due = event.not_before.is_some_and(|at| ended_at >= at);
-    let has_run = life.started_at.is_some() || life.approved_at.is_some() || is_due;
+    let has_run = tracked.started_at.is_some() || tracked.approved_at.is_some() || is_due;
     match outcome {
-        Outcome::Completed => assert!(has_run || life.rebooted, "{life:?}"),
+        Outcome::Completed => assert!(has_run || tracked.rebooted, "{tracked:?}"),
         Outcome::Cancelled => {
-            assert!(!has_run && event.not_before.is_some(), "{life:?}");
-            assert_eq!(event.status, Status::Scheduled, "{life:?}");
+            assert!(!has_run && event.not_before.is_some(), "{tracked:?}");
+            assert_eq!(event.status, Status::Scheduled, "{tracked:?}");
         }
-        Outcome::Unknown => assert!(!has_run, "{life:?}"),
+        Outcome::Unknown => assert!(!has_run, "{tracked:?}"),
     }
 }
 
 /// Nothing that is exposed may be negative but a countdown, or no number.
-fn assert_sane(tracker: &Tracker, tally: &Tally, now: Moment) {
-    let mut view = View::empty(OWN_NAME.map(Arc::from), now);
-    view.lives = tracker.lives().into();
-    view.has_document = true;
-    view.tally = Arc::new(tally.clone());
-    let exposed = Exposed {
-        scope: EventsScope::All,
+fn assert_sane(tracker: &Tracker, counters: &EventCounters, now: Moment) {
+    let mut snapshot = Snapshot::empty(OWN_NAME.map(Arc::from), now);
+    snapshot.events = tracker.events().into();
+    snapshot.has_document = true;
+    snapshot.counters = Arc::new(counters.clone());
+    let exposed = MetricsOptions {
+        scope: SeriesScope::All,
         resources: true,
         process: false,
     };
-    let text = Format::Text.write(metrics::render(&Arc::new(view), exposed, now).unwrap());
+    let text = Format::Text.write(metrics::render(&Arc::new(snapshot), exposed, now).unwrap());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
         assert!(value.is_finite(), "{line}");
@@ -244,7 +246,7 @@ proptest! {
     ) {
         let mut now = start();
         let mut heartbeat_at = now.wall;
-        let mut tracker = Tracker::new(LINGER);
+        let mut tracker = Tracker::new(ENDED_RETENTION);
         let mut reader = Reader::default();
         for (elapse, step) in steps {
             now = later(now, elapse);
@@ -252,36 +254,36 @@ proptest! {
                 Step::Observe(sights, is_lossy) => {
                     let document = document(sights, *is_lossy);
                     let happened = tracker.observe(&document, OWN_NAME, now);
-                    let ended = happened.iter().any(|one| matches!(one.what, What::Ended(_)));
+                    let ended = happened.iter().any(|one| matches!(one.kind, TransitionKind::Ended(_)));
                     prop_assert!(!(ended && *is_lossy), "a document with unreadable events ended one");
                     let again = tracker.observe(&document, OWN_NAME, now);
                     prop_assert!(again.is_empty(), "the same document again: {again:?}");
                     happened
                 }
                 Step::Confirm => {
-                    tracker.confirm(now);
+                    tracker.document_unchanged(now);
                     Vec::new()
                 }
                 Step::Fail => {
-                    tracker.advance(now);
+                    tracker.poll_failed(now);
                     Vec::new()
                 }
                 Step::StandStill(millis) => {
                     let length = Duration::from_millis(*millis);
-                    tracker.interrupted(Interruption { until: now.wall, length }, now.wall)
+                    tracker.record_interruption(Interruption { until: now.wall, length }, now.wall)
                 }
-                Step::Approve(place) => tracker.approved(&id(*place), now.wall).into_iter().collect(),
+                Step::Approve(place) => tracker.record_approval(&id(*place), now.wall).into_iter().collect(),
                 Step::Restart { rebooted } => {
                     now.monotonic = Duration::from_secs(1);
-                    let left = restored(tracker.lives(), heartbeat_at, *rebooted);
-                    tracker = Tracker::restore(LINGER, left, now);
+                    let left = restored(tracker.events(), heartbeat_at, *rebooted);
+                    tracker = Tracker::restore(ENDED_RETENTION, left, now);
                     Vec::new()
                 }
             };
             heartbeat_at = now.wall;
             // What was forgotten in this step was forgotten before it was seen again.
             reader.going_on.retain(|id, going_on| {
-                let appeared = |one: &Transition| one.what == What::Appeared && one.life.event.id == *id;
+                let appeared = |one: &Transition| one.kind == TransitionKind::Appeared && one.tracked.event.id == *id;
                 *going_on || !happened.iter().any(appeared)
             });
             for one in &happened {
@@ -289,7 +291,7 @@ proptest! {
             }
             reader.forget(&tracker);
         }
-        assert_sane(&tracker, &reader.tally, now);
+        assert_sane(&tracker, &reader.counters, now);
     }
 
     #[test]
@@ -301,7 +303,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(folder.path()).unwrap();
         let mut now = start();
-        let mut stayed = Tracker::new(LINGER);
+        let mut stayed = Tracker::new(ENDED_RETENTION);
         for (millis, sights) in &before {
             now = now.after(Duration::from_millis(*millis));
             stayed.observe(&document(sights, false), OWN_NAME, now);
@@ -310,20 +312,20 @@ proptest! {
             boot_id: None,
             heartbeat_at: now.wall,
             document_at: stayed.document_at(),
-            own_name: None,
+            vm_name: None,
             vm_id: None,
-            lives: stayed.lives(),
+            events: stayed.events(),
         }).unwrap();
         now = now.after(Duration::from_millis(away));
         let Found::State(saved) = directory.read(now.wall) else {
             panic!("the state cannot be read back");
         };
-        prop_assert_eq!(&saved.lives, &stayed.lives());
+        prop_assert_eq!(&saved.events, &stayed.events());
         // The new process' monotonic clock begins anew.
         let started = Duration::from_secs(1);
         let offset = now.monotonic.saturating_sub(started);
-        let left = restored(saved.lives, saved.heartbeat_at, false);
-        let mut back = Tracker::restore(LINGER, left, Moment { monotonic: started, ..now });
+        let left = restored(saved.events, saved.heartbeat_at, false);
+        let mut back = Tracker::restore(ENDED_RETENTION, left, Moment { monotonic: started, ..now });
         for (millis, sights) in &after {
             now = now.after(Duration::from_millis(*millis));
             let document = document(sights, false);
@@ -332,7 +334,7 @@ proptest! {
                 back.observe(&document, OWN_NAME, there),
                 stayed.observe(&document, OWN_NAME, now)
             );
-            prop_assert_eq!(back.lives(), stayed.lives());
+            prop_assert_eq!(back.events(), stayed.events());
         }
     }
 }

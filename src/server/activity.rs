@@ -15,7 +15,7 @@ use super::Transport;
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     /// Connected just now, and nothing was sent yet.
     Fresh,
     /// Connected for a while, and nothing was sent yet.
@@ -31,11 +31,11 @@ pub(super) enum Phase {
 }
 
 /// Whether a connection was fresh; it is silent from now on.
-pub(super) fn falls_silent(phase: &watch::Sender<Phase>) -> bool {
+pub(super) fn falls_silent(phase: &watch::Sender<ConnectionPhase>) -> bool {
     phase.send_if_modified(|phase| {
-        let was_fresh = *phase == Phase::Fresh;
+        let was_fresh = *phase == ConnectionPhase::Fresh;
         if was_fresh {
-            *phase = Phase::Silent;
+            *phase = ConnectionPhase::Silent;
         }
         was_fresh
     })
@@ -45,18 +45,18 @@ pub(super) fn falls_silent(phase: &watch::Sender<Phase>) -> bool {
 #[derive(Debug)]
 pub(super) struct Paced<T: Transport> {
     stream: T,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<ConnectionPhase>,
 }
 
 impl<T: Transport> Paced<T> {
-    pub(super) fn new(stream: T, phase: watch::Sender<Phase>) -> Self {
+    pub(super) fn new(stream: T, phase: watch::Sender<ConnectionPhase>) -> Self {
         Self { stream, phase }
     }
 }
 
 impl<T: Transport> Drop for Paced<T> {
     fn drop(&mut self) {
-        if *self.phase.borrow() == Phase::Aborted {
+        if *self.phase.borrow() == ConnectionPhase::Aborted {
             self.stream.reset_on_close();
         }
     }
@@ -72,9 +72,12 @@ impl<T: Transport> AsyncRead for Paced<T> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if buffer.filled().len() > before {
             self.phase.send_if_modified(|phase| {
-                let is_first = matches!(phase, Phase::Fresh | Phase::Silent | Phase::Waiting);
+                let is_first = matches!(
+                    phase,
+                    ConnectionPhase::Fresh | ConnectionPhase::Silent | ConnectionPhase::Waiting
+                );
                 if is_first {
-                    *phase = Phase::Reading;
+                    *phase = ConnectionPhase::Reading;
                 }
                 is_first
             });

@@ -5,18 +5,18 @@ use std::{net::TcpListener, path::Path, time::Duration};
 use tracing::{info, warn};
 
 use crate::{
-    config::Settings,
+    config::Config,
     document::{Anomaly, AnomalyKind},
-    event::{Event, Scope, Source, resource_name},
-    lifecycle::{Transition, What},
+    event::{Event, EventScope, Source, resource_name},
+    lifecycle::{Transition, TransitionKind},
+    snapshot::{Failure, Health, Identity, SeriesScope},
     state::Saved,
     text::printable,
     time::{Timestamp, in_words},
-    view::{EventsScope, Failure, Health, Identity},
 };
 
 /// What will be done, before any of it is.
-pub(super) fn starting(settings: &Settings) {
+pub(super) fn starting(settings: &Config) {
     let imds = &settings.imds;
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -24,10 +24,10 @@ pub(super) fn starting(settings: &Settings) {
         imds_url = imds.endpoint.base(),
         api_version = imds.api_version,
         poll_interval = ?settings.interval,
-        vm_name = imds.own_name.as_deref().unwrap_or("(asked of instance metadata)"),
+        vm_name = imds.vm_name.as_deref().unwrap_or("(asked of instance metadata)"),
         events_scope = match settings.web.exposed.scope {
-            EventsScope::Own => "self",
-            EventsScope::All => "all",
+            SeriesScope::Own => "self",
+            SeriesScope::All => "all",
         },
         approvals = settings.approvals.in_words(),
         alertmanagers = settings.alertmanagers.len(),
@@ -73,7 +73,7 @@ pub(super) fn memory_only() {
 pub(super) fn restored(path: &Path, saved: &Saved, rebooted: bool) {
     info!(
         path = %path.display(),
-        events = saved.lives.len(),
+        events = saved.events.len(),
         heartbeat = saved.heartbeat_at.rfc3339(),
         rebooted,
         "going on where an earlier process stopped"
@@ -146,32 +146,32 @@ pub(super) fn resources(event: &Event) -> String {
 
 /// One line with all that is known of the event.
 pub(super) fn transition(transition: &Transition) {
-    let life = &transition.life;
-    let event = &life.event;
-    let (outcome, interruption) = match &transition.what {
-        What::Ended(outcome) => (Some(outcome.as_str()), life.observed_interruption()),
-        What::Interrupted(interruption) => (None, Some(interruption.length)),
+    let tracked = &transition.tracked;
+    let event = &tracked.event;
+    let (outcome, interruption) = match &transition.kind {
+        TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.observed_interruption()),
+        TransitionKind::Interrupted(interruption) => (None, Some(interruption.length)),
         _ => (None, None),
     };
-    let rescheduled_from = match &transition.what {
-        What::Rescheduled(rescheduling) => rescheduling.from.map(Timestamp::rfc3339),
+    let rescheduled_from = match &transition.kind {
+        TransitionKind::Rescheduled(rescheduling) => rescheduling.from.map(Timestamp::rfc3339),
         _ => None,
     };
     macro_rules! line {
         ($level:ident) => {
             $level!(
-                what = transition.what.as_str(),
+                what = transition.kind.as_str(),
                 event_id = event.id.as_str(),
                 event_type = event.event_type.as_str(),
                 event_status = event.status.as_str(),
                 event_source = event.source.as_ref().map_or("", Source::as_str),
-                scope = life.scope.as_str(),
+                scope = tracked.scope.as_str(),
                 resources = shown(&resources(event)),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
                 description = event.description.as_deref().map(shown),
-                first_seen = life.first_seen_at.rfc3339(),
-                started = life.started_at.map(Timestamp::rfc3339),
+                first_seen = tracked.first_seen_at.rfc3339(),
+                started = tracked.started_at.map(Timestamp::rfc3339),
                 rescheduled_from,
                 outcome,
                 observed_interruption_seconds = interruption.map(|length| length.as_secs_f64()),
@@ -180,7 +180,7 @@ pub(super) fn transition(transition: &Transition) {
             )
         };
     }
-    if life.scope == Scope::Other {
+    if tracked.scope == EventScope::Other {
         line!(info);
     } else {
         line!(warn);
@@ -208,9 +208,9 @@ pub(super) fn more_anomalies(kind: AnomalyKind, count: u64) {
     );
 }
 
-pub(super) fn identified(identity: &Identity, own_name: &str) {
+pub(super) fn identified(identity: &Identity, vm_name: &str) {
     info!(
-        vm_name = own_name,
+        vm_name = vm_name,
         name = identity.name,
         vm_id = identity.vm_id,
         vm_scale_set = identity.scale_set,

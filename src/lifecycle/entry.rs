@@ -3,76 +3,78 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    life::{Ending, Interruption, Life, Rescheduling},
-    transition::{Transition, What},
+    tracked_event::{End, Interruption, Rescheduling, TrackedEvent},
+    transition::{Transition, TransitionKind},
 };
 use crate::{
-    event::{Event, Scope, Status},
+    event::{Event, EventScope, Status},
     time::{Moment, Timestamp},
 };
 
 /// A life, and what only the tracker needs beside it.
 #[derive(Debug, Clone)]
-pub(super) struct Followed {
-    pub(super) life: Arc<Life>,
+pub(super) struct TrackerEntry {
+    pub(super) tracked: Arc<TrackedEvent>,
     /// When it need no longer be shown, by the monotonic clock; only of use where the life has an ending.
-    pub(super) forget_at: Duration,
+    pub(super) expires_at: Duration,
     /// It was missing from the last document, and may be the entry of it that could not be read.
-    pub(super) is_hidden: bool,
+    pub(super) maybe_unreadable: bool,
 }
 
-impl Followed {
+impl TrackerEntry {
     /// The event is in a document for the first time.
     pub(super) fn begin(
         event: &Event,
-        own_name: Option<&str>,
+        vm_name: Option<&str>,
         seen_late: bool,
         now: Timestamp,
         happened: &mut Vec<Transition>,
     ) -> Self {
-        let life = Life::begin(event.clone(), event.scope(own_name), seen_late, now);
-        let mut followed = Self {
-            life: Arc::new(life),
-            forget_at: Duration::ZERO,
-            is_hidden: false,
+        let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), seen_late, now);
+        let mut entry = Self {
+            tracked: Arc::new(tracked),
+            expires_at: Duration::ZERO,
+            maybe_unreadable: false,
         };
-        happened.push(followed.happened(What::Appeared, now));
+        happened.push(entry.transition(TransitionKind::Appeared, now));
         if event.status == Status::Started {
-            happened.push(followed.start(now));
+            happened.push(entry.start(now));
         }
-        followed
+        entry
     }
 
-    pub(super) fn life_mut(&mut self) -> &mut Life {
-        Arc::make_mut(&mut self.life)
+    pub(super) fn tracked_mut(&mut self) -> &mut TrackedEvent {
+        Arc::make_mut(&mut self.tracked)
     }
 
-    pub(super) fn happened(&self, what: What, at: Timestamp) -> Transition {
+    pub(super) fn transition(&self, kind: TransitionKind, at: Timestamp) -> Transition {
         Transition {
             at,
-            what,
-            life: Arc::clone(&self.life),
+            kind,
+            tracked: Arc::clone(&self.tracked),
         }
     }
 
     fn start(&mut self, now: Timestamp) -> Transition {
-        self.life_mut().started_at = Some(now);
-        self.happened(What::Started, now)
+        self.tracked_mut().started_at = Some(now);
+        self.transition(TransitionKind::Started, now)
     }
 
-    pub(super) fn end(&mut self, now: Moment, linger: Duration, watched: bool) -> Transition {
-        self.forget_at = now.monotonic.saturating_add(linger);
-        let outcome = self.life.outcome(now.wall, watched && !self.is_hidden);
-        let life = self.life_mut();
-        life.ending = Some(Ending {
+    pub(super) fn end(&mut self, now: Moment, retention: Duration, watched: bool) -> Transition {
+        self.expires_at = now.monotonic.saturating_add(retention);
+        let outcome = self
+            .tracked
+            .outcome(now.wall, watched && !self.maybe_unreadable);
+        let tracked = self.tracked_mut();
+        tracked.end = Some(End {
             at: now.wall,
             outcome,
         });
-        life.times_ended = life.times_ended.saturating_add(1);
-        if life.started_at.is_none() {
-            life.times_ended_unstarted = life.times_ended;
+        tracked.times_ended = tracked.times_ended.saturating_add(1);
+        if tracked.started_at.is_none() {
+            tracked.times_ended_unstarted = tracked.times_ended;
         }
-        self.happened(What::Ended(outcome), now.wall)
+        self.transition(TransitionKind::Ended(outcome), now.wall)
     }
 
     pub(super) fn interrupt(
@@ -80,18 +82,18 @@ impl Followed {
         interruption: Interruption,
         now: Timestamp,
     ) -> Option<Transition> {
-        if !self.life.is_pending() || self.life.scope != Scope::Own {
+        if !self.tracked.is_pending() || self.tracked.scope != EventScope::Own {
             return None;
         }
-        self.life_mut().interrupt(interruption);
-        Some(self.happened(What::Interrupted(interruption), now))
+        self.tracked_mut().interrupt(interruption);
+        Some(self.transition(TransitionKind::Interrupted(interruption), now))
     }
 
     /// The first document after a boot: the VM was down until now.
-    pub(super) fn up_again(&mut self, now: Timestamp) -> Option<Transition> {
-        self.life.down_since?;
-        let length = now.saturating_since(self.life_mut().down_since.take()?);
-        (length >= Interruption::SHORTEST)
+    pub(super) fn record_boot(&mut self, now: Timestamp) -> Option<Transition> {
+        self.tracked.down_since?;
+        let length = now.saturating_since(self.tracked_mut().down_since.take()?);
+        (length >= Interruption::MIN_LENGTH)
             .then(|| self.interrupt(Interruption { until: now, length }, now))?
     }
 
@@ -99,17 +101,17 @@ impl Followed {
     pub(super) fn update(
         &mut self,
         event: &Event,
-        own_name: Option<&str>,
+        vm_name: Option<&str>,
         now: Timestamp,
         happened: &mut Vec<Transition>,
     ) {
-        self.is_hidden = false;
-        if !self.life.is_pending() {
-            self.life_mut().ending = None;
-            happened.push(self.happened(What::Returned, now));
+        self.maybe_unreadable = false;
+        if !self.tracked.is_pending() {
+            self.tracked_mut().end = None;
+            happened.push(self.transition(TransitionKind::Returned, now));
         }
         let is_same = {
-            let known = &self.life.event;
+            let known = &self.tracked.event;
             (event.not_before.is_none() || event.not_before == known.not_before)
                 && event.status == known.status
                 && is_rest_equal(known, event)
@@ -117,18 +119,18 @@ impl Followed {
         if is_same {
             return;
         }
-        let was = self.life.event.clone();
-        let was_scope = self.life.scope;
-        let scope = event.scope(own_name);
-        let life = self.life_mut();
-        life.event = Event {
+        let was = self.tracked.event.clone();
+        let was_scope = self.tracked.scope;
+        let scope = event.scope(vm_name);
+        let tracked = self.tracked_mut();
+        tracked.event = Event {
             id: was.id.clone(),
             not_before: was.not_before,
             ..known_rest(&was, event)
         };
-        life.scope = scope;
-        if !is_rest_equal(&was, &self.life.event) {
-            happened.push(self.happened(What::Amended { was_scope }, now));
+        tracked.scope = scope;
+        if !is_rest_equal(&was, &self.tracked.event) {
+            happened.push(self.transition(TransitionKind::Amended { was_scope }, now));
         }
         if let Some(to) = event.not_before.filter(|to| was.not_before != Some(*to)) {
             let rescheduling = Rescheduling {
@@ -136,13 +138,13 @@ impl Followed {
                 from: was.not_before,
                 to,
             };
-            self.life_mut().reschedule(rescheduling);
-            happened.push(self.happened(What::Rescheduled(rescheduling), now));
+            self.tracked_mut().reschedule(rescheduling);
+            happened.push(self.transition(TransitionKind::Rescheduled(rescheduling), now));
         }
-        if event.status == Status::Started && self.life.started_at.is_none() {
+        if event.status == Status::Started && self.tracked.started_at.is_none() {
             happened.push(self.start(now));
         } else if event.status != was.status {
-            happened.push(self.happened(What::StatusChanged(was.status), now));
+            happened.push(self.transition(TransitionKind::StatusChanged(was.status), now));
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Refusal;
-use super::field::excerpt;
+use super::ParseError;
+use super::event::excerpt;
 
 /// The two members of a document.
 pub(super) struct Root<'a> {
@@ -15,10 +15,11 @@ pub(super) struct Root<'a> {
 }
 
 /// Finds the members of a document.
-pub(super) fn root(text: &str) -> Result<Root<'_>, Refusal> {
+pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
     let value: &RawValue =
-        serde_json::from_str(text).map_err(|error| Refusal::Json(error.to_string()))?;
-    let shape = |why: String| Refusal::Shape(format!("{why}; it begins {}", excerpt(value.get())));
+        serde_json::from_str(text).map_err(|error| ParseError::Json(error.to_string()))?;
+    let shape =
+        |why: String| ParseError::Shape(format!("{why}; it begins {}", excerpt(value.get())));
     let members = members(value).ok_or_else(|| shape("it is no object".to_owned()))?;
     let mut incarnation = None;
     let mut events = None;
@@ -52,11 +53,11 @@ pub(super) fn members(value: &RawValue) -> Option<Vec<(Box<str>, &RawValue)>> {
 pub(super) fn each_event<'a>(
     events: &'a RawValue,
     take: impl FnMut(&'a RawValue),
-) -> Result<(), Refusal> {
+) -> Result<(), ParseError> {
     let mut deserializer = serde_json::Deserializer::from_str(events.get());
     Entries(take)
         .deserialize(&mut deserializer)
-        .map_err(|error| Refusal::Shape(error.to_string()))
+        .map_err(|error| ParseError::Shape(error.to_string()))
 }
 
 struct Members;

@@ -4,45 +4,45 @@
 //! Plain data: nothing here reads a clock, and nothing here can be changed by a reader.
 
 mod approval;
-mod deliveries;
+mod counters;
 mod health;
 mod histogram;
-mod tally;
+mod outputs;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use approval::{Approval, Ground, Withheld};
-pub use deliveries::{ApprovalResult, Deliveries, DropReason, ExportFailure};
+pub use approval::{Approval, ApprovalReason, SkipReason};
+pub use counters::{EventCounters, ExemplarCounter, TypeLabel};
 pub use health::{Failure, FailureReason, Health};
 pub use histogram::Histogram;
-pub use tally::{Counted, Tally, TypeLabel};
+pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters};
 
 use crate::{
-    event::{EventId, Scope},
-    lifecycle::Life,
+    event::{EventId, EventScope},
+    lifecycle::TrackedEvent,
     time::Moment,
 };
 
 /// One picture.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct Snapshot {
     /// Every event that is pending or lingers, in the order of the ids.
-    pub lives: Arc<[Arc<Life>]>,
+    pub events: Arc<[Arc<TrackedEvent>]>,
     /// Whether any document was ever read, by this process or the one whose state it took over: without one, "nothing
     /// is pending" is not known.
     pub has_document: bool,
     /// How polling goes.
     pub health: Health,
     /// What was counted.
-    pub tally: Arc<Tally>,
+    pub counters: Arc<EventCounters>,
     /// What was sent to others.
-    pub deliveries: Arc<Deliveries>,
+    pub outputs: Arc<OutputCounters>,
     /// What this exporter does about each pending event: approve it or not, and why.
     pub approvals: Arc<BTreeMap<EventId, Approval>>,
     /// Who this VM is, once that is known.
     pub identity: Option<Arc<Identity>>,
     /// The name by which `Resources` calls this VM: given, or from the identity.
-    pub own_name: Option<Arc<str>>,
+    pub vm_name: Option<Arc<str>>,
     /// When this picture was made.
     pub as_of: Moment,
 }
@@ -72,48 +72,49 @@ pub struct Identity {
     pub computer_name: String,
 }
 
-impl View {
+impl Snapshot {
     /// A picture of nothing: before the first poll.
-    pub fn empty(own_name: Option<Arc<str>>, now: Moment) -> Self {
+    pub fn empty(vm_name: Option<Arc<str>>, now: Moment) -> Self {
         Self {
-            lives: Arc::from([]),
+            events: Arc::from([]),
             has_document: false,
             health: Health::default(),
-            tally: Arc::new(Tally::default()),
-            deliveries: Arc::default(),
+            counters: Arc::new(EventCounters::default()),
+            outputs: Arc::default(),
             approvals: Arc::default(),
             identity: None,
-            own_name,
+            vm_name,
             as_of: now,
         }
     }
 
     /// The events that are not over.
-    pub fn pending(&self) -> impl Iterator<Item = &Life> {
-        self.lives
+    pub fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.events
             .iter()
             .map(AsRef::as_ref)
-            .filter(|life| life.is_pending())
+            .filter(|tracked| tracked.is_pending())
     }
 
     /// The events that are over and still shown.
-    pub fn ended(&self) -> impl Iterator<Item = &Life> {
-        self.lives
+    pub fn ended(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.events
             .iter()
             .map(AsRef::as_ref)
-            .filter(|life| !life.is_pending())
+            .filter(|tracked| !tracked.is_pending())
     }
 
     /// The events whose series are exposed: all, or those that name this VM or may do so.
-    pub fn exposed(&self, scope: EventsScope) -> impl Iterator<Item = &Life> {
-        let lives = self.lives.iter().map(AsRef::as_ref);
-        lives.filter(move |life| scope == EventsScope::All || life.scope != Scope::Other)
+    pub fn exposed(&self, scope: SeriesScope) -> impl Iterator<Item = &TrackedEvent> {
+        let events = self.events.iter().map(AsRef::as_ref);
+        events
+            .filter(move |tracked| scope == SeriesScope::All || tracked.scope != EventScope::Other)
     }
 }
 
 /// For which events there are series of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventsScope {
+pub enum SeriesScope {
     /// Those that name this VM, and those of which that is not known.
     Own,
     /// Every event that was seen.

@@ -22,33 +22,33 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     azure_json,
-    lifecycle::Life,
+    lifecycle::TrackedEvent,
+    snapshot::{Approval, Health, Identity, Snapshot},
     time::{Moment, Timestamp},
-    view::{Approval, Health, Identity, View},
 };
 
 /// The picture as JSON.
 ///
 /// # Errors
 /// None that can happen: every value of a picture has a form in JSON.
-pub fn json(view: &View, now: Moment) -> serde_json::Result<String> {
+pub fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
     let picture = Picture {
-        as_of: view.as_of.wall.rfc3339_millis(),
+        as_of: snapshot.as_of.wall.rfc3339_millis(),
         now: now.wall.rfc3339_millis(),
-        has_document: view.has_document,
-        document_incarnation: view.health.incarnation,
-        health: HealthEntry::new(&view.health),
-        vm: VmEntry::new(view.own_name.as_deref(), view.identity.as_deref()),
+        has_document: snapshot.has_document,
+        document_incarnation: snapshot.health.incarnation,
+        health: HealthEntry::new(&snapshot.health),
+        vm: VmEntry::new(snapshot.vm_name.as_deref(), snapshot.identity.as_deref()),
         exporter: Exporter {
             version: env!("CARGO_PKG_VERSION"),
             revision: env!("BUILD_REVISION"),
         },
-        events: view
-            .lives
+        events: snapshot
+            .events
             .iter()
-            .map(|life| LifeEntry {
-                life,
-                approval: view.approvals.get(&life.event.id),
+            .map(|tracked| LifeEntry {
+                tracked,
+                approval: snapshot.approvals.get(&tracked.event.id),
                 now,
             })
             .collect(),
@@ -144,13 +144,13 @@ struct VmEntry<'a> {
 }
 
 impl<'a> VmEntry<'a> {
-    fn new(own_name: Option<&'a str>, identity: Option<&'a Identity>) -> Self {
+    fn new(vm_name: Option<&'a str>, identity: Option<&'a Identity>) -> Self {
         let known = |value: fn(&Identity) -> &String| {
             let value = identity.map(|identity| value(identity).as_str());
             value.filter(|value| !value.is_empty())
         };
         Self {
-            name: own_name,
+            name: vm_name,
             vm_id: known(|vm| &vm.vm_id),
             scale_set: known(|vm| &vm.scale_set),
             vm_size: known(|vm| &vm.vm_size),
@@ -165,7 +165,7 @@ impl<'a> VmEntry<'a> {
 }
 
 struct LifeEntry<'a> {
-    life: &'a Life,
+    tracked: &'a TrackedEvent,
     approval: Option<&'a Approval>,
     now: Moment,
 }
@@ -193,21 +193,21 @@ struct ReschedulingEntry {
 
 impl Serialize for LifeEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let life = self.life;
+        let tracked = self.tracked;
         let millis = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
         let mut map = serializer.serialize_map(None)?;
-        azure_json::members(&life.event, &OWN_MEMBERS, &mut map)?;
-        map.serialize_entry("scope", life.scope.as_str())?;
-        map.serialize_entry("phase", life.phase().as_str())?;
-        map.serialize_entry("not_before", &millis(life.event.not_before))?;
-        let countdown = life.countdown_seconds(self.now.wall);
+        azure_json::members(&tracked.event, &OWN_MEMBERS, &mut map)?;
+        map.serialize_entry("scope", tracked.scope.as_str())?;
+        map.serialize_entry("phase", tracked.phase().as_str())?;
+        map.serialize_entry("not_before", &millis(tracked.event.not_before))?;
+        let countdown = tracked.countdown_seconds(self.now.wall);
         map.serialize_entry("not_before_countdown_seconds", &countdown)?;
-        map.serialize_entry("first_seen_at", &millis(Some(life.first_seen_at)))?;
-        map.serialize_entry("started_at", &millis(life.started_at))?;
-        map.serialize_entry("ended_at", &millis(life.ending.map(|ending| ending.at)))?;
-        let outcome = life.ending.map(|ending| ending.outcome.as_str());
+        map.serialize_entry("first_seen_at", &millis(Some(tracked.first_seen_at)))?;
+        map.serialize_entry("started_at", &millis(tracked.started_at))?;
+        map.serialize_entry("ended_at", &millis(tracked.end.map(|end| end.at)))?;
+        let outcome = tracked.end.map(|end| end.outcome.as_str());
         map.serialize_entry("outcome", &outcome)?;
-        map.serialize_entry("approved_at", &millis(life.approved_at))?;
+        map.serialize_entry("approved_at", &millis(tracked.approved_at))?;
         let approval = self.approval.map(|approval| ApprovalEntry {
             decision: approval.decision(),
             reason: approval.reason(),
@@ -215,11 +215,11 @@ impl Serialize for LifeEntry<'_> {
             message: approval.in_words(),
         });
         map.serialize_entry("approval", &approval)?;
-        let longest = life
+        let longest = tracked
             .observed_interruption()
             .map(|length| length.as_secs_f64());
         map.serialize_entry("observed_interruption_seconds", &longest)?;
-        let interruptions = life
+        let interruptions = tracked
             .interruptions
             .iter()
             .map(|interruption| InterruptionEntry {
@@ -227,11 +227,14 @@ impl Serialize for LifeEntry<'_> {
                 seconds: interruption.length.as_secs_f64(),
             });
         map.serialize_entry("interruptions", &interruptions.collect::<Vec<_>>())?;
-        let reschedulings = life.reschedulings.iter().map(|change| ReschedulingEntry {
-            at: change.at.rfc3339_millis(),
-            from: millis(change.from),
-            to: change.to.rfc3339_millis(),
-        });
+        let reschedulings = tracked
+            .reschedulings
+            .iter()
+            .map(|change| ReschedulingEntry {
+                at: change.at.rfc3339_millis(),
+                from: millis(change.from),
+                to: change.to.rfc3339_millis(),
+            });
         map.serialize_entry("reschedulings", &reschedulings.collect::<Vec<_>>())?;
         map.end()
     }
@@ -243,19 +246,19 @@ mod tests {
 
     use super::*;
     use crate::{
-        view::{FailureReason, Ground},
-        web::sample::{at, due, freeze, picture},
+        snapshot::{ApprovalReason, FailureReason},
+        web::fixtures::{at, due, freeze, picture},
     };
 
-    fn read(view: &View, now: Moment) -> Value {
-        serde_json::from_str(&json(view, now).unwrap()).unwrap()
+    fn read(snapshot: &Snapshot, now: Moment) -> Value {
+        serde_json::from_str(&json(snapshot, now).unwrap()).unwrap()
     }
 
     #[test]
     fn an_event_has_azures_members_and_what_was_seen_here() {
         let odd = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
         let moved = json!({"NotBefore": due(900)});
-        let view = picture(&[
+        let snapshot = picture(&[
             (0, json!([freeze(&odd)])),
             (60, json!([freeze(&moved)])),
             (
@@ -265,7 +268,7 @@ mod tests {
             (150, json!([])),
         ]);
         assert_eq!(
-            read(&view, at(160))["events"],
+            read(&snapshot, at(160))["events"],
             json!([{
                 "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
                 "EventType": "Freeze",
@@ -300,9 +303,9 @@ mod tests {
     #[test]
     fn members_that_we_do_not_know_stay_as_they_came_and_no_name_stands_twice() {
         let odd = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
-        let view = picture(&[(0, json!([freeze(&odd)]))]);
-        let text = json(&view, at(1)).unwrap();
-        let events = read(&view, at(1))["events"].clone();
+        let snapshot = picture(&[(0, json!([freeze(&odd)]))]);
+        let text = json(&snapshot, at(1)).unwrap();
+        let events = read(&snapshot, at(1))["events"].clone();
         assert_eq!(events[0]["Impact"], json!({"Level": [1, "two"]}));
         assert_eq!(events[0]["scope"], "self");
         assert_eq!(text.matches("\"scope\"").count(), 1, "{text}");
@@ -310,15 +313,15 @@ mod tests {
 
     #[test]
     fn what_is_done_about_an_approval_is_told() {
-        let mut view = picture(&[(0, json!([freeze(&json!({}))]))]);
-        let id = view.lives[0].event.id.clone();
+        let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let id = snapshot.events[0].event.id.clone();
         let waiting = Approval::Waiting {
-            ground: Ground::ShortFreeze,
+            ground: ApprovalReason::ShortFreeze,
             leader: "web_0".into(),
             until: at(60).wall,
         };
-        view.approvals = std::sync::Arc::new([(id, waiting)].into());
-        let told = read(&view, at(1))["events"][0]["approval"].clone();
+        snapshot.approvals = std::sync::Arc::new([(id, waiting)].into());
+        let told = read(&snapshot, at(1))["events"][0]["approval"].clone();
         assert_eq!(told["decision"], "waiting");
         assert_eq!(told["reason"], "short_freeze");
         assert_eq!(told["at"], "2026-11-17T09:01:00.000Z");
@@ -328,9 +331,10 @@ mod tests {
 
     #[test]
     fn countdown_is_that_of_the_request() {
-        let view = picture(&[(0, json!([freeze(&json!({}))]))]);
-        let countdown =
-            |seconds| read(&view, at(seconds))["events"][0]["not_before_countdown_seconds"].clone();
+        let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let countdown = |seconds| {
+            read(&snapshot, at(seconds))["events"][0]["not_before_countdown_seconds"].clone()
+        };
         assert_eq!(countdown(0), json!(600.0));
         assert_eq!(countdown(610), json!(-10.0));
     }
@@ -355,13 +359,13 @@ mod tests {
 
     #[test]
     fn health_tells_no_document_from_no_event() {
-        let mut view = View::empty(None, at(0));
-        view.health.fail(
+        let mut snapshot = Snapshot::empty(None, at(0));
+        snapshot.health.fail(
             FailureReason::Status5xx,
             "500 \"quoted\"\n".to_owned(),
             at(0).wall,
         );
-        let nothing = read(&view, at(5));
+        let nothing = read(&snapshot, at(5));
         assert_eq!(nothing["has_document"], false);
         assert_eq!(nothing["events"], json!([]));
         assert_eq!(nothing["vm"]["name"], Value::Null);

@@ -8,13 +8,13 @@ use std::{
 use super::Histogram;
 use crate::{
     document::AnomalyKind,
-    event::{EventId, EventType, Scope},
-    lifecycle::{Life, Outcome, Transition, What},
+    event::{EventId, EventScope, EventType},
+    lifecycle::{Outcome, TrackedEvent, Transition, TransitionKind},
     text::printable,
 };
 
 /// Event types beside the documented ones that are counted by name; more are counted together as `other`.
-const MOST_OTHER_TYPES: usize = 16;
+const MAX_OTHER_TYPES: usize = 16;
 /// Upper bounds for the notice: Spot eviction gives at most 30 s, degraded hardware up to a week.
 const NOTICE_BOUNDS: &[f64] = &[
     5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 86_400.0, 604_800.0,
@@ -33,10 +33,10 @@ const INTERRUPTION_BOUNDS: &[f64] = &[
 pub struct TypeLabel(Box<str>);
 
 impl TypeLabel {
-    const LONGEST: usize = 64;
+    const MAX_CHARS: usize = 64;
 
     fn new(event_type: &EventType) -> Self {
-        let shown = event_type.as_str().chars().take(Self::LONGEST);
+        let shown = event_type.as_str().chars().take(Self::MAX_CHARS);
         Self(shown.map(printable).collect())
     }
 
@@ -60,14 +60,14 @@ impl fmt::Display for TypeLabel {
 
 /// A count, and the event that was counted last.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counted {
+pub struct ExemplarCounter {
     /// How many.
     pub count: u64,
     /// The last one, whose trace is the exemplar.
     pub last: Option<EventId>,
 }
 
-impl Counted {
+impl ExemplarCounter {
     fn add(&mut self, id: &EventId) {
         self.count += 1;
         self.last = Some(id.clone());
@@ -76,11 +76,11 @@ impl Counted {
 
 /// All that is counted of events and documents.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tally {
+pub struct EventCounters {
     /// Events seen for the first time.
-    pub observed: BTreeMap<(TypeLabel, Scope), Counted>,
+    pub observed: BTreeMap<(TypeLabel, EventScope), ExemplarCounter>,
     /// Events that ended.
-    pub ended: BTreeMap<(TypeLabel, Outcome), Counted>,
+    pub ended: BTreeMap<(TypeLabel, Outcome), ExemplarCounter>,
     /// Time from first sight to the start.
     pub notice: BTreeMap<TypeLabel, Histogram>,
     /// Time from the start to the end.
@@ -93,15 +93,18 @@ pub struct Tally {
     other_types: BTreeSet<TypeLabel>,
 }
 
-impl Default for Tally {
+impl Default for EventCounters {
     fn default() -> Self {
         let types = || EventType::KNOWN.into_iter().map(TypeLabel::from);
-        let observed = types()
-            .flat_map(|label| [Scope::Own, Scope::Other].map(|scope| (label.clone(), scope)));
+        let observed = types().flat_map(|label| {
+            [EventScope::Own, EventScope::Other].map(|scope| (label.clone(), scope))
+        });
         let ended = types().flat_map(|label| Outcome::ALL.map(|outcome| (label.clone(), outcome)));
         Self {
-            observed: observed.map(|key| (key, Counted::default())).collect(),
-            ended: ended.map(|key| (key, Counted::default())).collect(),
+            observed: observed
+                .map(|key| (key, ExemplarCounter::default()))
+                .collect(),
+            ended: ended.map(|key| (key, ExemplarCounter::default())).collect(),
             notice: BTreeMap::new(),
             impact: BTreeMap::new(),
             interruption: BTreeMap::new(),
@@ -111,20 +114,22 @@ impl Default for Tally {
     }
 }
 
-impl Tally {
+impl EventCounters {
     /// Counts what happened. An event that came back and ends again is not counted twice; only its impact is counted then,
     /// where it had not started when it was gone before.
     pub fn count(&mut self, transition: &Transition) {
-        let life = &transition.life;
-        let label = self.label(&life.event.event_type);
-        match &transition.what {
-            What::Appeared => self
+        let tracked = &transition.tracked;
+        let label = self.label(&tracked.event.event_type);
+        match &transition.kind {
+            TransitionKind::Appeared => self
                 .observed
-                .entry((label, life.scope))
+                .entry((label, tracked.scope))
                 .or_default()
-                .add(&life.event.id),
-            What::Started => observe(&mut self.notice, label, NOTICE_BOUNDS, life.notice()),
-            What::Interrupted(interruption) => {
+                .add(&tracked.event.id),
+            TransitionKind::Started => {
+                observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice())
+            }
+            TransitionKind::Interrupted(interruption) => {
                 observe(
                     &mut self.interruption,
                     label,
@@ -132,12 +137,12 @@ impl Tally {
                     Some(interruption.length),
                 );
             }
-            What::Ended(outcome) => self.count_end(label, *outcome, life),
-            What::Rescheduled(_)
-            | What::StatusChanged(_)
-            | What::Amended { .. }
-            | What::Approved
-            | What::Returned => {}
+            TransitionKind::Ended(outcome) => self.count_end(label, *outcome, tracked),
+            TransitionKind::Rescheduled(_)
+            | TransitionKind::StatusChanged(_)
+            | TransitionKind::Amended { .. }
+            | TransitionKind::Approved
+            | TransitionKind::Returned => {}
         }
     }
 
@@ -146,24 +151,24 @@ impl Tally {
         *self.anomalies.entry(kind).or_default() += count;
     }
 
-    fn count_end(&mut self, label: TypeLabel, outcome: Outcome, life: &Life) {
-        if life.is_first_impact() {
+    fn count_end(&mut self, label: TypeLabel, outcome: Outcome, tracked: &TrackedEvent) {
+        if tracked.is_first_impact() {
             observe(
                 &mut self.impact,
                 label.clone(),
                 IMPACT_BOUNDS,
-                life.impact(),
+                tracked.impact(),
             );
         }
-        if life.times_ended > 1 {
+        if tracked.times_ended > 1 {
             return;
         }
         self.ended
             .entry((label.clone(), outcome))
             .or_default()
-            .add(&life.event.id);
-        if life.started_at.is_none() {
-            observe(&mut self.notice, label, NOTICE_BOUNDS, life.notice());
+            .add(&tracked.event.id);
+        if tracked.started_at.is_none() {
+            observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
         }
     }
 
@@ -171,7 +176,7 @@ impl Tally {
     fn label(&mut self, event_type: &EventType) -> TypeLabel {
         let label = TypeLabel::new(event_type);
         if matches!(event_type, EventType::Other(_)) && !self.other_types.contains(&label) {
-            if self.other_types.len() >= MOST_OTHER_TYPES {
+            if self.other_types.len() >= MAX_OTHER_TYPES {
                 return TypeLabel("other".into());
             }
             self.other_types.insert(label.clone());
@@ -207,7 +212,7 @@ mod tests {
 
     #[test]
     fn types_that_a_fault_invents_do_not_fill_the_memory() {
-        let mut tally = Tally::default();
+        let mut counters = EventCounters::default();
         let mut tracker = Tracker::new(Duration::ZERO);
         let now = Moment {
             wall: Timestamp::UNIX_EPOCH,
@@ -217,7 +222,7 @@ mod tests {
             let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{events}]}}"#);
             let (document, _) = document::parse(body.as_bytes()).unwrap();
             for transition in tracker.observe(&document, None, now) {
-                tally.count(&transition);
+                counters.count(&transition);
             }
         };
         let event = |event_type: &str| {
@@ -230,13 +235,13 @@ mod tests {
             see(&event(&format!("Freeze{number}")));
             see("");
         }
-        let types: BTreeSet<_> = tally
+        let types: BTreeSet<_> = counters
             .ended
             .keys()
             .map(|(label, _)| label.as_str())
             .collect();
-        assert_eq!(types.len(), EventType::KNOWN.len() + MOST_OTHER_TYPES + 1);
+        assert_eq!(types.len(), EventType::KNOWN.len() + MAX_OTHER_TYPES + 1);
         assert!(types.contains("other"), "{types:?}");
-        assert_eq!(tally.impact.len(), MOST_OTHER_TYPES + 1);
+        assert_eq!(counters.impact.len(), MAX_OTHER_TYPES + 1);
     }
 }

@@ -23,8 +23,8 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    answer::Ask, catalog::catalog, counts::Counts, page, reply::Reply, scenario::Scenario,
-    world::World,
+    catalog::catalog, counts::RequestCounts, imds_api::Ask, page, reply::SimulatorResponse,
+    scenario::Scenario, world::World,
 };
 use crate::time::{Moment, Timestamp};
 
@@ -33,19 +33,28 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; form-action 
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Answers a request that is none for the metadata service.
-pub fn answer(world: &mut World, counts: &Counts, ask: &Ask<'_>, now: Moment) -> Reply {
+pub fn answer(
+    world: &mut World,
+    counts: &RequestCounts,
+    ask: &Ask<'_>,
+    now: Moment,
+) -> SimulatorResponse {
     world.advance(now);
     let reply = match (ask.path, ask.method) {
-        ("/", &Method::GET) => Reply::new(
+        ("/", &Method::GET) => SimulatorResponse::new(
             StatusCode::OK,
             "text/html; charset=utf-8",
             page::page(world, counts, now),
         ),
         ("/simulator/page.css", &Method::GET) => {
-            Reply::new(StatusCode::OK, "text/css; charset=utf-8", page::STYLE)
+            SimulatorResponse::new(StatusCode::OK, "text/css; charset=utf-8", page::STYLE)
         }
-        ("/simulator/state", &Method::GET) => Reply::of(StatusCode::OK, &state(world, counts, now)),
-        ("/simulator/scenarios", &Method::GET) => Reply::of(StatusCode::OK, &scenarios()),
+        ("/simulator/state", &Method::GET) => {
+            SimulatorResponse::of(StatusCode::OK, &state(world, counts, now))
+        }
+        ("/simulator/scenarios", &Method::GET) => {
+            SimulatorResponse::of(StatusCode::OK, &scenarios())
+        }
         ("/simulator/start" | "/simulator/clear", &Method::POST) => {
             command(world, counts, ask, now)
         }
@@ -65,7 +74,12 @@ pub fn answer(world: &mut World, counts: &Counts, ask: &Ask<'_>, now: Moment) ->
         .with(CACHE_CONTROL, "no-store")
 }
 
-fn command(world: &mut World, counts: &Counts, ask: &Ask<'_>, now: Moment) -> Reply {
+fn command(
+    world: &mut World,
+    counts: &RequestCounts,
+    ask: &Ask<'_>,
+    now: Moment,
+) -> SimulatorResponse {
     if !is_same_origin(ask.headers) {
         return error(
             StatusCode::FORBIDDEN,
@@ -84,10 +98,11 @@ fn command(world: &mut World, counts: &Counts, ask: &Ask<'_>, now: Moment) -> Re
         }
     }
     if is_form(ask.headers) {
-        let reply = Reply::new(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "done\n");
+        let reply =
+            SimulatorResponse::new(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "done\n");
         return reply.with(LOCATION, "/");
     }
-    Reply::of(StatusCode::OK, &state(world, counts, now))
+    SimulatorResponse::of(StatusCode::OK, &state(world, counts, now))
 }
 
 /// What a browser sends for another site's page says so in `Sec-Fetch-Site`, or else in `Origin`; programs send neither.
@@ -140,7 +155,7 @@ fn wanted(ask: &Ask<'_>) -> Result<Scenario, String> {
     }
 }
 
-fn state(world: &World, counts: &Counts, now: Moment) -> Value {
+fn state(world: &World, counts: &RequestCounts, now: Moment) -> Value {
     let events = world.pending().iter().map(|event| {
         json!({
             "event_id": event.id.as_str(),
@@ -177,10 +192,10 @@ fn scenarios() -> Value {
         .collect()
 }
 
-fn error(status: StatusCode, text: &str) -> Reply {
-    Reply::of(status, &json!({ "error": text }))
+fn error(status: StatusCode, text: &str) -> SimulatorResponse {
+    SimulatorResponse::of(status, &json!({ "error": text }))
 }
 
-fn not_allowed(methods: &str) -> Reply {
+fn not_allowed(methods: &str) -> SimulatorResponse {
     error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed").with(ALLOW, methods)
 }

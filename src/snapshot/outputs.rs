@@ -105,7 +105,7 @@ impl ApprovalResult {
 
 /// Counts of everything that leaves this process, from zero, also where a feature is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deliveries {
+pub struct OutputCounters {
     /// Posts to an Alertmanager.
     pub alert_pushes: u64,
     /// Those that failed.
@@ -124,7 +124,7 @@ pub struct Deliveries {
     pub state_write_failures: u64,
 }
 
-impl Default for Deliveries {
+impl Default for OutputCounters {
     fn default() -> Self {
         let approvable =
             [EventType::Freeze, EventType::Reboot, EventType::Redeploy].map(TypeLabel::from);

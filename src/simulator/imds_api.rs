@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     document::{self, document},
-    reply::Reply,
+    reply::SimulatorResponse,
     scenario::Fault,
     vm,
     world::World,
@@ -24,7 +24,7 @@ use super::{
 use crate::{event::EventId, time::Moment};
 
 /// More events than that are not approved at once.
-const MOST_APPROVALS: usize = 1_000;
+const MAX_APPROVALS: usize = 1_000;
 
 /// A request to the metadata service.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +45,7 @@ pub struct Ask<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It is answered.
-    Reply(Reply),
+    SimulatorResponse(SimulatorResponse),
     /// It is never answered.
     Hang,
     /// It is answered after so long, with what is so then.
@@ -76,7 +76,7 @@ pub fn answer(world: &mut World, ask: &Ask<'_>, now: Moment) -> Outcome {
         )),
         Some(Fault::Garbage | Fault::EmptyBody | Fault::Slow | Fault::RateLimit) | None => None,
     };
-    Outcome::Reply(
+    Outcome::SimulatorResponse(
         refused
             .or_else(|| refusal(ask))
             .unwrap_or_else(|| route(world, ask, fault, now)),
@@ -89,7 +89,7 @@ pub(super) fn is_events(path: &str) -> bool {
         .starts_with("/metadata/scheduledevents")
 }
 
-fn throttled(retry_after: Option<u64>) -> Reply {
+fn throttled(retry_after: Option<u64>) -> SimulatorResponse {
     let reply = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
     match retry_after {
         Some(seconds) => reply.with(RETRY_AFTER, seconds.to_string()),
@@ -98,7 +98,7 @@ fn throttled(retry_after: Option<u64>) -> Reply {
 }
 
 /// What protects the service from requests that somebody was tricked into.
-fn refusal(ask: &Ask<'_>) -> Option<Reply> {
+fn refusal(ask: &Ask<'_>) -> Option<SimulatorResponse> {
     let is_true =
         |value: &hyper::header::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
     if !ask.headers.get("metadata").is_some_and(is_true) {
@@ -114,12 +114,12 @@ fn refusal(ask: &Ask<'_>) -> Option<Reply> {
     None
 }
 
-fn route(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now: Moment) -> Reply {
+fn route(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now: Moment) -> SimulatorResponse {
     let path = ask.path.to_ascii_lowercase();
     let path = path.strip_suffix('/').unwrap_or(&path);
     match path {
         "/metadata/scheduledevents" => scheduled_events(world, ask, fault, now),
-        "/metadata/versions" if ask.method == Method::GET => Reply::of(
+        "/metadata/versions" if ask.method == Method::GET => SimulatorResponse::of(
             StatusCode::OK,
             &json!({ "apiVersions": vm::VERSIONS.as_slice() }),
         ),
@@ -131,7 +131,12 @@ fn route(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now: Moment) ->
     }
 }
 
-fn scheduled_events(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now: Moment) -> Reply {
+fn scheduled_events(
+    world: &mut World,
+    ask: &Ask<'_>,
+    fault: Option<Fault>,
+    now: Moment,
+) -> SimulatorResponse {
     if ask.method != Method::GET && ask.method != Method::POST {
         return not_allowed("GET, POST");
     }
@@ -144,8 +149,8 @@ fn scheduled_events(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now:
     }
     let body = document(world, version);
     match fault {
-        Some(Fault::EmptyBody) => Reply::json(StatusCode::OK, Vec::new()),
-        Some(Fault::Garbage) => Reply::json(StatusCode::OK, garbled(body)),
+        Some(Fault::EmptyBody) => SimulatorResponse::json(StatusCode::OK, Vec::new()),
+        Some(Fault::Garbage) => SimulatorResponse::json(StatusCode::OK, garbled(body)),
         _ => conditional(body, ask.headers),
     }
 }
@@ -159,7 +164,7 @@ fn garbled(document: String) -> Vec<u8> {
 }
 
 /// 304 where the client has this very document.
-fn conditional(body: String, headers: &HeaderMap) -> Reply {
+fn conditional(body: String, headers: &HeaderMap) -> SimulatorResponse {
     let tag = entity_tag(&body);
     let matches = headers
         .get_all(IF_NONE_MATCH)
@@ -172,13 +177,13 @@ fn conditional(body: String, headers: &HeaderMap) -> Reply {
                 .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
         });
     let reply = if matches {
-        Reply {
+        SimulatorResponse {
             status: StatusCode::NOT_MODIFIED,
             headers: Vec::new(),
             body: Vec::new(),
         }
     } else {
-        Reply::json(StatusCode::OK, body)
+        SimulatorResponse::json(StatusCode::OK, body)
     };
     reply.with(ETAG, tag)
 }
@@ -204,14 +209,14 @@ struct StartRequest {
     event_id: String,
 }
 
-fn approval(world: &mut World, body: &[u8], now: Moment) -> Reply {
+fn approval(world: &mut World, body: &[u8], now: Moment) -> SimulatorResponse {
     let Ok(approval) = serde_json::from_slice::<Approval>(body) else {
         return bad_request(
             "Bad request. The body is no list of StartRequests, each with an EventId.",
         );
     };
     let requests = &approval.start_requests;
-    if requests.is_empty() || requests.len() > MOST_APPROVALS {
+    if requests.is_empty() || requests.len() > MAX_APPROVALS {
         return bad_request("Bad request. StartRequests is empty or too long.");
     }
     let ids: Vec<EventId> = requests
@@ -219,12 +224,12 @@ fn approval(world: &mut World, body: &[u8], now: Moment) -> Reply {
         .map(|request| EventId::new(&request.event_id))
         .collect();
     match world.approve(&ids, now) {
-        Ok(()) => Reply::json(StatusCode::OK, Vec::new()),
+        Ok(()) => SimulatorResponse::json(StatusCode::OK, Vec::new()),
         Err(unknown) => bad_request(&format!("Bad request. {unknown}.")),
     }
 }
 
-fn instance(world: &World, ask: &Ask<'_>) -> Reply {
+fn instance(world: &World, ask: &Ask<'_>) -> SimulatorResponse {
     if ask.method != Method::GET {
         return not_allowed("GET");
     }
@@ -252,18 +257,18 @@ fn instance(world: &World, ask: &Ask<'_>) -> Reply {
     match found {
         None => error(StatusCode::NOT_FOUND, "Not found"),
         Some(Value::String(text)) if is_text => {
-            Reply::new(StatusCode::OK, "text/plain; charset=utf-8", text.as_str())
+            SimulatorResponse::new(StatusCode::OK, "text/plain; charset=utf-8", text.as_str())
         }
         Some(Value::String(_)) => {
             bad_request("Bad request. A single value has the form text: add format=text.")
         }
         Some(_) if is_text => bad_request("Bad request. Only a single value has the form text."),
-        Some(value) => Reply::of(StatusCode::OK, value),
+        Some(value) => SimulatorResponse::of(StatusCode::OK, value),
     }
 }
 
 /// The version that is asked for, or the refusal; a parameter that stands twice is refused too.
-fn version<'v>(query: &str, known: &[&'v str]) -> Result<&'v str, Reply> {
+fn version<'v>(query: &str, known: &[&'v str]) -> Result<&'v str, SimulatorResponse> {
     let mut names: Vec<String> = parameters(query)
         .map(|(name, _)| name.to_ascii_lowercase())
         .collect();
@@ -286,7 +291,7 @@ fn version<'v>(query: &str, known: &[&'v str]) -> Result<&'v str, Reply> {
     found.ok_or_else(|| {
         let text = "Bad request. api-version is invalid or was not specified in the request.";
         let newest: Vec<&str> = vm::VERSIONS.iter().rev().take(3).copied().collect();
-        Reply::of(
+        SimulatorResponse::of(
             StatusCode::BAD_REQUEST,
             &json!({ "error": text, "newest-versions": newest }),
         )
@@ -300,14 +305,14 @@ fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
-fn error(status: StatusCode, text: &str) -> Reply {
-    Reply::of(status, &json!({ "error": text }))
+fn error(status: StatusCode, text: &str) -> SimulatorResponse {
+    SimulatorResponse::of(status, &json!({ "error": text }))
 }
 
-fn bad_request(text: &str) -> Reply {
+fn bad_request(text: &str) -> SimulatorResponse {
     error(StatusCode::BAD_REQUEST, text)
 }
 
-fn not_allowed(methods: &str) -> Reply {
+fn not_allowed(methods: &str) -> SimulatorResponse {
     error(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed").with(ALLOW, methods)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Imds, Wrong, bounded, wrong};
+use super::{ConfigError, Imds, bounded, wrong};
 use crate::{
     alertmanager::{Credentials, Target},
     approval,
@@ -11,23 +11,26 @@ use crate::{
 };
 
 /// A freeze takes seconds; what is announced to last longer is none to be waved through.
-const LONGEST_FREEZE: Duration = Duration::from_mins(10);
+const MAX_FREEZE: Duration = Duration::from_mins(10);
 /// The shortest notice of what can be approved is 10 minutes, an order's at most 15: a later backup would never act.
-const LONGEST_DELAY: Duration = Duration::from_mins(15);
+const MAX_DELAY: Duration = Duration::from_mins(15);
 
 /// OpenTelemetry is configured by its own variables alone.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the place that reads the environment"
 )]
-pub(super) fn traces() -> Result<Option<otlp::settings::Settings>, Wrong> {
-    Ok(otlp::settings::Settings::from_env(|name| {
+pub(super) fn traces() -> Result<Option<otlp::settings::OtlpSettings>, ConfigError> {
+    Ok(otlp::settings::OtlpSettings::from_env(|name| {
         std::env::var(name).ok()
     })?)
 }
 
 /// What may be approved. A flag that would never do anything is refused: whoever gives it believes that it does.
-pub(super) fn approvals(flags: ApproveFlags, imds: &Imds) -> Result<approval::Settings, Wrong> {
+pub(super) fn approvals(
+    flags: ApproveFlags,
+    imds: &Imds,
+) -> Result<approval::ApprovalPolicy, ConfigError> {
     let hides = |field: &str| imds.hidden.contains(field);
     let too_old = |field: &str| {
         format!(
@@ -51,18 +54,18 @@ pub(super) fn approvals(flags: ApproveFlags, imds: &Imds) -> Result<approval::Se
     }
     let freeze_below = flags.freeze_below.map(|below| {
         let least = Duration::from_millis(1);
-        bounded("approve.freeze-below", below, least, LONGEST_FREEZE)
+        bounded("approve.freeze-below", below, least, MAX_FREEZE)
     });
     let delay = flags.delay.unwrap_or(approval::DELAY);
-    Ok(approval::Settings {
+    Ok(approval::ApprovalPolicy {
         user_events: flags.user_events,
         freeze_below: freeze_below.transpose()?,
-        delay: bounded("approve.delay", delay, Duration::ZERO, LONGEST_DELAY)?,
+        delay: bounded("approve.delay", delay, Duration::ZERO, MAX_DELAY)?,
         dry_run: flags.dry_run,
     })
 }
 
-pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Wrong> {
+pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, ConfigError> {
     let files = [
         ("alertmanager.basic-auth-file", &flags.basic_auth_file),
         ("alertmanager.bearer-token-file", &flags.bearer_token_file),

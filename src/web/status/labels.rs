@@ -2,9 +2,9 @@
 
 use crate::{
     event::{Event, EventType, Source},
-    lifecycle::{Life, Outcome, Phase},
+    lifecycle::{Outcome, Phase, TrackedEvent},
+    snapshot::FailureReason,
     time::in_words,
-    view::FailureReason,
 };
 
 /// What an event costs: its colour on the page.
@@ -82,11 +82,11 @@ pub(super) fn source(source: &Source) -> &str {
 }
 
 /// How far it is; Azure's own word where we do not know it.
-pub(super) fn status(life: &Life) -> &str {
-    match life.phase() {
+pub(super) fn status(tracked: &TrackedEvent) -> &str {
+    match tracked.phase() {
         Phase::Ended => "Ended",
         Phase::Started => "Started",
-        Phase::Scheduled => life.event.status.as_str(),
+        Phase::Scheduled => tracked.event.status.as_str(),
     }
 }
 

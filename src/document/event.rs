@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Anomalies, AnomalyKind, wire};
+use super::{Anomalies, AnomalyKind, raw};
 use crate::{
     event::{Event, EventId, EventType, Source, Status, UnknownMember},
     text,
@@ -14,10 +14,10 @@ use crate::{
 };
 
 /// A GUID has 36 characters; an id that is longer than this is none.
-const LONGEST_ID: usize = 256;
+const MAX_ID: usize = 256;
 /// Members that we do not know are kept up to these bounds.
-const MOST_UNKNOWN_MEMBERS: usize = 16;
-const LONGEST_UNKNOWN_MEMBER: usize = 1_024;
+const MAX_UNKNOWN_MEMBERS: usize = 16;
+const MAX_UNKNOWN_MEMBER: usize = 1_024;
 /// What stands for a type or a status that cannot be read.
 pub(super) const UNREADABLE: &str = "Unknown";
 
@@ -39,7 +39,7 @@ pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -
 
 /// One entry of `Events`, or why it cannot be told which event it is.
 pub(super) fn event(entry: &RawValue, anomalies: &mut Anomalies) -> Result<Event, String> {
-    let members = wire::members(entry).ok_or_else(|| {
+    let members = raw::members(entry).ok_or_else(|| {
         format!(
             "an entry of Events cannot be read as an object: {}",
             excerpt(entry.get())
@@ -49,7 +49,7 @@ pub(super) fn event(entry: &RawValue, anomalies: &mut Anomalies) -> Result<Event
         .into_iter()
         .partition(|(name, _)| &**name == "EventId");
     let id = match id.as_slice() {
-        [(_, value)] => string(value).filter(|id| !id.trim().is_empty() && id.len() <= LONGEST_ID),
+        [(_, value)] => string(value).filter(|id| !id.trim().is_empty() && id.len() <= MAX_ID),
         _ => None,
     };
     let id = id.ok_or_else(|| {
@@ -193,14 +193,14 @@ impl<'a> Reader<'_, 'a> {
 
     fn rest(&mut self) -> Vec<UnknownMember> {
         let fits = |(name, value): &(Box<str>, &RawValue)| {
-            name.len() + value.get().len() <= LONGEST_UNKNOWN_MEMBER
+            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER
         };
         let all = self.members.len();
         let kept: Vec<UnknownMember> = self
             .members
             .drain(..)
             .filter(fits)
-            .take(MOST_UNKNOWN_MEMBERS)
+            .take(MAX_UNKNOWN_MEMBERS)
             .map(|(name, value)| (name, value.get().into()))
             .collect();
         if kept.len() < all {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     document,
     lifecycle::Tracker,
+    snapshot::Snapshot,
     time::{Moment, Timestamp},
-    view::View,
 };
 use std::time::Duration;
 
@@ -44,18 +44,18 @@ pub(super) fn freeze(members: &Value) -> Value {
 }
 
 /// What is known after these documents, each so many seconds after the start, on the VM `web_1`.
-pub(super) fn picture(documents: &[(u64, Value)]) -> View {
+pub(super) fn picture(documents: &[(u64, Value)]) -> Snapshot {
     let mut tracker = Tracker::new(Duration::from_mins(10));
-    let mut view = View::empty(Some("web_1".into()), at(0));
+    let mut snapshot = Snapshot::empty(Some("web_1".into()), at(0));
     for (seconds, events) in documents {
         let body = json!({ "DocumentIncarnation": seconds, "Events": events }).to_string();
         let (document, _) = document::parse(body.as_bytes()).unwrap();
         tracker.observe(&document, Some("web_1"), at(*seconds));
-        view.has_document = true;
-        view.health.incarnation = document.incarnation;
-        view.health.succeed(at(*seconds));
-        view.as_of = at(*seconds);
+        snapshot.has_document = true;
+        snapshot.health.incarnation = document.incarnation;
+        snapshot.health.succeed(at(*seconds));
+        snapshot.as_of = at(*seconds);
     }
-    view.lives = tracker.lives().into();
-    view
+    snapshot.events = tracker.events().into();
+    snapshot
 }

@@ -9,16 +9,16 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 
-use crate::{time::Timestamp, view::ExportFailure};
+use crate::{snapshot::ExportFailure, time::Timestamp};
 
 /// A collector may ask for this pause at the most.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
 /// Of what a collector says, this much is logged.
-const MOST_CHARACTERS: usize = 200;
+const MAX_CHARACTERS: usize = 200;
 
 /// What a request met.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Met {
+pub(super) enum ExportAttempt {
     /// An answer.
     Answer {
         status: u16,
@@ -34,7 +34,7 @@ pub(super) enum Met {
 
 /// What it means for the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Disposition {
     /// The collector has it, but for so many spans that it never wants to see again.
     Taken { rejected: u64, message: String },
     /// The collector never wants to see it again.
@@ -47,17 +47,17 @@ pub(super) enum Verdict {
     },
 }
 
-impl Verdict {
-    pub(super) fn of(met: Met, now: Timestamp) -> Self {
+impl Disposition {
+    pub(super) fn of(met: ExportAttempt, now: Timestamp) -> Self {
         let (status, retry_after, body) = match met {
-            Met::Nothing { reason, message } => {
+            ExportAttempt::Nothing { reason, message } => {
                 return Self::Again {
                     reason,
                     message,
                     retry_after: None,
                 };
             }
-            Met::Answer {
+            ExportAttempt::Answer {
                 status,
                 retry_after,
                 body,
@@ -88,11 +88,7 @@ impl Verdict {
             .unwrap_or_default();
         Self::Taken {
             rejected: u64::try_from(partial.rejected_spans).unwrap_or(0),
-            message: partial
-                .error_message
-                .chars()
-                .take(MOST_CHARACTERS)
-                .collect(),
+            message: partial.error_message.chars().take(MAX_CHARACTERS).collect(),
         }
     }
 }
@@ -102,7 +98,7 @@ impl Verdict {
 fn pause(value: &str, now: Timestamp) -> Option<Duration> {
     let seconds = value.trim().parse().ok().map(Duration::from_secs);
     let pause = seconds.or_else(|| Some(Timestamp::parse(value)?.saturating_since(now)))?;
-    (!pause.is_zero()).then(|| pause.min(LONGEST_RETRY_AFTER))
+    (!pause.is_zero()).then(|| pause.min(MAX_RETRY_AFTER))
 }
 
 /// The readable part of an answer.
@@ -110,7 +106,7 @@ fn said(body: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(body)
         .chars()
         .filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER)
-        .take(MOST_CHARACTERS)
+        .take(MAX_CHARACTERS)
         .collect();
     if text.is_empty() {
         text
@@ -133,13 +129,13 @@ mod tests {
 
     use super::*;
 
-    fn verdict(status: u16, retry_after: Option<&str>, body: &[u8]) -> Verdict {
-        let met = Met::Answer {
+    fn verdict(status: u16, retry_after: Option<&str>, body: &[u8]) -> Disposition {
+        let met = ExportAttempt::Answer {
             status,
             retry_after: retry_after.map(str::to_owned),
             body: Bytes::copy_from_slice(body),
         };
-        Verdict::of(
+        Disposition::of(
             met,
             Timestamp::parse("Tue, 17 Nov 2026 09:15:42 GMT").unwrap(),
         )
@@ -150,11 +146,11 @@ mod tests {
         for status in 100..=599 {
             let verdict = verdict(status, None, b"");
             match status {
-                200..=299 => assert!(matches!(verdict, Verdict::Taken { rejected: 0, .. })),
+                200..=299 => assert!(matches!(verdict, Disposition::Taken { rejected: 0, .. })),
                 429 | 502 | 503 | 504 => {
-                    assert!(matches!(verdict, Verdict::Again { .. }), "{status}");
+                    assert!(matches!(verdict, Disposition::Again { .. }), "{status}");
                 }
-                _ => assert!(matches!(verdict, Verdict::Refused { .. }), "{status}"),
+                _ => assert!(matches!(verdict, Disposition::Refused { .. }), "{status}"),
             }
         }
     }
@@ -162,7 +158,7 @@ mod tests {
     #[test]
     fn retry_after_is_seconds_or_a_date_and_has_a_limit() {
         let pause = |value: &str| match verdict(503, Some(value), b"") {
-            Verdict::Again { retry_after, .. } => retry_after,
+            Disposition::Again { retry_after, .. } => retry_after,
             other => panic!("{other:?}"),
         };
         assert_eq!(pause("7"), Some(Duration::from_secs(7)));
@@ -172,7 +168,7 @@ mod tests {
         );
         assert_eq!(pause("0"), None, "no leave to try without a pause");
         assert_eq!(pause("Tue, 17 Nov 2026 09:00:00 GMT"), None);
-        assert_eq!(pause("86400"), Some(LONGEST_RETRY_AFTER));
+        assert_eq!(pause("86400"), Some(MAX_RETRY_AFTER));
         assert_eq!(pause("soon"), None);
         assert_eq!(pause("-1"), None);
     }
@@ -188,7 +184,7 @@ mod tests {
             }
             .encode_to_vec()
         };
-        let taken = |rejected, message: &str| Verdict::Taken {
+        let taken = |rejected, message: &str| Disposition::Taken {
             rejected,
             message: message.to_owned(),
         };

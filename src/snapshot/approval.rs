@@ -6,20 +6,20 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
     /// It is approved with the next request.
-    Due(Ground),
+    Due(ApprovalReason),
     /// Another VM is to approve it; this one does where it is still scheduled then.
     Waiting {
         /// Why it may be approved.
-        ground: Ground,
+        ground: ApprovalReason,
         /// Who is first in `Resources`.
         leader: Box<str>,
         /// When this VM approves.
         until: Timestamp,
     },
     /// It would have been approved, but for the dry run.
-    Rehearsed {
+    DryRun {
         /// Why it may be approved.
-        ground: Ground,
+        ground: ApprovalReason,
         /// When it would have been.
         at: Timestamp,
     },
@@ -31,7 +31,7 @@ pub enum Approval {
     /// IMDS did not take the approval; it is sent again.
     Failed {
         /// Why it may be approved.
-        ground: Ground,
+        ground: ApprovalReason,
         /// How often it was sent.
         attempts: u32,
         /// What was wrong the last time.
@@ -40,12 +40,12 @@ pub enum Approval {
         retry_at: Timestamp,
     },
     /// It is not approved.
-    Withheld(Withheld),
+    Withheld(SkipReason),
 }
 
 /// Which flag allows an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ground {
+pub enum ApprovalReason {
     /// `--approve.user-events`: somebody with rights on the VM ordered it.
     UserEvent,
     /// `--approve.freeze-below`: a freeze that is announced to be short.
@@ -54,7 +54,7 @@ pub enum Ground {
 
 /// Why an event is not approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Withheld {
+pub enum SkipReason {
     /// No flag allows any approval.
     Off,
     /// It is over.
@@ -85,7 +85,7 @@ pub enum Withheld {
     GaveUp,
 }
 
-impl Ground {
+impl ApprovalReason {
     /// In words that go on with "approved because".
     pub fn in_words(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl Ground {
     }
 }
 
-impl Withheld {
+impl SkipReason {
     /// A word for programs.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -152,7 +152,7 @@ impl Approval {
         match self {
             Self::Due(_) => "due",
             Self::Waiting { .. } => "waiting",
-            Self::Rehearsed { .. } => "dry_run",
+            Self::DryRun { .. } => "dry_run",
             Self::Approved { .. } => "approved",
             Self::Failed { .. } => "failed",
             Self::Withheld(_) => "withheld",
@@ -165,7 +165,7 @@ impl Approval {
             Self::Approved { .. } => None,
             Self::Due(ground)
             | Self::Waiting { ground, .. }
-            | Self::Rehearsed { ground, .. }
+            | Self::DryRun { ground, .. }
             | Self::Failed { ground, .. } => Some(ground.as_str()),
             Self::Withheld(why) => Some(why.as_str()),
         }
@@ -175,7 +175,7 @@ impl Approval {
     pub fn at(&self) -> Option<Timestamp> {
         match self {
             Self::Waiting { until: at, .. }
-            | Self::Rehearsed { at, .. }
+            | Self::DryRun { at, .. }
             | Self::Approved { at }
             | Self::Failed { retry_at: at, .. } => Some(*at),
             Self::Due(_) | Self::Withheld(_) => None,
@@ -191,7 +191,7 @@ impl Approval {
                  scheduled then: {}",
                 ground.in_words()
             ),
-            Self::Rehearsed { ground, .. } => format!(
+            Self::DryRun { ground, .. } => format!(
                 "Dry run: this VM would have approved it: {}",
                 ground.in_words()
             ),
