@@ -90,6 +90,7 @@ struct StateFile {
     boot_id: Option<String>,
     heartbeat_at: Time,
     document_at: Option<Time>,
+    #[serde(rename = "own_name")]
     vm_name: Option<String>,
     vm_id: Option<String>,
     events: Vec<SavedLife>,

@@ -258,11 +258,11 @@ async fn who_the_vm_is_is_kept_also_where_it_is_learnt_late() {
     let mut exporter = Running::start(&imds, folder.path()).await;
     exporter.until("it polls", Metrics::is_up).await;
     wait_for(folder.path(), "state.json").await;
-    assert_eq!(member(folder.path(), "vm_name"), "null");
+    assert_eq!(member(folder.path(), "own_name"), "null");
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
     exporter.process.says("this VM is known").await;
     let asked = imds.event_requests();
     imds.until_requests(asked + 1).await;
-    assert_eq!(member(folder.path(), "vm_name"), r#""web_0""#);
+    assert_eq!(member(folder.path(), "own_name"), r#""web_0""#);
     assert_eq!(member(folder.path(), "vm_id"), r#""this-vm""#);
 }
