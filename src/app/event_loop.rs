@@ -18,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{logging, state_writer::StateWriter};
 use crate::{
-    alertmanager::PushCounts,
     config::Imds,
     engine::{Effect, Engine, Input},
     event::EventId,
@@ -27,8 +26,8 @@ use crate::{
         Client,
         cadence::{self, PollResult},
     },
-    otlp::{Counts, spool::SpoolHandle},
-    snapshot::{RequestError, Snapshot},
+    otlp::spool::SpoolHandle,
+    snapshot::{PushCounts, RequestError, Snapshot, SpanCounts},
     time::{Clock, Moment},
 };
 
@@ -43,7 +42,7 @@ pub(super) struct Driver {
     pub(super) clock: Clock,
     pub(super) state: Option<StateWriter>,
     pub(super) spool: Option<SpoolHandle>,
-    pub(super) span_counts: Option<watch::Receiver<Counts>>,
+    pub(super) span_counts: Option<watch::Receiver<SpanCounts>>,
     pub(super) push_counts: watch::Receiver<PushCounts>,
     pub(super) publisher: Publisher,
     /// An approval that the engine wants to be sent.
