@@ -234,7 +234,9 @@ def main():
     if not os.access(EXPORTER, os.X_OK):
         sys.exit(f"{EXPORTER} is missing: cargo build --release")
     load = [os.getloadavg()[0]]
-    print("| collector | polls | poll interval, median | max | scrapes | scrape p50 | p95 | max | spans exported | attempts failed | spans waiting |")
+    print(
+        "| collector | polls | poll interval, median | max | scrapes | scrape p50 | p95 | max | spans exported | attempts failed | spans waiting |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for mode in modes:
         with tempfile.TemporaryDirectory() as directory:

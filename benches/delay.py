@@ -57,8 +57,16 @@ class Azure:
 
     def show(self, *ids):
         events = [
-            {"EventId": id, "EventType": "Freeze", "EventStatus": "Scheduled", "Resources": ["vm_0"], "EventSource": "Platform",
-             "ResourceType": "VirtualMachine", "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "DurationInSeconds": 9}
+            {
+                "EventId": id,
+                "EventType": "Freeze",
+                "EventStatus": "Scheduled",
+                "Resources": ["vm_0"],
+                "EventSource": "Platform",
+                "ResourceType": "VirtualMachine",
+                "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
+                "DurationInSeconds": 9,
+            }
             for id in ids
         ]
         self.document = {"DocumentIncarnation": self.document["DocumentIncarnation"] + 1, "Events": events}

@@ -27,7 +27,9 @@ def read() -> dict[str, Metric]:
         raise SystemExit(f"src/metrics/catalog.rs: only {len(rows)} metrics read; has its form changed?")
     out = {"up": Metric("Gauge", TARGET_LABELS)}
     for name, kind, labels in rows:
-        own = frozenset(re.findall(r'"(\w+)"', labels)) | (frozenset(EVENT_LABELS) if labels.startswith("event_labels") else frozenset())
+        own = frozenset(re.findall(r'"(\w+)"', labels)) | (
+            frozenset(EVENT_LABELS) if labels.startswith("event_labels") else frozenset()
+        )
         if kind == "Histogram":
             out[f"{name}_bucket"] = Metric(kind, own | TARGET_LABELS | {"le"})
             out[f"{name}_count"] = out[f"{name}_sum"] = Metric(kind, own | TARGET_LABELS)
@@ -39,7 +41,16 @@ def read() -> dict[str, Metric]:
 def recorded() -> dict[str, Metric]:
     """The recording rules that dashboards may use, with the labels that `by (…)` of the rule gives them."""
     labels = {
-        "azure_scheduled_event:vm": ("job", "instance", "event_id", "event_type", "vm_name", "vm_scale_set", "location", "node"),
+        "azure_scheduled_event:vm": (
+            "job",
+            "instance",
+            "event_id",
+            "event_type",
+            "vm_name",
+            "vm_scale_set",
+            "location",
+            "node",
+        ),
         "azure_scheduled_event:pending_vms": ("job",),
         "azure_scheduled_event:pending_vms_by_type": ("job", "event_type"),
         "azure_scheduled_event:pending_vms_by_location": ("job", "location"),
@@ -115,7 +126,10 @@ def _binary(node: promql.BinaryExpr, metrics: dict[str, Metric]) -> frozenset[st
         return left | right
     if str(node.op) in ("and", "unless"):
         return left
-    if modifier is not None and modifier.card in (promql.VectorMatchCardinality.ManyToOne, promql.VectorMatchCardinality.OneToMany):
+    if modifier is not None and modifier.card in (
+        promql.VectorMatchCardinality.ManyToOne,
+        promql.VectorMatchCardinality.OneToMany,
+    ):
         many, one = (left, right) if modifier.card == promql.VectorMatchCardinality.ManyToOne else (right, left)
         copied = frozenset(modifier.group_labels or ())
         _within(copied, one, "group_left or group_right")
