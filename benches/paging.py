@@ -149,8 +149,8 @@ class Way:
             until("a scrape", lambda: '"1"' in get(query), patience=self.patience)
 
     def start(self, *command):
-        log = open(self.work / f"{len(self.processes)}.log", "wb")
-        self.processes.append(subprocess.Popen(command, stdout=log, stderr=log))
+        with (self.work / f"{len(self.processes)}.log").open("wb") as log:
+            self.processes.append(subprocess.Popen(command, stdout=log, stderr=log))
 
     def measure(self):
         announced = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import queries as q
+from event_table import type_column
 from parts import (
     ALLOWED_LESS,
     CALM,
@@ -34,7 +35,6 @@ from parts import (
     target,
     thresholds,
 )
-from event_table import type_column
 from queries import fleet_event as event
 
 BY = "event_id, event_type"
@@ -141,8 +141,13 @@ def headline() -> list[dict[str, Any]]:
 def per_day(y: int) -> list[dict[str, Any]]:
     """A point stands at the beginning of its day and counts forward, so that today's is there before the day is over."""
     day = "[1d] offset -1d"
-    first = lambda by: f"min by ({by}) (min_over_time({event('first_seen_timestamp_seconds')}{day}))"
-    count = lambda by: f"count by ({by}) ({first(f'event_id, {by}')} >= time())"
+
+    def first(by):
+        return f"min by ({by}) (min_over_time({event('first_seen_timestamp_seconds')}{day}))"
+
+    def count(by):
+        return f"count by ({by}) ({first(f'event_id, {by}')} >= time())"
+
     columns = {"drawStyle": "bars", "barAlignment": 1, "barWidthFactor": 0.8, "fillOpacity": 85, "lineWidth": 0}
     more = {
         "stacked": True,
@@ -177,9 +182,11 @@ def per_day(y: int) -> list[dict[str, Any]]:
 
 
 def notice_panels(y: int) -> list[dict[str, Any]]:
-    per = lambda f: f"{f} ({notice()})"
+    def per(f):
+        return f"{f} ({notice()})"
+
     promised = q.type_table(PROMISED_SECONDS)
-    seconds = dict(unit="s", decimals=1, noValue="–", custom__minWidth=75)
+    seconds = {"unit": "s", "decimals": 1, "noValue": "–", "custom__minWidth": 75}
     by_kind = table(
         "Notice, against Azure's promise",
         "From the first sight to NotBefore. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). Kept: the share that had it, "
@@ -255,7 +262,7 @@ def cost(y: int) -> list[dict[str, Any]]:
     observed = f"max by (job, instance, {BY}) ({over('max', 'observed_interruption_seconds')})"
     announced = each("max", "duration_seconds")
     worse = f"count by (event_type) (max by ({BY}) ({observed}) > {announced} + 2)"
-    seconds = dict(unit="s", decimals=1, noValue="–", custom__minWidth=75)
+    seconds = {"unit": "s", "decimals": 1, "noValue": "–", "custom__minWidth": 75}
     by_kind = table(
         "Interruption, announced against observed",
         "Announced: the median of what Azure says. Observed, longest, sum: what the VMs measured on themselves, the first a median. Running: the median from start to end. "

@@ -245,7 +245,7 @@ def table(
         {
             "id": "organize",
             "options": {
-                "excludeByName": {name: True for name in hidden},
+                "excludeByName": dict.fromkeys(hidden, True),
                 "includeByName": {},
                 "indexByName": {name: i for i, name in enumerate(columns)},
                 "renameByName": columns,

@@ -93,7 +93,10 @@ def or_say(expr: str, label: str, text: str, reporters: str) -> str:
 
     Where nobody reports, that is not known: nothing but an answer gives the all-clear.
     """
-    say = lambda of, word: f'label_replace({of}, "{label}", "{word}", "", "")'
+
+    def say(of, word):
+        return f'label_replace({of}, "{label}", "{word}", "", "")'
+
     return f"({expr}) or on () {say(f'0 * {reporters}', text)} or on () {say('vector(0)', UNKNOWN)}"
 
 
@@ -111,9 +114,10 @@ def recorded(name: str, more: str = "", first: str = "") -> str:
 
 def selected_pending(when: str) -> str:
     """Events that are announced or running, but nothing where all instances (or all of them and all types) are selected."""
-    event = lambda metric: recorded(
-        f"azure_scheduled_event_{metric}", 'event_type=~"$event_type", scope!="other"', first=when
-    )
+
+    def event(metric):
+        return recorded(f"azure_scheduled_event_{metric}", 'event_type=~"$event_type", scope!="other"', first=when)
+
     return pending(event)
 
 

@@ -147,7 +147,10 @@ def timeline(y: int) -> dict[str, Any]:
 
 def past(y: int) -> list[dict[str, Any]]:
     by = q.PAIR
-    last = lambda metric: f"max by ({by}) (max_over_time({event(metric)}[$__range]))"
+
+    def last(metric):
+        return f"max by ({by}) (max_over_time({event(metric)}[$__range]))"
+
     over = f"and on ({by}) max_over_time({event('ended_timestamp_seconds')}[$__range])"
     ended = f"1000 * max by ({q.OF_EVENT}, outcome) (max_over_time({event('ended_timestamp_seconds')}[$__range]))"
     notice = f"clamp_min(({last('not_before_timestamp_seconds')} or {last('started_timestamp_seconds')}) - min by ({by}) (min_over_time({event('first_seen_timestamp_seconds')}[$__range])), 0) {over}"
@@ -241,7 +244,10 @@ def past(y: int) -> list[dict[str, Any]]:
 
 def service(y: int) -> list[dict[str, Any]]:
     latency = own("imds_request_duration_seconds_bucket")
-    quantile = lambda p: f"histogram_quantile({p}, sum by (le) (rate({latency}[$__rate_interval])))"
+
+    def quantile(p):
+        return f"histogram_quantile({p}, sum by (le) (rate({latency}[$__rate_interval])))"
+
     return [
         graph(
             "Requests to the metadata service",
@@ -300,7 +306,9 @@ def service(y: int) -> list[dict[str, Any]]:
 
 
 def footprint(y: int) -> list[dict[str, Any]]:
-    process = lambda name: f"process_{name}{{{q.VM_TARGET}}}"
+    def process(name):
+        return f"process_{name}{{{q.VM_TARGET}}}"
+
     return [
         graph(
             "Exporter: CPU",

@@ -140,8 +140,8 @@ class Exporters:
             "resources": lambda e, v: float(len(e.vms)),
             "first_seen_timestamp_seconds": lambda e, v: e.first_seen,
         }
-        for name, of in gauges.items():
-            name = f"azure_scheduled_event_{name}"
+        for suffix, of in gauges.items():
+            name = f"azure_scheduled_event_{suffix}"
             w.family(name, "gauge")
             for event, vm, value in self._pairs(of):
                 w.series(name, self._event(event, vm), _constant(value), self._life(event, vm))
@@ -153,7 +153,10 @@ class Exporters:
         w.family(name, "gauge")
         for event, vm, value in self._pairs(lambda e, v: e.not_before):
             until = event.ended or self.end
-            countdown = lambda t, e=event, nb=value: 0.0 if e.started and t >= e.started else nb - t
+
+            def countdown(t, e=event, nb=value):
+                return 0.0 if e.started and t >= e.started else nb - t
+
             w.series(name, self._event(event, vm), countdown, [t for t in self._life(event, vm) if t < until])
         late: dict[str, Callable[[Event, Vm], tuple[float | None, float | None]]] = {
             "started_timestamp_seconds": lambda e, v: (e.started, e.started),
@@ -199,7 +202,10 @@ class Exporters:
             for kind in TYPES:
                 for scope in ("self", "other"):
                     of = [e for e in mine[vm.name] if e.event_type == kind and scope == "self"]
-                    value = lambda t, of=of: float(sum(e.first_seen <= t < (e.ended or float("inf")) for e in of))
+
+                    def value(t, of=of):
+                        return float(sum(e.first_seen <= t < (e.ended or float("inf")) for e in of))
+
                     w.series(
                         "azure_scheduled_events_pending",
                         self._target(vm, event_type=kind, scope=scope),
@@ -230,7 +236,9 @@ class Exporters:
                         )
 
     def _health(self, w: Writer) -> None:
-        bad = lambda vm, t: vm.name in self.failing and t > self.trouble
+        def bad(vm, t):
+            return vm.name in self.failing and t > self.trouble
+
         w.family("up", "gauge")
         for vm in self.fleet:
             w.series(
@@ -241,13 +249,13 @@ class Exporters:
             )
         w.family("azure_scheduled_events_vm_info", "gauge")
         for vm in self.fleet:
-            labels = dict(
-                vm_name=vm.name,
-                vm_id=f"{abs(hash(vm.name)) % 10**12:012d}",
-                vm_scale_set=vm.scale_set,
-                vm_size=vm.size,
-                location=vm.location,
-            )
+            labels = {
+                "vm_name": vm.name,
+                "vm_id": f"{abs(hash(vm.name)) % 10**12:012d}",
+                "vm_scale_set": vm.scale_set,
+                "vm_size": vm.size,
+                "location": vm.location,
+            }
             w.series("azure_scheduled_events_vm_info", self._target(vm, **labels), _constant(1), self._alive(vm))
         gauges: dict[str, Callable[[Vm, float], float]] = {
             "up": lambda vm, t: float(not bad(vm, t)),
@@ -299,9 +307,12 @@ class Exporters:
             for vm in self.fleet:
                 for v in values:
                     wave = 1.0 if v == "throttled" else 0.0
-                    count = lambda t, vm=vm, v=v, wave=wave: float(
-                        (t - self.trouble) // 1 if bad(vm, t) and v == "status_5xx" else wave * ((t - base) // 900)
-                    )
+
+                    def count(t, vm=vm, v=v, wave=wave):
+                        return float(
+                            (t - self.trouble) // 1 if bad(vm, t) and v == "status_5xx" else wave * ((t - base) // 900)
+                        )
+
                     w.series(
                         f"azure_scheduled_events_{short}_total",
                         self._target(vm, **{label: v}),
@@ -312,7 +323,7 @@ class Exporters:
         w.family(name, "histogram")
         shares = (0.02, 0.35, 0.8, 0.93, 0.97, 0.985, 0.995, 0.999, 1.0, 1.0, 1.0)
         for vm in self.fleet:
-            for le, share in zip(LATENCY_BUCKETS, shares):
+            for le, share in zip(LATENCY_BUCKETS, shares, strict=True):
                 w.series(
                     f"{name}_bucket", self._target(vm, le=str(le)), lambda t, s=share: (t - base) * s, self._recent(vm)
                 )

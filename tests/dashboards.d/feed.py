@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 import fleet
 from exposition import Exporters
@@ -16,7 +17,7 @@ AHEAD = 30 * fleet.MINUTE
 
 
 def write(
-    path: str,
+    path: Path,
     now: float,
     count: int = 24,
     events: int = 90,
@@ -39,13 +40,13 @@ def write(
         down=frozenset(trouble[:1]),
         failing=frozenset(trouble[1:]),
     )
-    with open(path, "w", encoding="utf-8", newline="\n") as out:
+    with path.open("w", encoding="utf-8", newline="\n") as out:
         return exporters.write(out)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out")
+    parser.add_argument("out", type=Path)
     parser.add_argument("--vms", type=int, default=24)
     parser.add_argument("--events", type=int, default=90)
     parser.add_argument("--days", type=int, default=30)

@@ -110,16 +110,16 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
         )
         duration = rng.choice(durations)
         source = "User" if kind == "Terminate" or (kind == "Reboot" and rng.random() < 0.45) else "Platform"
-        common = dict(
-            event_id=_id(rng),
-            event_type=kind,
-            source=source,
-            vms=hit,
-            first_seen=seen,
-            not_before=not_before,
-            duration=duration,
-            description=DESCRIPTIONS[kind] if source == "Platform" else "",
-        )
+        common = {
+            "event_id": _id(rng),
+            "event_type": kind,
+            "source": source,
+            "vms": hit,
+            "first_seen": seen,
+            "not_before": not_before,
+            "duration": duration,
+            "description": DESCRIPTIONS[kind] if source == "Platform" else "",
+        }
         if rng.random() < cancel:
             out.append(Event(**common, ended=seen + (not_before - seen) * rng.uniform(0.2, 0.9), outcome="cancelled"))
             continue

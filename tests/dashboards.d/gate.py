@@ -81,7 +81,7 @@ def names_are_catalogued(report: Report) -> None:
             count += 1
             try:
                 catalog.labels(promql.parse(boards.interpolate(expr, boards.variables(board), 3600, 15)), metrics)
-            except (catalog.Unknown, ValueError, KeyError) as why:
+            except (catalog.UnknownNameError, ValueError, KeyError) as why:
                 wrong.append(f"{where}: {why}")
     report.check(
         "queries parse and name only catalogued metrics and labels", wrong, f"{count} queries, {len(metrics)} names"
@@ -191,7 +191,7 @@ def fleet_fills_every_panel(report: Report, directory: Path, quiet: bool) -> Non
     """Against blocks that promtool makes of the invented fleet: busy fills every panel, quiet breaks none."""
     directory.mkdir()
     now = time.time()
-    feed.write(str(directory / "fleet.om"), now, events=30, days=2, dense=3600, quiet=quiet)
+    feed.write(directory / "fleet.om", now, events=30, days=2, dense=3600, quiet=quiet)
     subprocess.run(
         [
             prometheus.promtool(),

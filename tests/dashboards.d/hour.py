@@ -38,7 +38,7 @@ def binary() -> str:
 
 @contextmanager
 def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with open(log, "wb") as out:
+    with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
         yield process

@@ -11,8 +11,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def serving(directory: Path, scrape: str, data: Path | None = None) -> Iterator[
     config = directory / "prometheus.yml"
     config.write_text(scrape, encoding="utf-8")
     port = free_port()
-    with open(directory / "prometheus.log", "wb") as log:
+    with (directory / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
             [
                 binary,
