@@ -23,7 +23,7 @@
 //!
 //! | room | what it is for |
 //! |---|---|
-//! | [`event`], [`time`], [`text`] | the vocabulary: Azure's words; points in time and the only reader of clocks; foreign text made fit to be shown |
+//! | [`event`], [`api_version`], [`time`], [`text`] | the vocabulary: Azure's words; points in time and the only reader of clocks; foreign text made fit to be shown |
 //! | [`document`] | bytes to a document and a list of its oddities |
 //! | [`lifecycle`] | follows events from document to document; pure |
 //! | [`snapshot`] | the picture that every reader sees; plain data |
@@ -53,7 +53,7 @@
 //! projections and policies, pure: metrics, otlp::{trace, resource, settings}, alertmanager::alert,
 //!   web::{status, events, probe}, imds::cadence, approval, azure_json, list
 //! core, pure: lifecycle, document, snapshot
-//! vocabulary: event, time, text
+//! vocabulary: event, api_version, time, text
 //! ```
 //!
 //! Edges do not know each other. `tests/it/tidy` reads the imports and holds this table.
@@ -67,6 +67,7 @@
 //! - A POST to IMDS that nobody asked for.
 
 pub mod alertmanager;
+pub mod api_version;
 pub mod app;
 pub mod approval;
 pub mod azure_json;

@@ -6,7 +6,7 @@ use super::{Error, logging};
 use crate::{
     approval::by_hand::{self, ApproveOutcome},
     cli::Output,
-    config::Imds,
+    config::ImdsSettings,
     document::Document,
     event::{Event, EventId, Status},
     imds::{Answer, Client},
@@ -29,7 +29,7 @@ pub struct Approve {
 /// # Errors
 /// When IMDS does not answer, has no such event, or does not take the approval.
 pub async fn approve(
-    settings: &Imds,
+    settings: &ImdsSettings,
     wanted: &Approve,
     announce: impl FnOnce(&str),
     clock: Clock,

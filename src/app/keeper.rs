@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{exporter::Legacy, logging};
 use crate::{
-    config::State,
+    config::StateStorage,
     lifecycle::Restored,
     state::{self, Directory, Found, Saved},
     time::{Moment, Timestamp},
@@ -184,17 +184,17 @@ fn panicked() -> io::Error {
 /// A disk that is full or read-only now may not stay so: then the exporter goes on in memory with what it can read there,
 /// and tries again.
 pub(super) fn take_over(
-    state: &State,
+    state: &StateStorage,
     boot_id: Option<&str>,
     now: Moment,
 ) -> Result<(Option<Keeper>, Option<Legacy>), state::Error> {
     let path = match state {
-        State::Directory(path) => path,
-        State::Memory => {
+        StateStorage::Directory(path) => path,
+        StateStorage::InMemory => {
             logging::memory_only();
             return Ok((None, None));
         }
-        State::Forgotten => return Ok((None, None)),
+        StateStorage::Disabled => return Ok((None, None)),
     };
     let directory = match Directory::open(path) {
         Ok(directory) => Some(directory),

@@ -22,7 +22,7 @@ pub(super) fn starting(settings: &Config) {
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
-        api_version = imds.api_version,
+        api_version = imds.api_version.name,
         poll_interval = ?settings.interval,
         vm_name = imds.vm_name.as_deref().unwrap_or("(asked of instance metadata)"),
         events_scope = match settings.web.exposed.scope {
@@ -33,11 +33,11 @@ pub(super) fn starting(settings: &Config) {
         alertmanagers = settings.alertmanagers.len(),
         "starting"
     );
-    if !imds.hidden.is_empty() {
+    let missing = imds.api_version.missing();
+    if !missing.is_empty() {
         warn!(
-            api_version = imds.api_version,
-            hidden = imds.hidden,
-            "an older api-version hides types and fields"
+            api_version = imds.api_version.name,
+            missing, "old api-version: event types and fields are missing"
         );
     }
 }

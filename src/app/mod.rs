@@ -29,7 +29,7 @@ use self::{
 use crate::{
     alertmanager,
     cli::Output,
-    config::{Config, Imds, Simulation},
+    config::{Config, ImdsSettings, Simulation},
     imds::{self, Client},
     list,
     listen::{self, ListenAddress},
@@ -262,7 +262,7 @@ pub async fn simulate(
 ///
 /// # Errors
 /// When it does not answer with a document.
-pub async fn list(settings: &Imds, output: Output, clock: Clock) -> Result<String, Error> {
+pub async fn list(settings: &ImdsSettings, output: Output, clock: Clock) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
     let named = settings.vm_name.as_deref().map(str::to_owned);
     let vm_name = match (named, output) {

@@ -1,4 +1,4 @@
-//! Driving the simulator: by program, by the page's forms, and not by other sites.
+//! The control API and the forms of the page.
 
 use super::Served;
 
@@ -6,7 +6,7 @@ const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
 #[test]
-fn program_starts_a_scenario_by_name_and_clears_it() {
+fn scenario_is_started_by_name_and_cleared() {
     let served = Served::playing(&[], 1.0);
     let state = served
         .send(
@@ -33,7 +33,7 @@ fn program_starts_a_scenario_by_name_and_clears_it() {
 }
 
 #[test]
-fn program_starts_a_scenario_of_its_own() {
+fn scenario_is_started_from_the_request_body() {
     let served = Served::playing(&[], 1.0);
     let body = r#"{"scenario": {"events": [{"event_type": "Hibernate", "notice": "1h", "resources": ["a", "{vm}"]}]}}"#;
     assert_eq!(
@@ -51,7 +51,7 @@ fn program_starts_a_scenario_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_started_is_refused_with_the_reason() {
+fn invalid_start_requests_are_refused_with_the_reason() {
     let served = Served::playing(&[], 1.0);
     for (body, reason) in [
         ("", "EOF"),
@@ -67,9 +67,9 @@ fn what_cannot_be_started_is_refused_with_the_reason() {
             "unknown field `speed`",
         ),
     ] {
-        let got = served.send("POST", "/simulator/start", &[], body).unwrap();
-        assert_eq!(got.status, 400, "{body}");
-        assert!(got.error().contains(reason), "{body}: {}", got.error());
+        let response = served.send("POST", "/simulator/start", &[], body).unwrap();
+        assert_eq!(response.status, 400, "{body}");
+        assert!(response.error().contains(reason), "{body}: {}", response.error());
     }
     let large = " ".repeat(1024 * 1024 + 1);
     assert_eq!(
@@ -82,35 +82,35 @@ fn what_cannot_be_started_is_refused_with_the_reason() {
 }
 
 #[test]
-fn button_of_the_page_starts_a_scenario_and_leads_back() {
+fn form_of_the_page_starts_a_scenario_and_redirects_to_the_page() {
     let served = Served::playing(&[], 1.0);
     let origin = format!("http://{}", served.host());
     let headers = [
         FORM,
         ("Origin", &*origin),
-        ("Sec-Fetch-WebService", "same-origin"),
+        ("Sec-Fetch-Site", "same-origin"),
     ];
-    let got = served
+    let response = served
         .send("POST", "/simulator/start", &headers, "scenario=user-reboot")
         .unwrap();
-    assert_eq!((got.status, got.header("location")), (303, Some("/")));
+    assert_eq!((response.status, response.header("location")), (303, Some("/")));
     assert_eq!(
         served.get(EVENTS).json()["Events"][0]["EventType"],
         "Reboot"
     );
-    let got = served
+    let response = served
         .send("POST", "/simulator/clear", &headers, "")
         .unwrap();
-    assert_eq!((got.status, got.header("location")), (303, Some("/")));
+    assert_eq!((response.status, response.header("location")), (303, Some("/")));
 }
 
 #[test]
-fn other_sites_cannot_drive_it() {
+fn cross_origin_requests_are_refused() {
     let served = Served::playing(&["user-reboot"], 1.0);
     let before = served.get("/simulator/state").json()["playing"].clone();
     for (name, value) in [
-        ("Sec-Fetch-WebService", "cross-site"),
-        ("Sec-Fetch-WebService", "same-site"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
         ("Origin", "https://example.com"),
         ("Origin", "null"),
     ] {
@@ -118,10 +118,10 @@ fn other_sites_cannot_drive_it() {
             ("/simulator/start", "scenario=live-migration"),
             ("/simulator/clear", ""),
         ] {
-            let got = served
+            let response = served
                 .send("POST", path, &[FORM, (name, value)], body)
                 .unwrap();
-            assert_eq!(got.status, 403, "{name}: {value}");
+            assert_eq!(response.status, 403, "{name}: {value}");
         }
     }
     assert_eq!(served.get("/simulator/state").json()["playing"], before);
@@ -135,7 +135,7 @@ fn other_sites_cannot_drive_it() {
 }
 
 #[test]
-fn state_counts_requests_by_what_became_of_them() {
+fn state_counts_requests_by_result() {
     let served = Served::playing(&["user-reboot"], 1.0);
     let first = served.get(EVENTS);
     let tag = first.header("etag").unwrap().to_owned();
@@ -162,7 +162,7 @@ fn state_counts_requests_by_what_became_of_them() {
 }
 
 #[test]
-fn scenarios_are_listed_with_what_they_do() {
+fn scenarios_are_listed_with_descriptions() {
     let list = Served::playing(&[], 1.0).get("/simulator/scenarios").json();
     let list = list.as_array().unwrap();
     assert!(list.iter().any(|entry| entry["name"] == "spot-preempt"));
@@ -173,7 +173,7 @@ fn scenarios_are_listed_with_what_they_do() {
 }
 
 #[test]
-fn control_paths_take_their_own_method_only() {
+fn control_paths_accept_one_method_each() {
     let served = Served::playing(&[], 1.0);
     for (method, path, allow) in [
         ("GET", "/simulator/start", "POST"),
@@ -181,9 +181,9 @@ fn control_paths_take_their_own_method_only() {
         ("POST", "/simulator/state", "GET"),
         ("DELETE", "/", "GET"),
     ] {
-        let got = served.send(method, path, &[], "").unwrap();
+        let response = served.send(method, path, &[], "").unwrap();
         assert_eq!(
-            (got.status, got.header("allow")),
+            (response.status, response.header("allow")),
             (405, Some(allow)),
             "{method} {path}"
         );

@@ -37,7 +37,7 @@ fn page_shows_events_faults_and_a_button_for_each_scenario() {
 }
 
 #[test]
-fn page_stays_readable_however_much_is_going_on() {
+fn page_limits_events_and_names() {
     let many = |count: usize, entry: &str| vec![entry; count].join(",");
     let names = many(50, "\"{vm+1}\"");
     let event = format!(r#"{{"event_type": "Freeze", "notice": "1h", "resources": [{names}]}}"#);
@@ -47,11 +47,11 @@ fn page_stays_readable_however_much_is_going_on() {
     let text = page.text();
     assert_eq!(text.matches("scenario many").count(), 25);
     assert_eq!(text.matches("web-vmss_1").count(), 25 * 6);
-    assert!(text.contains("and 44 more") && text.contains("275 more are in"));
+    assert!(text.contains("and 44 more") && text.contains("275 more events are in"));
 }
 
 #[test]
-fn page_loads_nothing_but_its_own_style() {
+fn page_loads_only_its_own_style_sheet() {
     let served = Served::playing(&[], 1.0);
     let page = served.get("/");
     let policy = page.header("content-security-policy").unwrap();
@@ -74,7 +74,7 @@ fn page_loads_nothing_but_its_own_style() {
 }
 
 #[test]
-fn whatever_a_scenario_says_stays_text() {
+fn values_of_a_scenario_are_escaped() {
     let text = r#"{"description": "</p><script>1</script>", "repeat_every": "1h", "events": [{"event_type": "<img src=x>",
         "event_source": "\"'&", "description": "<b>bold</b>", "notice": "1m", "resources": ["<i>"]}]}"#;
     let scenario = Scenario::parse("<u>", "test", text.as_bytes()).unwrap();

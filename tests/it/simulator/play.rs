@@ -1,13 +1,18 @@
-//! What holds for every scenario, whatever it plays.
+//! Properties of scenarios: speed, approvals, faults, repetitions.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use azure_scheduled_events_exporter::simulator::{Scenario, catalog, document, world::World};
+use azure_scheduled_events_exporter::{
+    api_version::ApiVersion,
+    simulator::{Scenario, catalog, document, world::World},
+};
 use serde_json::Value;
 
 use super::timelines::{morning, playing, seen};
 
-const VERSION: &str = "2020-07-01";
+fn render(world: &World) -> String {
+    document(world, ApiVersion::find("2020-07-01").unwrap())
+}
 
 fn status_of(line: &str) -> String {
     line.chars().take(3).collect()
@@ -17,13 +22,13 @@ fn named(name: &str) -> Scenario {
     Scenario::named(name).unwrap()
 }
 
-fn written(text: &str) -> Scenario {
+fn parsed(text: &str) -> Scenario {
     Scenario::parse("x", "x", text.as_bytes()).unwrap()
 }
 
 fn at(world: &mut World, seconds: f64) -> Value {
     world.advance(morning().after(Duration::from_secs_f64(seconds)));
-    serde_json::from_str(&document(world, VERSION)).unwrap()
+    serde_json::from_str(&render(world)).unwrap()
 }
 
 #[test]
@@ -45,7 +50,7 @@ fn speed_shortens_waiting_but_not_what_is_announced() {
 }
 
 #[test]
-fn whoever_asks_once_a_second_sees_every_phase_at_any_speed() {
+fn poll_once_a_second_sees_every_phase_at_any_speed() {
     let mut world = playing(named("spot-preempt"), 100_000.0);
     let mut shown = Vec::new();
     for second in 0..6 {
@@ -71,7 +76,7 @@ fn canceled_event_never_reaches_its_not_before_at_any_speed() {
 }
 
 #[test]
-fn a_fault_lasts_long_enough_to_be_met_at_any_speed() {
+fn fault_lasts_at_least_two_seconds_at_any_speed() {
     let mut world = playing(named("fault-410"), 100_000.0);
     let after = |millis| morning().after(Duration::from_millis(millis));
     assert_eq!(status_of(&seen(&mut world, after(1_900))), "410");
@@ -79,16 +84,16 @@ fn a_fault_lasts_long_enough_to_be_met_at_any_speed() {
 }
 
 #[test]
-fn a_phase_that_is_written_short_stays_short() {
+fn phase_shorter_than_two_seconds_is_not_extended() {
     let text =
         r#"{"events": [{"event_type": "Freeze", "notice": "500ms", "started_for": "500ms"}]}"#;
-    let mut world = playing(written(text), 1.0);
+    let mut world = playing(parsed(text), 1.0);
     assert_eq!(at(&mut world, 0.5)["Events"][0]["EventStatus"], "Started");
     assert_eq!(at(&mut world, 1.0)["Events"], Value::Array(Vec::new()));
 }
 
 #[test]
-fn sixth_request_of_a_second_is_one_too_many_under_the_rate_limit() {
+fn sixth_request_within_a_second_exceeds_the_rate_limit() {
     let mut world = playing(named("fault-rate-limit"), 1.0);
     let mut status = |millis| {
         let now = morning().after(Duration::from_millis(millis));
@@ -100,17 +105,17 @@ fn sixth_request_of_a_second_is_one_too_many_under_the_rate_limit() {
 }
 
 #[test]
-fn nothing_is_lost_between_two_looks() {
-    let mut watched = playing(named("back-to-back"), 1.0);
+fn result_does_not_depend_on_how_often_the_world_advances() {
+    let mut stepped = playing(named("back-to-back"), 1.0);
     for second in 0..=4_600 {
-        at(&mut watched, f64::from(second));
+        at(&mut stepped, f64::from(second));
     }
-    let mut slept = playing(named("back-to-back"), 1.0);
-    assert_eq!(at(&mut slept, 4_600.0), at(&mut watched, 4_600.0));
+    let mut jumped = playing(named("back-to-back"), 1.0);
+    assert_eq!(at(&mut jumped, 4_600.0), at(&mut stepped, 4_600.0));
 }
 
 #[test]
-fn approved_event_starts_at_once_and_ends_as_much_earlier() {
+fn approved_event_starts_at_once_and_ends_earlier() {
     let mut world = playing(named("user-reboot"), 1.0);
     let id = world.pending()[0].id.clone();
     world
@@ -122,7 +127,7 @@ fn approved_event_starts_at_once_and_ends_as_much_earlier() {
 }
 
 #[test]
-fn approved_event_is_not_canceled_any_more() {
+fn approved_event_is_not_canceled() {
     let mut world = playing(named("canceled-maintenance"), 1.0);
     let id = world.pending()[0].id.clone();
     world
@@ -142,7 +147,7 @@ fn equal_incarnation_is_equal_content_until_a_reset() {
         let mut known: HashMap<u64, String> = HashMap::new();
         for minute in 0..160 {
             at(&mut world, f64::from(minute) * 60.0);
-            let text = document(&world, VERSION);
+            let text = render(&world);
             let first = known
                 .entry(world.incarnation())
                 .or_insert_with(|| text.clone());
@@ -152,7 +157,7 @@ fn equal_incarnation_is_equal_content_until_a_reset() {
 }
 
 #[test]
-fn incarnation_begins_anew_while_the_event_goes_on() {
+fn incarnation_reset_keeps_the_event() {
     let mut world = playing(named("live-migration"), 1.0);
     let before = at(&mut world, 10.0);
     world
@@ -173,7 +178,7 @@ fn incarnation_begins_anew_while_the_event_goes_on() {
 }
 
 #[test]
-fn each_round_of_the_demo_has_events_of_its_own() {
+fn each_round_of_the_demo_has_new_event_ids() {
     let mut world = playing(named("demo"), 60.0);
     let first = at(&mut world, 6.0)["Events"][0]["EventId"].clone();
     let second = at(&mut world, 156.0)["Events"][0]["EventId"].clone();
@@ -182,14 +187,14 @@ fn each_round_of_the_demo_has_events_of_its_own() {
 }
 
 #[test]
-fn demo_shows_all_five_types_and_calm_within_two_minutes() {
+fn demo_shows_all_event_types_and_no_event_within_two_minutes() {
     let mut world = playing(named("demo"), 60.0);
     let mut types = std::collections::BTreeSet::new();
-    let mut calm = 0;
+    let mut idle = 0;
     for second in 0..120 {
         let document = at(&mut world, f64::from(second));
         let events = document["Events"].as_array().unwrap();
-        calm += i32::from(events.is_empty());
+        idle += i32::from(events.is_empty());
         types.extend(
             events
                 .iter()
@@ -200,20 +205,20 @@ fn demo_shows_all_five_types_and_calm_within_two_minutes() {
         types.into_iter().collect::<Vec<_>>(),
         ["Freeze", "Preempt", "Reboot", "Redeploy", "Terminate"]
     );
-    assert!(calm >= 10, "{calm} seconds without an event");
+    assert!(idle >= 10, "{idle} seconds without an event");
 }
 
 #[test]
-fn demo_that_nobody_watched_for_a_month_goes_on_at_once() {
+fn demo_skips_missed_rounds_after_a_month_without_requests() {
     let mut world = playing(named("demo"), 100_000.0);
     let month = Duration::from_hours(30 * 24);
     world.advance(morning().after(month));
     assert!(world.next_change().unwrap() > morning().after(month).monotonic);
-    assert!(world.playing()[0].cycle() < 10);
+    assert!(world.runs()[0].cycle() < 10);
 }
 
 #[test]
-fn another_start_makes_other_ids() {
+fn event_ids_depend_on_the_start_time() {
     let id = |started: u64| {
         let now = morning().after(Duration::from_secs(started));
         let mut world = World::new(
@@ -229,7 +234,7 @@ fn another_start_makes_other_ids() {
 }
 
 #[test]
-fn fault_covers_what_goes_on_and_then_is_over() {
+fn fault_hides_the_event_until_it_ends() {
     let mut world = playing(named("live-migration"), 1.0);
     world
         .start(
@@ -246,7 +251,7 @@ fn fault_covers_what_goes_on_and_then_is_over() {
 #[test]
 fn latest_of_several_faults_is_active() {
     let text = r#"{"faults": [{"fault": "gone", "for": "1m"}, {"at": "10s", "fault": "server-error", "for": "10s"}]}"#;
-    let mut world = playing(written(text), 1.0);
+    let mut world = playing(parsed(text), 1.0);
     let mut status = |seconds: u64| {
         status_of(&seen(
             &mut world,
@@ -263,7 +268,7 @@ fn latest_of_several_faults_is_active() {
 fn fault_ends_with_the_round_that_it_is_in() {
     let text =
         r#"{"repeat_every": "1m", "faults": [{"at": "10s", "fault": "gone", "for": "10s"}]}"#;
-    let mut world = playing(written(text), 1.0);
+    let mut world = playing(parsed(text), 1.0);
     let mut status = |seconds: u64| {
         status_of(&seen(
             &mut world,
@@ -293,7 +298,7 @@ fn clear_ends_everything_with_a_new_incarnation() {
     let document = at(&mut world, 100_000.0);
     assert_eq!(document["Events"], Value::Array(Vec::new()));
     assert_eq!(document["DocumentIncarnation"], before + 1);
-    assert!(world.playing().is_empty() && world.next_change().is_none());
+    assert!(world.runs().is_empty() && world.next_change().is_none());
 }
 
 #[test]

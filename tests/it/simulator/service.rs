@@ -1,15 +1,15 @@
-//! The metadata service over sockets: what Microsoft documents of it.
+//! The documented behaviour of the metadata service, over sockets.
 
-use super::{Got, Served};
+use super::{Response, Served};
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 
-fn calm() -> Served {
+fn idle() -> Served {
     Served::playing(&[], 1.0)
 }
 
-fn member_names(got: &Got) -> Vec<String> {
-    let text = got.text();
+fn member_names(response: &Response) -> Vec<String> {
+    let text = response.text();
     let (_, event) = text.split_once("[{").unwrap();
     let quoted: Vec<&str> = event.split('"').collect();
     quoted
@@ -20,24 +20,24 @@ fn member_names(got: &Got) -> Vec<String> {
 }
 
 #[test]
-fn calm_service_has_an_empty_document_in_one_line() {
-    let got = calm().get(EVENTS);
-    assert_eq!(got.status, 200);
-    assert_eq!(got.text(), r#"{"DocumentIncarnation":1,"Events":[]}"#);
+fn idle_service_has_an_empty_document_in_one_line() {
+    let response = idle().get(EVENTS);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.text(), r#"{"DocumentIncarnation":1,"Events":[]}"#);
     assert_eq!(
-        got.header("content-type"),
+        response.header("content-type"),
         Some("application/json; charset=utf-8")
     );
 }
 
 #[test]
 fn request_without_the_metadata_header_is_refused() {
-    let served = calm();
+    let served = idle();
     for headers in [&[][..], &[("Metadata", "yes")][..]] {
-        let got = served.send("GET", EVENTS, headers, "").unwrap();
-        assert_eq!(got.status, 400);
+        let response = served.send("GET", EVENTS, headers, "").unwrap();
+        assert_eq!(response.status, 400);
         assert_eq!(
-            got.text(),
+            response.text(),
             r#"{"error":"Bad request. Required metadata header not specified"}"#
         );
     }
@@ -53,14 +53,14 @@ fn request_without_the_metadata_header_is_refused() {
 #[test]
 fn forwarded_request_is_refused() {
     let headers = [("Metadata", "true"), ("X-Forwarded-For", "10.0.0.9")];
-    let got = calm().send("GET", EVENTS, &headers, "").unwrap();
-    assert_eq!(got.status, 400);
-    assert!(got.error().contains("X-Forwarded-For"));
+    let response = idle().send("GET", EVENTS, &headers, "").unwrap();
+    assert_eq!(response.status, 400);
+    assert!(response.error().contains("X-Forwarded-For"));
 }
 
 #[test]
 fn missing_unknown_and_repeated_versions_are_refused() {
-    let served = calm();
+    let served = idle();
     for query in [
         "",
         "?api-version=",
@@ -68,10 +68,10 @@ fn missing_unknown_and_repeated_versions_are_refused() {
         "?api-version=2021-02-01",
         "?version=2020-07-01",
     ] {
-        let got = served.get(&format!("/metadata/scheduledevents{query}"));
-        assert_eq!(got.status, 400, "{query}");
+        let response = served.get(&format!("/metadata/scheduledevents{query}"));
+        assert_eq!(response.status, 400, "{query}");
         assert_eq!(
-            got.text(),
+            response.text(),
             "{\"error\":\"Bad request. api-version is invalid or was not specified in the request.\",\
              \"newest-versions\":[\"2025-04-07\",\"2024-07-17\",\"2024-03-15\"]}"
         );
@@ -82,7 +82,7 @@ fn missing_unknown_and_repeated_versions_are_refused() {
 }
 
 #[test]
-fn all_seven_versions_have_their_members_in_the_captured_order() {
+fn members_of_each_version_are_in_the_captured_order() {
     let served = Served::playing(&["live-migration"], 1.0);
     let all = [
         "EventId",
@@ -104,14 +104,14 @@ fn all_seven_versions_have_their_members_in_the_captured_order() {
         ("2019-08-01", 8),
         ("2020-07-01", 9),
     ] {
-        let got = served.get(&format!("/metadata/scheduledevents?api-version={version}"));
-        assert_eq!(got.status, 200);
-        assert_eq!(member_names(&got), all[..members], "{version}");
+        let response = served.get(&format!("/metadata/scheduledevents?api-version={version}"));
+        assert_eq!(response.status, 200);
+        assert_eq!(member_names(&response), all[..members], "{version}");
     }
 }
 
 #[test]
-fn preview_has_iso_times_and_underscores() {
+fn preview_has_iso_8601_times_and_underscores() {
     let served = Served::playing(&["live-migration"], 1.0);
     let event = |version: &str| {
         served
@@ -130,7 +130,7 @@ fn preview_has_iso_times_and_underscores() {
 }
 
 #[test]
-fn older_versions_hide_the_types_that_they_do_not_know() {
+fn older_versions_leave_out_newer_event_types() {
     let served = Served::playing(&["spot-preempt", "scale-in-terminate"], 1.0);
     let types = |version: &str| {
         let document = served
@@ -148,7 +148,7 @@ fn older_versions_hide_the_types_that_they_do_not_know() {
 }
 
 #[test]
-fn unchanged_document_is_304_until_it_changes() {
+fn unchanged_document_is_304() {
     let served = Served::playing(&["user-reboot"], 1.0);
     let first = served.get(EVENTS);
     let tag = first.header("etag").unwrap().to_owned();
@@ -205,12 +205,12 @@ fn approval_starts_the_event() {
         EVENTS,
         &format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}"),
     );
-    assert_eq!(again.status, 200, "approving twice is no error");
+    assert_eq!(again.status, 200, "a second approval succeeds");
     assert_eq!(served.get(EVENTS).json(), after);
 }
 
 #[test]
-fn one_post_approves_several_events_in_the_form_of_the_first_version() {
+fn one_post_approves_several_events_in_the_format_of_the_first_version() {
     let served = Served::playing(&["user-reboot", "live-migration"], 1.0);
     let document = served.get(EVENTS).json();
     let ids: Vec<&str> = (0..2)
@@ -251,44 +251,44 @@ fn malformed_approvals_are_refused_and_change_nothing() {
         "{\"StartRequests\":[{}]}".to_owned(),
         format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}},{{\"EventId\":\"none\"}}]}}"),
     ] {
-        let got = served.post(EVENTS, &body);
-        assert_eq!(got.status, 400, "{body}");
-        assert!(got.error().starts_with("Bad request."), "{body}");
+        let response = served.post(EVENTS, &body);
+        assert_eq!(response.status, 400, "{body}");
+        assert!(response.error().starts_with("Bad request."), "{body}");
     }
     let body = format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
     assert_eq!(
         served.send("POST", EVENTS, &[], &body).unwrap().status,
         400,
-        "the header is needed here too"
+        "the header is required"
     );
     assert_eq!(
         served.post("/metadata/scheduledevents", &body).status,
         400,
-        "and so is the version"
+        "the version is required"
     );
     assert_eq!(served.get(EVENTS).body, before.body);
 }
 
 #[test]
-fn other_methods_are_refused_with_those_that_work() {
-    let served = calm();
+fn other_methods_are_refused_with_the_allowed_ones() {
+    let served = idle();
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS"] {
-        let got = served
+        let response = served
             .send(method, EVENTS, &[("Metadata", "true")], "")
             .unwrap();
         assert_eq!(
-            (got.status, got.header("allow")),
+            (response.status, response.header("allow")),
             (405, Some("GET, POST")),
             "{method}"
         );
     }
-    let got = served.post("/metadata/instance?api-version=2021-02-01", "{}");
-    assert_eq!((got.status, got.header("allow")), (405, Some("GET")));
+    let response = served.post("/metadata/instance?api-version=2021-02-01", "{}");
+    assert_eq!((response.status, response.header("allow")), (405, Some("GET")));
 }
 
 #[test]
-fn instance_metadata_says_who_the_vm_is() {
-    let served = calm();
+fn instance_metadata_identifies_the_vm() {
+    let served = idle();
     let compute = served
         .get("/metadata/instance/compute?api-version=2021-02-01")
         .json();
@@ -309,12 +309,12 @@ fn instance_metadata_says_who_the_vm_is() {
 }
 
 #[test]
-fn instance_metadata_has_versions_of_its_own() {
-    let served = calm();
+fn instance_metadata_has_its_own_versions() {
+    let served = idle();
     for query in ["", "?api-version=2020-07-01"] {
-        let got = served.get(&format!("/metadata/instance/compute{query}"));
-        assert_eq!(got.status, 400, "{query}");
-        assert_eq!(got.json()["newest-versions"][0], "2025-04-07");
+        let response = served.get(&format!("/metadata/instance/compute{query}"));
+        assert_eq!(response.status, 400, "{query}");
+        assert_eq!(response.json()["newest-versions"][0], "2025-04-07");
     }
     let versions = served.get("/metadata/versions").json();
     assert!(
@@ -327,8 +327,8 @@ fn instance_metadata_has_versions_of_its_own() {
 }
 
 #[test]
-fn anything_else_is_not_found() {
-    let served = calm();
+fn unknown_paths_are_not_found() {
+    let served = idle();
     for path in [
         "/metadata",
         "/metadata/latest/scheduledevents",
@@ -341,9 +341,9 @@ fn anything_else_is_not_found() {
 }
 
 #[test]
-fn case_of_the_path_does_not_matter() {
+fn path_is_case_insensitive() {
     assert_eq!(
-        calm()
+        idle()
             .get("/metadata/scheduledEvents?api-version=2020-07-01")
             .status,
         200

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use super::{Source, imports, production, root};
 
 /// Every room, with a rank of its layer. A room that has no line of its own belongs to its parent.
-const ROOMS: [(&str, u8); 37] = [
+const ROOMS: [(&str, u8); 38] = [
     ("time", 0),
     ("text", 0),
     ("event", 1),
+    ("api_version", CORE),
     ("document", CORE),
     ("lifecycle", CORE + 1),
     ("snapshot", CORE + 2),
