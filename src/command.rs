@@ -122,12 +122,7 @@ fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
         output: flags.query.output,
     };
     init_process(flags.query.log)?;
-    Ok(runtime()?.block_on(app::approve(
-        &settings,
-        &request,
-        announce,
-        Clock::start(),
-    ))?)
+    Ok(runtime()?.block_on(app::approve(&settings, &request, announce, Clock::start()))?)
 }
 
 /// Written to stderr before the POST, so that stdout has the result alone. Write errors are ignored.

@@ -66,7 +66,9 @@ pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) 
     }
     if !document.is_complete() {
         let unreadable = document.unreadable_events;
-        table.push_str(&format!("{unreadable} more could not be parsed, see the log.\n"));
+        table.push_str(&format!(
+            "{unreadable} more could not be parsed, see the log.\n"
+        ));
     }
     table
 }

@@ -119,8 +119,9 @@ pub(super) fn web_settings(
     let path = flags.telemetry_path.as_str();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
     if !path.starts_with('/') || !path.chars().all(is_plain) {
-        let problem =
-            format!("{path:?} is not a path: it must start with / and contain only letters, digits and /-_.~");
+        let problem = format!(
+            "{path:?} is not a path: it must start with / and contain only letters, digits and /-_.~"
+        );
         return Err(flag_error("web.telemetry-path", problem));
     }
     let is_reserved = ["/", "/healthz", "/readyz"].contains(&path)

@@ -50,7 +50,8 @@ pub(super) fn approvals(
         Err(flag_error(flag, problem))
     };
     let is_on = flags.user_events || flags.freeze_below.is_some();
-    let no_effect = "has no effect alone: add --approve.user-events or --approve.freeze-below, or omit it";
+    let no_effect =
+        "has no effect alone: add --approve.user-events or --approve.freeze-below, or omit it";
     if !is_on && flags.delay.is_some() {
         return Err(flag_error("approve.delay", no_effect));
     }
@@ -94,8 +95,8 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         .map(Credentials::Basic)
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
     let target = |url: &String| {
-        let target = Target::new(url)
-            .map_err(|error| flag_error("alertmanager.url", error.to_string()))?;
+        let target =
+            Target::new(url).map_err(|error| flag_error("alertmanager.url", error.to_string()))?;
         Ok(target
             .with_credentials(credentials.clone())
             .with_authorities(flags.ca_file.clone()))

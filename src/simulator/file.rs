@@ -230,9 +230,7 @@ fn add_fault(scenario: &mut Scenario, entry: &FaultEntry) -> Result<(), String> 
     }
     let fault = match entry.fault {
         FaultKind::IncarnationReset if entry.duration.is_some() => {
-            return Err(
-                "for: an incarnation-reset has no duration: leave it out".to_owned(),
-            );
+            return Err("for: an incarnation-reset has no duration: leave it out".to_owned());
         }
         FaultKind::IncarnationReset => {
             scenario.resets.push(entry.at.0);
@@ -279,8 +277,8 @@ fn add_played(scenario: &mut Scenario, play: &Play) -> Result<(), String> {
             play.stretch
         ));
     }
-    let played = parse(name, text.as_bytes())
-        .map_err(|problem| format!("scenario: {name}: {problem}"))?;
+    let played =
+        parse(name, text.as_bytes()).map_err(|problem| format!("scenario: {name}: {problem}"))?;
     let stretched = |span: Duration| span.mul_f64(play.stretch).min(MAX_DURATION);
     let later = |span: Duration| play.at.0 + stretched(span);
     scenario

@@ -223,7 +223,11 @@ fn instance(world: &World, request: &Request<'_>) -> SimulatorResponse {
     if request.method != Method::GET {
         return not_allowed("GET");
     }
-    let find = |name: &str| INSTANCE_API_VERSIONS.into_iter().find(|version| *version == name);
+    let find = |name: &str| {
+        INSTANCE_API_VERSIONS
+            .into_iter()
+            .find(|version| *version == name)
+    };
     let version = match requested_version(request.query, find) {
         Ok(version) => version,
         Err(response) => return response,

@@ -33,17 +33,17 @@ use hyper::{StatusCode, body::Incoming};
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-pub use self::{
-    document::document,
-    load::{ScenarioError, catalog},
-    scenario::Scenario,
-    vm::Vm,
-};
 use self::{
     counts::RequestCounts,
     http::{Request, SimulatorResponse},
     imds_api::Action,
     world::World,
+};
+pub use self::{
+    document::document,
+    load::{ScenarioError, catalog},
+    scenario::Scenario,
+    vm::Vm,
 };
 use crate::{
     server::{Abort, Answer, Handler},

@@ -49,9 +49,7 @@ impl ScenarioRun {
 
     /// The monotonic time of an offset in the scenario.
     pub(super) fn time_at(&self, offset: Duration, speed: f64) -> Duration {
-        self.started
-            .monotonic
-            .saturating_add(scaled(offset, speed))
+        self.started.monotonic.saturating_add(scaled(offset, speed))
     }
 
     pub(super) fn period(&self, speed: f64) -> Option<Duration> {

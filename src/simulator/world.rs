@@ -226,9 +226,7 @@ impl World {
             Change::Event(index) => {
                 self.incarnation += 1;
                 match self.pending.get_mut(index) {
-                    Some(event)
-                        if !event.is_started() && event.spec.canceled_after.is_none() =>
-                    {
+                    Some(event) if !event.is_started() && event.spec.canceled_after.is_none() => {
                         event.start(at);
                     }
                     _ => drop(self.pending.remove(index)),

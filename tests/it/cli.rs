@@ -55,7 +55,10 @@ async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative()
         ),
         (
             &["--imds.poll-interval=2h"],
-            &["--imds.poll-interval: 2h is out of range", "from 200ms to 1h"],
+            &[
+                "--imds.poll-interval: 2h is out of range",
+                "from 200ms to 1h",
+            ],
         ),
         (
             &["--imds.timeout=0"],
@@ -106,7 +109,10 @@ async fn flag_without_effect_is_refused() {
     refused(
         &["--alertmanager.ca-file=x.pem"],
         64,
-        &["--alertmanager.ca-file: has no effect", "--alertmanager.url"],
+        &[
+            "--alertmanager.ca-file: has no effect",
+            "--alertmanager.url",
+        ],
     )
     .await;
     let words = ["--state.directory: is empty", "$STATE_DIRECTORY"];

@@ -69,7 +69,11 @@ fn invalid_start_requests_are_refused_with_the_reason() {
     ] {
         let response = served.send("POST", "/simulator/start", &[], body).unwrap();
         assert_eq!(response.status, 400, "{body}");
-        assert!(response.error().contains(reason), "{body}: {}", response.error());
+        assert!(
+            response.error().contains(reason),
+            "{body}: {}",
+            response.error()
+        );
     }
     let large = " ".repeat(1024 * 1024 + 1);
     assert_eq!(
@@ -93,7 +97,10 @@ fn form_of_the_page_starts_a_scenario_and_redirects_to_the_page() {
     let response = served
         .send("POST", "/simulator/start", &headers, "scenario=user-reboot")
         .unwrap();
-    assert_eq!((response.status, response.header("location")), (303, Some("/")));
+    assert_eq!(
+        (response.status, response.header("location")),
+        (303, Some("/"))
+    );
     assert_eq!(
         served.get(EVENTS).json()["Events"][0]["EventType"],
         "Reboot"
@@ -101,7 +108,10 @@ fn form_of_the_page_starts_a_scenario_and_redirects_to_the_page() {
     let response = served
         .send("POST", "/simulator/clear", &headers, "")
         .unwrap();
-    assert_eq!((response.status, response.header("location")), (303, Some("/")));
+    assert_eq!(
+        (response.status, response.header("location")),
+        (303, Some("/"))
+    );
 }
 
 #[test]

@@ -283,7 +283,10 @@ fn other_methods_are_refused_with_the_allowed_ones() {
         );
     }
     let response = served.post("/metadata/instance?api-version=2021-02-01", "{}");
-    assert_eq!((response.status, response.header("allow")), (405, Some("GET")));
+    assert_eq!(
+        (response.status, response.header("allow")),
+        (405, Some("GET"))
+    );
 }
 
 #[test]

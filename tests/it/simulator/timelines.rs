@@ -51,14 +51,21 @@ pub(crate) fn seen(world: &mut World, now: Moment) -> String {
         Action::CloseConnection => "connection closed".to_owned(),
         Action::Delay(wait) => format!("response after {wait:?}"),
         Action::Respond(response) => {
-            let retry_after = response.headers.iter().find(|(name, _)| name == "retry-after");
+            let retry_after = response
+                .headers
+                .iter()
+                .find(|(name, _)| name == "retry-after");
             let retry_after = retry_after
                 .map(|(_, value)| format!(" Retry-After: {value}"))
                 .unwrap_or_default();
             let body = if response.body.is_empty() {
                 "(empty)".into()
             } else {
-                response.body.escape_ascii().to_string().replace("\\\"", "\"")
+                response
+                    .body
+                    .escape_ascii()
+                    .to_string()
+                    .replace("\\\"", "\"")
             };
             format!("{}{retry_after} {body}", response.status.as_u16())
         }
