@@ -1,5 +1,7 @@
 //! The output of `list`: a table, or JSON with Azure's member names.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 use crate::{
@@ -61,14 +63,11 @@ pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) 
             .zip(&widths)
             .map(|(cell, width)| format!("{cell:width$}"))
             .collect();
-        table.push_str(cells.join("  ").trim_end());
-        table.push('\n');
+        writeln!(table, "{}", cells.join("  ").trim_end()).ok();
     }
     if !document.is_complete() {
         let unreadable = document.unreadable_events;
-        table.push_str(&format!(
-            "{unreadable} more could not be parsed, see the log.\n"
-        ));
+        writeln!(table, "{unreadable} more could not be parsed, see the log.").ok();
     }
     table
 }

@@ -191,7 +191,7 @@ pub struct EventsFlags {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Approvals")]
 pub struct ApproveFlags {
-    /// Approve events ordered by a user (EventSource User), so that a restart or redeploy does not wait for NotBefore.
+    /// Approve events ordered by a user, so that a restart or redeploy does not wait for NotBefore.
     #[arg(long = "approve.user-events")]
     pub user_events: bool,
     /// Approve freezes with an announced duration shorter than this; never those of unknown duration.
