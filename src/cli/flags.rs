@@ -10,27 +10,27 @@ use clap::{
 use crate::{api_version::LATEST_API_VERSION, time::parse_duration};
 
 #[derive(Debug, Args)]
-pub struct RunFlags {
+pub(crate) struct RunFlags {
     #[command(flatten)]
-    pub web: WebFlags,
+    pub(crate) web: WebFlags,
     #[command(flatten)]
-    pub imds: ImdsFlags,
+    pub(crate) imds: ImdsFlags,
     #[command(flatten)]
-    pub poll: PollFlags,
+    pub(crate) poll: PollFlags,
     #[command(flatten)]
-    pub events: EventsFlags,
+    pub(crate) events: EventsFlags,
     #[command(flatten)]
-    pub approve: ApproveFlags,
+    pub(crate) approve: ApproveFlags,
     #[command(flatten)]
-    pub state: StateFlags,
+    pub(crate) state: StateFlags,
     #[command(flatten)]
-    pub alertmanager: AlertmanagerFlags,
+    pub(crate) alertmanager: AlertmanagerFlags,
     #[command(flatten)]
-    pub log: LogFlags,
+    pub(crate) log: LogFlags,
 }
 
 #[derive(Debug, Args)]
-pub struct DemoFlags {
+pub(crate) struct DemoFlags {
     /// Loopback address to serve on.
     #[arg(
         long = "web.listen-address",
@@ -38,7 +38,7 @@ pub struct DemoFlags {
         default_value = "127.0.0.1:10169",
         help_heading = "Web"
     )]
-    pub listen_address: String,
+    pub(crate) listen_address: String,
     /// Name of a scenario, or path of a scenario file (repeatable).
     #[arg(
         long = "scenario",
@@ -46,7 +46,7 @@ pub struct DemoFlags {
         default_value = "demo",
         help_heading = "Simulator"
     )]
-    pub scenarios: Vec<String>,
+    pub(crate) scenarios: Vec<String>,
     /// Factor by which simulated waiting is faster than real time.
     #[arg(
         long = "speed",
@@ -54,15 +54,15 @@ pub struct DemoFlags {
         default_value_t = 60.0,
         help_heading = "Simulator"
     )]
-    pub speed: f64,
+    pub(crate) speed: f64,
     #[command(flatten)]
-    pub events: EventsFlags,
+    pub(crate) events: EventsFlags,
     #[command(flatten)]
-    pub log: LogFlags,
+    pub(crate) log: LogFlags,
 }
 
 #[derive(Debug, Args)]
-pub struct SimulateFlags {
+pub(crate) struct SimulateFlags {
     /// Address to serve on.
     #[arg(
         long = "web.listen-address",
@@ -70,7 +70,7 @@ pub struct SimulateFlags {
         default_value = "127.0.0.1:10170",
         help_heading = "Web"
     )]
-    pub listen_address: String,
+    pub(crate) listen_address: String,
     /// Name of a scenario, or path of a scenario file (repeatable). Without it, scenarios are started on the page or
     /// through the API.
     #[arg(
@@ -78,7 +78,7 @@ pub struct SimulateFlags {
         value_name = "NAME|FILE",
         help_heading = "Simulator"
     )]
-    pub scenarios: Vec<String>,
+    pub(crate) scenarios: Vec<String>,
     /// Factor by which simulated waiting is faster than real time.
     #[arg(
         long = "speed",
@@ -86,129 +86,129 @@ pub struct SimulateFlags {
         default_value_t = 1.0,
         help_heading = "Simulator"
     )]
-    pub speed: f64,
+    pub(crate) speed: f64,
     /// Print the built-in scenarios and exit.
     #[arg(long = "list", help_heading = "Simulator")]
-    pub list: bool,
+    pub(crate) list: bool,
     /// Name of the simulated VM.
     #[arg(long = "vm.name", value_name = "NAME", help_heading = "Simulator")]
-    pub vm_name: Option<String>,
+    pub(crate) vm_name: Option<String>,
     #[command(flatten)]
-    pub log: LogFlags,
+    pub(crate) log: LogFlags,
 }
 
 /// Flags of the commands that query IMDS once.
 #[derive(Debug, Args)]
-pub struct QueryFlags {
+pub(crate) struct QueryFlags {
     /// Output format.
     #[arg(long = "output", value_enum, default_value_t = Output::Table, help_heading = "Output")]
-    pub output: Output,
+    pub(crate) output: Output,
     #[command(flatten)]
-    pub imds: ImdsFlags,
+    pub(crate) imds: ImdsFlags,
     #[command(flatten)]
-    pub log: LogFlags,
+    pub(crate) log: LogFlags,
 }
 
 #[derive(Debug, Args)]
-pub struct ApproveCommand {
+pub(crate) struct ApproveCommand {
     /// EventId as printed by `list`; case-insensitive.
     #[arg(value_name = "EVENT_ID", value_parser = NonEmptyStringValueParser::new())]
-    pub event_id: String,
+    pub(crate) event_id: String,
     /// Print what would be approved, but send nothing.
     #[arg(long = "dry-run")]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub query: QueryFlags,
+    pub(crate) query: QueryFlags,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Web")]
-pub struct WebFlags {
+pub(crate) struct WebFlags {
     /// Address to serve on; an empty host means all addresses (repeatable).
     #[arg(
         long = "web.listen-address",
         value_name = "HOST:PORT",
         default_value = ":10169"
     )]
-    pub listen_addresses: Vec<String>,
+    pub(crate) listen_addresses: Vec<String>,
     /// Path under which metrics are served.
     #[arg(
         long = "web.telemetry-path",
         value_name = "PATH",
         default_value = "/metrics"
     )]
-    pub telemetry_path: String,
+    pub(crate) telemetry_path: String,
     /// How long before NotBefore /-/serving starts to return 503, so that a load balancer drains this VM.
     #[arg(long = "serving.lead-time", value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
-    pub serving_lead_time: Duration,
+    pub(crate) serving_lead_time: Duration,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Azure Instance Metadata Service (IMDS)")]
-pub struct ImdsFlags {
+pub(crate) struct ImdsFlags {
     /// Base URL of IMDS; on a classic VM, the discovered address.
     #[arg(
         long = "imds.url",
         value_name = "URL",
         default_value = "http://169.254.169.254"
     )]
-    pub url: String,
+    pub(crate) url: String,
     /// Version of the Scheduled Events API; older versions lack event types and fields.
     #[arg(
         long = "imds.api-version",
         value_name = "VERSION",
         default_value = LATEST_API_VERSION
     )]
-    pub api_version: String,
+    pub(crate) api_version: String,
     /// Timeout of one request. Until the first success it is at least 130s, because the first response may take two minutes.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// Name of this VM in Resources [default: the name in instance metadata].
     #[arg(long = "vm.name", value_name = "NAME")]
-    pub vm_name: Option<String>,
+    pub(crate) vm_name: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Azure Instance Metadata Service (IMDS)")]
-pub struct PollFlags {
+pub(crate) struct PollFlags {
     /// Interval between polls; at least 200ms, because IMDS allows five requests per second and VM.
     #[arg(long = "imds.poll-interval", value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
-    pub interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Events")]
-pub struct EventsFlags {
+pub(crate) struct EventsFlags {
     /// Events with their own series: those that name this VM, or all.
     #[arg(long = "events.scope", value_enum, default_value_t = ScopeArg::Own)]
-    pub scope: ScopeArg,
+    pub(crate) scope: ScopeArg,
     /// Add one series per event and VM in its Resources.
     #[arg(long = "metrics.resources")]
-    pub resources: bool,
+    pub(crate) resources: bool,
 }
 
 /// Nothing is approved without one of the first two.
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Approvals")]
-pub struct ApproveFlags {
+pub(crate) struct ApproveFlags {
     /// Approve events ordered by a user, so that a restart or redeploy does not wait for NotBefore.
     #[arg(long = "approve.user-events")]
-    pub user_events: bool,
+    pub(crate) user_events: bool,
     /// Approve freezes with an announced duration shorter than this; never those of unknown duration.
     #[arg(long = "approve.freeze-below", value_name = "DURATION", value_parser = parse_duration)]
-    pub freeze_below: Option<Duration>,
+    pub(crate) freeze_below: Option<Duration>,
     /// How long after the announcement a VM that is not first in Resources approves, if the event is still Scheduled
     /// [default: 60s].
     #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration)]
-    pub delay: Option<Duration>,
+    pub(crate) delay: Option<Duration>,
     /// Decide, log and count approvals, but send nothing.
     #[arg(long = "approve.dry-run")]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "State")]
-pub struct StateFlags {
+pub(crate) struct StateFlags {
     /// Directory that keeps events and unsent spans over a restart; without it they are kept in memory only.
     #[arg(
         long = "state.directory",
@@ -217,28 +217,28 @@ pub struct StateFlags {
         // Accepts an empty value: config reports it, from the flag or from the environment.
         value_parser = OsStringValueParser::new()
     )]
-    pub directory: Option<OsString>,
+    pub(crate) directory: Option<OsString>,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Alertmanager")]
-pub struct AlertmanagerFlags {
+pub(crate) struct AlertmanagerFlags {
     /// Push alerts for events of this VM to this Alertmanager, such as `http://alertmanager:9093` (repeatable).
     #[arg(long = "alertmanager.url", value_name = "URL")]
-    pub urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
     /// File with USER:PASSWORD for all Alertmanagers; read for each push.
     #[arg(
         long = "alertmanager.basic-auth-file",
         value_name = "FILE",
         conflicts_with = "bearer_token_file"
     )]
-    pub basic_auth_file: Option<PathBuf>,
+    pub(crate) basic_auth_file: Option<PathBuf>,
     /// File with a bearer token for all Alertmanagers; read for each push.
     #[arg(long = "alertmanager.bearer-token-file", value_name = "FILE")]
-    pub bearer_token_file: Option<PathBuf>,
+    pub(crate) bearer_token_file: Option<PathBuf>,
     /// File with CA certificates (PEM) for all Alertmanagers [default: those of the system].
     #[arg(long = "alertmanager.ca-file", value_name = "FILE")]
-    pub ca_file: Option<PathBuf>,
+    pub(crate) ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -246,10 +246,10 @@ pub struct AlertmanagerFlags {
 pub struct LogFlags {
     /// Minimum level of log messages.
     #[arg(long = "log.level", value_enum, default_value_t = LogLevel::Info)]
-    pub level: LogLevel,
+    pub(crate) level: LogLevel,
     /// Format of log lines, on stderr.
     #[arg(long = "log.format", value_enum, default_value_t = LogFormat::Logfmt)]
-    pub format: LogFormat,
+    pub(crate) format: LogFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -261,7 +261,7 @@ pub enum Output {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ScopeArg {
+pub(crate) enum ScopeArg {
     /// Events that name this VM
     #[value(name = "self")]
     Own,

@@ -8,11 +8,11 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{Parser, Subcommand};
 
-pub use self::flags::{
-    AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, LogFlags,
-    LogFormat, LogLevel, Output, PollFlags, QueryFlags, RunFlags, ScopeArg, SimulateFlags,
-    StateFlags, WebFlags,
+pub(crate) use self::flags::{
+    AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, PollFlags,
+    QueryFlags, RunFlags, ScopeArg, SimulateFlags, WebFlags,
 };
+pub use self::flags::{LogFlags, LogFormat, LogLevel, Output};
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
 pub const EXIT_USAGE: u8 = 64;
@@ -32,9 +32,9 @@ pub const EXIT_USAGE: u8 = 64;
 pub struct Cli {
     /// Without a command, the exporter runs.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub(crate) command: Option<Command>,
     #[command(flatten)]
-    pub run: RunFlags,
+    pub(crate) run: RunFlags,
 }
 
 const VERSION: &str = concat!(
@@ -47,7 +47,7 @@ const VERSION: &str = concat!(
 );
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run the exporter with a simulated Azure in one process, on loopback. Needs no configuration.
     Demo(DemoFlags),
     /// Run the simulated Azure without the exporter.
@@ -101,7 +101,7 @@ fn one_line(error: &clap::Error) -> String {
 }
 
 /// The path, if the value of `--scenario` is a path and not a name.
-pub fn scenario_file(value: &str) -> Option<&Path> {
+pub(crate) fn scenario_file(value: &str) -> Option<&Path> {
     let is_path = value.contains(['/', '\\', '.']);
     is_path.then(|| Path::new(value))
 }

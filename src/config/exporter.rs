@@ -49,7 +49,7 @@ pub enum StateStorage {
 }
 
 impl Config {
-    pub fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
+    pub(crate) fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
         let listen = flags
             .web
             .listen_addresses

@@ -27,7 +27,7 @@ pub struct ImdsSettings {
 }
 
 impl ImdsSettings {
-    pub fn new(flags: &ImdsFlags) -> Result<Self, ConfigError> {
+    pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, ConfigError> {
         let api_version = ApiVersion::find(&flags.api_version).ok_or_else(|| {
             let known = API_VERSIONS.each_ref().map(|version| version.name);
             let problem = format!(

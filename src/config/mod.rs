@@ -9,9 +9,10 @@ mod imds;
 mod outputs;
 mod simulator;
 
+pub(crate) use self::simulator::{demo, demo_exporter, simulate};
 pub use self::{
     error::ConfigError,
     exporter::{Config, StateStorage},
     imds::ImdsSettings,
-    simulator::{Simulation, demo, demo_exporter, simulate},
+    simulator::Simulation,
 };

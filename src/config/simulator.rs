@@ -18,12 +18,12 @@ use crate::{
 
 #[derive(Debug)]
 pub struct Simulation {
-    pub listen: ListenAddress,
-    pub simulator: SimulatorSettings,
+    pub(crate) listen: ListenAddress,
+    pub(crate) simulator: SimulatorSettings,
 }
 
 /// The simulator of `demo`, with the address of the exporter.
-pub fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
+pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
     let listen = listen_address(&flags.listen_address)?;
     if !listen.is_loopback() {
         let problem = format!(
@@ -39,7 +39,7 @@ pub fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
 }
 
 /// The exporter of `demo`, which polls the simulator at `imds_url`.
-pub fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config, ConfigError> {
+pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config, ConfigError> {
     let imds = ImdsFlags {
         url: imds_url.to_owned(),
         api_version: LATEST_API_VERSION.to_owned(),
@@ -63,7 +63,7 @@ pub fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config, Config
     })
 }
 
-pub fn simulate(flags: &SimulateFlags) -> Result<Simulation, ConfigError> {
+pub(crate) fn simulate(flags: &SimulateFlags) -> Result<Simulation, ConfigError> {
     let listen = listen_address(&flags.listen_address)?;
     Ok(Simulation {
         listen,

@@ -20,19 +20,19 @@ pub struct Scenario {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventSpec {
     /// Offset of the announcement.
-    pub at: Duration,
-    pub event_type: Box<str>,
-    pub event_source: Box<str>,
-    pub description: Box<str>,
+    pub(super) at: Duration,
+    pub(super) event_type: Box<str>,
+    pub(super) event_source: Box<str>,
+    pub(super) description: Box<str>,
     /// `DurationInSeconds`; -1 means unknown. Not scaled by the speed.
-    pub duration_seconds: i64,
-    pub resources: Vec<Resource>,
+    pub(super) duration_seconds: i64,
+    pub(super) resources: Vec<Resource>,
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
-    pub notice: Option<Duration>,
+    pub(super) notice: Option<Duration>,
     /// How long the event is Started before it leaves the document.
-    pub started_for: Duration,
+    pub(super) started_for: Duration,
     /// The event leaves the document after this time without having started.
-    pub canceled_after: Option<Duration>,
+    pub(super) canceled_after: Option<Duration>,
 }
 
 /// An entry of `Resources`.
@@ -47,9 +47,9 @@ pub enum Resource {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultSpec {
     /// Offset of the start.
-    pub at: Duration,
-    pub duration: Duration,
-    pub fault: Fault,
+    pub(super) at: Duration,
+    pub(super) duration: Duration,
+    pub(super) fault: Fault,
 }
 
 /// A way in which the simulated service fails.

@@ -84,7 +84,7 @@ impl Timestamp {
         jiff::Timestamp::from_nanosecond(nanos).ok().map(Self)
     }
 
-    pub fn as_unix_nanos(self) -> i128 {
+    pub(crate) fn as_unix_nanos(self) -> i128 {
         self.0.as_nanosecond()
     }
 
@@ -121,7 +121,7 @@ impl Timestamp {
     }
 
     /// RFC 3339 with full precision; [`Timestamp::parse`] restores the same value.
-    pub fn rfc3339_exact(self) -> String {
+    pub(crate) fn rfc3339_exact(self) -> String {
         self.0.to_string()
     }
 
@@ -131,7 +131,7 @@ impl Timestamp {
     }
 
     /// Seconds from `now` until this time; negative if it has passed.
-    pub fn seconds_from(self, now: Self) -> f64 {
+    pub(crate) fn seconds_from(self, now: Self) -> f64 {
         self.0.duration_since(now.0).as_secs_f64()
     }
 

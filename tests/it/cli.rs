@@ -13,16 +13,16 @@ const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const ANY_PORT: &str = "--web.listen-address=127.0.0.1:0";
 
-async fn ran(arguments: &[&str]) -> Ended {
+async fn run(arguments: &[&str]) -> Ended {
     Process::start(arguments).end().await
 }
 
-async fn refused(arguments: &[&str], code: i32, words: &[&str]) {
-    check_refusal(arguments, &ran(arguments).await, code, words);
+async fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
+    assert_refusal(arguments, &run(arguments).await, code, words);
 }
 
 /// Expects the exit code, nothing on stdout, and one line on stderr that contains all of `words`.
-fn check_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) {
+fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
     assert_eq!(ended.stdout, "", "{arguments:?}");
     let lines: Vec<_> = ended.log.lines().collect();
@@ -96,19 +96,19 @@ async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative()
         ),
     ];
     for (arguments, words) in rows {
-        refused(arguments, 64, words).await;
+        assert_refused(arguments, 64, words).await;
     }
 }
 
 #[tokio::test]
 async fn fractional_duration_is_refused_with_a_valid_example() {
     let words = ["--imds.poll-interval", "\"1.5s\"", "1500ms"];
-    refused(&["--imds.poll-interval=1.5s"], 64, &words).await;
+    assert_refused(&["--imds.poll-interval=1.5s"], 64, &words).await;
 }
 
 #[tokio::test]
 async fn flag_without_effect_is_refused() {
-    refused(
+    assert_refused(
         &["--alertmanager.ca-file=x.pem"],
         64,
         &[
@@ -118,7 +118,7 @@ async fn flag_without_effect_is_refused() {
     )
     .await;
     let words = ["--state.directory: is empty", "$STATE_DIRECTORY"];
-    refused(&["--state.directory="], 64, &words).await;
+    assert_refused(&["--state.directory="], 64, &words).await;
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn error_for_an_invalid_flag_of_a_command_is_one_line() {
         (&["lisst"], &["lisst", "list"]),
     ];
     for (arguments, words) in rows {
-        refused(arguments, 64, words).await;
+        assert_refused(arguments, 64, words).await;
     }
 }
 
@@ -161,7 +161,7 @@ async fn port_in_use_is_not_a_usage_error() {
     let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = holder.local_addr().unwrap().to_string();
     let flag = format!("--web.listen-address={address}");
-    refused(
+    assert_refused(
         &[&flag],
         1,
         &["--web.listen-address", &address, "choose another port"],
@@ -178,7 +178,7 @@ async fn error_for_a_foreign_address_does_not_blame_the_port() {
         "240.0.0.1:0",
         "that this machine has",
     ];
-    refused(&[flag], 1, &words).await;
+    assert_refused(&[flag], 1, &words).await;
 }
 
 #[tokio::test]
@@ -192,7 +192,7 @@ async fn error_message_does_not_repeat_itself() {
         (["list", &unreachable], 1, "no connection to"),
         ([&unusable, ANY_PORT], 64, "cannot be used"),
     ] {
-        let ended = ran(&arguments).await;
+        let ended = run(&arguments).await;
         let last = ended.log.lines().last().unwrap_or_default();
         assert_eq!(ended.code, Some(code), "{ended:?}");
         assert_eq!(last.matches(words).count(), 1, "{last}");
@@ -210,7 +210,7 @@ async fn otel_variable_that_is_not_utf8_is_a_usage_error() {
                 .args(arguments)
                 .env(variable, OsStr::from_bytes(b"http://127.0.0.1:9/\xff"));
             let ended = Process::start_as(&mut command).end().await;
-            check_refusal(arguments, &ended, 64, &[variable, "not valid UTF-8"]);
+            assert_refusal(arguments, &ended, 64, &[variable, "not valid UTF-8"]);
         }
     }
 }
@@ -232,7 +232,7 @@ async fn output_that_cannot_be_written_is_a_failure() {
 
 #[tokio::test]
 async fn help_groups_the_flags_and_warns_about_the_side_effect() {
-    let help = ran(&["--help"]).await;
+    let help = run(&["--help"]).await;
     assert_eq!((help.code, help.log.as_str()), (Some(0), ""));
     for part in [
         "Web:",
@@ -254,7 +254,7 @@ async fn help_groups_the_flags_and_warns_about_the_side_effect() {
         );
     }
     for command in ["demo", "simulate", "list"] {
-        let help = ran(&[command, "--help"]).await;
+        let help = run(&[command, "--help"]).await;
         assert_eq!(help.code, Some(0));
         assert!(help.stdout.contains("Usage:"), "{}", help.stdout);
     }
@@ -262,22 +262,22 @@ async fn help_groups_the_flags_and_warns_about_the_side_effect() {
 
 #[tokio::test]
 async fn version_names_revision_and_compiler() {
-    let version = ran(&["--version"]).await;
+    let version = run(&["--version"]).await;
     assert_eq!(version.code, Some(0));
     for part in [env!("CARGO_PKG_VERSION"), "revision", "rustc"] {
         assert!(version.stdout.contains(part), "{version:?}");
     }
 }
 
-async fn listed(imds: &FakeImds, output: &str) -> Ended {
+async fn list(imds: &FakeImds, output: &str) -> Ended {
     let url = format!("--imds.url={}", imds.base());
-    ran(&["list", &url, output]).await
+    run(&["list", &url, output]).await
 }
 
 #[tokio::test]
 async fn list_prints_a_table_that_marks_this_vm() {
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
-    let table = listed(&imds, "--output=table").await;
+    let table = list(&imds, "--output=table").await;
     assert_eq!(table.code, Some(0), "{table:?}");
     let rows: Vec<_> = table.stdout.lines().collect();
     assert_eq!(rows.len(), 2, "{}", table.stdout);
@@ -296,7 +296,7 @@ async fn list_prints_a_table_that_marks_this_vm() {
 #[tokio::test]
 async fn list_prints_json_with_azures_member_names() {
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
-    let json = listed(&imds, "--output=json").await;
+    let json = list(&imds, "--output=json").await;
     assert_eq!(json.code, Some(0), "{json:?}");
     let listing: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(listing["document_incarnation"], 2);
@@ -316,7 +316,7 @@ async fn list_prints_json_with_azures_member_names() {
 #[tokio::test]
 async fn list_without_pending_events_succeeds() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let table = listed(&imds, "--output=table").await;
+    let table = list(&imds, "--output=table").await;
     assert_eq!(
         (table.code, table.stdout.as_str()),
         (Some(0), "No events are pending.\n")
@@ -331,7 +331,7 @@ async fn list_that_fails_leaves_stdout_empty() {
         (Reply::ok("<html>"), "JSON"),
     ] {
         let imds = FakeImds::standing(reply).await;
-        let failed = listed(&imds, "--output=json").await;
+        let failed = list(&imds, "--output=json").await;
         assert_eq!(
             (failed.code, failed.stdout.as_str()),
             (Some(1), ""),

@@ -7,7 +7,7 @@ use std::{
 
 use azure_scheduled_events_exporter::simulator::Scenario;
 
-use super::Served;
+use super::TestServer;
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 
@@ -19,7 +19,7 @@ fn faults_respond_with_the_documented_status() {
         ("fault-429-retry-after", 429, Some("5")),
         ("fault-500", 500, None),
     ] {
-        let response = Served::playing(&[scenario], 1.0).get(EVENTS);
+        let response = TestServer::start(&[scenario], 1.0).get(EVENTS);
         assert_eq!(
             (response.status, response.header("retry-after")),
             (status, retry_after),
@@ -31,18 +31,18 @@ fn faults_respond_with_the_documented_status() {
 
 #[test]
 fn garbage_is_not_json_and_empty_body_is_empty() {
-    let garbage = Served::playing(&["fault-garbage", "user-reboot"], 1.0).get(EVENTS);
+    let garbage = TestServer::start(&["fault-garbage", "user-reboot"], 1.0).get(EVENTS);
     assert_eq!(garbage.status, 200);
     assert!(serde_json::from_slice::<serde_json::Value>(&garbage.body).is_err());
-    let empty = Served::playing(&["fault-empty-body", "user-reboot"], 1.0).get(EVENTS);
+    let empty = TestServer::start(&["fault-empty-body", "user-reboot"], 1.0).get(EVENTS);
     assert_eq!((empty.status, empty.body.len()), (200, 0));
 }
 
 #[test]
 fn reset_closes_the_connection_without_a_response() {
-    let served = Served::playing(&["fault-reset"], 1.0);
+    let server = TestServer::start(&["fault-reset"], 1.0);
     assert!(
-        served
+        server
             .send("GET", EVENTS, &[("Metadata", "true")], "")
             .is_none()
     );
@@ -53,13 +53,13 @@ fn slow_response_has_the_document_of_the_time_at_which_it_is_sent() {
     let text = br#"{"faults": [{"fault": "slow", "for": "300ms"}],
         "events": [{"at": "200ms", "event_type": "Freeze", "notice": "1h"}]}"#;
     let scenario = Scenario::parse("slow", "here", text).unwrap();
-    let served = Served::with(vec![scenario], 1.0);
-    let compute = served.get("/metadata/instance/compute?api-version=2021-02-01");
+    let server = TestServer::with(vec![scenario], 1.0);
+    let compute = server.get("/metadata/instance/compute?api-version=2021-02-01");
     assert_eq!(compute.status, 200, "only the events are slow");
-    let delayed = served.get(EVENTS);
+    let delayed = server.get(EVENTS);
     assert_eq!(delayed.status, 200);
     assert_eq!(delayed.json()["Events"][0]["EventType"], "Freeze");
-    let counts = served.get("/simulator/state").json()["requests"].clone();
+    let counts = server.get("/simulator/state").json()["requests"].clone();
     assert_eq!(
         (&counts["documents"], &counts["unanswered"]),
         (&1.into(), &0.into())
@@ -68,8 +68,8 @@ fn slow_response_has_the_document_of_the_time_at_which_it_is_sent() {
 
 #[test]
 fn hang_never_responds_and_does_not_block_other_requests() {
-    let served = Served::playing(&["fault-hang"], 1.0);
-    let mut waiting = served.connect();
+    let server = TestServer::start(&["fault-hang"], 1.0);
+    let mut waiting = server.connect();
     write!(
         waiting,
         "GET {EVENTS} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n"
@@ -78,7 +78,7 @@ fn hang_never_responds_and_does_not_block_other_requests() {
     // The request has arrived when it is counted; the state endpoint still responds.
     let deadline = Duration::from_mins(1);
     super::until(deadline, || {
-        served.get("/simulator/state").json()["requests"]["unanswered"] == 1
+        server.get("/simulator/state").json()["requests"]["unanswered"] == 1
     });
     waiting
         .set_read_timeout(Some(Duration::from_millis(200)))

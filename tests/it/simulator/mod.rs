@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A simulator that serves on a socket until it is dropped.
-pub(crate) struct Served {
+pub(crate) struct TestServer {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -63,8 +63,8 @@ impl Response {
     }
 }
 
-impl Served {
-    pub(crate) fn playing(scenarios: &[&str], speed: f64) -> Self {
+impl TestServer {
+    pub(crate) fn start(scenarios: &[&str], speed: f64) -> Self {
         Self::with(
             scenarios
                 .iter()
@@ -158,7 +158,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()

@@ -8,7 +8,7 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::Value;
 
-use super::timelines::{morning, playing, seen};
+use super::timelines::{morning, poll, run_scenario};
 
 fn render(world: &World) -> String {
     document(world, ApiVersion::find("2020-07-01").unwrap())
@@ -18,7 +18,7 @@ fn status_of(line: &str) -> String {
     line.chars().take(3).collect()
 }
 
-fn named(name: &str) -> Scenario {
+fn builtin(name: &str) -> Scenario {
     Scenario::named(name).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn at(world: &mut World, seconds: f64) -> Value {
 
 #[test]
 fn speed_shortens_waiting_but_not_what_is_announced() {
-    let mut world = playing(named("live-migration"), 60.0);
+    let mut world = run_scenario(builtin("live-migration"), 60.0);
     let scheduled = at(&mut world, 0.0);
     assert_eq!(
         scheduled["Events"][0]["NotBefore"],
@@ -51,7 +51,7 @@ fn speed_shortens_waiting_but_not_what_is_announced() {
 
 #[test]
 fn poll_once_a_second_sees_every_phase_at_any_speed() {
-    let mut world = playing(named("spot-preempt"), 100_000.0);
+    let mut world = run_scenario(builtin("spot-preempt"), 100_000.0);
     let mut shown = Vec::new();
     for second in 0..6 {
         let document = at(&mut world, 0.9 + f64::from(second));
@@ -64,7 +64,7 @@ fn poll_once_a_second_sees_every_phase_at_any_speed() {
 
 #[test]
 fn canceled_event_never_reaches_its_not_before_at_any_speed() {
-    let mut world = playing(named("canceled-maintenance"), 100_000.0);
+    let mut world = run_scenario(builtin("canceled-maintenance"), 100_000.0);
     let canceled_at = world.next_change().unwrap();
     let not_before = world.pending()[0].not_before.unwrap();
     let wait = canceled_at.saturating_sub(morning().monotonic);
@@ -77,27 +77,27 @@ fn canceled_event_never_reaches_its_not_before_at_any_speed() {
 
 #[test]
 fn fault_lasts_at_least_two_seconds_at_any_speed() {
-    let mut world = playing(named("fault-410"), 100_000.0);
+    let mut world = run_scenario(builtin("fault-410"), 100_000.0);
     let after = |millis| morning().after(Duration::from_millis(millis));
-    assert_eq!(status_of(&seen(&mut world, after(1_900))), "410");
-    assert_eq!(status_of(&seen(&mut world, after(2_000))), "200");
+    assert_eq!(status_of(&poll(&mut world, after(1_900))), "410");
+    assert_eq!(status_of(&poll(&mut world, after(2_000))), "200");
 }
 
 #[test]
 fn phase_shorter_than_two_seconds_is_not_extended() {
     let text =
         r#"{"events": [{"event_type": "Freeze", "notice": "500ms", "started_for": "500ms"}]}"#;
-    let mut world = playing(parsed(text), 1.0);
+    let mut world = run_scenario(parsed(text), 1.0);
     assert_eq!(at(&mut world, 0.5)["Events"][0]["EventStatus"], "Started");
     assert_eq!(at(&mut world, 1.0)["Events"], Value::Array(Vec::new()));
 }
 
 #[test]
 fn sixth_request_within_a_second_exceeds_the_rate_limit() {
-    let mut world = playing(named("fault-rate-limit"), 1.0);
+    let mut world = run_scenario(builtin("fault-rate-limit"), 1.0);
     let mut status = |millis| {
         let now = morning().after(Duration::from_millis(millis));
-        status_of(&seen(&mut world, now))
+        status_of(&poll(&mut world, now))
     };
     let first: Vec<_> = (0..6).map(|number| status(number * 100)).collect();
     assert_eq!(first, ["200", "200", "200", "200", "200", "429"]);
@@ -106,17 +106,17 @@ fn sixth_request_within_a_second_exceeds_the_rate_limit() {
 
 #[test]
 fn result_does_not_depend_on_how_often_the_world_advances() {
-    let mut stepped = playing(named("back-to-back"), 1.0);
+    let mut stepped = run_scenario(builtin("back-to-back"), 1.0);
     for second in 0..=4_600 {
         at(&mut stepped, f64::from(second));
     }
-    let mut jumped = playing(named("back-to-back"), 1.0);
+    let mut jumped = run_scenario(builtin("back-to-back"), 1.0);
     assert_eq!(at(&mut jumped, 4_600.0), at(&mut stepped, 4_600.0));
 }
 
 #[test]
 fn approved_event_starts_at_once_and_ends_earlier() {
-    let mut world = playing(named("user-reboot"), 1.0);
+    let mut world = run_scenario(builtin("user-reboot"), 1.0);
     let id = world.pending()[0].id.clone();
     world
         .approve(&[id], morning().after(Duration::from_mins(1)))
@@ -128,7 +128,7 @@ fn approved_event_starts_at_once_and_ends_earlier() {
 
 #[test]
 fn approved_event_is_not_canceled() {
-    let mut world = playing(named("canceled-maintenance"), 1.0);
+    let mut world = run_scenario(builtin("canceled-maintenance"), 1.0);
     let id = world.pending()[0].id.clone();
     world
         .approve(&[id], morning().after(Duration::from_mins(7)))
@@ -143,7 +143,7 @@ fn approved_event_is_not_canceled() {
 #[test]
 fn equal_incarnation_is_equal_content_until_a_reset() {
     for (name, _) in catalog() {
-        let mut world = playing(named(name), 1.0);
+        let mut world = run_scenario(builtin(name), 1.0);
         let mut known: HashMap<u64, String> = HashMap::new();
         for minute in 0..160 {
             at(&mut world, f64::from(minute) * 60.0);
@@ -158,11 +158,11 @@ fn equal_incarnation_is_equal_content_until_a_reset() {
 
 #[test]
 fn incarnation_reset_keeps_the_event() {
-    let mut world = playing(named("live-migration"), 1.0);
+    let mut world = run_scenario(builtin("live-migration"), 1.0);
     let before = at(&mut world, 10.0);
     world
         .start(
-            Arc::new(named("fault-incarnation-reset")),
+            Arc::new(builtin("fault-incarnation-reset")),
             morning().after(Duration::from_secs(20)),
         )
         .unwrap();
@@ -179,7 +179,7 @@ fn incarnation_reset_keeps_the_event() {
 
 #[test]
 fn each_round_of_the_demo_has_new_event_ids() {
-    let mut world = playing(named("demo"), 60.0);
+    let mut world = run_scenario(builtin("demo"), 60.0);
     let first = at(&mut world, 6.0)["Events"][0]["EventId"].clone();
     let second = at(&mut world, 156.0)["Events"][0]["EventId"].clone();
     assert!(first.is_string() && second.is_string());
@@ -188,7 +188,7 @@ fn each_round_of_the_demo_has_new_event_ids() {
 
 #[test]
 fn demo_shows_all_event_types_and_no_event_within_two_minutes() {
-    let mut world = playing(named("demo"), 60.0);
+    let mut world = run_scenario(builtin("demo"), 60.0);
     let mut types = std::collections::BTreeSet::new();
     let mut idle = 0;
     for second in 0..120 {
@@ -210,7 +210,7 @@ fn demo_shows_all_event_types_and_no_event_within_two_minutes() {
 
 #[test]
 fn demo_skips_missed_rounds_after_a_month_without_requests() {
-    let mut world = playing(named("demo"), 100_000.0);
+    let mut world = run_scenario(builtin("demo"), 100_000.0);
     let month = Duration::from_hours(30 * 24);
     world.advance(morning().after(month));
     assert!(world.next_change().unwrap() > morning().after(month).monotonic);
@@ -226,7 +226,9 @@ fn event_ids_depend_on_the_start_time() {
             1.0,
             now,
         );
-        world.start(Arc::new(named("live-migration")), now).unwrap();
+        world
+            .start(Arc::new(builtin("live-migration")), now)
+            .unwrap();
         world.pending()[0].id.clone()
     };
     assert_ne!(id(0), id(1));
@@ -235,25 +237,25 @@ fn event_ids_depend_on_the_start_time() {
 
 #[test]
 fn fault_hides_the_event_until_it_ends() {
-    let mut world = playing(named("live-migration"), 1.0);
+    let mut world = run_scenario(builtin("live-migration"), 1.0);
     world
         .start(
-            Arc::new(named("fault-410")),
+            Arc::new(builtin("fault-410")),
             morning().after(Duration::from_secs(30)),
         )
         .unwrap();
     let at = |seconds: u64| morning().after(Duration::from_secs(seconds));
-    assert!(seen(&mut world, at(30)).starts_with("410 "));
-    assert!(seen(&mut world, at(99)).starts_with("410 "));
-    assert!(seen(&mut world, at(100)).contains("\"EventStatus\":\"Scheduled\""));
+    assert!(poll(&mut world, at(30)).starts_with("410 "));
+    assert!(poll(&mut world, at(99)).starts_with("410 "));
+    assert!(poll(&mut world, at(100)).contains("\"EventStatus\":\"Scheduled\""));
 }
 
 #[test]
 fn latest_of_several_faults_is_active() {
     let text = r#"{"faults": [{"fault": "gone", "for": "1m"}, {"at": "10s", "fault": "server-error", "for": "10s"}]}"#;
-    let mut world = playing(parsed(text), 1.0);
+    let mut world = run_scenario(parsed(text), 1.0);
     let mut status = |seconds: u64| {
-        status_of(&seen(
+        status_of(&poll(
             &mut world,
             morning().after(Duration::from_secs(seconds)),
         ))
@@ -268,9 +270,9 @@ fn latest_of_several_faults_is_active() {
 fn fault_ends_with_the_round_that_it_is_in() {
     let text =
         r#"{"repeat_every": "1m", "faults": [{"at": "10s", "fault": "gone", "for": "10s"}]}"#;
-    let mut world = playing(parsed(text), 1.0);
+    let mut world = run_scenario(parsed(text), 1.0);
     let mut status = |seconds: u64| {
-        status_of(&seen(
+        status_of(&poll(
             &mut world,
             morning().after(Duration::from_secs(seconds)),
         ))
@@ -290,7 +292,7 @@ fn fault_ends_with_the_round_that_it_is_in() {
 
 #[test]
 fn clear_ends_everything_with_a_new_incarnation() {
-    let mut world = playing(named("demo"), 1.0);
+    let mut world = run_scenario(builtin("demo"), 1.0);
     let before = at(&mut world, 400.0)["DocumentIncarnation"]
         .as_u64()
         .unwrap();
@@ -303,9 +305,9 @@ fn clear_ends_everything_with_a_new_incarnation() {
 
 #[test]
 fn too_many_scenarios_at_once_are_refused() {
-    let mut world = playing(named("demo"), 1.0);
+    let mut world = run_scenario(builtin("demo"), 1.0);
     let refused = (0..200)
-        .filter(|_| world.start(Arc::new(named("demo")), morning()).is_err())
+        .filter(|_| world.start(Arc::new(builtin("demo")), morning()).is_err())
         .count();
     assert_eq!(refused, 101);
 }

@@ -1,11 +1,11 @@
 //! The documented behaviour of the metadata service, over sockets.
 
-use super::{Response, Served};
+use super::{Response, TestServer};
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 
-fn idle() -> Served {
-    Served::playing(&[], 1.0)
+fn idle() -> TestServer {
+    TestServer::start(&[], 1.0)
 }
 
 fn member_names(response: &Response) -> Vec<String> {
@@ -32,9 +32,9 @@ fn idle_service_has_an_empty_document_in_one_line() {
 
 #[test]
 fn request_without_the_metadata_header_is_refused() {
-    let served = idle();
+    let server = idle();
     for headers in [&[][..], &[("Metadata", "yes")][..]] {
-        let response = served.send("GET", EVENTS, headers, "").unwrap();
+        let response = server.send("GET", EVENTS, headers, "").unwrap();
         assert_eq!(response.status, 400);
         assert_eq!(
             response.text(),
@@ -42,7 +42,7 @@ fn request_without_the_metadata_header_is_refused() {
         );
     }
     assert_eq!(
-        served
+        server
             .send("GET", EVENTS, &[("metadata", "TRUE")], "")
             .unwrap()
             .status,
@@ -60,7 +60,7 @@ fn forwarded_request_is_refused() {
 
 #[test]
 fn missing_unknown_and_repeated_versions_are_refused() {
-    let served = idle();
+    let server = idle();
     for query in [
         "",
         "?api-version=",
@@ -68,7 +68,7 @@ fn missing_unknown_and_repeated_versions_are_refused() {
         "?api-version=2021-02-01",
         "?version=2020-07-01",
     ] {
-        let response = served.get(&format!("/metadata/scheduledevents{query}"));
+        let response = server.get(&format!("/metadata/scheduledevents{query}"));
         assert_eq!(response.status, 400, "{query}");
         assert_eq!(
             response.text(),
@@ -76,14 +76,14 @@ fn missing_unknown_and_repeated_versions_are_refused() {
              \"newest-versions\":[\"2025-04-07\",\"2024-07-17\",\"2024-03-15\"]}"
         );
     }
-    let twice = served.get(&format!("{EVENTS}&api-version=2020-07-01"));
+    let twice = server.get(&format!("{EVENTS}&api-version=2020-07-01"));
     assert_eq!(twice.status, 400);
     assert!(twice.error().contains("more than once"));
 }
 
 #[test]
 fn members_of_each_version_are_in_the_captured_order() {
-    let served = Served::playing(&["live-migration"], 1.0);
+    let server = TestServer::start(&["live-migration"], 1.0);
     let all = [
         "EventId",
         "EventStatus",
@@ -104,7 +104,7 @@ fn members_of_each_version_are_in_the_captured_order() {
         ("2019-08-01", 8),
         ("2020-07-01", 9),
     ] {
-        let response = served.get(&format!("/metadata/scheduledevents?api-version={version}"));
+        let response = server.get(&format!("/metadata/scheduledevents?api-version={version}"));
         assert_eq!(response.status, 200);
         assert_eq!(member_names(&response), all[..members], "{version}");
     }
@@ -112,9 +112,9 @@ fn members_of_each_version_are_in_the_captured_order() {
 
 #[test]
 fn preview_has_iso_8601_times_and_underscores() {
-    let served = Served::playing(&["live-migration"], 1.0);
+    let server = TestServer::start(&["live-migration"], 1.0);
     let event = |version: &str| {
-        served
+        server
             .get(&format!("/metadata/scheduledevents?api-version={version}"))
             .json()["Events"][0]
             .clone()
@@ -131,9 +131,9 @@ fn preview_has_iso_8601_times_and_underscores() {
 
 #[test]
 fn older_versions_leave_out_newer_event_types() {
-    let served = Served::playing(&["spot-preempt", "scale-in-terminate"], 1.0);
+    let server = TestServer::start(&["spot-preempt", "scale-in-terminate"], 1.0);
     let types = |version: &str| {
-        let document = served
+        let document = server
             .get(&format!("/metadata/scheduledevents?api-version={version}"))
             .json();
         let events = document["Events"].as_array().unwrap().clone();
@@ -149,11 +149,11 @@ fn older_versions_leave_out_newer_event_types() {
 
 #[test]
 fn unchanged_document_is_304() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let first = served.get(EVENTS);
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let first = server.get(EVENTS);
     let tag = first.header("etag").unwrap().to_owned();
     let again = |tag: &str| {
-        served
+        server
             .send(
                 "GET",
                 EVENTS,
@@ -169,7 +169,7 @@ fn unchanged_document_is_304() {
     assert_eq!(again("\"other\"").status, 200);
     let id = first.json()["Events"][0]["EventId"].clone();
     assert_eq!(
-        served
+        server
             .post(
                 EVENTS,
                 &format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}")
@@ -182,10 +182,10 @@ fn unchanged_document_is_304() {
 
 #[test]
 fn approval_starts_the_event() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let before = served.get(EVENTS).json();
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let before = server.get(EVENTS).json();
     let id = before["Events"][0]["EventId"].as_str().unwrap();
-    let approved = served.post(
+    let approved = server.post(
         EVENTS,
         &format!(
             "{{\"StartRequests\":[{{\"EventId\":\"{}\"}}]}}",
@@ -193,7 +193,7 @@ fn approval_starts_the_event() {
         ),
     );
     assert_eq!(approved.status, 200);
-    let after = served.get(EVENTS).json();
+    let after = server.get(EVENTS).json();
     assert_eq!(after["Events"][0]["EventStatus"], "Started");
     assert_eq!(after["Events"][0]["NotBefore"], "");
     assert_eq!(after["Events"][0]["EventId"], id);
@@ -201,18 +201,18 @@ fn approval_starts_the_event() {
         after["DocumentIncarnation"],
         before["DocumentIncarnation"].as_u64().unwrap() + 1
     );
-    let again = served.post(
+    let again = server.post(
         EVENTS,
         &format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}"),
     );
     assert_eq!(again.status, 200, "a second approval succeeds");
-    assert_eq!(served.get(EVENTS).json(), after);
+    assert_eq!(server.get(EVENTS).json(), after);
 }
 
 #[test]
 fn one_post_approves_several_events_in_the_format_of_the_first_version() {
-    let served = Served::playing(&["user-reboot", "live-migration"], 1.0);
-    let document = served.get(EVENTS).json();
+    let server = TestServer::start(&["user-reboot", "live-migration"], 1.0);
+    let document = server.get(EVENTS).json();
     let ids: Vec<&str> = (0..2)
         .map(|index| document["Events"][index]["EventId"].as_str().unwrap())
         .collect();
@@ -221,12 +221,12 @@ fn one_post_approves_several_events_in_the_format_of_the_first_version() {
         ids[0], ids[1]
     );
     assert_eq!(
-        served
+        server
             .post("/metadata/scheduledevents?api-version=2017-08-01", &body)
             .status,
         200
     );
-    let after = served.get(EVENTS).json();
+    let after = server.get(EVENTS).json();
     assert!(
         (0..2).all(|index| after["Events"][index]["EventStatus"] == "Started"),
         "{after}"
@@ -235,8 +235,8 @@ fn one_post_approves_several_events_in_the_format_of_the_first_version() {
 
 #[test]
 fn malformed_approvals_are_refused_and_change_nothing() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let before = served.get(EVENTS);
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let before = server.get(EVENTS);
     let id = before.json()["Events"][0]["EventId"]
         .as_str()
         .unwrap()
@@ -251,29 +251,29 @@ fn malformed_approvals_are_refused_and_change_nothing() {
         "{\"StartRequests\":[{}]}".to_owned(),
         format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}},{{\"EventId\":\"none\"}}]}}"),
     ] {
-        let response = served.post(EVENTS, &body);
+        let response = server.post(EVENTS, &body);
         assert_eq!(response.status, 400, "{body}");
         assert!(response.error().starts_with("Bad request."), "{body}");
     }
     let body = format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
     assert_eq!(
-        served.send("POST", EVENTS, &[], &body).unwrap().status,
+        server.send("POST", EVENTS, &[], &body).unwrap().status,
         400,
         "the header is required"
     );
     assert_eq!(
-        served.post("/metadata/scheduledevents", &body).status,
+        server.post("/metadata/scheduledevents", &body).status,
         400,
         "the version is required"
     );
-    assert_eq!(served.get(EVENTS).body, before.body);
+    assert_eq!(server.get(EVENTS).body, before.body);
 }
 
 #[test]
 fn other_methods_are_refused_with_the_allowed_ones() {
-    let served = idle();
+    let server = idle();
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS"] {
-        let response = served
+        let response = server
             .send(method, EVENTS, &[("Metadata", "true")], "")
             .unwrap();
         assert_eq!(
@@ -282,7 +282,7 @@ fn other_methods_are_refused_with_the_allowed_ones() {
             "{method}"
         );
     }
-    let response = served.post("/metadata/instance?api-version=2021-02-01", "{}");
+    let response = server.post("/metadata/instance?api-version=2021-02-01", "{}");
     assert_eq!(
         (response.status, response.header("allow")),
         (405, Some("GET"))
@@ -291,20 +291,20 @@ fn other_methods_are_refused_with_the_allowed_ones() {
 
 #[test]
 fn instance_metadata_identifies_the_vm() {
-    let served = idle();
-    let compute = served
+    let server = idle();
+    let compute = server
         .get("/metadata/instance/compute?api-version=2021-02-01")
         .json();
     assert_eq!(compute["name"], "web-vmss_0");
     assert_eq!(compute["vmScaleSetName"], "web-vmss");
     assert_eq!(compute["osProfile"]["computerName"], "web-vmss000000");
     assert_eq!(compute["tagsList"][0]["name"], "env");
-    let instance = served
+    let instance = server
         .get("/metadata/instance?api-version=2021-02-01")
         .json();
     assert_eq!(instance["compute"], compute);
     assert!(instance["network"]["interface"].is_array());
-    let name = served.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text");
+    let name = server.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text");
     assert_eq!(
         (name.text(), name.header("content-type")),
         ("web-vmss_0", Some("text/plain; charset=utf-8"))
@@ -313,13 +313,13 @@ fn instance_metadata_identifies_the_vm() {
 
 #[test]
 fn instance_metadata_has_its_own_versions() {
-    let served = idle();
+    let server = idle();
     for query in ["", "?api-version=2020-07-01"] {
-        let response = served.get(&format!("/metadata/instance/compute{query}"));
+        let response = server.get(&format!("/metadata/instance/compute{query}"));
         assert_eq!(response.status, 400, "{query}");
         assert_eq!(response.json()["newest-versions"][0], "2025-04-07");
     }
-    let versions = served.get("/metadata/versions").json();
+    let versions = server.get("/metadata/versions").json();
     assert!(
         versions["apiVersions"]
             .as_array()
@@ -331,7 +331,7 @@ fn instance_metadata_has_its_own_versions() {
 
 #[test]
 fn unknown_paths_are_not_found() {
-    let served = idle();
+    let server = idle();
     for path in [
         "/metadata",
         "/metadata/latest/scheduledevents",
@@ -339,7 +339,7 @@ fn unknown_paths_are_not_found() {
         "/metadata/instance/compute/nothing?api-version=2021-02-01",
         "/other",
     ] {
-        assert_eq!(served.get(path).status, 404, "{path}");
+        assert_eq!(server.get(path).status, 404, "{path}");
     }
 }
 

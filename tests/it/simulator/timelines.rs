@@ -29,14 +29,14 @@ pub(crate) fn morning() -> Moment {
     }
 }
 
-pub(crate) fn playing(scenario: Scenario, speed: f64) -> World {
+pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
     let mut world = World::new(Vm::new(None), speed, morning());
     world.start(Arc::new(scenario), morning()).unwrap();
     world
 }
 
 /// The response to a poll at `now`, in one line.
-pub(crate) fn seen(world: &mut World, now: Moment) -> String {
+pub(crate) fn poll(world: &mut World, now: Moment) -> String {
     let mut headers = HeaderMap::new();
     headers.insert("metadata", HeaderValue::from_static("true"));
     let request = Request {
@@ -78,12 +78,12 @@ fn timeline(scenario: Scenario) -> String {
     } else {
         Duration::MAX
     };
-    let mut world = playing(scenario, 1.0);
+    let mut world = run_scenario(scenario, 1.0);
     let mut text = String::new();
     let mut after = Duration::ZERO;
     loop {
         let now = morning().after(after);
-        writeln!(text, "{:>7}s {}", after.as_secs(), seen(&mut world, now)).unwrap();
+        writeln!(text, "{:>7}s {}", after.as_secs(), poll(&mut world, now)).unwrap();
         let next = world
             .next_change()
             .map(|at| at.saturating_sub(morning().monotonic));
