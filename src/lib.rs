@@ -30,7 +30,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`event`], [`time`], [`text`] | vocabulary: Azure's terms; points in time, durations and the only reader of clocks; foreign text made printable |
+//! | [`event`], [`api_version`], [`time`], [`text`] | vocabulary: Azure's terms and API versions; points in time, durations and the only reader of clocks; foreign text made printable |
 //! | [`document`] | bytes to a document and a list of its anomalies |
 //! | [`lifecycle`] | tracks events from document to document |
 //! | [`snapshot`] | what every reader sees; plain data |
@@ -60,7 +60,7 @@
 //! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
 //!   imds::cadence, approval, heartbeat, azure_json, list
 //! core, pure: lifecycle, document, snapshot
-//! vocabulary: event, time, text
+//! vocabulary: event, api_version, time, text
 //! ```
 //!
 //! I/O modules do not import each other, and files do not import each other in a cycle. `tests/it/tidy` checks both.
@@ -74,6 +74,7 @@
 //! - No approval is sent without a flag or the command that asks for it.
 
 pub mod alertmanager;
+pub mod api_version;
 pub mod app;
 pub mod approval;
 pub mod azure_json;

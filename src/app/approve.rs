@@ -6,7 +6,7 @@ use super::{Error, logging};
 use crate::{
     approval::by_hand::{self, ApproveOutcome},
     cli::Output,
-    config::Imds,
+    config::ImdsSettings,
     document::{Answer, Document},
     event::{Event, EventId, Status},
     imds::Client,
@@ -26,7 +26,7 @@ pub struct Approve {
 /// # Errors
 /// When IMDS does not answer, has no such event, or refuses the approval.
 pub async fn approve(
-    settings: &Imds,
+    settings: &ImdsSettings,
     wanted: &Approve,
     announce: impl FnOnce(&str),
     clock: Clock,

@@ -12,7 +12,7 @@ use crate::{
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::{Approval, SeriesScope, SkipReason},
     text::printable,
-    time::{Timestamp, in_words},
+    time::{Timestamp, format_duration, in_words},
 };
 
 pub(super) fn starting(config: &Config) {
@@ -21,8 +21,8 @@ pub(super) fn starting(config: &Config) {
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
-        api_version = imds.api_version,
-        poll_interval = ?config.interval,
+        api_version = imds.api_version.name,
+        poll_interval = format_duration(config.interval),
         vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
         events_scope = match config.web.exposed.scope {
             SeriesScope::Own => "self",
@@ -32,11 +32,11 @@ pub(super) fn starting(config: &Config) {
         alertmanagers = config.alertmanagers.len(),
         "starting"
     );
-    if !imds.hidden.is_empty() {
+    let missing = imds.api_version.missing();
+    if !missing.is_empty() {
         warn!(
-            api_version = imds.api_version,
-            hidden = imds.hidden,
-            "the api-version lacks event types or fields"
+            api_version = imds.api_version.name,
+            missing, "old api-version: event types and fields are missing"
         );
     }
 }

@@ -26,7 +26,7 @@ use self::{
 use crate::{
     alertmanager,
     cli::Output,
-    config::{Config, Imds, Simulation, State},
+    config::{Config, ImdsSettings, Simulation, StateStorage},
     engine::{Engine, EngineConfig},
     imds::{self, Client},
     list,
@@ -146,8 +146,8 @@ fn assemble(
     let now = clock.now();
     let boot_id = system::boot_id();
     let worker = match config.state {
-        State::Directory(_) => Some(Worker::start("disk").map_err(Error::Thread)?),
-        State::Memory | State::Forgotten => None,
+        StateStorage::Directory(_) => Some(Worker::start("disk").map_err(Error::Thread)?),
+        StateStorage::InMemory | StateStorage::Disabled => None,
     };
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now)?;
@@ -333,7 +333,7 @@ pub async fn simulate(
 ///
 /// # Errors
 /// When it does not answer with a document.
-pub async fn list(settings: &Imds, output: Output, clock: Clock) -> Result<String, Error> {
+pub async fn list(settings: &ImdsSettings, output: Output, clock: Clock) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
     let named = settings.vm_name.as_deref().map(str::to_owned);
     let vm_name = match (named, output) {

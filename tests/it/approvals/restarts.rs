@@ -1,6 +1,6 @@
 //! An approval that is under way when the process ends: it is finished, or recorded, and never sent twice.
 
-use azure_scheduled_events_exporter::config::State;
+use azure_scheduled_events_exporter::config::StateStorage;
 use serde_json::Value;
 
 use super::{RESTART, user_events};
@@ -23,7 +23,7 @@ async fn an_approval_under_way_at_shutdown_is_finished_and_saved() {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings(&imds.base());
     settings.approvals = user_events();
-    settings.state = State::Directory(directory.path().to_owned());
+    settings.state = StateStorage::Directory(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     imds.until_posts(1).await;
     let stopping = tokio::spawn(exporter.stop());
@@ -45,7 +45,7 @@ async fn an_approval_without_an_answer_is_not_sent_again_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings(&imds.base());
     settings.approvals = user_events();
-    settings.state = State::Directory(directory.path().to_owned());
+    settings.state = StateStorage::Directory(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     imds.until_posts(1).await;
     exporter.kill().await;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io::Read as _, process::Command};
 
-use azure_scheduled_events_exporter::config::State;
+use azure_scheduled_events_exporter::config::StateStorage;
 
 use crate::support::{
     FakeImds, Reply,
@@ -21,7 +21,7 @@ async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_no_interruptio
     assert!(made.success(), "mkfifo is part of coreutils");
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
     let mut settings = settings(&imds.base());
-    settings.state = State::Directory(folder.path().to_owned());
+    settings.state = StateStorage::Directory(folder.path().to_owned());
     let exporter = Exporter::start(settings);
     exporter
         .until(
