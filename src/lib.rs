@@ -34,6 +34,7 @@
 //! | [`heartbeat`] | measures how long this VM stood still |
 //! | [`state`] | what must survive a restart, in one file |
 //! | [`otlp`] | what happened as spans, the spool that keeps them, the sender that brings them to a collector |
+//! | [`outbound`] | retry timing, HTTP client setup, error causes, URL checks, atomic file replacement |
 //! | [`server`] | the HTTP accept loop under [`web`] and [`simulator`] |
 //! | [`alertmanager`] | the picture as alerts, and telling Alertmanager of them |
 //! | [`web`] | status page, metrics, JSON and probes |
@@ -49,9 +50,9 @@
 //! app, config → everything below
 //! edges, the only code that does I/O: imds::{client, identity}, heartbeat, state, otlp::{spool, sender},
 //!   alertmanager::push, web, simulator;
-//!   under them server, listen, system
+//!   under them outbound::{http, file, error}, server, listen, system
 //! projections and policies, pure: metrics, otlp::{trace, resource, settings}, alertmanager::alert,
-//!   web::{status, events, probe}, imds::cadence, approval, azure_json, list
+//!   web::{status, events, probe}, imds::cadence, approval, azure_json, list, outbound::{retry, url}
 //! core, pure: lifecycle, document, snapshot
 //! vocabulary: event, time, text
 //! ```
@@ -83,6 +84,7 @@ pub mod listen;
 pub mod logs;
 pub mod metrics;
 pub mod otlp;
+pub mod outbound;
 pub mod server;
 pub mod simulator;
 pub mod snapshot;

@@ -16,9 +16,13 @@ use tracing::{info, warn};
 
 use super::{
     alert::{Alert, FAREWELL, Labels, alerts},
-    target::{Secret, SetupError, Target, root_cause},
+    target::{Secret, SetupError, Target},
 };
 use crate::{
+    outbound::{
+        error::root_cause,
+        http::{excerpt, read_up_to},
+    },
     snapshot::Snapshot,
     time::{Clock, Timestamp},
 };
@@ -204,14 +208,18 @@ impl Pusher {
                 Secret::Bearer(token) => request.bearer_auth(token),
             };
         }
-        let answer = request.send().await.map_err(|error| root_cause(&error))?;
+        let mut answer = request
+            .send()
+            .await
+            .map_err(|error| root_cause(&error.without_url()))?;
         let status = answer.status();
         if status.is_success() {
             return Ok(());
         }
+        let body = read_up_to(&mut answer, MAX_EXPLAINED).await;
         Err(format!(
             "it answers {status}: {}",
-            explanation(answer).await
+            excerpt(&body, MAX_EXPLAINED)
         ))
     }
 }
@@ -232,22 +240,4 @@ fn pause(snapshot: &Snapshot, told: &[Alert], now: Timestamp) -> Duration {
     } else {
         AGAIN
     }
-}
-
-/// The beginning of what Alertmanager says about a refusal.
-async fn explanation(mut answer: reqwest::Response) -> String {
-    let mut read = Vec::new();
-    while let Ok(Some(chunk)) = answer.chunk().await {
-        read.extend_from_slice(&chunk);
-        if read.len() >= MAX_EXPLAINED {
-            break;
-        }
-    }
-    let text = String::from_utf8_lossy(&read);
-    let text: String = text
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(MAX_EXPLAINED)
-        .collect();
-    text
 }

@@ -6,7 +6,13 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{Certificate, Url, redirect::Policy};
+use reqwest::Url;
+
+use crate::outbound::{
+    error::root_cause,
+    http,
+    url::{self, UrlError},
+};
 
 /// An Alertmanager that takes longer to be reached gets another try.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -65,34 +71,21 @@ pub struct Target {
 impl Target {
     /// From a base such as `http://alertmanager:9093`, also with a path before `/api`.
     pub fn new(base: &str) -> Result<Self, SetupError> {
-        let wrong = |why: &str| SetupError::Address(format!("{base:?} {why}"));
-        let url: Url = base.parse().map_err(|error| {
-            wrong(&format!(
-                "is no URL ({error}): write it as http://HOST:9093"
-            ))
+        let wrong = |why: String| SetupError::Address(format!("{base:?} {why}"));
+        let url = url::base(base).map_err(|error| match error {
+            UrlError::Credentials => SetupError::Address(format!(
+                "{error}, which every user of this VM could read: use --alertmanager.basic-auth-file"
+            )),
+            UrlError::Query => wrong(format!("{error}: give the base alone")),
+            _ => wrong(format!("{error}: write it as http://HOST:9093")),
         })?;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        let alerts = url::under(&url, "/api/v2/alerts");
+        if url.path().contains("/api/") {
             return Err(wrong(
-                "is neither http nor https: write it as http://HOST:9093",
-            ));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(SetupError::Address(
-                "has a user name or a password, which every user of this VM could read: use --alertmanager.basic-auth-file"
+                "ends in a path of the API: give what stands before /api, such as http://HOST:9093"
                     .to_owned(),
             ));
         }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("has a query or a fragment: give the base alone"));
-        }
-        let path = url.path().trim_end_matches('/');
-        if path.contains("/api/") {
-            return Err(wrong(
-                "ends in a path of the API: give what stands before /api, such as http://HOST:9093",
-            ));
-        }
-        let mut alerts = url.clone();
-        alerts.set_path(&format!("{path}/api/v2/alerts"));
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
             alerts,
@@ -125,23 +118,14 @@ impl Target {
                 why,
             })?;
         }
-        let builder = reqwest::Client::builder()
-            .user_agent(concat!(
-                env!("CARGO_PKG_NAME"),
-                "/",
-                env!("CARGO_PKG_VERSION")
-            ))
-            .redirect(Policy::none())
-            .referer(false)
-            .http1_only()
-            .pool_max_idle_per_host(1)
-            .connect_timeout(CONNECT_TIMEOUT);
-        let builder = match &self.ca_file {
-            Some(path) => builder.tls_certs_only(authorities(path)?),
-            // Without TLS no certificate authority is needed, and none need be there.
-            None if self.alerts.scheme() == "http" => builder.tls_certs_only([]),
-            None => builder,
-        };
+        let builder = http::client(&self.alerts, self.ca_file.as_deref()).map_err(|cause| {
+            SetupError::File {
+                flag: "alertmanager.ca-file",
+                path: self.ca_file.clone().unwrap_or_default(),
+                why: cause.to_string(),
+            }
+        })?;
+        let builder = builder.connect_timeout(CONNECT_TIMEOUT);
         builder.build().map_err(|error| SetupError::Client {
             address: self.base.clone(),
             cause: root_cause(&error),
@@ -187,28 +171,6 @@ impl Credentials {
 pub(super) enum Secret {
     Basic(String, String),
     Bearer(String),
-}
-
-fn authorities(path: &Path) -> Result<Vec<Certificate>, SetupError> {
-    let wrong = |why: String| SetupError::File {
-        flag: "alertmanager.ca-file",
-        path: path.to_owned(),
-        why,
-    };
-    let pem = fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let found = Certificate::from_pem_bundle(&pem)
-        .map_err(|error| wrong(format!("holds no certificates: {}", root_cause(&error))))?;
-    if found.is_empty() {
-        return Err(wrong("holds no certificates in PEM".to_owned()));
-    }
-    Ok(found)
-}
-
-/// The innermost error: what the system or the peer said, without the layers around it.
-pub(super) fn root_cause(error: &reqwest::Error) -> String {
-    std::iter::successors(std::error::Error::source(error), |inner| inner.source())
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]

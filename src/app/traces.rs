@@ -10,9 +10,10 @@ use crate::{
     otlp::{
         Counts, resource,
         settings::OtlpSettings,
-        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
+        spool::{Batch, Spool, SpoolHandle, SpoolLimits},
         trace::{self, Span, VmKey},
     },
+    outbound::file::OsFilesystem,
     snapshot::Identity,
     time::Timestamp,
 };
@@ -34,7 +35,7 @@ impl Traces {
         let directory = state_directory.map(|directory| directory.join("spool"));
         let spool = SpoolHandle::new(Spool::open(
             directory.as_deref(),
-            Box::new(Disk),
+            Box::new(OsFilesystem),
             SpoolLimits::default(),
         ));
         Self {

@@ -1,13 +1,12 @@
 //! The way to one collector: a client with its certificates, and OpenTelemetry's own exporter on top of it.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use async_trait::async_trait;
-use bytes::BytesMut;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{
     Compression, ExporterBuildError, Protocol, RetryPolicy, SpanExporter, WithExportConfig,
@@ -15,59 +14,44 @@ use opentelemetry_otlp::{
 };
 use opentelemetry_sdk::trace::SpanExporter as _;
 use reqwest::{
-    Certificate, Client, Identity, Url,
-    header::{HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT},
-    redirect,
+    Client, Url,
+    header::{self, HeaderMap, HeaderValue},
 };
 use tokio::task::spawn_blocking;
 
 use super::{data, disposition::ExportAttempt};
 use crate::{
     otlp::{resource::Resource, settings::OtlpSettings, spool::Batch},
+    outbound::{
+        error::{causes, is_tls, root_cause},
+        http::{self, PemError, USER_AGENT, read_up_to},
+        retry::retry_after,
+    },
     snapshot::ExportFailure,
+    time::Clock,
 };
 
-/// Who sends; the library adds itself (OTLP specification, "User Agent").
-const PRODUCT: &str = concat!(
-    "azure-scheduled-events-exporter/",
-    env!("CARGO_PKG_VERSION")
-);
+/// The most that is read of a response: the spans that were rejected, or why all were.
+const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// The most that is read of an answer: a word on the spans that were not taken, or why none were.
-const MAX_BYTES: usize = 64 << 10;
-
-/// Why nothing can be sent with these settings as things are.
+/// Why nothing can be sent with these settings now.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// A file that a variable names.
-    #[error("{variable}: {path} cannot be read: {cause}", path = path.display())]
+    #[error("{variable}: {path} {cause}", path = path.display())]
     File {
-        /// The variable.
         variable: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
+        cause: PemError,
     },
-    /// A file without what it should hold.
-    #[error("{variable}: {path} holds no usable PEM: {cause}", path = path.display())]
-    Pem {
-        /// The variable.
-        variable: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        cause: String,
-    },
-    /// No client, usually for want of the system's certificates.
+    /// No client, usually because the system has no certificates.
     #[error(
         "no client can be made: {0}; where the system has no certificates, OTEL_EXPORTER_OTLP_CERTIFICATE names a file of them"
     )]
     Client(String),
-    /// OpenTelemetry's exporter.
     #[error("{0}")]
     Exporter(#[from] ExporterBuildError),
-    /// The thread that was to read the files.
+    /// The thread that reads the files failed.
     #[error("{0}")]
     Task(#[from] tokio::task::JoinError),
 }
@@ -82,7 +66,7 @@ pub(super) struct CollectorClient {
 
 impl CollectorClient {
     /// Reads the certificates; connects with the first batch.
-    pub(super) async fn open(settings: &OtlpSettings) -> Result<Self, SetupError> {
+    pub(super) async fn open(settings: &OtlpSettings, clock: Clock) -> Result<Self, SetupError> {
         let for_client = settings.clone();
         let client = spawn_blocking(move || client(&for_client)).await??;
         let met = Arc::default();
@@ -90,6 +74,7 @@ impl CollectorClient {
             client,
             endpoint: settings.endpoint.clone(),
             headers: settings.headers.clone(),
+            clock,
             met: Arc::clone(&met),
         };
         let mut builder = SpanExporter::builder()
@@ -140,6 +125,7 @@ struct Recording {
     client: Client,
     endpoint: Url,
     headers: HeaderMap,
+    clock: Clock,
     met: Arc<Mutex<Option<ExportAttempt>>>,
 }
 
@@ -149,10 +135,10 @@ impl HttpClient for Recording {
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
         let library = headers
-            .get(USER_AGENT)
+            .get(header::USER_AGENT)
             .and_then(|value| value.to_str().ok());
-        let agent = format!("{PRODUCT} {}", library.unwrap_or_default());
-        headers.insert(USER_AGENT, HeaderValue::from_str(agent.trim_end())?);
+        let agent = format!("{USER_AGENT} {}", library.unwrap_or_default());
+        headers.insert(header::USER_AGENT, HeaderValue::from_str(agent.trim_end())?);
         // The exporter reads these variables too, but does not decode all that the specification encodes.
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
@@ -162,20 +148,19 @@ impl HttpClient for Recording {
         let mut answer = match request.headers(headers).body(body).send().await {
             Ok(answer) => answer,
             Err(error) => {
+                // The URL may hold a secret.
+                let error = error.without_url();
                 self.record(ExportAttempt::Nothing {
                     reason: reason(&error),
-                    message: chain(&error),
+                    message: root_cause(&error),
                 });
                 return Err(error.into());
             }
         };
-        let body = beginning(&mut answer).await;
-        let retry_after = answer.headers().get(RETRY_AFTER);
+        let body = read_up_to(&mut answer, MAX_BODY_BYTES).await;
         self.record(ExportAttempt::Answer {
             status: answer.status().as_u16(),
-            retry_after: retry_after
-                .and_then(|value| value.to_str().ok())
-                .map(str::to_owned),
+            retry_after: retry_after(answer.headers(), self.clock.now().wall),
             body: body.clone(),
         });
         Ok(Response::builder().status(answer.status()).body(body)?)
@@ -188,119 +173,43 @@ impl Recording {
     }
 }
 
-/// The beginning of a body, as far as it comes in time. The status says what became of the spans, and stands whether a
-/// body breaks off or never ends.
-async fn beginning(answer: &mut reqwest::Response) -> Bytes {
-    let mut read = BytesMut::new();
-    while let Ok(Some(chunk)) = answer.chunk().await {
-        let left = MAX_BYTES.saturating_sub(read.len());
-        read.extend_from_slice(&chunk.slice(..chunk.len().min(left)));
-        if chunk.len() > left {
-            break;
-        }
-    }
-    read.freeze()
-}
-
-fn reason(error: &(dyn std::error::Error + 'static)) -> ExportFailure {
-    let timed_out = error
-        .downcast_ref::<reqwest::Error>()
-        .is_some_and(reqwest::Error::is_timeout);
-    if timed_out {
+fn reason(error: &reqwest::Error) -> ExportFailure {
+    if error.is_timeout() {
         ExportFailure::Timeout
-    } else if std::iter::successors(Some(error), |&error| inner(error))
-        .any(<dyn std::error::Error>::is::<rustls::Error>)
-    {
+    } else if causes(error).any(is_tls) {
         ExportFailure::Tls
     } else {
         ExportFailure::Connect
     }
 }
 
-/// The error inside of another. An I/O error that wraps one gives out that one's cause as its own, and hides it.
-fn inner<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> Option<&'a (dyn std::error::Error + 'static)> {
-    match error
-        .downcast_ref::<io::Error>()
-        .and_then(io::Error::get_ref)
-    {
-        Some(wrapped) => Some(wrapped),
-        None => error.source(),
-    }
-}
-
-/// An error with its causes, without the URL, which may hold a password.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut words = match error.downcast_ref::<reqwest::Error>() {
-        Some(error) if error.is_timeout() => "no answer in time".to_owned(),
-        Some(error) if error.is_connect() => "no connection".to_owned(),
-        Some(error) if error.is_builder() => "setup".to_owned(),
-        Some(_) => "the request broke off".to_owned(),
-        None => error.to_string(),
-    };
-    let mut cause = inner(error);
-    while let Some(error) = cause {
-        let word = error.to_string();
-        if !words.ends_with(&word) {
-            words = format!("{words}: {word}");
-        }
-        cause = inner(error);
-    }
-    words
-}
-
 fn client(settings: &OtlpSettings) -> Result<Client, SetupError> {
-    let mut builder = Client::builder()
-        .timeout(settings.timeout)
-        .redirect(redirect::Policy::none())
-        .pool_max_idle_per_host(1);
-    if settings.endpoint.scheme() == "http" {
-        // No certificates are needed, so none may be missing.
-        builder = builder.tls_certs_only([]);
-    } else if let Some(path) = &settings.certificate {
-        const VARIABLE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
-        let authorities = Certificate::from_pem_bundle(&read(VARIABLE, path)?)
-            .map_err(|error| pem(VARIABLE, path, &error))?;
-        if authorities.is_empty() {
-            return Err(SetupError::Pem {
-                variable: VARIABLE,
-                path: path.clone(),
-                cause: "there is no certificate in it".to_owned(),
-            });
-        }
-        builder = builder.tls_certs_only(authorities);
-    }
-    if let Some(own) = settings
-        .client
-        .as_ref()
-        .filter(|_| settings.endpoint.scheme() == "https")
-    {
-        const VARIABLE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
-        let mut both = read("OTEL_EXPORTER_OTLP_CLIENT_KEY", &own.key)?;
-        both.push(b'\n');
-        both.extend(read(VARIABLE, &own.certificate)?);
-        let identity =
-            Identity::from_pem(&both).map_err(|error| pem(VARIABLE, &own.certificate, &error))?;
+    const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
+    const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
+    const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
+    let is_https = settings.endpoint.scheme() == "https";
+    let ca_file = settings.certificate.as_deref().filter(|_| is_https);
+    let mut builder = http::client(&settings.endpoint, ca_file)
+        .map_err(|cause| file_error(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?
+        .timeout(settings.timeout);
+    if let Some(own) = settings.client.as_ref().filter(|_| is_https) {
+        let read = |variable, path: &Path| {
+            fs::read(path).map_err(|cause| file_error(variable, path, cause.into()))
+        };
+        let (certificate, key) = (read(CERTIFICATE, &own.certificate)?, read(KEY, &own.key)?);
+        let identity = http::identity(&certificate, &key)
+            .map_err(|cause| file_error(CERTIFICATE, &own.certificate, cause))?;
         builder = builder.identity(identity);
     }
     builder
         .build()
-        .map_err(|error| SetupError::Client(chain(&error)))
+        .map_err(|error| SetupError::Client(root_cause(&error)))
 }
 
-fn read(variable: &'static str, path: &Path) -> Result<Vec<u8>, SetupError> {
-    fs::read(path).map_err(|cause| SetupError::File {
+fn file_error(variable: &'static str, path: &Path, cause: PemError) -> SetupError {
+    SetupError::File {
         variable,
         path: path.to_owned(),
         cause,
-    })
-}
-
-fn pem(variable: &'static str, path: &Path, error: &reqwest::Error) -> SetupError {
-    SetupError::Pem {
-        variable,
-        path: path.to_owned(),
-        cause: chain(error),
     }
 }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 
-use crate::{snapshot::ExportFailure, time::Timestamp};
+use crate::{outbound::http::excerpt, snapshot::ExportFailure};
 
 /// A collector may ask for this pause at the most.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
@@ -22,7 +22,7 @@ pub(super) enum ExportAttempt {
     /// An answer.
     Answer {
         status: u16,
-        retry_after: Option<String>,
+        retry_after: Option<Duration>,
         body: Bytes,
     },
     /// None.
@@ -48,7 +48,7 @@ pub(super) enum Disposition {
 }
 
 impl Disposition {
-    pub(super) fn of(met: ExportAttempt, now: Timestamp) -> Self {
+    pub(super) fn of(met: ExportAttempt) -> Self {
         let (status, retry_after, body) = match met {
             ExportAttempt::Nothing { reason, message } => {
                 return Self::Again {
@@ -76,7 +76,7 @@ impl Disposition {
         Self::Again {
             reason,
             message: format!("status {status}{}", said(&body)),
-            retry_after: retry_after.and_then(|value| pause(&value, now)),
+            retry_after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
         }
     }
 
@@ -93,34 +93,14 @@ impl Disposition {
     }
 }
 
-/// Seconds or a date (RFC 9110, section 10.2.3). A pause of nothing, as a date may be by a clock that differs, is no
-/// pause that was asked for: our own backoff holds then.
-fn pause(value: &str, now: Timestamp) -> Option<Duration> {
-    let seconds = value.trim().parse().ok().map(Duration::from_secs);
-    let pause = seconds.or_else(|| Some(Timestamp::parse(value)?.saturating_since(now)))?;
-    (!pause.is_zero()).then(|| pause.min(MAX_RETRY_AFTER))
-}
-
 /// The readable part of an answer.
 fn said(body: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(body)
-        .chars()
-        .filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER)
-        .take(MAX_CHARACTERS)
-        .collect();
+    let text = excerpt(body, MAX_CHARACTERS);
     if text.is_empty() {
         text
     } else {
         format!(": {text}")
     }
-}
-
-/// The pause after so many failures in a row: doubling, and between half and all of it, so that a fleet that lost its
-/// collector does not come back as one.
-pub(super) fn backoff(first: Duration, longest: Duration, failures: u32, random: f64) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    let pause = first.saturating_mul(1 << doublings).min(longest);
-    pause.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
 }
 
 #[cfg(test)]
@@ -129,16 +109,12 @@ mod tests {
 
     use super::*;
 
-    fn verdict(status: u16, retry_after: Option<&str>, body: &[u8]) -> Disposition {
-        let met = ExportAttempt::Answer {
+    fn verdict(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Disposition {
+        Disposition::of(ExportAttempt::Answer {
             status,
-            retry_after: retry_after.map(str::to_owned),
+            retry_after,
             body: Bytes::copy_from_slice(body),
-        };
-        Disposition::of(
-            met,
-            Timestamp::parse("Tue, 17 Nov 2026 09:15:42 GMT").unwrap(),
-        )
+        })
     }
 
     #[test]
@@ -156,21 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_seconds_or_a_date_and_has_a_limit() {
-        let pause = |value: &str| match verdict(503, Some(value), b"") {
-            Disposition::Again { retry_after, .. } => retry_after,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(pause("7"), Some(Duration::from_secs(7)));
-        assert_eq!(
-            pause("Tue, 17 Nov 2026 09:15:52 GMT"),
-            Some(Duration::from_secs(10))
-        );
-        assert_eq!(pause("0"), None, "no leave to try without a pause");
-        assert_eq!(pause("Tue, 17 Nov 2026 09:00:00 GMT"), None);
-        assert_eq!(pause("86400"), Some(MAX_RETRY_AFTER));
-        assert_eq!(pause("soon"), None);
-        assert_eq!(pause("-1"), None);
+    fn retry_after_is_limited() {
+        for (asked, expected) in [(7, 7), (86_400, 300)] {
+            let asked = Duration::from_secs(asked);
+            let Disposition::Again { retry_after, .. } = verdict(503, Some(asked), b"") else {
+                panic!("503 is retried");
+            };
+            assert_eq!(retry_after, Some(Duration::from_secs(expected)));
+        }
     }
 
     #[test]
@@ -193,26 +162,5 @@ mod tests {
         assert_eq!(verdict(200, None, &response(-1, "")), taken(0, ""));
         assert_eq!(verdict(200, None, b"{}"), taken(0, ""));
         assert_eq!(verdict(202, None, b"\xff\xff\xff"), taken(0, ""));
-    }
-
-    #[test]
-    fn pauses_double_up_to_their_limit_and_are_never_all_equal() {
-        let pause = |failures, random| {
-            backoff(
-                Duration::from_secs(1),
-                Duration::from_mins(1),
-                failures,
-                random,
-            )
-            .as_millis()
-        };
-        assert_eq!(
-            [1, 2, 3, 7, 60].map(|n| pause(n, 1.0)),
-            [1_000, 2_000, 4_000, 60_000, 60_000]
-        );
-        assert_eq!(
-            [1, 2, 3, 7, u32::MAX].map(|n| pause(n, 0.0)),
-            [500, 1_000, 2_000, 30_000, 30_000]
-        );
     }
 }

@@ -22,13 +22,13 @@ pub use connection::SetupError;
 
 use self::{
     connection::CollectorClient,
-    disposition::{Disposition, ExportAttempt, backoff},
+    disposition::{Disposition, ExportAttempt},
 };
 use super::{
     settings::OtlpSettings,
     spool::{Batch, Lent, SpoolHandle},
 };
-use crate::{snapshot::ExportFailure, time::Clock};
+use crate::{outbound::retry::backoff, snapshot::ExportFailure, time::Clock};
 
 /// How patient the sender is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Sender {
                 continue;
             };
             let met = self.attempt(&lent.batch).await;
-            let verdict = Disposition::of(met, self.clock.now().wall);
+            let verdict = Disposition::of(met);
             let Some(asked) = self.settle(&lent, verdict).await else {
                 continue;
             };
@@ -160,7 +160,7 @@ impl Sender {
         } else {
             let now = self.clock.now().monotonic;
             self.stale_at = now.saturating_add(self.pace.longest_pause);
-            CollectorClient::open(&self.settings).await
+            CollectorClient::open(&self.settings, self.clock).await
         };
         match connection {
             Ok(mut connection) => {

@@ -17,6 +17,8 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
+use crate::outbound::url::{self, UrlError};
+
 /// The specification's default for one request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The two switches.
@@ -170,20 +172,17 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let Some((variable, value)) = self.otlp("ENDPOINT") else {
             return Ok(None);
         };
-        let wrong = |problem: String| OtlpConfigError {
+        let wrong = |error: UrlError| OtlpConfigError {
             variable: variable.clone(),
             value: value.clone(),
-            problem,
+            problem: error.to_string(),
         };
-        let mut url = Url::parse(&value).map_err(|error| wrong(format!("is no URL ({error})")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("is neither http:// nor https://".to_owned()));
-        }
-        if !variable.contains("TRACES") {
-            let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
-            url.set_path(&path);
-        }
-        Ok(Some(url))
+        let url = url::http(&value).map_err(wrong)?;
+        Ok(Some(if variable.contains("TRACES") {
+            url
+        } else {
+            url::under(&url, "/v1/traces")
+        }))
     }
 
     fn check_protocol(&mut self) {

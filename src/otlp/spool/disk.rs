@@ -5,10 +5,10 @@ use std::{io, path::Path};
 use tracing::{info, warn};
 
 use super::{Spool, entry::Entry};
+use crate::outbound::file::{self, DRAFT_SUFFIX};
 
 /// Files that could not be read and are kept for somebody to look at.
 pub(super) const MAX_SET_ASIDE: usize = 16;
-pub(super) const NEW: &str = ".new";
 pub(super) const ASIDE: &str = ".unreadable";
 
 impl Spool {
@@ -32,7 +32,7 @@ impl Spool {
         let mut found = Vec::new();
         for (name, bytes) in self.files.list(directory)? {
             let ticket = self.ticket();
-            if name.ends_with(&format!(".json{NEW}")) {
+            if name.ends_with(&format!(".json{DRAFT_SUFFIX}")) {
                 self.remove(directory, name);
             } else if let Some(entry) = Entry::parse(&name, bytes, ticket) {
                 found.push(entry);
@@ -58,26 +58,16 @@ impl Spool {
         let Some(directory) = self.directory.clone().filter(|_| self.is_listed) else {
             return Ok(false);
         };
-        let name = entry.name();
-        let (new, path) = (
-            directory.join(format!("{name}{NEW}")),
-            directory.join(&name),
-        );
-        let mut written = self.files.write(&new, content);
-        if written
-            .as_ref()
-            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-        {
+        let path = directory.join(entry.name());
+        let written = match file::replace(&mut *self.files, &path, content) {
             // Somebody removed the directory.
-            self.files.make_directory(&directory)?;
-            written = self.files.write(&new, content);
-        }
-        if let Err(error) = written.and_then(|()| self.files.rename(&new, &path)) {
-            // A part of it must not take the room that others need. Failing that, the next start removes it.
-            let _stays = self.files.remove(&new).is_err();
-            return Err(error);
-        }
-        self.files.sync_directory(&directory).map(|()| true)
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.files.make_directory(&directory)?;
+                file::replace(&mut *self.files, &path, content)
+            }
+            written => written,
+        };
+        written.map(|()| true)
     }
 
     /// Takes the outcome of a write: counts and reports trouble when it begins and when it ends.

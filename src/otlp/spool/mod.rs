@@ -14,7 +14,6 @@
 mod codec;
 mod disk;
 mod entry;
-mod files;
 mod handle;
 
 use std::{
@@ -26,12 +25,11 @@ use std::{
 
 use tracing::warn;
 
-pub use files::{Disk, Files};
 pub use handle::SpoolHandle;
 
 use self::entry::Entry;
 use super::{Counts, resource::Resource, trace::Span};
-use crate::{snapshot::DropReason, time::Timestamp};
+use crate::{outbound::file::Filesystem, snapshot::DropReason, time::Timestamp};
 
 /// How much is kept for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +80,7 @@ pub struct Ticket(u64);
 /// The spool itself. Its calls do I/O and block.
 #[derive(Debug)]
 pub struct Spool {
-    files: Box<dyn Files>,
+    files: Box<dyn Filesystem>,
     directory: Option<PathBuf>,
     /// Whether what earlier processes left in the directory is in `entries`.
     is_listed: bool,
@@ -100,7 +98,7 @@ pub struct Spool {
 impl Spool {
     /// Opens the spool in a directory, with all that is in it; without one it is in memory. A directory that cannot be
     /// used is reported and tried again with every batch.
-    pub fn open(directory: Option<&Path>, files: Box<dyn Files>, limits: SpoolLimits) -> Self {
+    pub fn open(directory: Option<&Path>, files: Box<dyn Filesystem>, limits: SpoolLimits) -> Self {
         let mut spool = Self {
             files,
             directory: directory.map(Path::to_owned),

@@ -4,10 +4,13 @@ use std::{
 };
 
 use super::{
-    disk::{ASIDE, MAX_SET_ASIDE, NEW},
+    disk::{ASIDE, MAX_SET_ASIDE},
     *,
 };
-use crate::otlp::trace::{Attribute, SpanEvent, Value};
+use crate::{
+    otlp::trace::{Attribute, SpanEvent, Value},
+    outbound::file::{DRAFT_SUFFIX, OsFilesystem},
+};
 
 /// Files that stop working, all at once or one kind of them, and count what is asked of them.
 #[derive(Debug, Clone, Default)]
@@ -57,15 +60,15 @@ impl Faulty {
     }
 }
 
-impl Files for Faulty {
+impl Filesystem for Faulty {
     fn make_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.step()?;
-        Disk.make_directory(directory)
+        OsFilesystem.make_directory(directory)
     }
 
     fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
         self.step()?;
-        Disk.list(directory)
+        OsFilesystem.list(directory)
     }
 
     fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
@@ -73,36 +76,36 @@ impl Files for Faulty {
         if let Some(kind) = self.0.lock().unwrap().reads.pop() {
             return Err(kind.into());
         }
-        Disk.read(path)
+        OsFilesystem.read(path)
     }
 
     /// Dies before the file is there, in the middle of it, and after it.
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
         self.change()?;
         let (half, _) = content.split_at(content.len() / 2);
-        Disk.write(path, &[])?;
+        OsFilesystem.write(path, &[])?;
         self.step()?;
-        Disk.write(path, half)?;
+        OsFilesystem.write(path, half)?;
         self.step()?;
-        Disk.write(path, content)?;
+        OsFilesystem.write(path, content)?;
         self.step()
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         self.change()?;
-        Disk.rename(from, to)?;
+        OsFilesystem.rename(from, to)?;
         self.step()
     }
 
     fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.change()?;
-        Disk.remove(path)?;
+        OsFilesystem.remove(path)?;
         self.step()
     }
 
     fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.step()?;
-        Disk.sync_directory(directory)
+        OsFilesystem.sync_directory(directory)
     }
 }
 
@@ -170,7 +173,7 @@ fn drain(spool: &mut Spool, now: Timestamp) -> Vec<u64> {
 }
 
 fn names(directory: &Path) -> Vec<String> {
-    let mut names: Vec<_> = Disk
+    let mut names: Vec<_> = OsFilesystem
         .list(directory)
         .unwrap()
         .into_iter()
@@ -322,13 +325,18 @@ fn unreadable_files_are_set_aside_and_counted_and_foreign_ones_left_alone() {
     }
     let files = names(path);
     let content = fs_read(&path.join(&files[0]));
-    Disk.write(&path.join(&files[0]), &content[..content.len() / 2])
+    OsFilesystem
+        .write(&path.join(&files[0]), &content[..content.len() / 2])
         .unwrap();
-    Disk.write(&path.join(&files[1]), b"{\"version\":2,\"spans\":{}}")
+    OsFilesystem
+        .write(&path.join(&files[1]), b"{\"version\":2,\"spans\":{}}")
         .unwrap();
-    Disk.write(&path.join(&files[2]), b"").unwrap();
-    Disk.write(&path.join("notes.txt"), b"by hand").unwrap();
-    Disk.write(&path.join(format!("{}{NEW}", files[3])), b"{")
+    OsFilesystem.write(&path.join(&files[2]), b"").unwrap();
+    OsFilesystem
+        .write(&path.join("notes.txt"), b"by hand")
+        .unwrap();
+    OsFilesystem
+        .write(&path.join(format!("{}{DRAFT_SUFFIX}", files[3])), b"{")
         .unwrap();
     let mut spool = open(path, &Faulty::default());
     assert_eq!(drain(&mut spool, at(0)), [4]);
@@ -343,7 +351,7 @@ fn unreadable_files_are_set_aside_and_counted_and_foreign_ones_left_alone() {
 }
 
 fn fs_read(path: &Path) -> Vec<u8> {
-    Disk.read(path).unwrap()
+    OsFilesystem.read(path).unwrap()
 }
 
 #[test]
@@ -374,7 +382,9 @@ fn what_cannot_be_read_for_now_is_kept_and_holds_up_no_other() {
 fn a_file_whose_number_leaves_no_room_for_another_is_foreign() {
     let directory = tempfile::tempdir().unwrap();
     let name = format!("{}-1794906942-1.json", u64::MAX);
-    Disk.write(&directory.path().join(&name), b"{}").unwrap();
+    OsFilesystem
+        .write(&directory.path().join(&name), b"{}")
+        .unwrap();
     let mut spool = open(directory.path(), &Faulty::default());
     spool.append(&batch(1), at(0));
     assert_eq!(drain(&mut spool, at(0)), [1]);
@@ -408,7 +418,9 @@ fn not_more_files_are_set_aside_than_somebody_would_look_at() {
         spool.append(&batch(number), at(0));
     }
     for name in names(directory.path()) {
-        Disk.write(&directory.path().join(name), b"?").unwrap();
+        OsFilesystem
+            .write(&directory.path().join(name), b"?")
+            .unwrap();
     }
     assert!(drain(&mut spool, at(0)).is_empty());
     assert_eq!(dropped(&spool, DropReason::Unreadable), 40);
@@ -499,7 +511,9 @@ fn a_directory_that_can_be_used_only_later_is_older_than_what_came_meanwhile() {
     earlier.append(&batch(1), at(0));
     let moved = parent.path().join("moved");
     std::fs::rename(&directory, &moved).unwrap();
-    Disk.write(&directory, b"a file is in its place").unwrap();
+    OsFilesystem
+        .write(&directory, b"a file is in its place")
+        .unwrap();
     let mut spool = open(&directory, &Faulty::default());
     spool.append(&batch(2), at(0));
     let lent = spool.next(at(0)).unwrap();

@@ -17,9 +17,10 @@ use azure_scheduled_events_exporter::{
         resource,
         sender::{self, Pace},
         settings::OtlpSettings,
-        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
+        spool::{Batch, Spool, SpoolHandle, SpoolLimits},
         trace::{self, VmKey},
     },
+    outbound::file::OsFilesystem,
     snapshot::Identity,
     time::{Clock, Moment, Timestamp},
 };
@@ -170,7 +171,11 @@ async fn send(
         .unwrap()
         .unwrap();
     let directory = folder.join(format!("spool-{number}"));
-    let spool = Spool::open(Some(&directory), Box::new(Disk), SpoolLimits::default());
+    let spool = Spool::open(
+        Some(&directory),
+        Box::new(OsFilesystem),
+        SpoolLimits::default(),
+    );
     let spool = SpoolHandle::new(spool);
     let all = batches(number, &settings);
     let (stop, stopped) = watch::channel(false);

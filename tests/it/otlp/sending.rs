@@ -7,9 +7,10 @@ use azure_scheduled_events_exporter::{
         Counts,
         sender::{self, Pace},
         settings::OtlpSettings,
-        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
+        spool::{Batch, Spool, SpoolHandle, SpoolLimits},
         trace::{Attribute, Span, SpanEvent, Value},
     },
+    outbound::file::OsFilesystem,
     time::{Clock, Timestamp},
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
@@ -40,7 +41,7 @@ impl Sending {
         directory: Option<&Path>,
     ) -> Self {
         install_cryptography();
-        let spool = Spool::open(directory, Box::new(Disk), SpoolLimits::default());
+        let spool = Spool::open(directory, Box::new(OsFilesystem), SpoolLimits::default());
         let spool = SpoolHandle::new(spool);
         let (stop, stopped) = watch::channel(false);
         let settings = settings(endpoint, environment);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Source, imports, production, root};
 
 /// Every room, with a rank of its layer. A room that has no line of its own belongs to its parent.
-const ROOMS: [(&str, u8); 37] = [
+const ROOMS: [(&str, u8); 40] = [
     ("time", 0),
     ("text", 0),
     ("event", 1),
@@ -25,6 +25,9 @@ const ROOMS: [(&str, u8); 37] = [
     ("otlp::settings", PURE),
     ("otlp::counts", PURE),
     ("alertmanager::alert", PURE),
+    ("outbound::retry", PURE),
+    ("outbound::url", PURE),
+    ("outbound", GROUND),
     ("server", GROUND),
     ("listen", GROUND),
     ("system", GROUND),
