@@ -71,7 +71,7 @@ fn the_general_endpoint_is_a_base_and_the_one_for_traces_is_used_as_it_is() {
 #[test]
 fn an_endpoint_that_is_no_url_is_named_with_the_mend() {
     for (value, problem) in [
-        ("collector:4318", "is neither http:// nor https://"),
+        ("collector:4318", "is neither http nor https"),
         ("http://", "is no URL (empty host)"),
         ("collector", "is no URL (relative URL without a base)"),
     ] {
