@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::{anomaly_tracker::AnomalyTracker, logging};
 use crate::{
-    alertmanager::Pushed,
+    alertmanager::PushCounts,
     document::{Anomalies, Document},
     event::{EventId, EventType},
     heartbeat::Heartbeat,
@@ -266,11 +266,12 @@ impl Exporter {
         counts.show_in(Arc::make_mut(&mut self.outputs));
     }
 
-    /// An alert was pushed, or not.
-    pub(super) fn count_push(&mut self, pushed: Pushed) {
-        let outputs = Arc::make_mut(&mut self.outputs);
-        outputs.alert_pushes += 1;
-        outputs.alert_push_failures += u64::from(pushed.failed);
+    pub(super) fn show_pushes(&mut self, counts: PushCounts) {
+        if self.outputs.alert_pushes != counts.pushes {
+            let outputs = Arc::make_mut(&mut self.outputs);
+            outputs.alert_pushes = counts.pushes;
+            outputs.alert_push_failures = counts.failures;
+        }
     }
 
     /// What follows from what happened, in this order.

@@ -3,7 +3,7 @@
 use std::{future::pending, pin::pin, time::Duration};
 
 use tokio::{
-    sync::mpsc,
+    sync::watch,
     time::{MissedTickBehavior, interval, sleep},
 };
 
@@ -14,7 +14,7 @@ use super::{
     traces::Traces,
 };
 use crate::{
-    alertmanager::Pushed,
+    alertmanager::PushCounts,
     config::Config,
     heartbeat,
     imds::{self, Answer, Client, cadence, identity},
@@ -30,7 +30,7 @@ pub(super) struct Core {
     pub(super) boot_id: Option<String>,
     pub(super) clock: Clock,
     /// What the pushers did.
-    pub(super) pushed: mpsc::UnboundedReceiver<Pushed>,
+    pub(super) pushed: watch::Receiver<PushCounts>,
 }
 
 impl Core {
@@ -70,9 +70,7 @@ impl Core {
         let state = self.keeper.as_ref().map_or(0, Keeper::failures);
         let spool = counts.map_or(0, |counts| counts.write_failures);
         self.exporter.show_write_failures(state, spool);
-        while let Ok(pushed) = self.pushed.try_recv() {
-            self.exporter.count_push(pushed);
-        }
+        self.exporter.show_pushes(*self.pushed.borrow());
         self.exporter.publish(self.clock.now());
     }
 

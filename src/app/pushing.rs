@@ -2,14 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
-    time::timeout,
-};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
-    alertmanager::{Pushed, Pusher, SetupError, Target},
+    alertmanager::{PushCounts, Pusher, SetupError, Target},
     snapshot::Snapshot,
     time::Clock,
 };
@@ -30,8 +26,8 @@ impl Pushing {
         clock: Clock,
         snapshots: &watch::Receiver<Arc<Snapshot>>,
         stopped: &watch::Receiver<bool>,
-    ) -> Result<(Self, mpsc::UnboundedReceiver<Pushed>), SetupError> {
-        let (counts, counted) = mpsc::unbounded_channel();
+    ) -> Result<(Self, watch::Receiver<PushCounts>), SetupError> {
+        let (counts, counted) = watch::channel(PushCounts::default());
         let mut tasks = JoinSet::new();
         for target in targets {
             let pusher = Pusher::new(target.clone(), clock, counts.clone())?;
