@@ -11,5 +11,6 @@ mod alert;
 mod push;
 mod target;
 
-pub use push::{PushCounts, PushTiming, Pusher};
+pub use push::PushTiming;
+pub(crate) use push::{PushCounts, Pusher};
 pub use target::{Credentials, SetupError, Target};

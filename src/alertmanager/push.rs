@@ -20,7 +20,7 @@ use super::{
 use crate::{
     outbound::{
         error::root_cause,
-        http::{excerpt, read_up_to},
+        http::{describe, read_up_to},
     },
     snapshot::Snapshot,
     time::{Clock, Timestamp},
@@ -64,13 +64,13 @@ impl Default for PushTiming {
 
 /// Pushes to all Alertmanagers since the process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PushCounts {
-    pub pushes: u64,
-    pub failures: u64,
+pub(crate) struct PushCounts {
+    pub(crate) pushes: u64,
+    pub(crate) failures: u64,
 }
 
 #[derive(Debug)]
-pub struct Pusher {
+pub(crate) struct Pusher {
     target: Target,
     http: reqwest::Client,
     clock: Clock,
@@ -85,7 +85,7 @@ impl Pusher {
     ///
     /// # Errors
     /// When a file cannot be read, or the system has no certificate authorities.
-    pub fn new(
+    pub(crate) fn new(
         target: Target,
         clock: Clock,
         counts: watch::Sender<PushCounts>,
@@ -101,7 +101,7 @@ impl Pusher {
     }
 
     /// Pushes until `stopped` is true, then once more if there are unsent changes.
-    pub async fn run(
+    pub(crate) async fn run(
         mut self,
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
         mut stopped: watch::Receiver<bool>,
@@ -245,6 +245,6 @@ impl Pusher {
             return Ok(());
         }
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-        Err(format!("HTTP {status}: {}", excerpt(&body, MAX_ERROR_BODY)))
+        Err(describe(status, &body, MAX_ERROR_BODY))
     }
 }

@@ -33,7 +33,7 @@ use crate::{
     imds::{self, Client},
     list,
     listen::{self, ListenAddress},
-    otlp::sender::{self, Pace},
+    otlp::sender::{self, RetryTiming},
     server::{self, ServerLimits},
     simulator::Simulator,
     state, system,
@@ -145,7 +145,13 @@ pub async fn run(
         .clone()
         .map(|settings| Traces::open(settings, directory));
     if let Some((settings, spool)) = traces.as_ref().map(Traces::sender) {
-        let sending = sender::run(settings, spool, clock, Pace::default(), stopped.clone());
+        let sending = sender::run(
+            settings,
+            spool,
+            clock,
+            RetryTiming::default(),
+            stopped.clone(),
+        );
         tasks.spawn(async {
             sending.await;
             Ok(())

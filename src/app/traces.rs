@@ -10,8 +10,8 @@ use crate::{
     otlp::{
         Counts, resource,
         settings::OtlpSettings,
-        spool::{Batch, Spool, SpoolHandle, SpoolLimits},
-        trace::{self, Span, VmKey},
+        spool::{Spool, SpoolHandle, SpoolLimits},
+        trace::{self, Batch, Span, VmKey},
     },
     outbound::file::OsFilesystem,
     snapshot::Identity,
@@ -77,7 +77,9 @@ impl Traces {
             return;
         }
         let vm = VmKey::of(identity, vm_name);
-        let due = learnt.iter().flat_map(|tracked| trace::due(tracked, &vm));
+        let due = learnt
+            .iter()
+            .flat_map(|tracked| trace::backfill(tracked, &vm));
         let spans: Vec<Span> = due
             .chain(
                 transitions

@@ -3,7 +3,9 @@
 use std::{fs, io, path::Path};
 
 use bytes::{Bytes, BytesMut};
-use reqwest::{Certificate, Client, ClientBuilder, Identity, Response, Url, redirect::Policy};
+use reqwest::{
+    Certificate, Client, ClientBuilder, Identity, Response, StatusCode, Url, redirect::Policy,
+};
 
 use super::error::root_cause;
 
@@ -65,7 +67,15 @@ pub(crate) async fn read_up_to(response: &mut Response, max: usize) -> Bytes {
     read.freeze()
 }
 
-/// The readable part of a body, in at most so many characters: it may be protobuf.
+/// The status of an error response and the beginning of its body, for messages.
+pub(crate) fn describe(status: StatusCode, body: &[u8], max: usize) -> String {
+    match excerpt(body, max).as_str() {
+        "" => format!("HTTP {status}"),
+        text => format!("HTTP {status}: {text}"),
+    }
+}
+
+/// The printable part of a body, which may be protobuf, in at most `max` characters.
 pub(crate) fn excerpt(body: &[u8], max: usize) -> String {
     String::from_utf8_lossy(body)
         .chars()

@@ -105,7 +105,7 @@ impl OtlpSettings {
     }
 
     /// The endpoint without a password that may be in it.
-    pub fn shown_endpoint(&self) -> impl fmt::Display + use<> {
+    pub fn redacted_endpoint(&self) -> impl fmt::Display + use<> {
         let mut url = self.endpoint.clone();
         // Both fail only for a URL that can hold neither.
         if url.set_username("").is_ok() && url.set_password(None).is_ok() {

@@ -171,6 +171,6 @@ fn a_password_in_the_endpoint_is_not_shown() {
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "https://me:secret@collector/x",
     )]);
-    let shown = settings.unwrap().unwrap().shown_endpoint().to_string();
+    let shown = settings.unwrap().unwrap().redacted_endpoint().to_string();
     assert_eq!(shown, "https://collector/x/v1/traces");
 }

@@ -8,7 +8,7 @@ use tokio::{
 };
 use tracing::error;
 
-use super::{Batch, Lent, Spool, Ticket};
+use super::{Batch, BatchId, Lease, Spool};
 use crate::{otlp::Counts, time::Timestamp};
 
 /// One spool, shared by the event loop, which appends, and the sender, which empties it.
@@ -68,14 +68,13 @@ impl SpoolHandle {
         self.shared.fresh.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lent> {
+    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lease> {
         self.with(move |spool| spool.next(now)).await.flatten()
     }
 
     /// The batch is off our hands: the collector refused so many of its spans, and took the rest.
-    pub(in crate::otlp) async fn done(&self, ticket: Ticket, taken: u64, rejected: u64) {
-        self.with(move |spool| spool.refused(ticket, rejected))
-            .await;
+    pub(in crate::otlp) async fn done(&self, id: BatchId, taken: u64, rejected: u64) {
+        self.with(move |spool| spool.complete(id, rejected)).await;
         self.count(|counts| counts.exported += taken);
     }
 

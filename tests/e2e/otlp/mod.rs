@@ -15,10 +15,10 @@ use azure_scheduled_events_exporter::{
     lifecycle::Tracker,
     otlp::{
         resource,
-        sender::{self, Pace},
+        sender::{self, RetryTiming},
         settings::OtlpSettings,
-        spool::{Batch, Spool, SpoolHandle, SpoolLimits},
-        trace::{self, VmKey},
+        spool::{Spool, SpoolHandle, SpoolLimits},
+        trace::{self, Batch, VmKey},
     },
     outbound::file::OsFilesystem,
     snapshot::Identity,
@@ -183,7 +183,7 @@ async fn send(
         settings,
         spool.clone(),
         Clock::start(),
-        Pace::default(),
+        RetryTiming::default(),
         stopped,
     );
     let running = tokio::spawn(running);

@@ -9,7 +9,7 @@ mod tls;
 use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    otlp::spool::Batch,
+    otlp::trace::Batch,
     snapshot::{DropReason, ExportFailure},
     time::Timestamp,
 };

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use azure_scheduled_events_exporter::{
     otlp::{
         Counts,
-        sender::{self, Pace},
+        sender::{self, RetryTiming},
         settings::OtlpSettings,
-        spool::{Batch, Spool, SpoolHandle, SpoolLimits},
-        trace::{Attribute, Span, SpanEvent, Value},
+        spool::{Spool, SpoolHandle, SpoolLimits},
+        trace::{Attribute, Batch, Span, SpanEvent, Value},
     },
     outbound::file::OsFilesystem,
     time::{Clock, Timestamp},
@@ -19,11 +19,11 @@ use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use crate::support::{PATIENCE, collector::FakeCollector, install_cryptography};
 
 /// Quick enough for tests; only the order of things is looked at.
-pub(super) const PACE: Pace = Pace {
-    first_pause: Duration::from_millis(5),
-    longest_pause: Duration::from_millis(20),
-    maintenance: Duration::from_secs(1),
-    flush: Duration::from_secs(1),
+pub(super) const TIMING: RetryTiming = RetryTiming {
+    initial_backoff: Duration::from_millis(5),
+    max_backoff: Duration::from_millis(20),
+    maintenance_interval: Duration::from_secs(1),
+    flush_timeout: Duration::from_secs(1),
 };
 
 /// A running sender and its spool.
@@ -45,7 +45,7 @@ impl Sending {
         let spool = SpoolHandle::new(spool);
         let (stop, stopped) = watch::channel(false);
         let settings = settings(endpoint, environment);
-        let running = sender::run(settings, spool.clone(), Clock::start(), PACE, stopped);
+        let running = sender::run(settings, spool.clone(), Clock::start(), TIMING, stopped);
         Self {
             counts: spool.counts(),
             spool,

@@ -1,9 +1,9 @@
-//! The way to one collector: a client with its certificates, and OpenTelemetry's own exporter on top of it.
+//! The client of one collector: OpenTelemetry's exporter on a reqwest client with our certificates.
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
@@ -19,9 +19,9 @@ use reqwest::{
 };
 use tokio::task::spawn_blocking;
 
-use super::{data, disposition::ExportAttempt};
+use super::{disposition::ExportAttempt, sdk};
 use crate::{
-    otlp::{resource::Resource, settings::OtlpSettings, spool::Batch},
+    otlp::{resource::Resource, settings::OtlpSettings, trace::Batch},
     outbound::{
         error::{causes, is_tls, root_cause},
         http::{self, PemError, USER_AGENT, read_up_to},
@@ -31,13 +31,11 @@ use crate::{
     time::Clock,
 };
 
-/// The most that is read of a response: the spans that were rejected, or why all were.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// Why nothing can be sent with these settings now.
+/// Why no client can be made now.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// A file that a variable names.
     #[error("{variable}: {path} {cause}", path = path.display())]
     File {
         variable: &'static str,
@@ -56,32 +54,30 @@ pub enum SetupError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Sends batches, one after the other.
 #[derive(Debug)]
 pub(super) struct CollectorClient {
     exporter: SpanExporter,
-    met: Arc<Mutex<Option<ExportAttempt>>>,
+    last_attempt: LastAttempt,
     resource: Option<Resource>,
 }
 
 impl CollectorClient {
-    /// Reads the certificates; connects with the first batch.
+    /// Reads the certificates; the first batch connects.
     pub(super) async fn open(settings: &OtlpSettings, clock: Clock) -> Result<Self, SetupError> {
         let for_client = settings.clone();
-        let client = spawn_blocking(move || client(&for_client)).await??;
-        let met = Arc::default();
-        let recording = Recording {
-            client,
+        let last_attempt = LastAttempt::default();
+        let http_client = RecordingHttpClient {
+            client: spawn_blocking(move || client(&for_client)).await??,
             endpoint: settings.endpoint.clone(),
             headers: settings.headers.clone(),
             clock,
-            met: Arc::clone(&met),
+            last_attempt: Arc::clone(&last_attempt),
         };
         let mut builder = SpanExporter::builder()
             .with_http()
-            .with_http_client(recording)
+            .with_http_client(http_client)
             .with_protocol(Protocol::HttpBinary)
-            // The spool does that, and over restarts.
+            // The spool retries, also over restarts.
             .with_retry_policy(RetryPolicy::disabled())
             .with_timeout(settings.timeout)
             .with_endpoint(settings.endpoint.as_str());
@@ -90,47 +86,49 @@ impl CollectorClient {
         }
         Ok(Self {
             exporter: builder.build()?,
-            met,
+            last_attempt,
             resource: None,
         })
     }
 
-    /// Sends a batch once.
+    /// Sends a batch in one request.
     pub(super) async fn send(&mut self, batch: &Batch) -> ExportAttempt {
         if self.resource.as_ref() != Some(&batch.resource) {
-            self.exporter.set_resource(&data::resource(&batch.resource));
+            self.exporter.set_resource(&sdk::resource(&batch.resource));
             self.resource = Some(batch.resource.clone());
         }
-        let spans = batch.spans.iter().map(data::span).collect();
+        let spans = batch.spans.iter().map(sdk::span).collect();
         let exported = self.exporter.export(spans).await;
-        let met = self
-            .met
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        // Without a request there is nothing but the exporter's own word.
-        met.unwrap_or_else(|| ExportAttempt::Nothing {
+        let attempt = lock(&self.last_attempt).take();
+        // Without an attempt, the exporter failed before the request.
+        attempt.unwrap_or_else(|| ExportAttempt::NoResponse {
             reason: ExportFailure::Connect,
             message: match exported {
-                Ok(()) => "nothing was sent".to_owned(),
+                Ok(()) => "no request was made".to_owned(),
                 Err(error) => error.to_string(),
             },
         })
     }
 }
 
-/// Lets the sender see what the exporter keeps to itself: status, `Retry-After`, and the word on a part of the spans.
+type LastAttempt = Arc<Mutex<Option<ExportAttempt>>>;
+
+fn lock(last_attempt: &LastAttempt) -> MutexGuard<'_, Option<ExportAttempt>> {
+    last_attempt.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records what the exporter does not return: status, `Retry-After` and body.
 #[derive(Debug)]
-struct Recording {
+struct RecordingHttpClient {
     client: Client,
     endpoint: Url,
     headers: HeaderMap,
     clock: Clock,
-    met: Arc<Mutex<Option<ExportAttempt>>>,
+    last_attempt: LastAttempt,
 }
 
 #[async_trait]
-impl HttpClient for Recording {
+impl HttpClient for RecordingHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
@@ -139,37 +137,31 @@ impl HttpClient for Recording {
             .and_then(|value| value.to_str().ok());
         let agent = format!("{USER_AGENT} {}", library.unwrap_or_default());
         headers.insert(header::USER_AGENT, HeaderValue::from_str(agent.trim_end())?);
-        // The exporter reads these variables too, but does not decode all that the specification encodes.
+        // The exporter reads the variables of the headers too, but does not decode all values.
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
         }
-        // With our own URL, since a request that is given one makes a login of the name and the password in it.
+        // With the URL of the settings: reqwest takes basic authentication from it, but not from a ready request.
         let request = self.client.post(self.endpoint.clone());
-        let mut answer = match request.headers(headers).body(body).send().await {
-            Ok(answer) => answer,
+        let mut response = match request.headers(headers).body(body).send().await {
+            Ok(response) => response,
             Err(error) => {
                 // The URL may hold a secret.
                 let error = error.without_url();
-                self.record(ExportAttempt::Nothing {
+                *lock(&self.last_attempt) = Some(ExportAttempt::NoResponse {
                     reason: reason(&error),
                     message: root_cause(&error),
                 });
                 return Err(error.into());
             }
         };
-        let body = read_up_to(&mut answer, MAX_BODY_BYTES).await;
-        self.record(ExportAttempt::Answer {
-            status: answer.status().as_u16(),
-            retry_after: retry_after(answer.headers(), self.clock.now().wall),
+        let body = read_up_to(&mut response, MAX_BODY_BYTES).await;
+        *lock(&self.last_attempt) = Some(ExportAttempt::Response {
+            status: response.status(),
+            retry_after: retry_after(response.headers(), self.clock.now().wall),
             body: body.clone(),
         });
-        Ok(Response::builder().status(answer.status()).body(body)?)
-    }
-}
-
-impl Recording {
-    fn record(&self, met: ExportAttempt) {
-        *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(met);
+        Ok(Response::builder().status(response.status()).body(body)?)
     }
 }
 
