@@ -1,4 +1,4 @@
-//! A sender with a spool, and spans to send.
+//! A running sender with its spool, and spans to export.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -18,7 +18,6 @@ use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::support::{PATIENCE, collector::FakeCollector, install_cryptography};
 
-/// Quick enough for tests; only the order of things is looked at.
 pub(super) const TIMING: RetryTiming = RetryTiming {
     initial_backoff: Duration::from_millis(5),
     max_backoff: Duration::from_millis(20),
@@ -26,7 +25,6 @@ pub(super) const TIMING: RetryTiming = RetryTiming {
     flush_timeout: Duration::from_secs(1),
 };
 
-/// A running sender and its spool.
 pub(super) struct Sending {
     pub(super) spool: SpoolHandle,
     pub(super) counts: watch::Receiver<Counts>,
@@ -60,12 +58,11 @@ impl Sending {
         }
     }
 
-    /// Waits until the counts are as wanted.
-    pub(super) async fn until(&mut self, is_so: impl Fn(&Counts) -> bool) -> Counts {
-        let waiting = self.counts.wait_for(|counts| is_so(counts));
+    pub(super) async fn until(&mut self, condition: impl Fn(&Counts) -> bool) -> Counts {
+        let waiting = self.counts.wait_for(|counts| condition(counts));
         let waited = timeout(PATIENCE, waiting).await;
         let counts = waited.ok().map(|counts| counts.unwrap().clone());
-        counts.unwrap_or_else(|| panic!("only this came: {:?}", self.counts.borrow()))
+        counts.unwrap_or_else(|| panic!("timed out at {:?}", self.counts.borrow()))
     }
 
     pub(super) async fn stop(self) -> Counts {
@@ -90,7 +87,7 @@ pub(super) fn at(nanos: i128) -> Timestamp {
     Timestamp::from_unix_nanos(1_794_906_942_000_000_000 + nanos).unwrap()
 }
 
-/// One span that is called as its number.
+/// One span whose name is the number.
 pub(super) fn batch(number: u64) -> Batch {
     let attribute = |key: &str, value| Attribute {
         key: key.to_owned(),
