@@ -10,9 +10,9 @@ use uuid::{Uuid, uuid};
 use super::settings::OtlpSettings;
 use crate::snapshot::Identity;
 
-pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 /// Default of `service.name`.
-pub const SERVICE: &str = "azure-scheduled-events-exporter";
+pub(crate) const SERVICE: &str = "azure-scheduled-events-exporter";
 /// The conventions' namespace for instance ids that derive from a machine id.
 const NAMESPACE: Uuid = uuid!("4d63009a-8d0f-11ee-aad7-4c796ed8e320");
 

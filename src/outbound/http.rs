@@ -13,7 +13,7 @@ pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("C
 
 /// Why a PEM file cannot be used. The text continues a sentence that begins with its path.
 #[derive(Debug, thiserror::Error)]
-pub enum PemError {
+pub(crate) enum PemError {
     #[error("cannot be read: {0}")]
     Read(#[from] io::Error),
     #[error("holds no usable PEM: {0}")]

@@ -35,7 +35,7 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// Why no client can be made now.
 #[derive(Debug, thiserror::Error)]
-pub enum SetupError {
+pub(super) enum SetupError {
     #[error("{variable}: {path} {cause}", path = path.display())]
     File {
         variable: &'static str,

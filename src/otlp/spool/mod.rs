@@ -98,17 +98,17 @@ impl Spool {
         spool
     }
 
-    pub fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 
     /// Whether unsent spans survive the end of this process.
-    pub fn is_durable(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         self.directory.is_some()
     }
 
     /// When this returns the batch is durable, unless the disk failed.
-    pub fn append(&mut self, batch: &Batch, now: Timestamp) {
+    pub(crate) fn append(&mut self, batch: &Batch, now: Timestamp) {
         let spans = u32::try_from(batch.spans.len()).unwrap_or(u32::MAX);
         if spans == 0 {
             return;
@@ -185,7 +185,7 @@ impl Spool {
     }
 
     /// Drops batches that are too old, and retries failed writes and removals.
-    pub fn maintain(&mut self, now: Timestamp) {
+    pub(crate) fn maintain(&mut self, now: Timestamp) {
         self.load();
         self.expire(now);
         let Some(directory) = self.directory.clone() else {

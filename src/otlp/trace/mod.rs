@@ -98,7 +98,7 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
 }
 
 /// All spans that are complete by now, for an event that was found to name this VM after it was first seen.
-pub fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     if tracked.scope != EventScope::Own {
         return Vec::new();
     }
