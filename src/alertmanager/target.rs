@@ -196,7 +196,7 @@ mod tests {
     fn invalid_address_is_rejected_with_a_remedy() {
         for (base, expected) in [
             ("alertmanager:9093", "neither http nor https"),
-            ("http://", "is no URL"),
+            ("http://", "is not a URL"),
             ("http://127.0.0.1:9093/api/v2/alerts", "before /api"),
             ("http://127.0.0.1:9093/?x=1", "a query"),
             ("http://me:secret@127.0.0.1:9093", "basic-auth-file"),

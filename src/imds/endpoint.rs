@@ -114,7 +114,7 @@ mod tests {
             ("169.254.169.254", "http://HOST"),
             ("localhost:80", "neither http nor https"),
             ("ftp://127.0.0.1", "neither http nor https"),
-            ("http://", "is no URL"),
+            ("http://", "is not a URL"),
             ("http://127.0.0.1/?api-version=x", "has a query"),
             ("http://me:secret@127.0.0.1", "user name"),
             (

@@ -7,7 +7,7 @@ use reqwest::Url;
 /// Why a URL cannot be used. The text continues a sentence that begins with the URL.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UrlError {
-    #[error("is no URL ({0})")]
+    #[error("is not a URL ({0})")]
     Syntax(<Url as FromStr>::Err),
     #[error("is neither http nor https")]
     Scheme,
@@ -56,8 +56,8 @@ mod tests {
             assert!(base(text).is_ok(), "{text}");
         }
         for (text, problem) in [
-            ("h", "is no URL"),
-            ("http://", "is no URL"),
+            ("h", "is not a URL"),
+            ("http://", "is not a URL"),
             ("h:9093", "neither http nor https"),
             ("ftp://h", "neither http nor https"),
             ("http://user@h", "a user name"),

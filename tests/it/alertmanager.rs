@@ -87,13 +87,13 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
     );
     assert_eq!(request.header("content-type"), Some("application/json"));
     assert_eq!(request.header("authorization"), None);
-    let told = &alertmanager.told()[0];
+    let alert = &alertmanager.told()[0];
     let labels = json!({
         "alertname": "AzureScheduledEventPreempt", "severity": "critical",
         "event_id": ID, "event_type": "Preempt", "event_source": "Platform",
     });
-    assert_eq!(told.labels, labels);
-    assert!(!told.is_resolved(), "{told:?}");
+    assert_eq!(alert.labels, labels);
+    assert!(!alert.is_resolved(), "{alert:?}");
     imds.now(Reply::ok(NOTHING));
     alertmanager
         .until("the resolution is pushed", |it| {
@@ -122,11 +122,11 @@ async fn resolved_alert_is_sent_again_in_short_intervals() {
     imds.now(Reply::ok(NOTHING));
     alertmanager
         .until("the resolution is pushed three times", |it| {
-            it.told().iter().filter(|told| told.is_resolved()).count() >= 3
+            it.told().iter().filter(|alert| alert.is_resolved()).count() >= 3
         })
         .await;
     let ends = alertmanager.told().into_iter().filter(Told::is_resolved);
-    let mut times: Vec<_> = ends.map(|told| told.ends_at).collect();
+    let mut times: Vec<_> = ends.map(|alert| alert.ends_at).collect();
     times.dedup();
     assert_eq!(times.len(), 1, "the end does not change");
     exporter.stop().await;
@@ -168,8 +168,8 @@ async fn unreachable_hanging_and_failing_alertmanagers_do_not_delay_a_working_on
 #[tokio::test]
 async fn failed_push_is_retried_until_it_succeeds() {
     let imds = FakeImds::standing(preempt()).await;
-    let refused = Reply::error("503 Service Unavailable", "starting");
-    let alertmanager = FakeAlertmanager::scripted([refused.clone(), refused]).await;
+    let error = Reply::error("503 Service Unavailable", "starting");
+    let alertmanager = FakeAlertmanager::scripted([error.clone(), error]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
         .until("the third push has arrived", |it| it.requests().len() == 3)
@@ -208,8 +208,8 @@ async fn credentials_are_read_for_each_push() {
         ),
     ] {
         let imds = FakeImds::standing(preempt()).await;
-        let refused = Reply::error("401 Unauthorized", "who are you?");
-        let alertmanager = FakeAlertmanager::standing(refused).await;
+        let error = Reply::error("401 Unauthorized", "who are you?");
+        let alertmanager = FakeAlertmanager::standing(error).await;
         let mut settings = pushing(&imds, &[]);
         let target = Target::new(&alertmanager.base()).unwrap();
         let target = target.with_credentials(Some(credentials));
@@ -242,11 +242,11 @@ fn write(path: &std::path::Path, text: &str) {
 async fn https_trusts_only_the_given_authority() {
     let (ours, theirs) = (Pki::new(), Pki::new());
     let imds = FakeImds::standing(preempt()).await;
-    let told = FakeAlertmanager::scripted([]).await;
+    let trusted = FakeAlertmanager::scripted([]).await;
     let other_name = FakeAlertmanager::scripted([]).await;
     let untrusted = FakeAlertmanager::scripted([]).await;
     let doors = [
-        ours.door("127.0.0.1", false, told.address()).await,
+        ours.door("127.0.0.1", false, trusted.address()).await,
         ours.door("elsewhere", false, other_name.address()).await,
         theirs.door("127.0.0.1", false, untrusted.address()).await,
     ];
@@ -265,14 +265,15 @@ async fn https_trusts_only_the_given_authority() {
         })
         .collect();
     let exporter = Exporter::start(settings);
-    told.until("the event is pushed", |it| !it.told().is_empty())
+    trusted
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     exporter
         .until("the others are retried", |metrics| {
             push_counter(metrics, "_failures") >= 4.0
         })
         .await;
-    let request = &told.requests()[0];
+    let request = &trusted.requests()[0];
     assert_eq!(request.target, "/am/api/v2/alerts");
     assert_eq!(request.header("authorization"), Some("Bearer secret"));
     assert_eq!(
@@ -382,8 +383,8 @@ async fn replaced_alert_is_resolved_while_its_event_is_pending() {
         .await;
     imds.now(document("Redeploy", "Platform", "Started", "web_0"));
     let has = |it: &FakeAlertmanager, name: &str, is_resolved: bool| {
-        let mut told = it.told().into_iter();
-        told.any(|told| told.labels["alertname"] == name && told.is_resolved() == is_resolved)
+        let mut alerts = it.told().into_iter();
+        alerts.any(|alert| alert.labels["alertname"] == name && alert.is_resolved() == is_resolved)
     };
     alertmanager
         .until("the redeploy is pushed and the freeze is resolved", |it| {

@@ -133,14 +133,14 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     }
 
     fn is_disabled(&self) -> bool {
-        let is = |name: &str, word: &str| {
+        let is = |name: &str, expected: &str| {
             self.get(name)
-                .is_some_and(|value| value.eq_ignore_ascii_case(word))
+                .is_some_and(|value| value.eq_ignore_ascii_case(expected))
         };
         is(DISABLED, "true") || is(EXPORTER, "none")
     }
 
-    /// Whoever sets one of the two believes that it does something.
+    /// A value without effect is probably a mistake.
     fn check_switches(&mut self) {
         let is_invalid = |value: &String| !value.eq_ignore_ascii_case("false");
         if let Some(value) = self.get(DISABLED).filter(is_invalid) {

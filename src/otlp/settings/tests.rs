@@ -72,8 +72,8 @@ fn general_endpoint_is_a_base_and_traces_endpoint_is_used_as_it_is() {
 fn invalid_endpoint_is_reported_with_a_remedy() {
     for (value, problem) in [
         ("collector:4318", "is neither http nor https"),
-        ("http://", "is no URL (empty host)"),
-        ("collector", "is no URL (relative URL without a base)"),
+        ("http://", "is not a URL (empty host)"),
+        ("collector", "is not a URL (relative URL without a base)"),
     ] {
         let wrong = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", value)]).unwrap_err();
         let line = format!(
