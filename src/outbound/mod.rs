@@ -1,7 +1,7 @@
 //! What every outbound connection and every persistent file needs: retry timing, error causes, base URLs, HTTP client
 //! setup and atomic file replacement.
 //!
-//! [`retry`] and [`url`] are pure.
+//! `retry` and `url` are pure.
 
 pub(crate) mod error;
 pub mod file;

@@ -39,7 +39,7 @@ impl SpoolHandle {
         }
     }
 
-    /// Takes spans in and wakes the sender. Once this is done they are durable, see [`Spool::append`].
+    /// Takes spans in and wakes the sender. Once this is done they are durable, see `Spool::append`.
     pub async fn append(&self, batch: Batch, now: Timestamp) {
         if batch.spans.is_empty() {
             return;

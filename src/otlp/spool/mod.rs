@@ -6,8 +6,8 @@
 //! <directory>/….json.unreadable                          set aside: truncated, foreign, or of a newer exporter
 //! ```
 //!
-//! Invariants: when [`Spool::append`] returns, the batch is on disk, or in memory until the disk accepts it; the order is
-//! kept; only [`Spool::complete`] and the limits remove a batch, and each dropped span is counted by its reason. A crash
+//! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order is
+//! kept; only `Spool::complete` and the limits remove a batch, and each dropped span is counted by its reason. A crash
 //! can repeat a batch but not lose one. The content of a batch on disk is not kept in memory.
 
 mod codec;
@@ -53,7 +53,7 @@ impl Default for SpoolLimits {
     }
 }
 
-/// The oldest readable batch, with its id for [`Spool::complete`].
+/// The oldest readable batch, with its id for `Spool::complete`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Lease {
     pub(crate) id: BatchId,
@@ -143,7 +143,7 @@ impl Spool {
         self.entries.push_back(entry);
     }
 
-    /// The oldest batch that can be read. It stays in the spool until [`Spool::complete`].
+    /// The oldest batch that can be read. It stays in the spool until `Spool::complete`.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<Lease> {
         self.expire(now);
         let mut place = 0;

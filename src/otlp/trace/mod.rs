@@ -12,7 +12,7 @@
 //!
 //! Span ids are a function of event, VM and phase: a span that is made again, after a crash or for an event that
 //! returned, has the same id. Only events that name this VM have spans ([`EventScope::Own`]). Where that becomes known
-//! late, [`backfill`] returns all past spans.
+//! late, `backfill` returns all past spans.
 
 mod span;
 
