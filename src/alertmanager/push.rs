@@ -62,6 +62,28 @@ impl Default for PushTiming {
     }
 }
 
+impl PushTiming {
+    fn resend_interval(
+        &self,
+        snapshot: &Snapshot,
+        alerts: &BTreeMap<Labels, Alert>,
+        now: Timestamp,
+    ) -> Duration {
+        let failure = snapshot.health.failure.as_ref();
+        let failing_for = failure.map(|failure| now.saturating_since(failure.since));
+        let is_just_resolved = |alert: &Alert| {
+            alert.is_resolved && now.saturating_since(alert.ends_at) < self.resolved_resend_period
+        };
+        if failing_for.is_some_and(|duration| duration > self.stale_after) {
+            self.stale_resend_interval
+        } else if alerts.values().any(is_just_resolved) {
+            self.resolved_resend_interval
+        } else {
+            self.resend_interval
+        }
+    }
+}
+
 /// Pushes to all Alertmanagers since the process started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PushCounts {
@@ -115,7 +137,7 @@ impl Pusher {
             let is_changed = self.is_changed(&alerts);
             let is_due = !alerts.is_empty() && next_push <= Instant::now();
             if is_due && !is_last || is_changed && (is_last || !self.is_failing) {
-                let resend_interval = self.resend_interval(&snapshot, &alerts, now);
+                let resend_interval = self.target.timing.resend_interval(&snapshot, &alerts, now);
                 let delay = if self.push(alerts, is_changed).await {
                     resend_interval
                 } else {
@@ -168,27 +190,6 @@ impl Pusher {
             let sent = self.sent.get(labels);
             sent.is_none_or(|sent| sent.is_resolved != alert.is_resolved)
         })
-    }
-
-    fn resend_interval(
-        &self,
-        snapshot: &Snapshot,
-        alerts: &BTreeMap<Labels, Alert>,
-        now: Timestamp,
-    ) -> Duration {
-        let timing = &self.target.timing;
-        let failure = snapshot.health.failure.as_ref();
-        let failing_for = failure.map(|failure| now.saturating_since(failure.since));
-        let is_just_resolved = |alert: &Alert| {
-            alert.is_resolved && now.saturating_since(alert.ends_at) < timing.resolved_resend_period
-        };
-        if failing_for.is_some_and(|duration| duration > timing.stale_after) {
-            timing.stale_resend_interval
-        } else if alerts.values().any(is_just_resolved) {
-            timing.resolved_resend_interval
-        } else {
-            timing.resend_interval
-        }
     }
 
     /// Sends all alerts in one request; true if Alertmanager accepted them.
@@ -246,5 +247,59 @@ impl Pusher {
         }
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
         Err(describe(status, &body, MAX_ERROR_BODY))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        snapshot::{Failure, FailureReason},
+        time::Moment,
+    };
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_unix_seconds(1_000_000 + seconds).unwrap()
+    }
+
+    #[test]
+    fn resend_interval_depends_on_resolved_alerts_and_failing_polls() {
+        let timing = PushTiming::default();
+        let interval = |resolved_at: Option<i64>, failing_since: Option<i64>| {
+            let firing = Alert {
+                labels: Labels::new(),
+                annotations: BTreeMap::new(),
+                starts_at: at(-600),
+                ends_at: at(900),
+                is_resolved: false,
+            };
+            let alert = match resolved_at {
+                Some(seconds) => firing.resolved(at(seconds)),
+                None => firing,
+            };
+            let now = Moment {
+                wall: at(0),
+                monotonic: Duration::ZERO,
+            };
+            let mut snapshot = Snapshot::empty(None, now);
+            snapshot.health.failure = failing_since.map(|seconds| Failure {
+                reason: FailureReason::Timeout,
+                message: String::new(),
+                since: at(seconds),
+            });
+            let alerts = BTreeMap::from([(alert.labels.clone(), alert)]);
+            timing.resend_interval(&snapshot, &alerts, at(0))
+        };
+        for (resolved_at, failing_since, expected) in [
+            (None, None, timing.resend_interval),
+            (None, Some(-60), timing.resend_interval),
+            (None, Some(-61), timing.stale_resend_interval),
+            (Some(-119), None, timing.resolved_resend_interval),
+            (Some(-120), None, timing.resend_interval),
+            (Some(-119), Some(-61), timing.stale_resend_interval),
+        ] {
+            let actual = interval(resolved_at, failing_since);
+            assert_eq!(actual, expected, "{resolved_at:?} {failing_since:?}");
+        }
     }
 }

@@ -172,8 +172,8 @@ impl Spool {
         }
     }
 
-    /// Removes a batch that the collector accepted, except for the given number of spans that it rejected. A batch that
-    /// the limits removed meanwhile is not counted twice.
+    /// Removes an exported batch, of which the collector rejected the given number of spans. A batch that the limits
+    /// removed meanwhile is not counted twice.
     pub(crate) fn complete(&mut self, id: BatchId, rejected: u64) {
         let Some(place) = self.entries.iter().position(|entry| entry.id == id) else {
             return;
