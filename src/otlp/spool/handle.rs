@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Batch, Lent, Spool, Ticket};
+use super::{Batch, BatchId, Lease, Spool};
 use crate::{otlp::Counts, snapshot::DropReason, time::Timestamp, worker::Worker};
 
 /// One spool, shared by the event loop, which appends, and the sender, which empties it.
@@ -81,14 +81,13 @@ impl SpoolHandle {
         self.shared.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lent> {
+    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lease> {
         self.with(move |spool| spool.next(now)).await.flatten()
     }
 
     /// The collector accepted `taken` spans of the batch and rejected `rejected`.
-    pub(in crate::otlp) async fn done(&self, ticket: Ticket, taken: u64, rejected: u64) {
-        self.with(move |spool| spool.refused(ticket, rejected))
-            .await;
+    pub(in crate::otlp) async fn done(&self, id: BatchId, taken: u64, rejected: u64) {
+        self.with(move |spool| spool.complete(id, rejected)).await;
         self.count(|counts| counts.exported += taken);
     }
 
