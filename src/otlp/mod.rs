@@ -11,5 +11,3 @@ pub mod sender;
 pub mod settings;
 pub mod spool;
 pub mod trace;
-
-pub use crate::snapshot::SpanCounts as Counts;
