@@ -16,8 +16,9 @@ use super::{
 use crate::{
     alertmanager::Pushed,
     config::Config,
+    document::Answer,
     heartbeat,
-    imds::{self, Answer, Client, cadence, identity},
+    imds::{self, Client, cadence, identity},
     lifecycle::Transition,
     time::{Clock, Moment},
 };

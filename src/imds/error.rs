@@ -2,7 +2,11 @@
 
 use std::{io, time::Duration};
 
-use crate::{document::ParseError, snapshot::FailureReason, text};
+use crate::{
+    document::ParseError,
+    snapshot::{FailureReason, RequestError},
+    text,
+};
 
 /// Why a request got no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -213,6 +217,16 @@ impl Error {
             Self::NotHttp { base, cause }
         } else {
             Self::Closed { base, cause }
+        }
+    }
+}
+
+impl From<&Error> for RequestError {
+    fn from(error: &Error) -> Self {
+        Self {
+            reason: error.reason(),
+            message: error.to_string(),
+            retry_after: error.retry_after(),
         }
     }
 }

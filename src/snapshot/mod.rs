@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub use approval::{Approval, ApprovalReason, SkipReason};
 pub use counters::{EventCounters, ExemplarCounter, TypeLabel};
-pub use health::{Failure, FailureReason, Health};
+pub use health::{Failure, FailureReason, Health, RequestError};
 pub use histogram::Histogram;
 pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters};
 
