@@ -18,8 +18,9 @@ use crate::{
     config::Config,
     document::Answer,
     heartbeat,
-    imds::{self, Client, cadence, identity},
+    imds::{self, Client, cadence},
     lifecycle::Transition,
+    snapshot::RequestError,
     time::{Clock, Moment},
 };
 
@@ -126,6 +127,8 @@ pub(super) struct Polling {
     core: Core,
     approver: Approver,
     failures_in_a_row: u32,
+    /// Consecutive 400 and 404 answers of instance metadata.
+    identity_unavailable: u32,
 }
 
 impl Polling {
@@ -136,6 +139,7 @@ impl Polling {
             client,
             core,
             failures_in_a_row: 0,
+            identity_unavailable: 0,
         }
     }
 
@@ -170,8 +174,17 @@ impl Polling {
         let now = clock.now();
         let took = now.monotonic.saturating_sub(began.monotonic);
         let exporter = &mut self.core.exporter;
-        exporter.count_request(took, asked.as_ref().err().map(imds::Error::reason));
-        let asked_for = asked.as_ref().err().and_then(imds::Error::retry_after);
+        let failure = asked.as_ref().err().map(RequestError::from);
+        let is_unavailable = failure
+            .as_ref()
+            .is_some_and(cadence::is_identity_unavailable);
+        let counted = failure.as_ref().filter(|_| !is_unavailable);
+        exporter.count_request(took, counted.map(|failure| failure.reason));
+        self.identity_unavailable = if is_unavailable {
+            self.identity_unavailable.saturating_add(1)
+        } else {
+            0
+        };
         match asked {
             Ok(identity) => {
                 let is_foreign = exporter.identified(identity);
@@ -189,8 +202,10 @@ impl Polling {
         }
         // What was learnt leaves now; a poll may hang.
         self.core.settle(&[]).await;
-        let asked_for = asked_for.unwrap_or_default();
-        asked_for.clamp(identity::RETRY_INTERVAL, cadence::MAX_RETRY_AFTER)
+        let timing = self.settings.imds.identity_timing;
+        failure.map_or(Duration::ZERO, |failure| {
+            cadence::identity_retry_delay(&failure, self.identity_unavailable, timing)
+        })
     }
 
     /// Asks for the events once; returns the pause before the next time.

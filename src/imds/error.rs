@@ -165,6 +165,29 @@ impl Error {
         }
     }
 
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Redirect { status, .. }
+            | Self::ClientError { status, .. }
+            | Self::ServerError { status, .. }
+            | Self::ForeignStatus { status, .. } => Some(*status),
+            Self::UnaskedNotModified => Some(304),
+            Self::Gone => Some(410),
+            Self::Throttled { .. } => Some(429),
+            Self::Connect { .. }
+            | Self::Closed { .. }
+            | Self::NotHttp { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::Timeout { .. }
+            | Self::Tls { .. }
+            | Self::Truncated { .. }
+            | Self::TooLarge { .. }
+            | Self::EmptyBody
+            | Self::Json { .. }
+            | Self::Shape { .. } => None,
+        }
+    }
+
     /// The pause that IMDS asked for, where it did.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -225,6 +248,7 @@ impl From<&Error> for RequestError {
     fn from(error: &Error) -> Self {
         Self {
             reason: error.reason(),
+            status: error.status(),
             message: error.to_string(),
             retry_after: error.retry_after(),
         }

@@ -75,6 +75,8 @@ impl FailureReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestError {
     pub reason: FailureReason,
+    /// HTTP status, where the failure is one.
+    pub status: Option<u16>,
     /// A sentence for the log and the status page.
     pub message: String,
     /// `Retry-After` of a 429.
