@@ -190,7 +190,7 @@ impl Polling {
                 let is_foreign = exporter.identified(identity);
                 if is_foreign {
                     // What a 304 would confirm has been thrown away.
-                    self.client.forget();
+                    self.client.clear_etag();
                 }
                 match &mut self.core.keeper {
                     Some(keeper) if is_foreign => keeper.mark_foreign(now.wall),

@@ -12,7 +12,7 @@ use crate::{
     alertmanager::Target,
     approval,
     cli::{EventsFlags, ImdsFlags, PollFlags, RunFlags, ScopeArg, WebFlags},
-    imds::{Endpoint, cadence::IdentityTiming},
+    imds::{Endpoint, IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
     otlp, simulator,

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use azure_scheduled_events_exporter::{
     app, approval,
     config::{Config, Imds, State},
-    imds::{Endpoint, cadence::IdentityTiming},
+    imds::{Endpoint, IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
     snapshot::SeriesScope,

@@ -1,5 +1,4 @@
-//! Everything that is no answer of IMDS: each is a failure with its reason and with words that help, and none is a
-//! document.
+//! Failed requests to IMDS: every failure has a reason and a helpful message, and none yields a document.
 
 use std::time::Duration;
 
@@ -16,26 +15,26 @@ use crate::support::{FakeImds, PATIENCE, Reply, client_of, install_cryptography}
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const LOGIN_PAGE: &str = "\n<!DOCTYPE html><html><body>Please log in</body></html>";
 
-async fn refused(imds: &FakeImds, timeout: Duration) -> Error {
+async fn poll_error(imds: &FakeImds, timeout: Duration) -> Error {
     let mut client = client_of(&imds.base());
     match client.poll(timeout, Clock::start()).await {
         Err(error) => error,
-        Ok(answer) => panic!("it was taken for an answer: {answer:?}"),
+        Ok(answer) => panic!("not an error: {answer:?}"),
     }
 }
 
-/// Polls once for each reply, and compares the reason and a part of the message.
-async fn each(rows: impl IntoIterator<Item = (Reply, FailureReason, &'static str)>) {
-    for (reply, reason, said) in rows {
+/// Polls once for each reply and checks the reason and a part of the message.
+async fn check(rows: impl IntoIterator<Item = (Reply, FailureReason, &'static str)>) {
+    for (reply, reason, expected) in rows {
         let what = format!("{reply:?}");
         let imds = FakeImds::scripted([reply]).await;
-        let error = refused(&imds, PATIENCE).await;
+        let error = poll_error(&imds, PATIENCE).await;
         let shown = what.chars().take(600).collect::<String>();
         assert_eq!(error.reason(), reason, "{error}\n{shown}");
         let message = error.to_string();
         assert!(
-            message.contains(said),
-            "{message:?} lacks {said:?}\n{shown}"
+            message.contains(expected),
+            "{message:?} lacks {expected:?}\n{shown}"
         );
         assert!(message.len() < 1_000, "{message}");
         assert!(!message.contains(char::is_control), "{message:?}");
@@ -43,10 +42,10 @@ async fn each(rows: impl IntoIterator<Item = (Reply, FailureReason, &'static str
 }
 
 #[tokio::test]
-async fn a_status_other_than_200_is_judged_before_the_body() {
+async fn the_status_is_checked_before_the_body() {
     use FailureReason::{Gone, Shape, Status4xx, Status5xx, Throttled};
     let with_document = |status: &str| Reply::http(status, &[], NOTHING);
-    each([
+    check([
         (with_document("201 Created"), Shape, "HTTP 201"),
         (with_document("202 Accepted"), Shape, "HTTP 202"),
         (with_document("206 Partial Content"), Shape, "HTTP 206"),
@@ -81,10 +80,10 @@ async fn a_status_other_than_200_is_judged_before_the_body() {
 }
 
 #[tokio::test]
-async fn the_error_bodies_of_imds_are_failures_that_say_what_to_do() {
+async fn error_bodies_of_imds_yield_a_hint() {
     use FailureReason::Status4xx;
     let versions = r#"{"error":"Bad request. api-version is invalid or was not specified in the request.","newest-versions":["2025-04-07","2024-07-17","2024-03-15"]}"#;
-    each([
+    check([
         (
             Reply::error(
                 "400 Bad Request",
@@ -134,9 +133,9 @@ async fn the_error_bodies_of_imds_are_failures_that_say_what_to_do() {
 }
 
 #[tokio::test]
-async fn the_error_bodies_of_faults_that_pass_are_failures_that_say_so() {
+async fn temporary_errors_are_described_as_such() {
     use FailureReason::{Gone, Status4xx, Status5xx, Throttled};
-    each([
+    check([
         (Reply::error("410 Gone", "updating"), Gone, "being updated"),
         (
             Reply::error("429 Too Many Requests", "slow"),
@@ -168,13 +167,13 @@ async fn the_error_bodies_of_faults_that_pass_are_failures_that_say_so() {
 }
 
 #[tokio::test]
-async fn the_metadata_of_other_clouds_are_told_by_name() {
+async fn metadata_services_of_other_clouds_are_named() {
     use FailureReason::Status4xx;
     let google = [
         ("Metadata-Flavor", "Google"),
         ("Server", "Metadata Server for VM"),
     ];
-    each([
+    check([
         (
             Reply::http("404 Not Found", &google, LOGIN_PAGE),
             Status4xx,
@@ -190,7 +189,7 @@ async fn the_metadata_of_other_clouds_are_told_by_name() {
 }
 
 #[tokio::test]
-async fn the_pause_that_a_429_asks_for_is_kept() {
+async fn retry_after_of_a_429_is_kept() {
     let throttled = |value: &str| {
         Reply::http(
             "429 Too Many Requests",
@@ -199,18 +198,18 @@ async fn the_pause_that_a_429_asks_for_is_kept() {
         )
     };
     let imds = FakeImds::scripted([throttled("7")]).await;
-    let error = refused(&imds, PATIENCE).await;
+    let error = poll_error(&imds, PATIENCE).await;
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
 
     let imds = FakeImds::scripted([throttled("Fri, 31 Dec 2999 23:59:59 GMT")]).await;
-    let error = refused(&imds, PATIENCE).await;
+    let error = poll_error(&imds, PATIENCE).await;
     assert!(
         error.retry_after() > Some(Duration::from_hours(24)),
         "{error:?}"
     );
 
     let imds = FakeImds::scripted([throttled("later")]).await;
-    let error = refused(&imds, PATIENCE).await;
+    let error = poll_error(&imds, PATIENCE).await;
     assert_eq!(error, Error::Throttled { retry_after: None });
 }
 
@@ -226,22 +225,22 @@ async fn a_redirect_is_not_followed() {
         "308 Permanent",
     ] {
         let imds = FakeImds::scripted([Reply::http(status, &[("Location", &location)], "")]).await;
-        let error = refused(&imds, PATIENCE).await;
+        let error = poll_error(&imds, PATIENCE).await;
         assert_eq!(error.reason(), FailureReason::Redirect, "{status}: {error}");
         assert!(error.to_string().contains(&location), "{error}");
     }
     let nowhere = FakeImds::scripted([Reply::http("300 Multiple Choices", &[], "")]).await;
-    let error = refused(&nowhere, PATIENCE).await;
+    let error = poll_error(&nowhere, PATIENCE).await;
     assert_eq!(error.reason(), FailureReason::Redirect, "{error}");
     let followed = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
-    assert!(followed.is_err(), "somebody came to the redirect's target");
+    assert!(followed.is_err(), "the redirect was followed");
 }
 
 #[tokio::test]
-async fn json_that_is_no_document_is_no_all_clear() {
+async fn json_of_another_shape_is_an_error() {
     use FailureReason::Shape;
     let ok = |body: &'static str| (Reply::ok(body), Shape, "JSON");
-    each([
+    check([
         ok("{}"),
         ok("null"),
         ok("[]"),
@@ -263,30 +262,30 @@ async fn json_that_is_no_document_is_no_all_clear() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_no_all_clear() {
+async fn a_body_that_is_not_json_is_an_error() {
     use FailureReason::Json;
-    each([
+    check([
         (Reply::ok(LOGIN_PAGE), Json, "captive portal"),
         (
             Reply::ok(r#"{"DocumentIncarnation":1,"Events":["#),
             Json,
-            "no JSON",
+            "not JSON",
         ),
-        (Reply::ok(format!("{NOTHING}{NOTHING}")), Json, "no JSON"),
-        (Reply::ok(format!("{NOTHING}\0")), Json, "no JSON"),
-        (Reply::ok(format!("{NOTHING}<script/>")), Json, "no JSON"),
+        (Reply::ok(format!("{NOTHING}{NOTHING}")), Json, "not JSON"),
+        (Reply::ok(format!("{NOTHING}\0")), Json, "not JSON"),
+        (Reply::ok(format!("{NOTHING}<script/>")), Json, "not JSON"),
         (
             Reply::ok("{'DocumentIncarnation':1,'Events':[]}"),
             Json,
-            "no JSON",
+            "not JSON",
         ),
         (
             Reply::ok(r#"{"DocumentIncarnation":1,"Events":[],}"#),
             Json,
-            "no JSON",
+            "not JSON",
         ),
-        (Reply::ok(b"\x1f\x8b\x08\x00garbage"), Json, "no JSON"),
-        (Reply::ok("[".repeat(100_000)), Json, "no JSON"),
+        (Reply::ok(b"\x1f\x8b\x08\x00garbage"), Json, "not JSON"),
+        (Reply::ok("[".repeat(100_000)), Json, "not JSON"),
         (
             Reply::ok(
                 NOTHING
@@ -295,16 +294,16 @@ async fn what_is_no_json_is_no_all_clear() {
                     .collect::<Vec<_>>(),
             ),
             Json,
-            "no JSON",
+            "not JSON",
         ),
     ])
     .await;
 }
 
 #[tokio::test]
-async fn an_empty_body_changes_nothing_at_first() {
+async fn an_empty_body_is_an_error() {
     use FailureReason::Body;
-    each([
+    check([
         (Reply::ok(""), Body, "empty body"),
         (Reply::ok(" \r\n\t"), Body, "empty body"),
         (Reply::chunked([]), Body, "empty body"),
@@ -318,40 +317,40 @@ async fn an_empty_body_changes_nothing_at_first() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_cut_off_is_no_document() {
+async fn a_truncated_body_is_an_error() {
     use FailureReason::Body;
     let whole = format!("{NOTHING}          ");
     let chunked = || Reply::chunked([NOTHING.as_bytes()]);
-    each([
-        // What came is a whole document, and yet not the whole body.
+    check([
+        // The received part is a complete document, but not the complete body.
         (
             Reply::ok(&whole).without_last(10).then_close(),
             Body,
-            "cut off after 37 bytes",
+            "truncated after 37 bytes",
         ),
         (
             Reply::ok(&whole).without_last(10).then_reset(),
             Body,
-            "cut off after",
+            "truncated after",
         ),
         (
             Reply::ok(&whole).without_last(20).then_close(),
             Body,
-            "cut off after 27 bytes",
+            "truncated after 27 bytes",
         ),
-        (chunked().without_last(5).then_close(), Body, "cut off"),
-        (chunked().without_last(9).then_close(), Body, "cut off"),
+        (chunked().without_last(5).then_close(), Body, "truncated"),
+        (chunked().without_last(9).then_close(), Body, "truncated"),
         (
             Reply::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n").then_close(),
             Body,
-            "cut off after 0 bytes",
+            "truncated after 0 bytes",
         ),
     ])
     .await;
 }
 
 #[tokio::test]
-async fn a_body_above_the_cap_is_not_held() {
+async fn a_body_above_the_limit_is_an_error() {
     use FailureReason::Body;
     const CAP: usize = 4 << 20;
     let spaces = " ".repeat(10 << 20);
@@ -361,7 +360,7 @@ async fn a_body_above_the_cap_is_not_held() {
             "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{NOTHING}"
         ))
     };
-    each([
+    check([
         (Reply::ok(&padded), Body, "more than 4194304 bytes"),
         (
             Reply::chunked(padded.as_bytes().chunks(65_536)),
@@ -378,7 +377,7 @@ async fn a_body_above_the_cap_is_not_held() {
             Body,
             "more than 4194304 bytes",
         ),
-        // It need not come: that it is announced is enough.
+        // The Content-Length alone is enough.
         (announced("4194305"), Body, "more than 4194304 bytes"),
         (
             announced("18446744073709551613"),
@@ -390,9 +389,9 @@ async fn a_body_above_the_cap_is_not_held() {
 }
 
 #[tokio::test]
-async fn a_connection_without_an_answer_is_told_from_no_connection() {
+async fn a_connection_without_a_response_differs_from_no_connection() {
     use FailureReason::Connect;
-    each([
+    check([
         (
             Reply::raw("").then_close(),
             Connect,
@@ -437,9 +436,9 @@ async fn a_connection_without_an_answer_is_told_from_no_connection() {
     ])
     .await;
 
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", unused.local_addr().unwrap());
+    drop(unused);
     let error = client_of(&base)
         .poll(PATIENCE, Clock::start())
         .await
@@ -453,27 +452,27 @@ async fn a_connection_without_an_answer_is_told_from_no_connection() {
 }
 
 #[tokio::test]
-async fn a_silent_imds_times_out_wherever_it_falls_silent() {
+async fn a_response_that_stalls_anywhere_times_out() {
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 37\r\n\r\n";
-    let drop_by_drop = Reply::ok(NOTHING).in_pieces(1, Duration::from_millis(100));
+    let slow_pieces = Reply::ok(NOTHING).in_pieces(1, Duration::from_millis(100));
     for reply in [
         Reply::silence(),
         Reply::raw("HTTP/1.1 200").then_hang(),
         Reply::raw(head).then_hang(),
         Reply::raw(format!("{head}{{\"Docu")).then_hang(),
-        drop_by_drop,
+        slow_pieces,
         Reply::ok(NOTHING).after(PATIENCE),
     ] {
         let what = format!("{reply:?}");
         let imds = FakeImds::scripted([reply]).await;
-        let error = refused(&imds, Duration::from_millis(400)).await;
+        let error = poll_error(&imds, Duration::from_millis(400)).await;
         assert_eq!(error.reason(), FailureReason::Timeout, "{what}: {error}");
         assert!(error.to_string().contains("within 0.4s"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_poll_after_a_timeout_gets_its_own_answer_and_not_the_late_one() {
+async fn a_late_response_is_not_matched_with_the_next_poll() {
     let late = Reply::ok(r#"{"DocumentIncarnation":666,"Events":[]}"#);
     let imds =
         FakeImds::scripted([late.after(Duration::from_millis(600)), Reply::ok(NOTHING)]).await;
@@ -490,10 +489,10 @@ async fn a_poll_after_a_timeout_gets_its_own_answer_and_not_the_late_one() {
 }
 
 #[tokio::test]
-async fn an_error_whose_body_never_comes_is_still_told_by_its_status() {
+async fn an_error_without_its_body_is_classified_by_its_status() {
     let head = "HTTP/1.1 503 Busy\r\nContent-Length: 37\r\n\r\n{";
     let imds = FakeImds::scripted([Reply::raw(head).then_hang()]).await;
-    let error = refused(&imds, PATIENCE).await;
+    let error = poll_error(&imds, PATIENCE).await;
     assert_eq!(error.reason(), FailureReason::Status5xx, "{error}");
 }
 
