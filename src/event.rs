@@ -1,7 +1,6 @@
-//! The words of Azure Scheduled Events: ids, types, statuses, sources, and one event as a document shows it.
+//! Azure's vocabulary: event ids, types, statuses, sources, and one event of a document.
 //!
-//! What Azure writes is kept verbatim, also where we do not know the word; comparing is without case, since no document
-//! of Microsoft's promises a case. The vocabulary is Microsoft's:
+//! Azure's values are kept verbatim, unknown ones included. Comparisons ignore case, since Microsoft documents no case:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>.
 
 use std::{
@@ -11,30 +10,28 @@ use std::{
 
 use crate::time::Timestamp;
 
-/// The id of one event, the same from its announcement to its end.
+/// The id of one event, constant from its announcement to its end.
 ///
-/// Two ids are equal when they differ in case only; [`EventId::as_str`] gives back the bytes that Azure sent, as an
-/// approval must.
+/// Ids that differ only in case are equal. An approval must send [`EventId::as_str`], the id as Azure sent it.
 #[derive(Debug, Clone)]
 pub struct EventId {
     verbatim: Box<str>,
 }
 
 impl EventId {
-    /// Wraps an id as Azure wrote it.
     pub fn new(verbatim: &str) -> Self {
         Self {
             verbatim: verbatim.into(),
         }
     }
 
-    /// As Azure wrote it, byte for byte.
+    /// As Azure sent it.
     pub fn as_str(&self) -> &str {
         &self.verbatim
     }
 
-    /// The 16 bytes of the id where it is a GUID, which it is in every captured document.
-    pub fn as_guid(&self) -> Option<[u8; 16]> {
+    /// The bytes of a GUID; every captured id is one.
+    pub(crate) fn as_guid(&self) -> Option<[u8; 16]> {
         let mut digits = self.verbatim.bytes().filter(|byte| *byte != b'-');
         let mut guid = [0_u8; 16];
         for byte in &mut guid {
@@ -45,9 +42,9 @@ impl EventId {
         (digits.next().is_none() && self.verbatim.len() == 36).then_some(guid)
     }
 
-    /// The 16 bytes of the id of its trace: those of the GUID, so that an id that somebody was paged with can be pasted
-    /// into a search for traces, and so that every VM of a group writes into one trace. Another id is hashed (FNV-1a,
-    /// 128 bits, of the lower-case id), and so is the GUID of zeros, which is no valid trace id (W3C Trace Context).
+    /// The trace id: the bytes of the GUID, so that an operator can search traces for the id of an alert, and so that all
+    /// VMs of an event share one trace. Any other id, and the zero GUID, which W3C Trace Context forbids, is hashed
+    /// (128-bit FNV-1a of the lower-case id).
     pub fn trace_id(&self) -> [u8; 16] {
         const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -98,20 +95,14 @@ impl fmt::Display for EventId {
     }
 }
 
-/// What will happen to the VM.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
-    /// A pause of some seconds; memory is kept.
     Freeze,
-    /// A restart; what is only in memory is lost.
     Reboot,
-    /// A move to another host; memory and ephemeral disks are lost.
     Redeploy,
-    /// A Spot VM is evicted.
     Preempt,
-    /// A scale set instance is deleted.
     Terminate,
-    /// A word that we do not know, verbatim.
+    /// An undocumented value, verbatim.
     Other(Box<str>),
 }
 
@@ -125,15 +116,14 @@ impl EventType {
         Self::Terminate,
     ];
 
-    /// Reads Azure's word, in any case.
-    pub fn new(word: &str) -> Self {
+    /// Ignores case.
+    pub fn new(name: &str) -> Self {
         let known = Self::KNOWN
             .into_iter()
-            .find(|known| known.as_str().eq_ignore_ascii_case(word));
-        known.unwrap_or_else(|| Self::Other(word.into()))
+            .find(|known| known.as_str().eq_ignore_ascii_case(name));
+        known.unwrap_or_else(|| Self::Other(name.into()))
     }
 
-    /// Azure's word.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Freeze => "Freeze",
@@ -141,8 +131,54 @@ impl EventType {
             Self::Redeploy => "Redeploy",
             Self::Preempt => "Preempt",
             Self::Terminate => "Terminate",
-            Self::Other(word) => word,
+            Self::Other(name) => name,
         }
+    }
+}
+
+/// Severity of an event for a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Impact {
+    /// Memory and disks are kept.
+    Pause,
+    /// Memory is lost; the VM boots again.
+    Restart,
+    /// The VM is stopped or deleted.
+    Removal,
+    Unknown,
+}
+
+/// What events of one type do to each VM that they name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventEffect {
+    pub impact: Impact,
+    /// A clause for the status page, `approve` and pushed alerts; `alerts/scheduled-events.rules.yml` has the same text.
+    pub summary: &'static str,
+}
+
+impl EventType {
+    pub fn effect(&self) -> EventEffect {
+        let (impact, summary) = match self {
+            Self::Freeze => (
+                Impact::Pause,
+                "the VM is paused; memory and disks are kept, connections may break",
+            ),
+            Self::Reboot => (
+                Impact::Restart,
+                "the VM restarts; what is in memory is lost",
+            ),
+            Self::Redeploy => (
+                Impact::Restart,
+                "the VM moves to another host; memory and temporary disks are lost",
+            ),
+            Self::Preempt => (
+                Impact::Removal,
+                "the Spot VM is evicted; memory and temporary disks are lost",
+            ),
+            Self::Terminate => (Impact::Removal, "the VM is deleted"),
+            Self::Other(_) => (Impact::Unknown, "a type that is not known here"),
+        };
+        EventEffect { impact, summary }
     }
 }
 
@@ -152,85 +188,80 @@ impl fmt::Display for EventType {
     }
 }
 
-/// How far the event is, in Azure's words. There is no word for its end: an event that is over vanishes.
+/// `EventStatus`. An ended event has no status: Azure drops it from the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// Announced; it will not start before `NotBefore` unless it is approved.
+    /// It starts at `NotBefore` or after its approval.
     Scheduled,
-    /// Going on.
     Started,
-    /// A word that we do not know, verbatim.
+    /// An undocumented value, verbatim.
     Other(Box<str>),
 }
 
 impl Status {
-    /// Reads Azure's word, in any case.
-    pub fn new(word: &str) -> Self {
-        if word.eq_ignore_ascii_case("Scheduled") {
+    /// Ignores case.
+    pub fn new(name: &str) -> Self {
+        if name.eq_ignore_ascii_case("Scheduled") {
             Self::Scheduled
-        } else if word.eq_ignore_ascii_case("Started") {
+        } else if name.eq_ignore_ascii_case("Started") {
             Self::Started
         } else {
-            Self::Other(word.into())
+            Self::Other(name.into())
         }
     }
 
-    /// Azure's word.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Scheduled => "Scheduled",
             Self::Started => "Started",
-            Self::Other(word) => word,
+            Self::Other(name) => name,
         }
     }
 }
 
-/// Who wants the event.
+/// `EventSource`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Azure.
     Platform,
-    /// Somebody with rights on the VM.
+    /// A user or tool with permissions on the VM.
     User,
-    /// A word that we do not know, verbatim.
+    /// An undocumented value, verbatim.
     Other(Box<str>),
 }
 
 impl Source {
-    /// Reads Azure's word, in any case.
-    pub fn new(word: &str) -> Self {
-        if word.eq_ignore_ascii_case("Platform") {
+    /// Ignores case.
+    pub fn new(name: &str) -> Self {
+        if name.eq_ignore_ascii_case("Platform") {
             Self::Platform
-        } else if word.eq_ignore_ascii_case("User") {
+        } else if name.eq_ignore_ascii_case("User") {
             Self::User
         } else {
-            Self::Other(word.into())
+            Self::Other(name.into())
         }
     }
 
-    /// Azure's word.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Platform => "Platform",
             Self::User => "User",
-            Self::Other(word) => word,
+            Self::Other(name) => name,
         }
     }
 }
 
-/// Whether an event names this VM.
+/// Whether `Resources` of an event names this VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventScope {
-    /// It names others only.
     Other,
-    /// It names this VM. On the wire: `self`.
+    /// The label value is `self`.
     Own,
-    /// Not known: our own name is not known yet, or the event does not say whom it names.
+    /// This VM's name or the event's resources are unknown.
     Unknown,
 }
 
 impl EventScope {
-    /// The value of the label `scope`.
+    /// Value of the label `scope`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Own => "self",
@@ -240,45 +271,38 @@ impl EventScope {
     }
 }
 
-/// A member of an event that we do not know: its name and its value as JSON text.
+/// Name and JSON text of an undocumented member of an event.
 pub type UnknownMember = (Box<str>, Box<str>);
 
-/// One event as a document shows it.
+/// One event of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Its id.
     pub id: EventId,
-    /// What will happen.
     pub event_type: EventType,
-    /// How far it is.
     pub status: Status,
-    /// Who wants it; absent below api-version 2019-08-01.
+    /// Absent before api-version 2019-08-01.
     pub source: Option<Source>,
     /// `VirtualMachine` in every captured document.
     pub resource_type: Option<Box<str>>,
-    /// The VMs that it names; `None` where the document does not say, which is not the same as naming none.
+    /// `None` if the document does not list them, which differs from an empty list.
     pub resources: Option<Vec<Box<str>>>,
-    /// It will not start before; blank once it has started.
+    /// `None` once the event has started.
     pub not_before: Option<Timestamp>,
-    /// Announced length of the interruption in seconds; `None` when unknown (-1); 0 is a real value.
+    /// Announced interruption; `None` if unknown (-1).
     pub duration_seconds: Option<u64>,
-    /// Free text; absent below api-version 2019-04-01.
+    /// Absent before api-version 2019-04-01.
     pub description: Option<Box<str>>,
-    /// Members that Microsoft has not documented, verbatim.
     pub unknown_members: Vec<UnknownMember>,
 }
 
 impl Event {
-    /// Whether this event names the VM called `own_name`.
     pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
         scope_of(self.resources.as_deref(), vm_name)
     }
 }
 
-/// Whether `resources` has an entry for the VM called `own_name`: the whole name, without case.
-///
-/// Documents of api-version 2017-03-01 put an underscore before the names of VMs; no VM's own name can start with
-/// one, so it never tells two VMs apart. An own name that was copied from such a document may have it too.
+/// Compares `vm_name` with the entries of `resources`: whole names, ignoring case and the prefix that
+/// [`resource_name`] removes.
 pub fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventScope {
     let (Some(resources), Some(vm_name)) = (resources, vm_name) else {
         return EventScope::Unknown;
@@ -292,7 +316,8 @@ pub fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventS
     }
 }
 
-/// The name that an entry of `Resources` stands for, as people know it.
+/// The VM name of an entry of `Resources`. Documents of api-version 2017-03-01 prefix it with an underscore, which no VM
+/// name starts with.
 pub fn resource_name(entry: &str) -> &str {
     entry.strip_prefix('_').unwrap_or(entry)
 }
@@ -311,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_guid_is_a_guid() {
+    fn only_a_guid_is_read_as_one() {
         let guid = EventId::new("602d9444-d2cd-49c7-8624-8643e7171297")
             .as_guid()
             .unwrap();
@@ -331,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guid_is_its_own_trace_id_and_anything_else_gets_a_stable_one() {
+    fn the_trace_id_is_the_guid_or_a_stable_hash() {
         let guid = EventId::new("602D9444-d2cd-49c7-8624-8643e7171297");
         assert_eq!(
             u128::from_be_bytes(guid.trace_id()),
@@ -352,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_in_any_case_and_unknown_ones_stay() {
+    fn names_are_read_in_any_case_and_unknown_ones_are_kept() {
         assert_eq!(EventType::new("FREEZE"), EventType::Freeze);
         assert_eq!(EventType::new("Hibernate").as_str(), "Hibernate");
         assert_eq!(Status::new("started"), Status::Started);
@@ -362,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn own_name_is_compared_whole_and_without_case() {
+    fn the_vm_name_is_compared_whole_and_without_case() {
         let scope = |entries: &[&str], own: Option<&str>| {
             let entries: Vec<Box<str>> = entries.iter().map(|entry| (*entry).into()).collect();
             scope_of(Some(&entries), own)
