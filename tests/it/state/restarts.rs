@@ -4,8 +4,9 @@ use std::{fs, time::Duration};
 
 use azure_scheduled_events_exporter::{
     document,
+    engine::SavedState,
     lifecycle::Tracker,
-    state::{Directory, Saved},
+    state::Directory,
     time::{Moment, Timestamp},
 };
 
@@ -57,7 +58,7 @@ async fn what_was_known_outlives_a_kill() {
 }
 
 /// The state of an exporter whose last sign of life, in another boot, is two minutes old.
-fn left_before_a_boot(event_type: &str) -> Saved {
+fn left_before_a_boot(event_type: &str) -> SavedState {
     let body = format!(
         r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}}]}}"#
     );
@@ -68,7 +69,7 @@ fn left_before_a_boot(event_type: &str) -> Saved {
     let mut tracker = Tracker::new(Duration::from_mins(10));
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     tracker.observe(&document, Some("web_0"), now);
-    Saved {
+    SavedState {
         boot_id: Some("another-boot".to_owned()),
         heartbeat_at: now.wall,
         document_at: tracker.document_at(),

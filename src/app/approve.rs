@@ -84,7 +84,7 @@ pub(super) async fn read(
             anomalies,
         } => {
             for anomaly in &anomalies {
-                logging::anomaly(anomaly);
+                logging::log_anomaly(anomaly);
             }
             Ok(document)
         }
