@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::{
     FakeImds, PATIENCE, Reply, client_of,
     collector::FakeCollector,
+    exporter::{Exporter, settings},
     process::{PROGRAM, Process},
 };
 
@@ -96,14 +97,13 @@ async fn throttled_identity_obeys_retry_after() {
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
     let later = [("Retry-After", "60")];
     imds.identity(Reply::http("429 Too Many Requests", &later, ""));
-    let _exporter = Process::start([
-        "--web.listen-address=127.0.0.1:0",
-        "--imds.poll-interval=200ms",
-        &format!("--imds.url={}", imds.base()),
-    ]);
-    // At most five polls a second: more time than between two identity requests otherwise.
-    imds.until_requests(40).await;
+    let mut settings = settings(&imds.base());
+    settings.imds.vm_name = None;
+    settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
+    let exporter = Exporter::start(settings);
+    imds.until_requests(8).await;
     assert_eq!(identities(&imds), 1);
+    exporter.stop().await;
 }
 
 fn identities(imds: &FakeImds) -> usize {
