@@ -19,7 +19,7 @@ use super::{
     target::{Secret, SetupError, Target, root_cause},
 };
 use crate::{
-    snapshot::Snapshot,
+    snapshot::{PushCounts, Snapshot},
     time::{Clock, Timestamp},
 };
 
@@ -39,15 +39,6 @@ const RETRY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(4);
 /// The most that is read of an answer that explains a refusal.
 const MAX_EXPLAINED: usize = 300;
-
-/// What all pushers did since the start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PushCounts {
-    /// Posts to an Alertmanager.
-    pub pushes: u64,
-    /// Those of them that failed.
-    pub failures: u64,
-}
 
 /// Pushes to one Alertmanager.
 #[derive(Debug)]

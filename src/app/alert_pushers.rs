@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
-    alertmanager::{PushCounts, Pusher, SetupError, Target},
-    snapshot::Snapshot,
+    alertmanager::{Pusher, SetupError, Target},
+    snapshot::{PushCounts, Snapshot},
     time::Clock,
 };
 

@@ -18,8 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{logging, state_writer::StateWriter};
 use crate::{
-    alertmanager::PushCounts,
-    config::Imds,
+    config::ImdsSettings,
     engine::{Effect, Engine, Input},
     event::EventId,
     heartbeat,
@@ -27,8 +26,8 @@ use crate::{
         Client,
         cadence::{self, PollResult},
     },
-    otlp::{Counts, spool::SpoolHandle},
-    snapshot::{RequestError, Snapshot},
+    otlp::spool::SpoolHandle,
+    snapshot::{PushCounts, RequestError, Snapshot, SpanCounts},
     time::{Clock, Moment},
 };
 
@@ -43,7 +42,7 @@ pub(super) struct Driver {
     pub(super) clock: Clock,
     pub(super) state: Option<StateWriter>,
     pub(super) spool: Option<SpoolHandle>,
-    pub(super) span_counts: Option<watch::Receiver<Counts>>,
+    pub(super) span_counts: Option<watch::Receiver<SpanCounts>>,
     pub(super) push_counts: watch::Receiver<PushCounts>,
     pub(super) publisher: Publisher,
     /// An approval that the engine wants to be sent.
@@ -216,7 +215,7 @@ async fn changed<T: Clone>(values: Option<&mut watch::Receiver<T>>) -> T {
 /// Asks IMDS again and again.
 pub(super) struct EventLoop {
     client: Client,
-    imds: Imds,
+    imds: ImdsSettings,
     interval: Duration,
     driver: Driver,
     failures_in_a_row: u32,
@@ -224,7 +223,12 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(super) fn new(client: Client, imds: Imds, interval: Duration, driver: Driver) -> Self {
+    pub(super) fn new(
+        client: Client,
+        imds: ImdsSettings,
+        interval: Duration,
+        driver: Driver,
+    ) -> Self {
         Self {
             client,
             imds,

@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::sleep};
 
 use super::logging;
 use crate::{
-    config::State,
+    config::StateStorage,
     engine::{SavedState, is_rebooted},
     state::{self, Directory, Found},
     time::{Moment, Timestamp},
@@ -44,13 +44,13 @@ impl StateWriter {
     /// # Errors
     /// When the directory cannot be used.
     pub(super) async fn open(
-        state: &State,
+        state: &StateStorage,
         worker: Option<&Worker>,
         boot_id: Option<&str>,
         now: Moment,
     ) -> Result<(Option<Self>, Option<SavedState>), state::Error> {
-        let (State::Directory(path), Some(worker)) = (state, worker) else {
-            if matches!(state, State::Memory) {
+        let (StateStorage::Directory(path), Some(worker)) = (state, worker) else {
+            if matches!(state, StateStorage::InMemory) {
                 logging::memory_only();
             }
             return Ok((None, None));

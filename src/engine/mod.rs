@@ -19,7 +19,6 @@ use std::{sync::Arc, time::Duration};
 pub use self::log::LogEntry;
 use self::{anomalies::AnomalyTracker, approvals::Approvals, save_schedule::SaveSchedule};
 use crate::{
-    alertmanager::PushCounts,
     approval::ApprovalPolicy,
     document::{Anomalies, Answer, Document},
     event::{EventId, EventType},
@@ -27,13 +26,13 @@ use crate::{
     imds::cadence,
     lifecycle::{Restored, TrackedEvent, Tracker, Transition},
     otlp::{
-        Counts, resource,
+        resource,
         settings::OtlpSettings,
         trace::{self, Batch, VmKey},
     },
     snapshot::{
-        ApprovalResult, EventCounters, Health, Identity, OutputCounters, RequestError, Snapshot,
-        TypeLabel,
+        ApprovalResult, EventCounters, Health, Identity, OutputCounters, PushCounts, RequestError,
+        Snapshot, SpanCounts, TypeLabel,
     },
     time::{Moment, Timestamp},
 };
@@ -90,7 +89,7 @@ pub enum Input {
     /// The write of an [`Effect::SaveState`] has not ended in time. It may still end.
     StateWriteStalled,
     /// The counters of the span spool and its sender changed.
-    SpanCounts(Counts),
+    SpanCounts(SpanCounts),
     /// The counters of the Alertmanager push changed.
     PushCounts(PushCounts),
     /// The process is about to end: what is known is saved and published once more.
@@ -452,7 +451,7 @@ impl Engine {
         }
     }
 
-    fn set_span_counts(&mut self, counts: &Counts) {
+    fn set_span_counts(&mut self, counts: &SpanCounts) {
         counts.show_in(Arc::make_mut(&mut self.outputs));
         self.spool_write_failures = counts.write_failures;
         self.set_write_failures(None);

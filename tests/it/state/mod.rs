@@ -1,5 +1,7 @@
 //! The state file: reading and writing it, restarts, and failing disks.
 
+#[cfg(unix)]
+mod blocked_disk;
 mod disks;
 mod file;
 #[cfg(feature = "root-tests")]
