@@ -116,7 +116,7 @@ impl Anomalies {
     }
 
     /// Counts by kind of the anomalies that are not described.
-    pub fn suppressed(&self) -> &BTreeMap<AnomalyKind, u64> {
+    pub(crate) fn suppressed(&self) -> &BTreeMap<AnomalyKind, u64> {
         &self.suppressed
     }
 

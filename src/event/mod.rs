@@ -218,7 +218,7 @@ impl Event {
 
 /// Compares `vm_name` with the entries of `resources`: whole names, ignoring case and the prefix that
 /// [`resource_name`] removes.
-pub fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventScope {
+pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventScope {
     let (Some(resources), Some(vm_name)) = (resources, vm_name) else {
         return EventScope::Unknown;
     };
@@ -233,7 +233,7 @@ pub fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventS
 
 /// The VM name of an entry of `Resources`. Documents of api-version 2017-03-01 prefix it with an underscore, which no VM
 /// name starts with.
-pub fn resource_name(entry: &str) -> &str {
+pub(crate) fn resource_name(entry: &str) -> &str {
     entry.strip_prefix('_').unwrap_or(entry)
 }
 

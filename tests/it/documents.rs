@@ -83,13 +83,13 @@ fn every_golden_has_its_document() {
         let kind = path.extension().unwrap().to_str().unwrap();
         assert!(["json", "parsed", "prom"].contains(&kind), "{path:?}");
         assert!(path.with_extension("json").exists(), "{path:?}");
-        let refused = path
+        let rejected = path
             .file_name()
             .unwrap()
             .to_str()
             .unwrap()
             .starts_with("refused-");
-        assert!(!(refused && kind == "prom"), "{path:?}");
+        assert!(!(rejected && kind == "prom"), "{path:?}");
     }
 }
 
@@ -97,8 +97,8 @@ fn every_golden_has_its_document() {
 fn only_documents_named_refused_are_errors() {
     for (path, body) in all() {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let refused = document::parse(&body).is_err();
-        assert_eq!(refused, name.starts_with("refused-"), "{name}");
+        let rejected = document::parse(&body).is_err();
+        assert_eq!(rejected, name.starts_with("refused-"), "{name}");
     }
 }
 

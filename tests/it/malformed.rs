@@ -95,11 +95,11 @@ fn has_events_array(body: &[u8]) -> Option<bool> {
 fn damaged_documents_neither_panic_nor_become_empty_documents() {
     let documents = documents::all().into_iter().map(|(_, body)| body);
     let originals: Vec<_> = documents.filter(|body| body.len() < 4_000).collect();
-    let (mut read, mut refused, mut incomplete) = (0_u32, 0_u32, 0_u32);
+    let (mut read, mut rejected, mut incomplete) = (0_u32, 0_u32, 0_u32);
     for seed in 0..CASES {
         let body = damaged(seed, &originals);
         let Ok((document, anomalies)) = document::parse(&body) else {
-            refused += 1;
+            rejected += 1;
             continue;
         };
         read += 1;
@@ -125,8 +125,8 @@ fn damaged_documents_neither_panic_nor_become_empty_documents() {
     }
     // Changes that are always or never fatal would test nothing.
     assert!(
-        read > 2_000 && refused > 2_000 && incomplete > 200,
-        "{read} {refused} {incomplete}"
+        read > 2_000 && rejected > 2_000 && incomplete > 200,
+        "{read} {rejected} {incomplete}"
     );
 }
 
