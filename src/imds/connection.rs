@@ -24,10 +24,10 @@ use super::{
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
 };
+use crate::outbound::http::USER_AGENT;
 
 /// IMDS runs on the host, so connecting takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
 pub(super) type ImdsRequest = Request<Full<Bytes>>;
 

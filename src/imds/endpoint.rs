@@ -1,7 +1,8 @@
 //! The base URL of IMDS, validated once, and the URLs derived from it.
 
 use hyper::{Uri, http::uri::Scheme};
-use reqwest::Url;
+
+use crate::outbound::url::{self, UrlError};
 
 /// The api-version of instance metadata, which is versioned apart from scheduled events.
 const INSTANCE_VERSION: &str = "2021-02-01";
@@ -30,26 +31,16 @@ impl Endpoint {
     /// `base` is `http://169.254.169.254` or similar, with an optional port and an optional path before `/metadata`.
     pub fn new(base: &str, api_version: &str) -> Result<Self, SetupError> {
         let invalid = |why: &str| SetupError::Address(format!("{base:?} {why}"));
-        let url: Url = base.parse().map_err(|error| {
-            invalid(&format!(
-                "is not a URL ({error}): write it as http://HOST or http://HOST:PORT"
-            ))
+        let url = url::base(base).map_err(|error| {
+            let hint = match error {
+                UrlError::Syntax(_) | UrlError::Scheme => {
+                    "write it as http://HOST or http://HOST:PORT"
+                }
+                UrlError::Query => "give the base only, --imds.api-version sets the api-version",
+                UrlError::Credentials => "IMDS uses none, give the base only",
+            };
+            invalid(&format!("{error}: {hint}"))
         })?;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(invalid(
-                "is neither http nor https: write it as http://HOST or http://HOST:PORT",
-            ));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(invalid(
-                "has a query or a fragment: give the base only, --imds.api-version sets the api-version",
-            ));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(invalid(
-                "has a user name or a password: IMDS uses none, give the base only",
-            ));
-        }
         let path = url.path().trim_end_matches('/');
         if format!("{}/", path.to_ascii_lowercase()).contains("/metadata/") {
             return Err(invalid(
@@ -57,8 +48,7 @@ impl Endpoint {
             ));
         }
         let join = |tail: &str, query: &[(&str, &str)]| {
-            let mut url = url.clone();
-            url.set_path(&format!("{path}{tail}"));
+            let mut url = url::under(&url, tail);
             url.query_pairs_mut().extend_pairs(query);
             let uri = url.as_str().parse::<Uri>();
             uri.map_err(|error| invalid(&format!("is not a valid address ({error})")))

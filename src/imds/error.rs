@@ -2,8 +2,10 @@
 
 use std::{io, time::Duration};
 
+pub(super) use crate::outbound::error::root_cause;
 use crate::{
     document::ParseError,
+    outbound::error::{causes, is_tls},
     snapshot::{FailureReason, RequestError},
     text,
 };
@@ -151,9 +153,13 @@ impl Error {
     }
 
     /// Classifies a failure to open a connection.
-    pub(super) fn from_connect(error: &Cause, is_https: bool, base: String) -> Self {
+    pub(super) fn from_connect(
+        error: &(dyn std::error::Error + 'static),
+        is_https: bool,
+        base: String,
+    ) -> Self {
         let cause = root_cause(error);
-        if chain(error).any(|inner| is_tls(inner) || is_https && is_closed(inner)) {
+        if causes(error).any(|inner| is_tls(inner) || is_https && is_closed(inner)) {
             Self::Tls { base, cause }
         } else {
             Self::Connect { base, cause }
@@ -163,7 +169,7 @@ impl Error {
     /// Classifies a request that failed before the response headers arrived.
     pub(super) fn from_exchange(error: &hyper::Error, base: String) -> Self {
         let cause = root_cause(error);
-        if chain(error).any(is_tls) {
+        if causes(error).any(is_tls) {
             Self::Tls { base, cause }
         } else if error.is_parse() {
             Self::NotHttp { base, cause }
@@ -206,35 +212,8 @@ fn markup_hint(body: &[u8]) -> &'static str {
     }
 }
 
-type Cause = dyn std::error::Error + 'static;
-
-/// The message of the innermost error.
-pub(super) fn root_cause(error: &Cause) -> String {
-    chain(error)
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// An error and its sources, outermost first.
-fn chain(error: &Cause) -> impl Iterator<Item = &Cause> {
-    std::iter::successors(Some(error), |inner| {
-        // `io::Error::source` skips the wrapped error itself.
-        match inner
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-        {
-            Some(wrapped) => Some(wrapped),
-            None => inner.source(),
-        }
-    })
-}
-
-fn is_tls(error: &Cause) -> bool {
-    error.is::<rustls::Error>()
-}
-
 /// True if the connection was closed during the handshake.
-fn is_closed(error: &Cause) -> bool {
+fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|io| {
         matches!(
             io.kind(),

@@ -9,14 +9,18 @@ mod saved;
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
 };
 
-use crate::{engine::SavedState, system, time::Timestamp};
+use crate::{
+    engine::SavedState,
+    outbound::file::{self, OsFilesystem},
+    system,
+    time::Timestamp,
+};
 
 const FILE: &str = "state.json";
-const DRAFT: &str = "state.json.new";
 const LOCK: &str = "lock";
 
 /// A state directory.
@@ -125,7 +129,7 @@ impl Directory {
         let json = saved.to_json()?;
         self.ensure_locked()?;
         self.set_aside()?;
-        self.replace(&json)?;
+        file::replace(&mut OsFilesystem, &self.path.join(FILE), &json)?;
         Ok(self.kept_as.take())
     }
 
@@ -152,16 +156,6 @@ impl Directory {
         }
         self.set_aside = None;
         Ok(())
-    }
-
-    fn replace(&self, text: &[u8]) -> io::Result<()> {
-        let draft = self.path.join(DRAFT);
-        let mut file = File::create(&draft)?;
-        file.write_all(text)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&draft, self.path.join(FILE))?;
-        system::sync_directory(&self.path)
     }
 }
 
