@@ -109,7 +109,7 @@ pub async fn run(
     let client = Client::new(&config.imds.endpoint)?;
     logging::starting(&config);
     let mut tasks = Tasks::default();
-    let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks)?;
+    let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
     let service = WebService::new(config.web.clone(), snapshots, clock);
     for listener in listeners {
         logging::listening(&listener, &config.web.telemetry_path);
@@ -141,7 +141,7 @@ pub async fn run(
 }
 
 /// Makes the event loop, and starts the OTLP sender and the Alertmanager pushers.
-fn assemble(
+async fn assemble(
     config: &Config,
     client: Client,
     clock: Clock,
@@ -154,7 +154,7 @@ fn assemble(
         StateStorage::InMemory | StateStorage::Disabled => None,
     };
     let (state, restored) =
-        StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now)?;
+        StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
     let spool = config.traces.clone().map(|settings| {
         let directory = state.as_ref().map(|state| state.path().join("spool"));
         let limits = SpoolLimits::default();

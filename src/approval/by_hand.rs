@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     azure_json::AzureForm,
-    event::{Event, EventScope, EventType, Source, resource_name},
+    event::{Event, EventScope, Source, resource_name},
     text::printable,
     time::{Timestamp, in_words},
 };
@@ -45,7 +45,10 @@ pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> Str
         event.status.as_str()
     );
     push(&mut text, &line);
-    push(&mut text, &format!("  It {}.", effect(event)));
+    push(
+        &mut text,
+        &format!("  Effect on each VM: {}.", effect(event)),
+    );
     push(&mut text, &format!("  {}", affected(event, vm_name)));
     push(
         &mut text,
@@ -90,22 +93,13 @@ struct Report<'a> {
 }
 
 fn effect(event: &Event) -> String {
-    let what = match event.event_type {
-        EventType::Freeze => "pauses each VM; memory is kept",
-        EventType::Reboot => "restarts each VM; what is only in memory is lost",
-        EventType::Redeploy => {
-            "moves each VM to another host; what is in memory and on the temporary disk is lost"
-        }
-        EventType::Preempt => "takes each Spot VM away; it stops or is deleted",
-        EventType::Terminate => "deletes each VM",
-        EventType::Other(_) => "has an effect that this version does not know",
-    };
+    let summary = event.event_type.effect().summary;
     match event.duration_seconds {
         Some(seconds) => {
             let length = in_words(std::time::Duration::from_secs(seconds));
-            format!("{what}; announced interruption: {length}")
+            format!("{summary}; announced interruption: {length}")
         }
-        None => what.to_owned(),
+        None => summary.to_owned(),
     }
 }
 

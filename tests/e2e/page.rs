@@ -65,7 +65,7 @@ impl Seen {
         let own = &self.parts["own"];
         for said in [
             "Freeze",
-            "The VM is paused for some seconds",
+            "The VM is paused",
             "Host server is undergoing maintenance",
         ] {
             assert!(own.contains(said), "no {said:?} in: {own}");

@@ -21,6 +21,12 @@ mod documents;
 /// The name of this VM is read, or it is a failure.
 #[cfg(test)]
 mod identity;
+/// Everything else that can come from that address is a failure with its reason.
+#[cfg(test)]
+mod imds_errors;
+/// Good answers of IMDS are read, whatever their form on the wire.
+#[cfg(test)]
+mod imds_success;
 /// The exporter is killed at any moment and loses nothing.
 #[cfg(test)]
 mod kills;
@@ -36,12 +42,6 @@ mod otlp;
 /// The whole exporter: what its metrics say while IMDS answers, fails, or does neither.
 #[cfg(test)]
 mod polling;
-/// Good answers of IMDS are read, whatever their form on the wire.
-#[cfg(test)]
-mod reading;
-/// Everything else that can come from that address is a failure with its reason.
-#[cfg(test)]
-mod refusing;
 /// Whole lives, as timelines: what happened, and which samples changed, step by step.
 #[cfg(test)]
 mod scenarios;

@@ -38,7 +38,7 @@ pub(super) fn in_short(tracked: &TrackedEvent, now: Moment) -> String {
 pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     let event = &tracked.event;
     html! {
-        article.event.(labels::Weight::of(&event.event_type).class())
+        article.event.(labels::class(&event.event_type))
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
             header {
                 h2 { (plain(event.event_type.as_str())) }
@@ -88,7 +88,7 @@ pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Mom
 /// One line, which opens.
 fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
     let event = &tracked.event;
-    let weight = labels::Weight::of(&event.event_type).class();
+    let weight = labels::class(&event.event_type);
     html! {
         details.event.row.(weight)
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {

@@ -1,65 +1,33 @@
 //! What Azure's words mean, for a person who is paged and has never read the documentation.
 
 use crate::{
-    event::{Event, EventType, Source},
+    event::{Event, EventType, Impact, Source},
     lifecycle::{Outcome, Phase, TrackedEvent},
     snapshot::FailureReason,
     time::in_words,
 };
 
-/// What an event costs: its colour on the page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
-    /// The VM is paused, nothing is lost.
-    Pause,
-    /// What is in memory is lost.
-    Restart,
-    /// The VM goes away.
-    Gone,
-    /// A type that we do not know.
-    Unknown,
-}
-
-impl Weight {
-    pub(super) fn of(event_type: &EventType) -> Self {
-        match event_type {
-            EventType::Freeze => Self::Pause,
-            EventType::Reboot | EventType::Redeploy => Self::Restart,
-            EventType::Preempt | EventType::Terminate => Self::Gone,
-            EventType::Other(_) => Self::Unknown,
-        }
-    }
-
-    pub(super) fn class(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Restart => "restart",
-            Self::Gone => "gone",
-            Self::Unknown => "unknown",
-        }
+/// The CSS class of an event.
+pub(super) fn class(event_type: &EventType) -> &'static str {
+    match event_type.effect().impact {
+        Impact::Pause => "pause",
+        Impact::Restart => "restart",
+        Impact::Removal => "gone",
+        Impact::Unknown => "unknown",
     }
 }
 
 /// What the event does to the VM.
-pub(super) fn meaning(event: &Event) -> &'static str {
+pub(super) fn meaning(event: &Event) -> String {
     if event.event_type == EventType::Freeze && event.duration_seconds == Some(0) {
-        return "Azure maintains the host. No interruption of the VM is expected.";
+        return "Azure maintains the host. No interruption of the VM is expected.".to_owned();
     }
-    match event.event_type {
-        EventType::Freeze => {
-            "The VM is paused for some seconds. Memory and open files stay; network connections may drop."
-        }
-        EventType::Reboot => "The VM restarts. What is only in memory is lost.",
-        EventType::Redeploy => {
-            "The VM moves to another host. What is in memory and on the temporary disk is lost."
-        }
-        EventType::Preempt => {
-            "Azure takes this Spot VM back. It stops or is deleted; the temporary disk is lost."
-        }
-        EventType::Terminate => "The VM is going to be deleted.",
-        EventType::Other(_) => {
-            "A type of event that this version does not know. Be prepared for an interruption."
-        }
+    let mut chars = event.event_type.effect().summary.chars();
+    let first = chars.next().map(|first| first.to_ascii_uppercase());
+    let sentence: String = first.into_iter().chain(chars).collect();
+    match event.event_type.effect().impact {
+        Impact::Unknown => sentence + ". Be prepared for an interruption.",
+        Impact::Pause | Impact::Restart | Impact::Removal => sentence + ".",
     }
 }
 

@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::{
     api_version::ApiVersion,
     app, approval,
     config::{Config, ImdsSettings, StateStorage},
-    imds::{Endpoint, cadence::IdentityTiming},
+    imds::{Endpoint, IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
     snapshot::SeriesScope,
