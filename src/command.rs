@@ -11,7 +11,8 @@ use crate::{
     },
     config::{self, Config, ConfigError, Imds},
     event::EventId,
-    logs, simulator, state,
+    logs::{self, LogGuard},
+    simulator, state,
     system::Signals,
     time::Clock,
 };
@@ -78,19 +79,31 @@ pub fn carry_out(cli: Cli) -> Result<String, Failure> {
 fn run(flags: &RunFlags) -> Result<String, Failure> {
     let settings = Config::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
-    begin(flags.log)?;
+    let log = begin(flags.log)?;
+    let dropped_log_lines = log.dropped_lines();
     until_signalled(|stop| {
-        Box::pin(async move { Ok(app::run(settings, listeners, Clock::start(), stop).await?) })
+        Box::pin(async move {
+            let clock = Clock::start();
+            Ok(app::run(settings, listeners, dropped_log_lines, clock, stop).await?)
+        })
     })
 }
 
 fn demo(flags: DemoFlags) -> Result<String, Failure> {
     let simulation = config::demo(&flags)?;
-    begin(flags.log)?;
+    let log = begin(flags.log)?;
+    let dropped_log_lines = log.dropped_lines();
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
     until_signalled(|stop| {
         Box::pin(async move {
-            let ended = app::demo(simulation, settings, Clock::start(), stop).await;
+            let ended = app::demo(
+                simulation,
+                settings,
+                dropped_log_lines,
+                Clock::start(),
+                stop,
+            )
+            .await;
             ended.map_err(|error| match error {
                 app::DemoError::ConfigError(wrong) => wrong.into(),
                 app::DemoError::Failed(error) => error.into(),
@@ -107,7 +120,7 @@ fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
         return Ok(lines.concat());
     }
     let simulation = config::simulate(flags)?;
-    begin(flags.log)?;
+    let _log_guard = begin(flags.log)?;
     until_signalled(|stop| {
         Box::pin(async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) })
     })
@@ -115,7 +128,7 @@ fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
 
 fn list(flags: &OnceFlags) -> Result<String, Failure> {
     let settings = Imds::new(&flags.imds)?;
-    begin(flags.log)?;
+    let _log_guard = begin(flags.log)?;
     let runtime = runtime()?;
     Ok(runtime.block_on(app::list(&settings, flags.output, Clock::start()))?)
 }
@@ -127,7 +140,7 @@ fn approve(flags: &ApproveCommand) -> Result<String, Failure> {
         dry_run: flags.dry_run,
         output: flags.once.output,
     };
-    begin(flags.once.log)?;
+    let _log_guard = begin(flags.once.log)?;
     let runtime = runtime()?;
     Ok(runtime.block_on(app::approve(&settings, &wanted, announce, Clock::start()))?)
 }
@@ -139,11 +152,12 @@ fn announce(text: &str) {
 }
 
 /// Logs and cryptography, once per process.
-fn begin(flags: LogFlags) -> Result<(), Failure> {
-    logs::init(flags)
+fn begin(flags: LogFlags) -> Result<LogGuard, Failure> {
+    let log = logs::init(flags)
         .map_err(|cause| Failure::of_the_system("the log could not be set up", &cause))?;
     let provider = rustls::crypto::ring::default_provider().install_default();
-    provider.map_err(|_| Failure::of_the_system("cryptography", &"it was set up twice"))
+    provider.map_err(|_| Failure::of_the_system("cryptography", &"it was set up twice"))?;
+    Ok(log)
 }
 
 /// One thread: the program waits, nearly always.

@@ -8,7 +8,7 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     cli::{self, Asked, EXIT_USAGE},
-    command,
+    command, logs,
 };
 
 fn main() -> ExitCode {
@@ -36,11 +36,7 @@ fn say(text: &str) -> ExitCode {
     }
 }
 
-#[expect(
-    clippy::let_underscore_must_use,
-    reason = "a closed stderr has nobody to tell"
-)]
 fn fail(line: &str, code: u8) -> ExitCode {
-    let _ = std::io::stderr().write_all(format!("error: {line}\n").as_bytes());
+    logs::print_stderr(&format!("error: {line}\n"));
     ExitCode::from(code)
 }

@@ -13,7 +13,13 @@ mod polling;
 mod pushing;
 mod traces;
 
-use std::{future::Future, io, net::TcpListener, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::TcpListener,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use tokio::{sync::watch, task::JoinSet};
 use tracing::info;
@@ -111,6 +117,7 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
 pub async fn run(
     settings: Config,
     listeners: Vec<TcpListener>,
+    dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
@@ -120,7 +127,12 @@ pub async fn run(
     let boot_id = system::boot_id();
     let (keeper, legacy) = keeper::take_over(&settings.state, boot_id.as_deref(), now)?;
     let exporter = Exporter::new(settings.imds.vm_name.clone(), legacy, now);
-    let site = WebService::new(settings.web.clone(), exporter.snapshots(), clock);
+    let site = WebService::new(
+        settings.web.clone(),
+        exporter.snapshots(),
+        dropped_log_lines,
+        clock,
+    );
     let (stopping, stopped) = watch::channel(false);
     let (pushing, pushed) = Pushing::start(
         &settings.alertmanagers,
@@ -192,6 +204,7 @@ async fn told(mut stopped: watch::Receiver<bool>) {
 pub async fn demo(
     simulation: Simulation,
     exporter: impl FnOnce(&str) -> Result<Config, crate::config::ConfigError>,
+    dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
@@ -212,7 +225,7 @@ pub async fn demo(
         std::future::pending(),
     ));
     tokio::select! {
-        ran = Box::pin(run(settings, listeners, clock, stop)) => ran?,
+        ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran?,
         ended = &mut serving => return Err(Error::Task(format!("the simulator: {ended:?}")).into()),
     }
     serving.abort();

@@ -112,7 +112,9 @@ catalog! {
     IMPACT = "azure_scheduled_events_impact_seconds", Histogram, &["event_type"],
         "Time from start to end of events, as seen here.";
     LAST_SUCCESS = "azure_scheduled_events_last_success_timestamp_seconds", Gauge, &[],
-        "When a poll of the events succeeded last, as Unix time.";
+        "Unix time of the last successful poll.";
+    LOG_LINES_DROPPED = "azure_scheduled_events_log_lines_dropped_total", Counter, &[],
+        "Log lines that did not reach stderr because its reader is too slow or has stopped.";
     NOTICE = "azure_scheduled_events_notice_seconds", Histogram, &["event_type"],
         "Time from first sight to start of events, as seen here.";
     OBSERVED_INTERRUPTION = "azure_scheduled_events_observed_interruption_seconds", Histogram, &["event_type"],

@@ -37,13 +37,15 @@ pub struct MetricsOptions {
 /// None that can happen: writing into a string does not fail.
 pub fn render(
     snapshot: &Arc<Snapshot>,
-    exposed: MetricsOptions,
+    options: MetricsOptions,
+    dropped_log_lines: u64,
     now: Moment,
 ) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(collector::Scrape {
         snapshot: Arc::clone(snapshot),
-        exposed,
+        options,
+        dropped_log_lines,
         now,
     }));
     let mut text = String::with_capacity(16 * 1024);

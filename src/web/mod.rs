@@ -21,7 +21,14 @@ pub mod probe;
 mod reply;
 pub mod status;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use hyper::{
     HeaderMap, Method, Request, StatusCode,
@@ -54,6 +61,7 @@ pub struct WebSettings {
 pub struct WebService {
     settings: Arc<WebSettings>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
+    dropped_log_lines: Arc<AtomicU64>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
 }
 
@@ -70,20 +78,24 @@ impl WebService {
     pub fn new(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
+        dropped_log_lines: Arc<AtomicU64>,
         clock: Clock,
     ) -> Self {
-        Self::at(settings, snapshot, move || clock.now())
+        let now = move || clock.now();
+        Self::at(settings, snapshot, dropped_log_lines, now)
     }
 
     /// A site whose time is told by `now`.
     pub fn at(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
+        dropped_log_lines: Arc<AtomicU64>,
         now: impl Fn() -> Moment + Send + Sync + 'static,
     ) -> Self {
         Self {
             settings: Arc::new(settings),
             snapshot,
+            dropped_log_lines,
             clock: Arc::new(now),
         }
     }
@@ -128,7 +140,9 @@ impl WebService {
 
     fn metrics(&self, snapshot: &Arc<Snapshot>, now: Moment, headers: &HeaderMap) -> WebResponse {
         let format = Format::negotiate(joined(headers, ACCEPT).as_deref());
-        let Ok(open_metrics) = metrics::render(snapshot, self.settings.exposed, now) else {
+        let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
+        let Ok(open_metrics) = metrics::render(snapshot, self.settings.exposed, dropped, now)
+        else {
             return reply::broken();
         };
         WebResponse::new(Media::Metrics(format), format.write(open_metrics))

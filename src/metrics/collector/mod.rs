@@ -22,17 +22,18 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Scrape {
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) exposed: MetricsOptions,
+    pub(super) options: MetricsOptions,
+    pub(super) dropped_log_lines: u64,
     pub(super) now: Moment,
 }
 
 impl Collector for Scrape {
     /// In the order of the catalog.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        events::encode(&self.snapshot, self.exposed, self.now, &mut encoder)?;
+        events::encode(&self.snapshot, self.options, self.now, &mut encoder)?;
         self.deliveries_before(&mut encoder)?;
         self.exporter(&mut encoder)?;
-        if self.exposed.process {
+        if self.options.process {
             process::encode(&mut encoder)
         } else {
             Ok(())
@@ -71,6 +72,7 @@ impl Scrape {
         by_type(encoder, &catalog::IMPACT, &counters.impact)?;
         let last_success = health.last_success.map(|at| at.wall.as_unix_seconds());
         family::single(encoder, &catalog::LAST_SUCCESS, last_success)?;
+        family::count(encoder, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
         by_type(encoder, &catalog::NOTICE, &counters.notice)?;
         by_type(
             encoder,

@@ -1,5 +1,6 @@
 //! What a client on the network is answered, byte for byte where it matters.
 
+mod blocked_stderr;
 mod bounds;
 mod consistency;
 mod picture;

@@ -42,7 +42,9 @@ impl Server {
         let (snapshot, receiver) = watch::channel(Arc::new(snapshot));
         let seconds = Arc::new(Mutex::new(0));
         let clock = Arc::clone(&seconds);
-        let site = WebService::at(settings, receiver, move || at(*clock.lock().unwrap()));
+        let site = WebService::at(settings, receiver, Arc::default(), move || {
+            at(*clock.lock().unwrap())
+        });
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
