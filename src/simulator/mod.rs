@@ -46,7 +46,7 @@ use self::{
     world::World,
 };
 use crate::{
-    server::{Abort, Answer, Handler},
+    server::{Abort, Handler, HandlerResponse},
     time::Clock,
 };
 
@@ -122,7 +122,7 @@ impl Simulator {
 
 #[async_trait::async_trait]
 impl Handler for Simulator {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+    async fn answer(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         let (head, body) = request.into_parts();
         let body = match timeout(BODY_TIME, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),

@@ -9,7 +9,7 @@ use hyper::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::server::Answer;
+use crate::server::HandlerResponse;
 
 /// One answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl SimulatorResponse {
     }
 }
 
-impl From<SimulatorResponse> for Answer {
+impl From<SimulatorResponse> for HandlerResponse {
     fn from(reply: SimulatorResponse) -> Self {
         let mut answer = Response::new(Full::new(Bytes::from(reply.body)));
         *answer.status_mut() = reply.status;

@@ -39,7 +39,7 @@ use tokio::sync::watch;
 
 use crate::{
     metrics::{self, MetricsOptions, exposition::Format, negotiation},
-    server::{Abort, Answer, Handler},
+    server::{Abort, Handler, HandlerResponse},
     snapshot::Snapshot,
     time::{Clock, Moment},
 };
@@ -101,7 +101,7 @@ impl WebService {
     }
 
     /// The answer to a request, whose body does not count.
-    pub fn respond<B>(&self, request: &Request<B>) -> Answer {
+    pub fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return reply::method_not_allowed().into_response(request.headers());
         }
@@ -152,7 +152,7 @@ impl WebService {
 
 #[async_trait::async_trait]
 impl Handler for WebService {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+    async fn answer(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         Ok(self.respond(&request))
     }
 }

@@ -15,7 +15,7 @@ use hyper::{
 use super::{ProbeResult, status, takes_gzip};
 use crate::{
     metrics::{exposition::Format, negotiation},
-    server::Answer,
+    server::HandlerResponse,
 };
 
 /// Nothing but our own style, script and icon, and the page's own request for itself.
@@ -88,7 +88,7 @@ impl WebResponse {
     }
 
     /// The response to a request with these headers.
-    pub(super) fn into_response(self, asked: &HeaderMap) -> Answer {
+    pub(super) fn into_response(self, asked: &HeaderMap) -> HandlerResponse {
         let is_large = self.body.len() >= WORTH_COMPRESSING;
         let compressed = (is_large && takes_gzip(asked))
             .then(|| negotiation::gzip(self.body.as_bytes()).ok())
