@@ -1,8 +1,7 @@
-//! One picture as metrics.
+//! Metrics of one [`Snapshot`] as OpenMetrics 1.0 text.
 //!
-//! A projection: it takes a [`Snapshot`](crate::snapshot::Snapshot) and the moment of the scrape and gives text. Nothing is kept from one scrape to
-//! the next, no series can be left over, and what is not known is absent. The encoder is `prometheus-client`'s, which
-//! escapes label values; the text is OpenMetrics 1.0.
+//! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. The encoder of
+//! `prometheus-client` escapes label values.
 
 pub mod catalog;
 mod collector;
@@ -20,21 +19,19 @@ use crate::{
     time::Moment,
 };
 
-/// What is exposed beyond what always is.
+/// Selects the optional series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricsOptions {
-    /// For which events there are series of their own.
+    /// Events with their own series.
     pub scope: SeriesScope,
-    /// Whether there is a series for each VM that an event names.
+    /// One series for each VM that an event names.
     pub resources: bool,
-    /// Whether this process' own figures are read; not where the same text must come out twice.
+    /// `process_*` metrics. Off where the text must be reproducible.
     pub process: bool,
 }
 
-/// The exposition in OpenMetrics 1.0, as of `now`.
-///
 /// # Errors
-/// None that can happen: writing into a string does not fail.
+/// None in practice: writing into a string does not fail.
 pub fn render(
     snapshot: &Arc<Snapshot>,
     options: MetricsOptions,
