@@ -53,7 +53,7 @@ pub enum Error {
     /// No socket to serve on.
     #[error(
         "--web.listen-address: cannot listen on {address}: {cause}; {}",
-        listen::mend(cause)
+        listen::bind_hint(cause)
     )]
     Listen {
         /// The address as it was given.

@@ -51,7 +51,7 @@ macro_rules! event_labels {
 macro_rules! catalog {
     ($($constant:ident = $name:literal, $kind:ident, $labels:expr, $help:literal;)*) => {
         $(
-            pub const $constant: Metric = Metric { name: $name, kind: Kind::$kind, labels: $labels, help: $help };
+            pub(super) const $constant: Metric = Metric { name: $name, kind: Kind::$kind, labels: $labels, help: $help };
         )*
         /// All metrics, in the order of their names.
         pub const ALL: &[Metric] = &[$($constant),*];

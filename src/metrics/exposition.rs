@@ -13,7 +13,7 @@ pub enum Format {
 
 impl Format {
     /// Prometheus 3 rejects a scrape without a known Content-Type.
-    pub fn content_type(self) -> &'static str {
+    pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",

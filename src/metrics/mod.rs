@@ -7,7 +7,7 @@ pub mod catalog;
 mod collector;
 pub mod exposition;
 mod family;
-pub mod negotiation;
+pub(crate) mod negotiation;
 mod process;
 
 use std::sync::Arc;

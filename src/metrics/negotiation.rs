@@ -18,7 +18,7 @@ impl Format {
     ///
     /// OpenMetrics must be named and must not have a lower weight than text. Browsers and curl, which accept anything, get
     /// text.
-    pub fn negotiate(accept: Option<&str>) -> Self {
+    pub(crate) fn negotiate(accept: Option<&str>) -> Self {
         let Some(accept) = accept else {
             return Self::Text;
         };
@@ -77,7 +77,7 @@ impl Format {
 const NAMED: Specificity = 2;
 
 /// False without the header: RFC 9110 allows any encoding then, but the client may not support gzip.
-pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
+pub(crate) fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     let weight = |names: &[&str]| {
         elements(accept_encoding.unwrap_or_default())
             .find(|element| {
@@ -94,7 +94,7 @@ pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
 }
 
 /// Fast rather than small, because the VM pays for the CPU time.
-pub fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::fast());
     encoder.write_all(body)?;
     encoder.finish()

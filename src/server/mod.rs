@@ -102,7 +102,7 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// A byte stream under HTTP: TCP, or TLS over TCP.
-pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Makes the transport close with a reset, if it can.
     fn reset_on_close(&self) {}
 }
@@ -133,7 +133,7 @@ pub async fn serve(
 ///
 /// # Errors
 /// When the listener cannot be used at all.
-pub async fn serve_over<W, F, T>(
+pub(crate) async fn serve_over<W, F, T>(
     listener: std::net::TcpListener,
     wrap: W,
     handler: Arc<dyn Handler>,

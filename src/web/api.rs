@@ -29,7 +29,7 @@ use crate::{
 
 /// # Errors
 /// None in practice: every value of a snapshot can be serialised.
-pub fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
+pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
     let body = Body {
         as_of: snapshot.as_of.wall.rfc3339_millis(),
         now: now.wall.rfc3339_millis(),

@@ -13,12 +13,12 @@
 //! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, keeps no state of a
 //! request and sends no requests of its own. Untrusted text is escaped in every body.
 
-pub mod api;
+mod api;
 #[cfg(test)]
 mod fixtures;
-pub mod probe;
+mod probe;
 mod reply;
-pub mod status;
+mod status;
 
 use std::{
     fmt,
@@ -73,7 +73,7 @@ impl fmt::Debug for WebService {
 
 impl WebService {
     /// Serves the latest snapshot of the channel.
-    pub fn new(
+    pub(crate) fn new(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
         dropped_log_lines: Arc<AtomicU64>,
@@ -83,7 +83,7 @@ impl WebService {
         Self::at(settings, snapshot, dropped_log_lines, now)
     }
 
-    /// Like [`WebService::new`], with the clock of a test.
+    /// Like `new`, with the clock of a test.
     pub fn at(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
@@ -99,7 +99,7 @@ impl WebService {
     }
 
     /// The response to a request; the body of the request is ignored.
-    pub fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
+    fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return reply::method_not_allowed().into_response(request.headers());
         }
@@ -171,11 +171,11 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbeResult {
+struct ProbeResult {
     /// True for 200, false for 503.
-    pub is_ok: bool,
+    is_ok: bool,
     /// The body of the response, one line.
-    pub reason: String,
+    reason: String,
 }
 
 impl ProbeResult {

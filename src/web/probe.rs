@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Ready after the first successful poll of this process. Later failures change nothing, as known events are kept.
-pub fn ready(snapshot: &Snapshot) -> ProbeResult {
+pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
     let is_ok = snapshot.health.last_success.is_some();
     let reason = match (&snapshot.health.failure, is_ok) {
         (_, true) => "ready".to_owned(),
@@ -29,7 +29,7 @@ pub fn ready(snapshot: &Snapshot) -> ProbeResult {
 ///
 /// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
 /// the load balancer, as all VMs could be affected at once.
-pub fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
+pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
     let due = snapshot
         .pending()
         .filter(|tracked| {

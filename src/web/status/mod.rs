@@ -27,7 +27,7 @@ const MAX_CARDS: usize = 3;
 /// Longer lists are collapsed.
 const MAX_OPEN: usize = 5;
 
-pub fn page(
+pub(super) fn page(
     snapshot: &Snapshot,
     telemetry_path: &str,
     serving: &ProbeResult,
@@ -69,7 +69,7 @@ pub fn page(
     markup.into_string()
 }
 
-pub fn not_found() -> String {
+pub(super) fn not_found() -> String {
     let markup = document(
         "/",
         "Not found",

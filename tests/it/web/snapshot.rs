@@ -1,4 +1,4 @@
-//! Pictures made of documents, as real ones are.
+//! Snapshots built from documents.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::{Value, json};
 
-/// So many seconds after 2026-11-17T09:00:00Z.
+/// Seconds after 2026-11-17T09:00:00Z.
 pub(crate) fn at(seconds: u64) -> Moment {
     let start = Moment {
         wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
@@ -19,7 +19,7 @@ pub(crate) fn at(seconds: u64) -> Moment {
     start.after(Duration::from_secs(seconds))
 }
 
-/// An event of `web_1` that is due after ten minutes.
+/// A freeze of `web_1` with a notice of ten minutes.
 pub(crate) fn event(id: &str, description: &str) -> Value {
     json!({
         "EventId": id,
@@ -34,8 +34,8 @@ pub(crate) fn event(id: &str, description: &str) -> Value {
     })
 }
 
-/// What is known on the VM `web_1` when this was the only document.
-pub(crate) fn picture(incarnation: u64, events: &[Value]) -> Snapshot {
+/// The snapshot of the VM `web_1` after one document.
+pub(crate) fn snapshot(incarnation: u64, events: &[Value]) -> Snapshot {
     let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     let mut tracker = Tracker::new(Duration::from_mins(10));
