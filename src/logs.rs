@@ -60,7 +60,7 @@ impl Drop for LogGuard {
     }
 }
 
-/// Installs the log of this process. Call it once.
+/// Call it once per process.
 pub(crate) fn init(flags: LogFlags) -> Result<LogGuard, InitError> {
     let (queue, lines) = LineQueue::new(QUEUE_CAPACITY);
     let (ended, writer_ended) = mpsc::channel();
@@ -192,13 +192,10 @@ fn write_lines(
             reported = count;
         }
     };
-    let next = |report_dropped: &mut dyn FnMut()| {
-        lines.try_recv().or_else(|_| {
-            report_dropped();
-            lines.recv()
-        })
-    };
-    while let Ok(line) = next(&mut report_dropped) {
+    while let Ok(line) = lines.try_recv().or_else(|_| {
+        report_dropped();
+        lines.recv()
+    }) {
         if output.write_all(&line).is_err() {
             dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -229,7 +226,7 @@ mod tests {
     fn written(queue: &LineQueue, lines: &Receiver<Vec<u8>>) -> String {
         queue.close();
         let output = Output::default();
-        let report = |count| write!(output.clone(), "{count} dropped\n").unwrap();
+        let report = |count| writeln!(output.clone(), "{count} dropped").unwrap();
         write_lines(lines, output.clone(), &queue.dropped, report);
         output.0.lock().unwrap().clone()
     }

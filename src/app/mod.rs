@@ -187,7 +187,7 @@ pub async fn run(
 /// The fault "hang" is no answer for longer than any client waits.
 fn simulator_limits() -> ServerLimits {
     ServerLimits {
-        answer: Duration::from_mins(10),
+        handler_timeout: Duration::from_mins(10),
         ..ServerLimits::default()
     }
 }

@@ -1,6 +1,6 @@
 //! The HTTP/1.1 server of the exporter and of the simulator. It handles sockets and time limits, not requests.
 //!
-//! - At most [`ServerLimits::connections`] connections are served at once.
+//! - At most [`ServerLimits::max_connections`] connections are served at once.
 //! - Every phase of a connection has a time limit, so that no client can occupy a slot without end.
 //! - When all slots are taken and a client waits, the connection that has been idle longest is closed. A connection that
 //!   has not sent anything counts as idle.
@@ -44,32 +44,32 @@ const FIRST_BYTE_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
     /// Connections served at once. One more is accepted and waits; the others wait in the system's queue.
-    pub connections: usize,
+    pub max_connections: usize,
     /// From the first byte of a request to the end of its head; also from the connect to that first byte.
-    pub header_time: Duration,
+    pub header_timeout: Duration,
     /// From the end of a request's head to the response of the handler.
-    pub answer: Duration,
+    pub handler_timeout: Duration,
     /// From one response to the first byte of the next request. It also ends a client that does not read the response.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// Header lines of a request.
-    pub headers: usize,
+    pub max_headers: usize,
     /// Bytes of a request's head; values below 8 KiB count as 8 KiB.
-    pub header_bytes: usize,
+    pub max_header_bytes: usize,
     /// For responses under way after a stop.
-    pub drain: Duration,
+    pub drain_timeout: Duration,
 }
 
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            connections: 64,
-            header_time: Duration::from_secs(5),
-            answer: Duration::from_secs(30),
+            max_connections: 64,
+            header_timeout: Duration::from_secs(5),
+            handler_timeout: Duration::from_secs(30),
             // Longer than the usual scrape interval of one minute.
-            idle: Duration::from_secs(90),
-            headers: 64,
-            header_bytes: 16 * 1024,
-            drain: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(90),
+            max_headers: 64,
+            max_header_bytes: 16 * 1024,
+            drain_timeout: Duration::from_secs(5),
         }
     }
 }
@@ -77,11 +77,11 @@ impl Default for ServerLimits {
 impl ServerLimits {
     fn timeout(&self, phase: ConnectionPhase) -> Duration {
         match phase {
-            ConnectionPhase::Fresh => FIRST_BYTE_TIMEOUT.min(self.header_time),
-            ConnectionPhase::Silent => self.header_time.saturating_sub(FIRST_BYTE_TIMEOUT),
-            ConnectionPhase::ReadingHead => self.header_time,
-            ConnectionPhase::Handling => self.answer,
-            ConnectionPhase::Idle | ConnectionPhase::Aborted => self.idle,
+            ConnectionPhase::Fresh => FIRST_BYTE_TIMEOUT.min(self.header_timeout),
+            ConnectionPhase::Silent => self.header_timeout.saturating_sub(FIRST_BYTE_TIMEOUT),
+            ConnectionPhase::ReadingHead => self.header_timeout,
+            ConnectionPhase::Handling => self.handler_timeout,
+            ConnectionPhase::Idle | ConnectionPhase::Aborted => self.idle_timeout,
         }
     }
 }
@@ -98,7 +98,7 @@ pub type HandlerResponse = Response<Full<Bytes>>;
 pub trait Handler: Send + Sync + 'static {
     /// # Errors
     /// To close the connection without a response.
-    async fn answer(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
 }
 
 /// A byte stream under HTTP: TCP, or TLS over TCP.
@@ -129,7 +129,7 @@ pub async fn serve(
     serve_over(listener, wrap, Arc::new(handler), limits, Box::pin(stop)).await
 }
 
-/// Like [`serve`], over what `wrap` makes of each TCP stream within [`ServerLimits::header_time`].
+/// Like [`serve`], over what `wrap` makes of each TCP stream within [`ServerLimits::header_timeout`].
 ///
 /// # Errors
 /// When the listener cannot be used at all.
@@ -147,7 +147,7 @@ where
 {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let slots = ConnectionSlots::new(limits.connections);
+    let slots = ConnectionSlots::new(limits.max_connections);
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     loop {
@@ -168,8 +168,8 @@ where
     drop(listener);
     stopping.send_replace(true);
     let all = async { while connections.join_next().await.is_some() {} };
-    if timeout(limits.drain, all).await.is_err() {
-        warn!(connections = connections.len(), after = ?limits.drain, "connections cut off at shutdown");
+    if timeout(limits.drain_timeout, all).await.is_err() {
+        warn!(connections = connections.len(), after = ?limits.drain_timeout, "connections cut off at shutdown");
     }
     Ok(())
 }
@@ -232,7 +232,7 @@ impl ConnectionTask {
         stream: impl Future<Output = io::Result<T>>,
         _slot: OwnedSemaphorePermit,
     ) {
-        match timeout(self.limits.header_time, stream).await {
+        match timeout(self.limits.header_timeout, stream).await {
             Ok(Ok(stream)) => self.serve(stream).await,
             Ok(Err(error)) => debug!(%error, "connection setup failed"),
             Err(_) => debug!("connection setup timed out"),
@@ -248,7 +248,7 @@ impl ConnectionTask {
             let (handler, phase) = (Arc::clone(&handler), phase.clone());
             async move {
                 phase.send_replace(ConnectionPhase::Handling);
-                let response = handler.answer(request).await;
+                let response = handler.handle(request).await;
                 phase.send_replace(match response {
                     Ok(_) => ConnectionPhase::Idle,
                     Err(Abort) => ConnectionPhase::Aborted,
@@ -261,8 +261,8 @@ impl ConnectionTask {
                 .timer(TokioTimer::new())
                 // hyper's timer cannot tell a slow request head from an idle connection; the phases can.
                 .header_read_timeout(None)
-                .max_headers(self.limits.headers)
-                .max_buf_size(self.limits.header_bytes.max(8 * 1024))
+                .max_headers(self.limits.max_headers)
+                .max_buf_size(self.limits.max_header_bytes.max(8 * 1024))
                 .serve_connection(io, service)
         );
         let mut is_closing = false;
@@ -303,7 +303,7 @@ where
     F: Fn(Request<Incoming>) -> R + Send + Sync + 'static,
     R: Future<Output = Result<HandlerResponse, Abort>> + Send,
 {
-    async fn answer(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         self(request).await
     }
 }

@@ -16,10 +16,10 @@ const SHORT: Duration = Duration::from_millis(150);
 
 fn limits() -> ServerLimits {
     ServerLimits {
-        header_time: TEST_TIMEOUT,
-        answer: TEST_TIMEOUT,
-        idle: TEST_TIMEOUT,
-        drain: TEST_TIMEOUT,
+        header_timeout: TEST_TIMEOUT,
+        handler_timeout: TEST_TIMEOUT,
+        idle_timeout: TEST_TIMEOUT,
+        drain_timeout: TEST_TIMEOUT,
         ..ServerLimits::default()
     }
 }
@@ -154,7 +154,7 @@ fn one_connection_serves_many_requests() {
 #[test]
 fn incomplete_request_head_times_out() {
     let server = start(ServerLimits {
-        header_time: SHORT,
+        header_timeout: SHORT,
         ..limits()
     });
     let mut client = server.connect();
@@ -167,14 +167,14 @@ fn incomplete_request_head_times_out() {
 #[test]
 fn idle_limit_and_header_limit_are_independent() {
     let server = start(ServerLimits {
-        idle: SHORT,
+        idle_timeout: SHORT,
         ..limits()
     });
     let mut idle = server.idle();
     assert_eq!(read_to_close(&mut idle).unwrap(), b"");
 
     let server = start(ServerLimits {
-        header_time: SHORT,
+        header_timeout: SHORT,
         ..limits()
     });
     let mut slow = server.idle();
@@ -185,7 +185,7 @@ fn idle_limit_and_header_limit_are_independent() {
 #[test]
 fn slow_handler_times_out() {
     let server = start(ServerLimits {
-        answer: SHORT,
+        handler_timeout: SHORT,
         ..limits()
     });
     let mut client = server.connect();
@@ -196,7 +196,7 @@ fn slow_handler_times_out() {
 #[test]
 fn connection_beyond_the_limit_waits_for_a_slot() {
     let server = start(ServerLimits {
-        connections: 2,
+        max_connections: 2,
         ..limits()
     });
     let _busy = [server.busy(), server.busy()];
@@ -213,7 +213,7 @@ fn connection_beyond_the_limit_waits_for_a_slot() {
 #[test]
 fn idle_connection_is_closed_when_another_client_waits() {
     let server = start(ServerLimits {
-        connections: 2,
+        max_connections: 2,
         ..limits()
     });
     let mut idle = server.idle();
@@ -233,8 +233,8 @@ fn idle_connection_is_closed_when_another_client_waits() {
 #[test]
 fn silent_connection_is_closed_when_another_client_waits() {
     let server = start(ServerLimits {
-        connections: 2,
-        header_time: Duration::from_hours(1),
+        max_connections: 2,
+        header_timeout: Duration::from_hours(1),
         ..limits()
     });
     let mut silent = [server.connect(), server.connect()];
@@ -245,7 +245,7 @@ fn silent_connection_is_closed_when_another_client_waits() {
 #[test]
 fn new_connection_in_the_last_slot_has_time_for_its_request() {
     let server = start(ServerLimits {
-        connections: 1,
+        max_connections: 1,
         ..limits()
     });
     for _ in 0..50 {
@@ -256,8 +256,8 @@ fn new_connection_in_the_last_slot_has_time_for_its_request() {
 #[test]
 fn silent_connection_does_not_delay_the_shutdown() {
     let server = start(ServerLimits {
-        header_time: Duration::from_hours(1),
-        drain: Duration::from_hours(1),
+        header_timeout: Duration::from_hours(1),
+        drain_timeout: Duration::from_hours(1),
         ..limits()
     });
     let mut silent = server.connect();
@@ -272,7 +272,7 @@ fn silent_connection_does_not_delay_the_shutdown() {
 #[test]
 fn connections_below_the_idle_limit_are_closed_when_another_client_waits() {
     let server = start(ServerLimits {
-        connections: 2,
+        max_connections: 2,
         ..limits()
     });
     let _idle = [server.idle(), server.idle()];
@@ -303,7 +303,7 @@ fn shutdown_finishes_responses_and_closes_idle_connections() {
 #[test]
 fn drain_has_a_deadline() {
     let server = start(ServerLimits {
-        drain: SHORT,
+        drain_timeout: SHORT,
         ..limits()
     });
     let mut busy = server.busy();
@@ -354,7 +354,7 @@ fn invalid_and_oversized_heads_get_an_error() {
 #[test]
 fn idle_connection_in_the_last_slot_stays_open_while_no_client_waits() {
     let server = start(ServerLimits {
-        connections: 1,
+        max_connections: 1,
         ..limits()
     });
     let mut client = server.connect();
@@ -367,7 +367,7 @@ fn idle_connection_in_the_last_slot_stays_open_while_no_client_waits() {
 #[test]
 fn idle_connection_stays_open_when_the_waiting_client_has_found_a_slot() {
     let server = start(ServerLimits {
-        connections: 1,
+        max_connections: 1,
         ..limits()
     });
     let mut first = server.connect();

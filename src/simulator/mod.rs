@@ -122,7 +122,7 @@ impl Simulator {
 
 #[async_trait::async_trait]
 impl Handler for Simulator {
-    async fn answer(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         let (head, body) = request.into_parts();
         let body = match timeout(BODY_TIME, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),

@@ -150,7 +150,7 @@ impl WebService {
 
 #[async_trait::async_trait]
 impl Handler for WebService {
-    async fn answer(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         Ok(self.respond(&request))
     }
 }

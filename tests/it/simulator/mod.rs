@@ -91,7 +91,7 @@ impl Served {
                 Clock::start(),
             );
             let limits = ServerLimits {
-                drain: Duration::from_millis(100),
+                drain_timeout: Duration::from_millis(100),
                 ..ServerLimits::default()
             };
             ready.send(()).unwrap();

@@ -150,7 +150,7 @@ async fn error_ends_the_process_though_stderr_is_blocked() {
     let (_reader, writer) = std::io::pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();
     // Blocks until the reader is dropped at the end of the test.
-    std::thread::spawn(move || filler.write_all(&[b' '; 1 << 20]).unwrap_err());
+    std::thread::spawn(move || filler.write_all(&vec![b' '; 1 << 20]).unwrap_err());
     let mut child = Command::new(PROGRAM)
         .arg("--no.such.flag")
         .stderr(writer)

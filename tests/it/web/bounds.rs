@@ -127,7 +127,7 @@ fn oversized_request_head_is_rejected() {
 #[test]
 fn incomplete_request_head_times_out_and_other_clients_are_served() {
     let limits = ServerLimits {
-        header_time: Duration::from_millis(500),
+        header_timeout: Duration::from_millis(500),
         ..ServerLimits::default()
     };
     let server = TestServer::with(one_event(), settings(), limits);
@@ -145,8 +145,8 @@ fn incomplete_request_head_times_out_and_other_clients_are_served() {
 #[test]
 fn client_beyond_the_limit_replaces_an_idle_one() {
     let limits = ServerLimits {
-        connections: 2,
-        idle: Duration::from_mins(10),
+        max_connections: 2,
+        idle_timeout: Duration::from_mins(10),
         ..ServerLimits::default()
     };
     let server = TestServer::with(one_event(), settings(), limits);

@@ -17,7 +17,7 @@ use super::{
     test_server::{Connection, TestServer},
 };
 
-const CHANGES: u64 = 10_000;
+const CHANGES: u64 = 2_000;
 const RESPONSES: usize = 200;
 
 /// A snapshot whose values all contain its number.
