@@ -88,7 +88,7 @@ fn button_of_the_page_starts_a_scenario_and_leads_back() {
     let headers = [
         FORM,
         ("Origin", &*origin),
-        ("Sec-Fetch-WebService", "same-origin"),
+        ("Sec-Fetch-Site", "same-origin"),
     ];
     let got = served
         .send("POST", "/simulator/start", &headers, "scenario=user-reboot")
@@ -109,8 +109,8 @@ fn other_sites_cannot_drive_it() {
     let served = Served::playing(&["user-reboot"], 1.0);
     let before = served.get("/simulator/state").json()["playing"].clone();
     for (name, value) in [
-        ("Sec-Fetch-WebService", "cross-site"),
-        ("Sec-Fetch-WebService", "same-site"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
         ("Origin", "https://example.com"),
         ("Origin", "null"),
     ] {
