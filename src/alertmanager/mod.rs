@@ -12,5 +12,5 @@ pub mod push;
 mod target;
 
 pub use alert::{Alert, Severity};
-pub use push::{Pushed, Pusher};
+pub use push::Pusher;
 pub use target::{Credentials, SetupError, Target};

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use reqwest::header::CONTENT_TYPE;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::watch,
     task::spawn_blocking,
     time::{Instant, sleep_until, timeout},
 };
@@ -19,7 +19,7 @@ use super::{
     target::{Secret, SetupError, Target, root_cause},
 };
 use crate::{
-    snapshot::Snapshot,
+    snapshot::{PushCounts, Snapshot},
     time::{Clock, Timestamp},
 };
 
@@ -40,20 +40,13 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// The most that is read of an answer that explains a refusal.
 const MAX_EXPLAINED: usize = 300;
 
-/// A push, and whether it reached an Alertmanager: the event loop counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pushed {
-    /// Whether it failed.
-    pub failed: bool,
-}
-
 /// Pushes to one Alertmanager.
 #[derive(Debug)]
 pub struct Pusher {
     target: Target,
     http: reqwest::Client,
     clock: Clock,
-    counts: mpsc::UnboundedSender<Pushed>,
+    counts: watch::Sender<PushCounts>,
     /// The last word on each alert that this Alertmanager took.
     told: BTreeMap<Labels, Alert>,
     is_failing: bool,
@@ -67,7 +60,7 @@ impl Pusher {
     pub fn new(
         target: Target,
         clock: Clock,
-        counts: mpsc::UnboundedSender<Pushed>,
+        counts: watch::Sender<PushCounts>,
     ) -> Result<Self, SetupError> {
         Ok(Self {
             http: target.client()?,
@@ -159,7 +152,10 @@ impl Pusher {
             .await
             .unwrap_or_else(|_elapsed| Err(format!("no answer within {PATIENCE:?}")));
         let failed = pushed.is_err();
-        let _nobody_counts = self.counts.send(Pushed { failed }).is_err();
+        self.counts.send_modify(|counts| {
+            counts.pushes += 1;
+            counts.failures += u64::from(failed);
+        });
         let alertmanager = self.target.base.as_str();
         let was_failing = std::mem::replace(&mut self.is_failing, failed);
         match pushed {

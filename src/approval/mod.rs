@@ -84,7 +84,7 @@ pub enum Decision {
     /// To leave it to the first VM that it names until then.
     Wait {
         /// Why it may be approved.
-        ground: ApprovalReason,
+        reason: ApprovalReason,
         /// The first VM that it names.
         leader: Box<str>,
         /// When it is this VM's turn.
@@ -113,17 +113,17 @@ pub fn decide(
     if tracked.phase() != Phase::Scheduled || event.status != Status::Scheduled {
         return Decision::Withhold(SkipReason::NotScheduled);
     }
-    match ground(event, settings, vm_name).and_then(|ground| {
+    match reason(event, settings, vm_name).and_then(|reason| {
         due(event, now.wall)?;
-        Ok(ground)
+        Ok(reason)
     }) {
-        Ok(ground) => turn(tracked, ground, settings.delay, vm_name, now.wall),
+        Ok(reason) => turn(tracked, reason, settings.delay, vm_name, now.wall),
         Err(why) => Decision::Withhold(why),
     }
 }
 
 /// Why it may be approved at all, whoever does it.
-fn ground(
+fn reason(
     event: &Event,
     settings: &ApprovalPolicy,
     vm_name: Option<&str>,
@@ -171,7 +171,7 @@ fn due(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
 /// The first VM of `Resources` approves at once, the others are its backup.
 fn turn(
     tracked: &TrackedEvent,
-    ground: ApprovalReason,
+    reason: ApprovalReason,
     delay: Duration,
     vm_name: Option<&str>,
     now: Timestamp,
@@ -183,11 +183,11 @@ fn turn(
         .and_then(|all| all.get(..1));
     let until = tracked.first_seen_at.after(delay);
     if scope_of(first, vm_name) == EventScope::Own || until <= now {
-        return Decision::Approve(ground);
+        return Decision::Approve(reason);
     }
     let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
     Decision::Wait {
-        ground,
+        reason,
         leader: resource_name(leader.unwrap_or_default()).into(),
         until,
     }

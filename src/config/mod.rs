@@ -12,7 +12,7 @@ use crate::{
     alertmanager::Target,
     approval,
     cli::{EventsFlags, ImdsFlags, PollFlags, RunFlags, ScopeArg, WebFlags},
-    imds::Endpoint,
+    imds::{Endpoint, cadence::IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
     otlp, simulator,
@@ -88,6 +88,7 @@ pub struct Imds {
     pub timeout: Duration,
     /// Time for one request until the first success.
     pub first_timeout: Duration,
+    pub identity_timing: IdentityTiming,
     /// The name that was given.
     pub vm_name: Option<Arc<str>>,
 }
@@ -187,6 +188,7 @@ impl Imds {
             hidden,
             timeout,
             first_timeout: timeout.max(FIRST_TIMEOUT),
+            identity_timing: IdentityTiming::default(),
             vm_name: vm_name.map(Arc::from),
         })
     }

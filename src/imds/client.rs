@@ -22,7 +22,7 @@ use super::{
     error_body,
 };
 use crate::{
-    document::{self, Anomalies, AnomalyKind, Document},
+    document::{self, Anomalies, AnomalyKind, Answer, Document},
     event::EventId,
     time::{Clock, Moment},
 };
@@ -33,20 +33,6 @@ pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long such a body may take.
 const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A good answer to a poll.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// A document.
-    Document {
-        /// What it says.
-        document: Document,
-        /// What is odd about it.
-        anomalies: Anomalies,
-    },
-    /// The last document still holds (304).
-    Unchanged,
-}
 
 /// Talks to one IMDS, one request at a time.
 #[derive(Debug)]

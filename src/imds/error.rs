@@ -2,7 +2,11 @@
 
 use std::{io, time::Duration};
 
-use crate::{document::ParseError, snapshot::FailureReason, text};
+use crate::{
+    document::ParseError,
+    snapshot::{FailureReason, RequestError},
+    text,
+};
 
 /// Why a request got no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -161,6 +165,29 @@ impl Error {
         }
     }
 
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Redirect { status, .. }
+            | Self::ClientError { status, .. }
+            | Self::ServerError { status, .. }
+            | Self::ForeignStatus { status, .. } => Some(*status),
+            Self::UnaskedNotModified => Some(304),
+            Self::Gone => Some(410),
+            Self::Throttled { .. } => Some(429),
+            Self::Connect { .. }
+            | Self::Closed { .. }
+            | Self::NotHttp { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::Timeout { .. }
+            | Self::Tls { .. }
+            | Self::Truncated { .. }
+            | Self::TooLarge { .. }
+            | Self::EmptyBody
+            | Self::Json { .. }
+            | Self::Shape { .. } => None,
+        }
+    }
+
     /// The pause that IMDS asked for, where it did.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -213,6 +240,17 @@ impl Error {
             Self::NotHttp { base, cause }
         } else {
             Self::Closed { base, cause }
+        }
+    }
+}
+
+impl From<&Error> for RequestError {
+    fn from(error: &Error) -> Self {
+        Self {
+            reason: error.reason(),
+            status: error.status(),
+            message: error.to_string(),
+            retry_after: error.retry_after(),
         }
     }
 }

@@ -36,7 +36,7 @@ impl TrackerEntry {
             expires_at: Duration::ZERO,
             maybe_unreadable: false,
         };
-        happened.push(entry.transition(TransitionKind::Appeared, now));
+        happened.push(entry.transition(TransitionKind::Announced, now));
         if event.status == Status::Started {
             happened.push(entry.start(now));
         }

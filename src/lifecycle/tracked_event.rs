@@ -29,7 +29,10 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// How often of these it had not been seen started.
     pub times_ended_unstarted: u32,
-    /// When this exporter approved it.
+    /// When an approval was last about to be sent: with neither `approved_at` nor `refused_at` after it, the process ended
+    /// before the answer.
+    pub approval_sent_at: Option<Timestamp>,
+    /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
     /// When an approval of it failed last, as long as none was taken.
     pub refused_at: Option<Timestamp>,
@@ -136,6 +139,7 @@ impl TrackedEvent {
             end: None,
             times_ended: 0,
             times_ended_unstarted: 0,
+            approval_sent_at: None,
             approved_at: None,
             refused_at: None,
             reschedulings: Vec::new(),
@@ -238,7 +242,7 @@ impl TrackedEvent {
             self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
         if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
             Outcome::Completed
-        } else if watched && is_before_its_time {
+        } else if watched && is_before_its_time && self.approval_sent_at.is_none() {
             Outcome::Cancelled
         } else {
             Outcome::Unknown

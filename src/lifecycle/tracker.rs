@@ -178,7 +178,14 @@ impl Tracker {
             .collect()
     }
 
-    /// This exporter approved an event.
+    /// The approval of an event is about to be sent.
+    pub fn record_approval_request(&mut self, id: &EventId, now: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.tracked_mut().approval_sent_at = Some(now);
+        }
+    }
+
+    /// IMDS accepted the approval of an event.
     pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
         let entry = self
             .entries
@@ -190,14 +197,16 @@ impl Tracker {
         Some(entry.transition(TransitionKind::Approved, now))
     }
 
-    /// IMDS did not take an approval.
+    /// IMDS did not accept the approval of an event.
     pub fn record_refusal(&mut self, id: &EventId, now: Timestamp) {
         let pending = self
             .entries
             .get_mut(id)
             .filter(|entry| entry.tracked.is_pending());
         if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
-            entry.tracked_mut().refused_at = Some(now);
+            let tracked = entry.tracked_mut();
+            tracked.approval_sent_at = None;
+            tracked.refused_at = Some(now);
         }
     }
 

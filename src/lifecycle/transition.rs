@@ -23,7 +23,7 @@ pub struct Transition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransitionKind {
     /// It is in a document for the first time.
-    Appeared,
+    Announced,
     /// It has started.
     Started,
     /// Its `NotBefore` was moved, or given for the first time.
@@ -49,7 +49,7 @@ impl TransitionKind {
     /// The word for it in logs.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::Appeared => "appeared",
+            Self::Announced => "announced",
             Self::Started => "started",
             Self::Rescheduled(_) => "rescheduled",
             Self::StatusChanged(_) => "status changed",

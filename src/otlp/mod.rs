@@ -6,11 +6,10 @@
 //! Promised: a span that was appended to the spool is sent or counted as dropped, also after a kill at any instruction;
 //! a span that is sent twice has the same ids. Never: a poll or a scrape that waits for a collector.
 
-mod counts;
 pub mod resource;
 pub mod sender;
 pub mod settings;
 pub mod spool;
 pub mod trace;
 
-pub use counts::Counts;
+pub use crate::snapshot::SpanCounts as Counts;

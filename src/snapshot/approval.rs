@@ -10,7 +10,7 @@ pub enum Approval {
     /// Another VM is to approve it; this one does where it is still scheduled then.
     Waiting {
         /// Why it may be approved.
-        ground: ApprovalReason,
+        reason: ApprovalReason,
         /// Who is first in `Resources`.
         leader: Box<str>,
         /// When this VM approves.
@@ -19,7 +19,7 @@ pub enum Approval {
     /// It would have been approved, but for the dry run.
     DryRun {
         /// Why it may be approved.
-        ground: ApprovalReason,
+        reason: ApprovalReason,
         /// When it would have been.
         at: Timestamp,
     },
@@ -31,7 +31,7 @@ pub enum Approval {
     /// IMDS did not take the approval; it is sent again.
     Failed {
         /// Why it may be approved.
-        ground: ApprovalReason,
+        reason: ApprovalReason,
         /// How often it was sent.
         attempts: u32,
         /// What was wrong the last time.
@@ -81,8 +81,10 @@ pub enum SkipReason {
     NotBeforeUnknown,
     /// It may start without an approval by now.
     NotBeforePassed,
-    /// IMDS has not taken the approval too often.
+    /// IMDS refused the approval too often.
     GaveUp,
+    /// An earlier process sent the approval and ended before the answer: it is not sent twice.
+    ResultUnknown,
 }
 
 impl ApprovalReason {
@@ -120,6 +122,7 @@ impl SkipReason {
             Self::NotBeforeUnknown => "not_before_unknown",
             Self::NotBeforePassed => "not_before_passed",
             Self::GaveUp => "gave_up",
+            Self::ResultUnknown => "result_unknown",
         }
     }
 
@@ -141,7 +144,10 @@ impl SkipReason {
             Self::NotAskedFor => "no --approve flag covers it",
             Self::NotBeforeUnknown => "it does not say when it starts",
             Self::NotBeforePassed => "NotBefore has passed: it may start without an approval",
-            Self::GaveUp => "the metadata service has not taken it too often",
+            Self::GaveUp => "the metadata service refused it too often",
+            Self::ResultUnknown => {
+                "an earlier process sent the approval and ended before the answer"
+            }
         }
     }
 }
@@ -163,10 +169,10 @@ impl Approval {
     pub fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Approved { .. } => None,
-            Self::Due(ground)
-            | Self::Waiting { ground, .. }
-            | Self::DryRun { ground, .. }
-            | Self::Failed { ground, .. } => Some(ground.as_str()),
+            Self::Due(reason)
+            | Self::Waiting { reason, .. }
+            | Self::DryRun { reason, .. }
+            | Self::Failed { reason, .. } => Some(reason.as_str()),
             Self::Withheld(why) => Some(why.as_str()),
         }
     }
@@ -185,15 +191,15 @@ impl Approval {
     /// One sentence for people; times are said beside it.
     pub fn in_words(&self) -> String {
         match self {
-            Self::Due(ground) => format!("This VM approves it now: {}", ground.in_words()),
-            Self::Waiting { ground, leader, .. } => format!(
+            Self::Due(reason) => format!("This VM approves it now: {}", reason.in_words()),
+            Self::Waiting { reason, leader, .. } => format!(
                 "{leader} is the first that it names and approves it; this VM does at the time given where it is still \
                  scheduled then: {}",
-                ground.in_words()
+                reason.in_words()
             ),
-            Self::DryRun { ground, .. } => format!(
+            Self::DryRun { reason, .. } => format!(
                 "Dry run: this VM would have approved it: {}",
-                ground.in_words()
+                reason.in_words()
             ),
             Self::Approved { .. } => {
                 "Approved by this VM: it may start before NotBefore".to_owned()

@@ -121,7 +121,7 @@ impl EventCounters {
         let tracked = &transition.tracked;
         let label = self.label(&tracked.event.event_type);
         match &transition.kind {
-            TransitionKind::Appeared => self
+            TransitionKind::Announced => self
                 .observed
                 .entry((label, tracked.scope))
                 .or_default()

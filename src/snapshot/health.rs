@@ -71,6 +71,18 @@ impl FailureReason {
     }
 }
 
+/// A failed request to IMDS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestError {
+    pub reason: FailureReason,
+    /// HTTP status, where the failure is one.
+    pub status: Option<u16>,
+    /// A sentence for the log and the status page.
+    pub message: String,
+    /// `Retry-After` of a 429.
+    pub retry_after: Option<Duration>,
+}
+
 /// Polling that fails: why, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {

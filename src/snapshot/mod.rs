@@ -1,21 +1,21 @@
-//! What every reader sees: one immutable picture of all that is known, made by the event loop after each change and
-//! taken once by each scrape, page and probe. Two numbers in one answer are never from two instants.
-//!
-//! Plain data: nothing here reads a clock, and nothing here can be changed by a reader.
+//! The snapshot: one immutable value with all that is known, made by the engine after each change. A scrape, a page or a
+//! probe takes it once, so that two numbers of one response are never from two instants.
 
 mod approval;
 mod counters;
 mod health;
 mod histogram;
 mod outputs;
+mod span_counts;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use approval::{Approval, ApprovalReason, SkipReason};
 pub use counters::{EventCounters, ExemplarCounter, TypeLabel};
-pub use health::{Failure, FailureReason, Health};
+pub use health::{Failure, FailureReason, Health, RequestError};
 pub use histogram::Histogram;
-pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters};
+pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters, PushCounts};
+pub use span_counts::SpanCounts;
 
 use crate::{
     event::{EventId, EventScope},
@@ -23,7 +23,7 @@ use crate::{
     time::Moment,
 };
 
-/// One picture.
+/// See the module documentation.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Every event that is pending or lingers, in the order of the ids.

@@ -103,6 +103,15 @@ impl ApprovalResult {
     }
 }
 
+/// What the Alertmanager pushers did since the start of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PushCounts {
+    /// Posts to an Alertmanager.
+    pub pushes: u64,
+    /// Those of them that failed.
+    pub failures: u64,
+}
+
 /// Counts of everything that leaves this process, from zero, also where a feature is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputCounters {

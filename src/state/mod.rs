@@ -14,9 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use saved::Saved;
-
-use crate::{system, time::Timestamp};
+use crate::{engine::SavedState, system, time::Timestamp};
 
 const FILE: &str = "state.json";
 const DRAFT: &str = "state.json.new";
@@ -55,7 +53,7 @@ pub enum Found {
     /// No state: the first run here.
     Nothing,
     /// The state of an earlier process.
-    State(Box<Saved>),
+    State(Box<SavedState>),
     /// A file that is not one of ours, or not any more.
     Unreadable {
         /// What is wrong with it.
@@ -80,7 +78,7 @@ pub fn read(path: &Path, now: Timestamp) -> Found {
     let why = match read {
         Err((io::ErrorKind::NotFound, _)) => return Found::Nothing,
         Err((_, why)) => why,
-        Ok(text) => match Saved::from_json(&text) {
+        Ok(text) => match SavedState::from_json(&text) {
             Ok(saved) => return Found::State(Box::new(saved)),
             Err(why) => why,
         },
@@ -144,7 +142,7 @@ impl Directory {
     ///
     /// # Errors
     /// When the disk is full or read-only, or another process has the directory by now; the old file is still whole then.
-    pub fn write(&mut self, saved: &Saved) -> io::Result<()> {
+    pub fn write(&mut self, saved: &SavedState) -> io::Result<()> {
         let text = saved.to_json()?;
         self.hold()?;
         self.replace(&text)

@@ -314,7 +314,7 @@ mod tests {
         let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
         let id = snapshot.events[0].event.id.clone();
         let waiting = Approval::Waiting {
-            ground: ApprovalReason::ShortFreeze,
+            reason: ApprovalReason::ShortFreeze,
             leader: "web_0".into(),
             until: at(60).wall,
         };

@@ -30,7 +30,8 @@ pub use files::{Disk, Files};
 pub use handle::SpoolHandle;
 
 use self::entry::Entry;
-use super::{Counts, resource::Resource, trace::Span};
+use super::Counts;
+pub use super::trace::Batch;
 use crate::{snapshot::DropReason, time::Timestamp};
 
 /// How much is kept for how long.
@@ -55,15 +56,6 @@ impl Default for SpoolLimits {
             age: Duration::from_hours(7 * 24),
         }
     }
-}
-
-/// Spans that belong together, and of whom they speak.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Batch {
-    /// Of whom.
-    pub resource: Resource,
-    /// What.
-    pub spans: Vec<Span>,
 }
 
 /// The oldest batch, lent to the sender.

@@ -7,7 +7,7 @@ use super::{
     disk::{ASIDE, MAX_SET_ASIDE, NEW},
     *,
 };
-use crate::otlp::trace::{Attribute, SpanEvent, Value};
+use crate::otlp::trace::{Attribute, Span, SpanEvent, Value};
 
 /// Files that stop working, all at once or one kind of them, and count what is asked of them.
 #[derive(Debug, Clone, Default)]

@@ -16,6 +16,7 @@
 
 use std::fmt;
 
+use super::resource::Resource;
 use crate::{
     event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
@@ -47,6 +48,14 @@ pub struct Span {
     pub events: Vec<SpanEvent>,
     /// Maintenance is no error; an approval that failed is.
     pub error: Option<String>,
+}
+
+/// Spans of one VM.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Batch {
+    /// The VM, as resource attributes.
+    pub resource: Resource,
+    pub spans: Vec<Span>,
 }
 
 /// A name and a value.
@@ -135,9 +144,11 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
         return Vec::new();
     }
     match &transition.kind {
-        TransitionKind::Appeared => vec![announced(tracked, vm)],
+        TransitionKind::Announced => vec![announced(tracked, vm)],
         // It names this VM from now on: what is past is due.
-        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => due(tracked, vm),
+        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
+            backfill(tracked, vm)
+        }
         TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
         TransitionKind::Ended(_) => ended(tracked, vm),
         TransitionKind::Rescheduled(_)
@@ -150,7 +161,7 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
 }
 
 /// All spans of a life that are due by now: for an event of which it was learnt late that it names this VM.
-pub fn due(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
+pub fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     if tracked.scope != EventScope::Own {
         return Vec::new();
     }

@@ -240,10 +240,10 @@ fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all()
             None,
             moment(1_000 + i64::try_from(seen).unwrap()),
         );
-        assert!(due(&tracker.events()[0], &vm()).is_empty());
+        assert!(backfill(&tracker.events()[0], &vm()).is_empty());
         let mut learnt = tracker.clone();
         learnt.set_vm_name(Some(OWN));
-        assert_eq!(due(&learnt.events()[0], &vm()).len(), expected);
+        assert_eq!(backfill(&learnt.events()[0], &vm()).len(), expected);
     }
 }
 
@@ -387,9 +387,9 @@ proptest! {
     fn ids_follow_from_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
         let tracked = life_of(&id);
         let names: Vec<_> = names.into_iter().collect();
-        let all: Vec<_> = names.iter().map(|name| due(&tracked, &VmKey::of(None, Some(name)))).collect();
+        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &VmKey::of(None, Some(name)))).collect();
         let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| (span.trace_id, span.span_id, span.parent_span_id)).collect() };
-        let shouted = due(&life_of(&id.to_uppercase()), &VmKey::of(None, Some(&names[0].to_uppercase())));
+        let shouted = backfill(&life_of(&id.to_uppercase()), &VmKey::of(None, Some(&names[0].to_uppercase())));
         prop_assert_eq!(ids(&all[0]), ids(&shouted));
         let traces: BTreeSet<_> = all.iter().flatten().map(|span| span.trace_id).collect();
         let spans: BTreeSet<_> = all.iter().flatten().map(|span| span.span_id).collect();

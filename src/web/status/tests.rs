@@ -192,7 +192,7 @@ fn card_shows_the_approval_decision() {
     let approvals = [
         (
             Approval::Waiting {
-                ground: ApprovalReason::ShortFreeze,
+                reason: ApprovalReason::ShortFreeze,
                 leader: "<web_0>".into(),
                 until: moment(60).wall,
             },

@@ -171,7 +171,10 @@ async fn send(
         .unwrap();
     let directory = folder.join(format!("spool-{number}"));
     let spool = Spool::open(Some(&directory), Box::new(Disk), SpoolLimits::default());
-    let spool = SpoolHandle::new(spool);
+    let spool = SpoolHandle::new(
+        spool,
+        Some(azure_scheduled_events_exporter::worker::Worker::start("disk").unwrap()),
+    );
     let all = batches(number, &settings);
     let (stop, stopped) = watch::channel(false);
     let running = sender::run(
@@ -186,7 +189,7 @@ async fn send(
     for batch in all {
         let ids = batch.spans.iter();
         sent.extend(ids.map(|span| (span.span_id_hex(), span.name.clone())));
-        spool.append(batch, Timestamp::now()).await;
+        spool.append(batch, Timestamp::now());
     }
     let mut counts = spool.counts();
     let done = counts.wait_for(|counts| counts.exported == 4);

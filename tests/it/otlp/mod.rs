@@ -276,7 +276,7 @@ async fn a_resource_that_changes_is_sent_with_the_spans_that_it_is_of() {
             resource,
             ..batch(number)
         };
-        sending.spool.append(batch, Timestamp::now()).await;
+        sending.spool.append(batch, Timestamp::now());
     }
     sending.until(|counts| counts.exported == 3).await;
     let hosts: Vec<_> = collector

@@ -11,6 +11,7 @@ use azure_scheduled_events_exporter::{
         trace::{Attribute, Span, SpanEvent, Value},
     },
     time::{Clock, Timestamp},
+    worker::Worker,
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
@@ -28,6 +29,7 @@ pub(super) const PACE: Pace = Pace {
 /// A running sender and its spool.
 pub(super) struct Sending {
     pub(super) spool: SpoolHandle,
+    worker: Worker,
     pub(super) counts: watch::Receiver<Counts>,
     stop: watch::Sender<bool>,
     pub(super) running: JoinHandle<()>,
@@ -41,13 +43,15 @@ impl Sending {
     ) -> Self {
         install_cryptography();
         let spool = Spool::open(directory, Box::new(Disk), SpoolLimits::default());
-        let spool = SpoolHandle::new(spool);
+        let worker = Worker::start("disk").unwrap();
+        let spool = SpoolHandle::new(spool, Some(worker.clone()));
         let (stop, stopped) = watch::channel(false);
         let settings = settings(endpoint, environment);
         let running = sender::run(settings, spool.clone(), Clock::start(), PACE, stopped);
         Self {
             counts: spool.counts(),
             spool,
+            worker,
             stop,
             running: tokio::spawn(running),
         }
@@ -55,8 +59,9 @@ impl Sending {
 
     pub(super) async fn append(&self, names: impl IntoIterator<Item = u64>) {
         for name in names {
-            self.spool.append(batch(name), Timestamp::now()).await;
+            self.spool.append(batch(name), Timestamp::now());
         }
+        self.worker.run(|| ()).await.unwrap();
     }
 
     /// Waits until the counts are as wanted.

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use azure_scheduled_events_exporter::{
     app, approval,
     config::{Config, Imds, State},
-    imds::Endpoint,
+    imds::{Endpoint, cadence::IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
     snapshot::SeriesScope,
@@ -44,6 +44,7 @@ pub(crate) fn settings(imds: &str) -> Config {
             hidden: "",
             timeout: PATIENCE,
             first_timeout: PATIENCE,
+            identity_timing: IdentityTiming::default(),
             vm_name: Some(Arc::from("web_0")),
         },
         interval: Duration::from_millis(200),

@@ -141,7 +141,7 @@ async fn dropped_lines_are_reported_when_stderr_is_read_again() {
     exporter.terminate();
     let mut rest = String::new();
     exporter.stderr.read_to_string(&mut rest).unwrap();
-    assert!(rest.contains("stopping"), "{rest}");
+    assert!(rest.contains("shutting down"), "{rest}");
     assert_eq!(exporter.wait().await.code(), Some(0));
 }
 

@@ -9,23 +9,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use azure_scheduled_events_exporter::snapshot::Snapshot;
+use azure_scheduled_events_exporter::{engine::Engine, snapshot::Snapshot};
 use serde_json::Value;
 
 use super::{
-    snapshot::{event, snapshot},
+    snapshot::{engine, event, poll},
     test_server::{Connection, TestServer},
 };
 
 const CHANGES: u64 = 2_000;
+const EVENTS: usize = 3;
 const RESPONSES: usize = 200;
 
-/// A snapshot whose values all contain its number.
-fn numbered(number: u64) -> Snapshot {
-    let events: Vec<Value> = (0..=number % 4)
+/// The snapshot after poll `number`. Its values all contain the number.
+fn numbered(engine: &mut Engine, number: u64) -> Snapshot {
+    let events: Vec<Value> = (0..EVENTS)
         .map(|index| event(&format!("event-{index}"), &format!("change {number}")))
         .collect();
-    snapshot(number, &events)
+    poll(engine, number, &events)
 }
 
 /// The number of the snapshot of an exposition; panics if it mixes two.
@@ -44,7 +45,7 @@ fn number_in_metrics(text: &str) -> u64 {
         .lines()
         .filter(|line| line.starts_with("azure_scheduled_event_info{"))
         .collect();
-    assert_eq!(infos.len() as u64, number % 4 + 1, "{text}");
+    assert_eq!(infos.len(), EVENTS, "{text}");
     let description = format!("description=\"change {number}\"");
     assert!(
         infos.iter().all(|line| line.contains(&description)),
@@ -59,7 +60,7 @@ fn number_in_json(text: &str) -> u64 {
     let number = body["document_incarnation"].as_u64().unwrap();
     assert_eq!(body["health"]["requests"], number, "{text}");
     let events = body["events"].as_array().unwrap();
-    assert_eq!(events.len() as u64, number % 4 + 1, "{text}");
+    assert_eq!(events.len(), EVENTS, "{text}");
     let description = Value::from(format!("change {number}"));
     assert!(
         events
@@ -94,7 +95,9 @@ fn scrape(
     reason = "the deadline of a test that would otherwise hang"
 )]
 fn concurrent_scrapers_never_see_a_partial_change() {
-    let server = TestServer::start(numbered(0));
+    let mut engine = engine();
+    let mut number = 1;
+    let server = TestServer::start(numbered(&mut engine, number));
     let stop = Arc::new(AtomicBool::new(false));
     let scrapers = [
         ("/metrics", number_in_metrics as fn(&str) -> u64),
@@ -108,7 +111,6 @@ fn concurrent_scrapers_never_see_a_partial_change() {
         (std::thread::spawn(scraper), responses)
     });
     let deadline = Instant::now() + Duration::from_mins(5);
-    let mut number = 0;
     let is_done = || {
         let counts = running
             .iter()
@@ -117,7 +119,8 @@ fn concurrent_scrapers_never_see_a_partial_change() {
     };
     while number < CHANGES || !is_done() {
         number += 1;
-        server.snapshot.send_replace(Arc::new(numbered(number)));
+        let snapshot = numbered(&mut engine, number);
+        server.snapshot.send_replace(Arc::new(snapshot));
         let is_alive = running.iter().all(|(thread, _)| !thread.is_finished());
         assert!(is_alive, "a scraper saw a partial change");
         assert!(Instant::now() < deadline, "deadline exceeded");

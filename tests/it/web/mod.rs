@@ -9,7 +9,7 @@ mod test_server;
 use std::io::Read as _;
 
 use azure_scheduled_events_exporter::snapshot::Snapshot;
-use snapshot::{at, event, snapshot};
+use snapshot::{at, engine, event, poll};
 use test_server::{ReceivedResponse, TestServer, settings};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,7 +31,8 @@ const PATHS: [&str; 13] = [
 ];
 
 fn one_event() -> Snapshot {
-    snapshot(
+    poll(
+        &mut engine(),
         1,
         &[event(
             "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",

@@ -1,25 +1,25 @@
-//! What became of the spans, as numbers that only grow, but for those that wait.
+//! The counters of spans: all but the number of waiting spans only grow.
 
 use std::collections::BTreeMap;
 
-use crate::snapshot::{DropReason, ExportFailure, OutputCounters};
+use super::{DropReason, ExportFailure, OutputCounters};
 
-/// Since this process began.
+/// Since the start of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counts {
-    /// Spans that a collector took.
+pub struct SpanCounts {
+    /// Spans that a collector accepted.
     pub exported: u64,
-    /// Attempts that failed.
+    /// Failed export attempts.
     pub failures: BTreeMap<ExportFailure, u64>,
-    /// Spans that are lost.
+    /// Spans that will never be exported.
     pub dropped: BTreeMap<DropReason, u64>,
-    /// Spans that wait.
+    /// Spans in the spool.
     pub spooled: u64,
-    /// Writes to the spool's directory that failed.
+    /// Failed writes to the directory of the spool.
     pub write_failures: u64,
 }
 
-impl Default for Counts {
+impl Default for SpanCounts {
     fn default() -> Self {
         Self {
             exported: 0,
@@ -31,8 +31,8 @@ impl Default for Counts {
     }
 }
 
-impl Counts {
-    /// Shows these numbers. The failed writes are left to the caller, who knows of others too.
+impl SpanCounts {
+    /// Copies all but the failed writes, which the engine adds to those of the state.
     pub fn show_in(&self, outputs: &mut OutputCounters) {
         outputs.spans_exported = self.exported;
         outputs.span_export_failures.clone_from(&self.failures);
@@ -40,11 +40,11 @@ impl Counts {
         outputs.spans_spooled = self.spooled;
     }
 
-    pub(super) fn drop_spans(&mut self, reason: DropReason, spans: u64) {
+    pub(crate) fn drop_spans(&mut self, reason: DropReason, spans: u64) {
         *self.dropped.entry(reason).or_default() += spans;
     }
 
-    pub(super) fn fail(&mut self, reason: ExportFailure) {
+    pub(crate) fn fail(&mut self, reason: ExportFailure) {
         *self.failures.entry(reason).or_default() += 1;
     }
 }

@@ -7,9 +7,9 @@ use crate::{
     approval::by_hand::{self, ApproveOutcome},
     cli::Output,
     config::Imds,
-    document::Document,
+    document::{Answer, Document},
     event::{Event, EventId, Status},
-    imds::{Answer, Client},
+    imds::Client,
     time::{Clock, Timestamp},
 };
 
@@ -84,7 +84,7 @@ pub(super) async fn read(
             anomalies,
         } => {
             for anomaly in &anomalies {
-                logging::anomaly(anomaly);
+                logging::log_anomaly(anomaly);
             }
             Ok(document)
         }

@@ -1,34 +1,46 @@
-//! Which anomalies of documents are news: one that stays is neither counted nor logged again.
+//! Which anomalies of a document are new: one that was in the last document is neither counted nor logged again.
 
 use std::collections::BTreeMap;
 
-use super::logging;
+use super::LogEntry;
 use crate::{
     document::{Anomalies, Anomaly, AnomalyKind},
     event::Status,
     lifecycle::{Transition, TransitionKind},
 };
 
-/// The anomalies of the last document.
+/// The anomalies of the last document, each with its number.
 #[derive(Debug, Default)]
 pub(super) struct AnomalyTracker {
-    /// With how often each stands there.
     described: BTreeMap<Anomaly, u64>,
     suppressed: BTreeMap<AnomalyKind, u64>,
 }
 
+/// The anomalies that the last document did not have.
+#[derive(Debug, Default)]
+pub(super) struct NewAnomalies {
+    pub(super) counts: Vec<(AnomalyKind, u64)>,
+    pub(super) log: Vec<LogEntry>,
+}
+
+impl NewAnomalies {
+    fn add(&mut self, anomaly: &Anomaly, count: u64) {
+        self.counts.push((anomaly.kind, count));
+        self.log.push(LogEntry::Anomaly(anomaly.clone()));
+    }
+}
+
 impl AnomalyTracker {
-    /// Logs what is odd about this document, and what happened with it, and was not so about the last one. Returns how
-    /// many anomalies of which kind that is.
-    pub(super) fn note(
+    /// Compares a document with the last one. `transitions` are those that the document caused: a status that went back
+    /// is an anomaly too.
+    pub(super) fn compare(
         &mut self,
         anomalies: &Anomalies,
         transitions: &[Transition],
-    ) -> Vec<(AnomalyKind, u64)> {
-        let mut news = Vec::new();
+    ) -> NewAnomalies {
+        let mut new = NewAnomalies::default();
         for anomaly in transitions.iter().filter_map(regression) {
-            logging::anomaly(&anomaly);
-            news.push((anomaly.kind, 1));
+            new.add(&anomaly, 1);
         }
         let mut present: BTreeMap<Anomaly, u64> = BTreeMap::new();
         for anomaly in anomalies {
@@ -37,20 +49,22 @@ impl AnomalyTracker {
         for (anomaly, count) in &present {
             let more = count.saturating_sub(known(&self.described, anomaly));
             if more > 0 {
-                logging::anomaly(anomaly);
-                news.push((anomaly.kind, more));
+                new.add(anomaly, more);
             }
         }
         for (kind, count) in anomalies.suppressed() {
             let more = count.saturating_sub(known(&self.suppressed, kind));
             if more > 0 {
-                logging::more_anomalies(*kind, more);
-                news.push((*kind, more));
+                new.counts.push((*kind, more));
+                new.log.push(LogEntry::MoreAnomalies {
+                    kind: *kind,
+                    count: more,
+                });
             }
         }
         self.described = present;
         self.suppressed.clone_from(anomalies.suppressed());
-        news
+        new
     }
 }
 
@@ -58,17 +72,14 @@ fn known<K: Ord>(counts: &BTreeMap<K, u64>, key: &K) -> u64 {
     counts.get(key).copied().unwrap_or(0)
 }
 
-/// A started event is said to be scheduled again.
+/// The anomaly of an event that was Started and is Scheduled again.
 fn regression(transition: &Transition) -> Option<Anomaly> {
     let event = &transition.tracked.event;
     let is_regression = transition.kind == TransitionKind::StatusChanged(Status::Started)
         && event.status == Status::Scheduled;
     is_regression.then(|| Anomaly {
         kind: AnomalyKind::StatusRegressed,
-        detail: format!(
-            "event {} was started and is said to be scheduled again",
-            event.id
-        ),
+        detail: format!("event {} was Started and is Scheduled again", event.id),
     })
 }
 
@@ -84,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_news() {
-        let mut anomaly_tracker = AnomalyTracker::default();
-        let mut news = |unreadable| -> u64 {
-            let news = anomaly_tracker.note(&anomalies(unreadable), &[]);
-            news.iter().map(|(_, count)| count).sum()
+    fn only_new_anomalies_are_counted() {
+        let mut tracker = AnomalyTracker::default();
+        let mut count_new = |unreadable| -> u64 {
+            let new = tracker.compare(&anomalies(unreadable), &[]);
+            new.counts.iter().map(|(_, count)| count).sum()
         };
-        assert_eq!(news(0), 1, "the incarnation is missing");
+        assert_eq!(count_new(0), 1, "the incarnation is missing");
         let unreadable = [0, 3, 3, 100, 103, 103, 0, 1];
-        assert_eq!(unreadable.map(&mut news), [0, 3, 0, 97, 3, 0, 0, 1]);
+        assert_eq!(unreadable.map(&mut count_new), [0, 3, 0, 97, 3, 0, 0, 1]);
     }
 }
