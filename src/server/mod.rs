@@ -31,6 +31,7 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use activity::{ActivityStream, ConnectionPhase};
@@ -148,7 +149,7 @@ where
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let slots = ConnectionSlots::new(limits.max_connections);
-    let (stopping, stopped) = watch::channel(false);
+    let stopping = CancellationToken::new();
     let mut connections = JoinSet::new();
     loop {
         let (stream, slot) = tokio::select! {
@@ -161,12 +162,12 @@ where
             handler: Arc::clone(&handler),
             limits,
             slot_needed: Arc::clone(&slots.needed),
-            stopped: stopped.clone(),
+            stopping: stopping.clone(),
         };
         connections.spawn(task.run(wrap(stream), slot));
     }
     drop(listener);
-    stopping.send_replace(true);
+    stopping.cancel();
     let all = async { while connections.join_next().await.is_some() {} };
     if timeout(limits.drain_timeout, all).await.is_err() {
         warn!(connections = connections.len(), after = ?limits.drain_timeout, "connections cut off at shutdown");
@@ -223,7 +224,7 @@ struct ConnectionTask {
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
     slot_needed: Arc<Notify>,
-    stopped: watch::Receiver<bool>,
+    stopping: CancellationToken,
 }
 
 impl ConnectionTask {
@@ -239,7 +240,7 @@ impl ConnectionTask {
         }
     }
 
-    async fn serve<T: Transport>(mut self, stream: T) {
+    async fn serve<T: Transport>(self, stream: T) {
         let phase = watch::Sender::new(ConnectionPhase::Fresh);
         let mut observed = phase.subscribe();
         let io = TokioIo::new(ActivityStream::new(stream, phase.clone()));
@@ -272,8 +273,7 @@ impl ConnectionTask {
             tokio::select! {
                 // The stop comes first, so that a response sent after it has `Connection: close`.
                 biased;
-                // An error is a stop too: the server is gone.
-                _ = self.stopped.wait_for(|stopped| *stopped), if !is_closing => {
+                () = self.stopping.cancelled(), if !is_closing => {
                     is_closing = true;
                     connection.as_mut().graceful_shutdown();
                 }
