@@ -31,7 +31,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InitError {
-    #[error("its thread cannot be started: {0}")]
+    #[error("the thread cannot be started: {0}")]
     Thread(io::Error),
     #[error(transparent)]
     Subscriber(#[from] SetGlobalDefaultError),

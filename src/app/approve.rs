@@ -1,4 +1,4 @@
-//! `approve`: one event, by the will of the person who types its id.
+//! The command `approve`: approves one event by its id.
 
 use std::time::Duration;
 
@@ -6,30 +6,27 @@ use super::{Error, logging};
 use crate::{
     approval::by_hand::{self, ApproveOutcome},
     cli::Output,
-    config::Imds,
+    config::ImdsSettings,
     document::{Answer, Document},
     event::{Event, EventId, Status},
     imds::Client,
     time::{Clock, Timestamp},
 };
 
-/// Which event, and how.
 #[derive(Debug)]
 pub struct Approve {
-    /// Its id, in any case.
+    /// Compared without case.
     pub id: EventId,
-    /// Send nothing.
     pub dry_run: bool,
-    /// The form of the output.
     pub output: Output,
 }
 
-/// Asks IMDS for the event, has `announce` say what will be done to whom, and then approves it.
+/// Reads the event from IMDS, gives its description to `announce`, and then approves it.
 ///
 /// # Errors
-/// When IMDS does not answer, has no such event, or does not take the approval.
+/// When IMDS does not answer, has no such event, or refuses the approval.
 pub async fn approve(
-    settings: &Imds,
+    settings: &ImdsSettings,
     wanted: &Approve,
     announce: impl FnOnce(&str),
     clock: Clock,
@@ -54,7 +51,7 @@ pub async fn approve(
     } else if wanted.dry_run {
         ApproveOutcome::DryRun
     } else {
-        // As Azure wrote it, not as it was typed.
+        // The id as Azure wrote it, not as it was typed.
         match client.approve(&event.id, settings.timeout, clock).await {
             Ok(()) => ApproveOutcome::Approved,
             Err(cause) => {
@@ -72,7 +69,7 @@ pub async fn approve(
     }
 }
 
-/// One reading of the document, with a line for each of its oddities.
+/// Reads the document once, and logs its anomalies.
 pub(super) async fn read(
     client: &mut Client,
     patience: Duration,
@@ -88,7 +85,7 @@ pub(super) async fn read(
             }
             Ok(document)
         }
-        // Only a second reading has an ETag, and what it confirms was read before.
+        // Only a second request has an ETag.
         Answer::Unchanged => Err(Error::Unchanged),
     }
 }
@@ -97,7 +94,7 @@ fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
     document.events.iter().find(|event| event.id == *id)
 }
 
-/// What the document says after an approval that failed.
+/// The event in the document after a failed approval.
 fn state(document: &Document, id: &EventId) -> String {
     match find(document, id) {
         None => "it is gone from the document now".to_owned(),

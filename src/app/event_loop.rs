@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{logging, state_writer::StateWriter};
 use crate::{
-    config::Imds,
+    config::ImdsSettings,
     engine::{Effect, Engine, Input},
     event::EventId,
     heartbeat,
@@ -215,7 +215,7 @@ async fn changed<T: Clone>(values: Option<&mut watch::Receiver<T>>) -> T {
 /// Asks IMDS again and again.
 pub(super) struct EventLoop {
     client: Client,
-    imds: Imds,
+    imds: ImdsSettings,
     interval: Duration,
     driver: Driver,
     failures_in_a_row: u32,
@@ -223,7 +223,12 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(super) fn new(client: Client, imds: Imds, interval: Duration, driver: Driver) -> Self {
+    pub(super) fn new(
+        client: Client,
+        imds: ImdsSettings,
+        interval: Duration,
+        driver: Driver,
+    ) -> Self {
         Self {
             client,
             imds,

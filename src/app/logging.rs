@@ -12,32 +12,31 @@ use crate::{
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::{Approval, SeriesScope, SkipReason},
     text::printable,
-    time::{Timestamp, in_words},
+    time::{Timestamp, format_duration, in_words},
 };
 
-/// What will be done, before any of it is.
-pub(super) fn starting(settings: &Config) {
-    let imds = &settings.imds;
+pub(super) fn starting(config: &Config) {
+    let imds = &config.imds;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
-        api_version = imds.api_version,
-        poll_interval = ?settings.interval,
-        vm_name = imds.vm_name.as_deref().unwrap_or("(asked of instance metadata)"),
-        events_scope = match settings.web.exposed.scope {
+        api_version = imds.api_version.name,
+        poll_interval = format_duration(config.interval),
+        vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
+        events_scope = match config.web.exposed.scope {
             SeriesScope::Own => "self",
             SeriesScope::All => "all",
         },
-        approvals = settings.approvals.in_words(),
-        alertmanagers = settings.alertmanagers.len(),
+        approvals = %config.approvals,
+        alertmanagers = config.alertmanagers.len(),
         "starting"
     );
-    if !imds.hidden.is_empty() {
+    let missing = imds.api_version.missing();
+    if !missing.is_empty() {
         warn!(
-            api_version = imds.api_version,
-            hidden = imds.hidden,
-            "an older api-version hides types and fields"
+            api_version = imds.api_version.name,
+            missing, "old api-version: event types and fields are missing"
         );
     }
 }
@@ -58,11 +57,10 @@ pub(super) fn simulating(listener: &TcpListener) {
     info!(
         page = format!("http://{address}/"),
         imds_url = format!("http://{address}"),
-        "simulating Azure"
+        "simulator started"
     );
 }
 
-/// Said once at the start: what running without a state directory costs.
 pub(super) fn memory_only() {
     warn!(
         "no state directory (--state.directory or $STATE_DIRECTORY): tracked events are lost when this process ends, so the \
@@ -100,7 +98,6 @@ pub(super) fn approval_unanswered(id: &EventId) {
     );
 }
 
-/// The only thing that a newcomer has to read.
 pub(super) fn demo(listeners: &[TcpListener], azure_url: &str) {
     for address in listeners
         .iter()
@@ -110,7 +107,7 @@ pub(super) fn demo(listeners: &[TcpListener], azure_url: &str) {
             page = format!("http://{address}/"),
             metrics = format!("http://{address}/metrics"),
             simulated_azure = format!("{azure_url}/"),
-            "demo: open the page; end with Ctrl-C"
+            "demo started: open the page, stop with Ctrl-C"
         );
     }
 }
@@ -183,7 +180,7 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
                 decision = approval.decision(),
                 reason = approval.reason(),
                 at = approval.at().map(Timestamp::rfc3339),
-                message = approval.in_words(),
+                detail = approval.message(),
                 event_id = event.id.as_str(),
                 event_type = event.event_type.as_str(),
                 event_status = event.status.as_str(),

@@ -33,7 +33,7 @@ use self::{
 use crate::{
     alertmanager,
     cli::Output,
-    config::{Config, Imds, Simulation, State},
+    config::{Config, ImdsSettings, Simulation, StateStorage},
     engine::{Engine, EngineConfig},
     imds::{self, Client},
     list,
@@ -51,54 +51,36 @@ use crate::{
     worker::Worker,
 };
 
-/// Why the program could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No socket to serve on.
     #[error(
         "--web.listen-address: cannot listen on {address}: {cause}; {}",
         listen::bind_hint(cause)
     )]
-    Listen {
-        /// The address as it was given.
-        address: String,
-        /// What the system said.
-        cause: io::Error,
-    },
-    /// No client for IMDS.
+    Listen { address: String, cause: io::Error },
     #[error("--imds.url: {0}")]
     Client(#[from] imds::SetupError),
-    /// IMDS did not answer, or not with a document.
     #[error("{0}")]
     Imds(#[from] imds::Error),
-    /// `approve` was given an id that the document does not have.
+    /// The document does not have the event of `approve`.
     #[error(
         "no event {id:?} is pending; pending events: {pending} (`list` prints them with their ids)"
     )]
-    NoSuchEvent {
-        /// The id as it was typed.
-        id: String,
-        /// How many events are pending.
-        pending: usize,
-    },
-    /// IMDS did not take the approval.
+    NoSuchEvent { id: String, pending: usize },
+    /// IMDS refused the approval, or did not answer.
     #[error("not approved: {cause}; {}", .now.as_deref().unwrap_or("what became of the event cannot be read: try `list`"))]
     NotApproved {
-        /// What was wrong.
         cause: imds::Error,
-        /// What the document says afterwards.
+        /// The event in the document after it.
         now: Option<String>,
     },
-    /// The document is the same as before, which was asked for only once.
+    /// A 304 without an ETag in the request.
     #[error("the document is unchanged")]
     Unchanged,
-    /// No state directory.
     #[error("--state.directory: {0}")]
     State(#[from] state::Error),
-    /// No way to an Alertmanager.
     #[error(transparent)]
     Alertmanager(#[from] alertmanager::SetupError),
-    /// No thread for the disk.
     #[error("--state.directory: cannot start the thread that writes to it: {0}")]
     Thread(io::Error),
     /// A task ended that must run until the end of the process, or failed.
@@ -162,7 +144,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Makes the event loop, and starts what sends: the OTLP sender and the Alertmanager pushers.
+/// Makes the event loop, and starts the OTLP sender and the Alertmanager pushers.
 fn assemble(
     config: &Config,
     client: Client,
@@ -172,8 +154,8 @@ fn assemble(
     let now = clock.now();
     let boot_id = system::boot_id();
     let worker = match config.state {
-        State::Directory(_) => Some(Worker::start("disk").map_err(Error::Thread)?),
-        State::Memory | State::Forgotten => None,
+        StateStorage::Directory(_) => Some(Worker::start("disk").map_err(Error::Thread)?),
+        StateStorage::InMemory | StateStorage::Disabled => None,
     };
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now)?;
@@ -269,7 +251,7 @@ fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String 
     }
 }
 
-/// The fault "hang" is no answer for longer than any client waits.
+/// The fault `hang` gives no response for longer than any client waits.
 fn simulator_limits() -> ServerLimits {
     ServerLimits {
         handler_timeout: Duration::from_mins(10),
@@ -320,13 +302,10 @@ pub async fn demo(
     Ok(())
 }
 
-/// Why a demo could not be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// A flag cannot work.
     #[error(transparent)]
     ConfigError(#[from] crate::config::ConfigError),
-    /// The exporter could not do its work.
     #[error(transparent)]
     Failed(#[from] Error),
 }
@@ -363,7 +342,7 @@ pub async fn simulate(
 ///
 /// # Errors
 /// When it does not answer with a document.
-pub async fn list(settings: &Imds, output: Output, clock: Clock) -> Result<String, Error> {
+pub async fn list(settings: &ImdsSettings, output: Output, clock: Clock) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
     let named = settings.vm_name.as_deref().map(str::to_owned);
     let vm_name = match (named, output) {

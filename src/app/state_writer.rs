@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::logging;
 use crate::{
-    config::State,
+    config::StateStorage,
     engine::{SavedState, is_rebooted},
     state::{self, Directory, Found},
     time::{Moment, Timestamp},
@@ -42,13 +42,13 @@ impl StateWriter {
     /// When the directory cannot be used, unless its disk is full or read-only: then the exporter runs in memory and
     /// retries.
     pub(super) fn open(
-        state: &State,
+        state: &StateStorage,
         worker: Option<&Worker>,
         boot_id: Option<&str>,
         now: Moment,
     ) -> Result<(Option<Self>, Option<SavedState>), state::Error> {
-        let (State::Directory(path), Some(worker)) = (state, worker) else {
-            if matches!(state, State::Memory) {
+        let (StateStorage::Directory(path), Some(worker)) = (state, worker) else {
+            if matches!(state, StateStorage::InMemory) {
                 logging::memory_only();
             }
             return Ok((None, None));

@@ -210,7 +210,7 @@ impl Serialize for EventEntry<'_> {
             decision: approval.decision(),
             reason: approval.reason(),
             at: millis(approval.at()),
-            message: approval.in_words(),
+            message: approval.message(),
         });
         map.serialize_entry("approval", &approval)?;
         let longest = tracked

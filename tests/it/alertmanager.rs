@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, process::Command};
 
 use azure_scheduled_events_exporter::{
     alertmanager::{Credentials, Target},
-    config::{Config, State},
+    config::{Config, StateStorage},
     time::Timestamp,
 };
 use serde_json::json;
@@ -382,7 +382,7 @@ async fn a_reboot_that_had_started_before_anybody_looked_is_no_hardware_failure_
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let directory = TempDir::new().unwrap();
     let mut settings = telling(&imds, &[alertmanager.base()]);
-    settings.state = State::Directory(directory.path().to_owned());
+    settings.state = StateStorage::Directory(directory.path().to_owned());
     for polls in [4, 8] {
         let exporter = Exporter::start(settings.clone());
         imds.until_requests(polls).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::config::{self, State};
+use azure_scheduled_events_exporter::config::{self, StateStorage};
 use serde_json::json;
 
 use super::sending::{base, settings as traces};
@@ -67,7 +67,7 @@ async fn a_name_that_is_given_at_a_restart_makes_up_for_the_spans_of_the_nameles
     let collector = FakeCollector::scripted([]).await;
     let directory = tempfile::tempdir().unwrap();
     let mut settings = sending(&imds, &collector);
-    settings.state = State::Directory(directory.path().to_owned());
+    settings.state = StateStorage::Directory(directory.path().to_owned());
     let name = settings.imds.vm_name.take();
     let exporter = Exporter::start(settings.clone());
     imds.until_requests(3).await;

@@ -1,6 +1,8 @@
 //! What survives a restart, and what a bad file or a bad disk does: nothing but a line in the log.
 
 /// A disk that is full, read-only or gone.
+#[cfg(unix)]
+mod blocked_disk;
 mod disks;
 /// The file and the lock.
 mod file;

@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    api_version::ApiVersion,
     app, approval,
-    config::{Config, Imds, State},
+    config::{Config, ImdsSettings, StateStorage},
     imds::{Endpoint, cadence::IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
@@ -38,10 +39,9 @@ pub(crate) fn settings(imds: &str) -> Config {
             },
             serving_lead_time: Duration::from_mins(5),
         },
-        imds: Imds {
+        imds: ImdsSettings {
             endpoint: Endpoint::new(imds, API_VERSION).unwrap(),
-            api_version: API_VERSION,
-            hidden: "",
+            api_version: ApiVersion::find(API_VERSION).unwrap(),
             timeout: PATIENCE,
             first_timeout: PATIENCE,
             identity_timing: IdentityTiming::default(),
@@ -49,7 +49,7 @@ pub(crate) fn settings(imds: &str) -> Config {
         },
         interval: Duration::from_millis(200),
         approvals: approval::ApprovalPolicy::default(),
-        state: State::Forgotten,
+        state: StateStorage::Disabled,
         traces: None,
         alertmanagers: Vec::new(),
     }

@@ -116,6 +116,16 @@ impl FakeImds {
         posts.count()
     }
 
+    /// Waits until so many approvals have come.
+    pub(crate) async fn until_posts(&self, count: usize) {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        while self.posts() < count {
+            let is_over = tokio::time::Instant::now() > deadline;
+            assert!(!is_over, "{} of {count} approvals came", self.posts());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
     /// Every request so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.state().requests.clone()

@@ -1,6 +1,4 @@
-//! The built-in scenarios: the files of `scenarios/`, in the order in which they are listed.
-
-use super::Scenario;
+//! The texts of the built-in scenarios (`scenarios/*.json`), in the order of `simulate --list`.
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
@@ -8,10 +6,9 @@ macro_rules! scenarios {
     };
 }
 
-/// What cycles through others, and so cannot be played by another one.
+/// Plays other scenarios, so no scenario can play it.
 const PLAYLIST: &str = "demo";
 
-/// Name and text of each.
 static SCENARIOS: [(&str, &str); 24] = scenarios![
     "demo",
     "live-migration",
@@ -39,17 +36,10 @@ static SCENARIOS: [(&str, &str); 24] = scenarios![
     "fault-rate-limit",
 ];
 
-/// Name and description of each built-in scenario.
-pub fn catalog() -> impl Iterator<Item = (&'static str, Box<str>)> {
-    names().filter_map(|name| Some((name, Scenario::named(name).ok()?.description)))
-}
-
-/// The names alone.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     SCENARIOS.iter().map(|(name, _)| *name)
 }
 
-/// The file of one.
 pub(super) fn text(name: &str) -> Option<&'static str> {
     SCENARIOS
         .iter()
@@ -57,7 +47,6 @@ pub(super) fn text(name: &str) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-/// Whether it plays others.
 pub(super) fn is_playlist(name: &str) -> bool {
     name == PLAYLIST
 }
