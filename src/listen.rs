@@ -94,8 +94,8 @@ impl ListenAddress {
 pub(crate) fn bind_hint(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::AddrInUse => "choose another port, or stop the process that uses this one",
-        io::ErrorKind::PermissionDenied => "use a port above 1023",
-        _ => "use an address of this machine, such as :10169 for all addresses",
+        io::ErrorKind::PermissionDenied => "choose a port from 1024 up",
+        _ => "choose an address that this machine has, such as :10169 for all addresses",
     }
 }
 

@@ -6,17 +6,20 @@
 use std::{
     future::{Future, pending},
     pin::pin,
-    sync::Arc,
     time::Duration,
 };
 
 use tokio::{
     sync::watch,
-    time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until},
+    time::{Interval, MissedTickBehavior, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{logging, state_writer::StateWriter};
+use super::{
+    logging,
+    publisher::{DISK_TIMEOUT, Publisher},
+    state_writer::StateWriter,
+};
 use crate::{
     config::ImdsSettings,
     engine::{Effect, Engine, Input},
@@ -27,12 +30,10 @@ use crate::{
         cadence::{self, PollResult},
     },
     otlp::spool::SpoolHandle,
-    snapshot::{PushCounts, RequestError, Snapshot, SpanCounts},
+    snapshot::{PushCounts, RequestError, SpanCounts},
     time::{Clock, Moment},
 };
 
-/// How long a snapshot and an approval wait for the state to be on disk.
-const DISK_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the end of the process waits for the disk, and for the answer to an approval.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -49,55 +50,6 @@ pub(super) struct Driver {
     pub(super) approval: Option<EventId>,
     /// The document that IMDS may confirm by a 304 is no longer known.
     pub(super) needs_whole_document: bool,
-}
-
-/// Shows snapshots to the readers.
-#[derive(Debug)]
-pub(super) struct Publisher {
-    snapshots: watch::Sender<Arc<Snapshot>>,
-    /// A snapshot whose state is not on disk yet, and when it is shown all the same.
-    held: Option<(Arc<Snapshot>, Instant)>,
-    /// The outstanding write is late: nothing waits for it any more.
-    is_stalled: bool,
-}
-
-impl Publisher {
-    pub(super) fn new(snapshot: Snapshot) -> Self {
-        Self {
-            snapshots: watch::Sender::new(Arc::new(snapshot)),
-            held: None,
-            is_stalled: false,
-        }
-    }
-
-    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
-        self.snapshots.subscribe()
-    }
-
-    fn publish(&mut self, snapshot: Arc<Snapshot>, is_write_outstanding: bool) {
-        if is_write_outstanding && !self.is_stalled {
-            let deadline = self.held.take().map(|(_, deadline)| deadline);
-            let deadline = deadline.unwrap_or_else(|| Instant::now() + DISK_TIMEOUT);
-            self.held = Some((snapshot, deadline));
-        } else {
-            self.held = None;
-            self.snapshots.send_replace(snapshot);
-        }
-    }
-
-    fn release(&mut self) {
-        if let Some((snapshot, _)) = self.held.take() {
-            self.snapshots.send_replace(snapshot);
-        }
-    }
-
-    /// Done when the held snapshot has waited for too long; never without one.
-    async fn overdue(&self) {
-        match &self.held {
-            Some((_, deadline)) => sleep_until(*deadline).await,
-            None => pending().await,
-        }
-    }
 }
 
 impl Driver {

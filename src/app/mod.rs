@@ -3,9 +3,11 @@
 //! Everything that is served or sent reads the snapshots that the event loop publishes, and can delay nothing there.
 
 mod alert_pushers;
-mod approve;
 mod event_loop;
 mod logging;
+mod publisher;
+mod queries;
+mod simulation;
 mod state_writer;
 
 use std::{
@@ -14,7 +16,6 @@ use std::{
     net::TcpListener,
     pin::pin,
     sync::{Arc, atomic::AtomicU64},
-    time::Duration,
 };
 
 use tokio::{
@@ -24,26 +25,27 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-pub use self::approve::{Approve, approve};
 use self::{
     alert_pushers::AlertPushers,
-    event_loop::{Driver, EventLoop, Publisher},
+    event_loop::{Driver, EventLoop},
+    publisher::Publisher,
     state_writer::StateWriter,
+};
+pub use self::{
+    queries::{Approve, approve, list},
+    simulation::{DemoError, demo, simulate},
 };
 use crate::{
     alertmanager,
-    cli::Output,
-    config::{Config, ImdsSettings, Simulation, StateStorage},
+    config::{Config, StateStorage},
     engine::{Engine, EngineConfig},
     imds::{self, Client},
-    list,
     listen::{self, ListenAddress},
     otlp::{
         sender::{self, Pace},
         spool::{Disk, Spool, SpoolHandle, SpoolLimits},
     },
     server::{self, ServerLimits},
-    simulator::Simulator,
     snapshot::Snapshot,
     state, system,
     time::Clock,
@@ -74,7 +76,7 @@ pub enum Error {
         /// The event in the document after it.
         now: Option<String>,
     },
-    /// A 304 without an ETag in the request.
+    /// A 304 without an `ETag` in the request.
     #[error("the document is unchanged")]
     Unchanged,
     #[error("--state.directory: {0}")]
@@ -251,63 +253,9 @@ fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String 
     }
 }
 
-/// The fault `hang` gives no response for longer than any client waits.
-fn simulator_limits() -> ServerLimits {
-    ServerLimits {
-        handler_timeout: Duration::from_mins(10),
-        ..ServerLimits::default()
-    }
-}
-
 /// Done once the value is true, or its sender is dropped.
 async fn wait_until(mut value: watch::Receiver<bool>) {
     value.wait_for(|value| *value).await.ok();
-}
-
-/// The simulated Azure and the exporter in one process.
-///
-/// # Errors
-/// When there is no socket, or the exporter ends.
-pub async fn demo(
-    simulation: Simulation,
-    exporter: impl FnOnce(&str) -> Result<Config, crate::config::ConfigError>,
-    dropped_log_lines: Arc<AtomicU64>,
-    clock: Clock,
-    stop: impl Future<Output = ()>,
-) -> Result<(), DemoError> {
-    let azure =
-        TcpListener::bind(("127.0.0.1", 0)).map_err(|cause| listen_error("127.0.0.1:0", cause))?;
-    let azure_url = azure
-        .local_addr()
-        .map(|address| format!("http://{address}"));
-    let azure_url = azure_url.map_err(|cause| listen_error("127.0.0.1:0", cause))?;
-    let settings = exporter(&azure_url)?;
-    let listeners = bind(&[simulation.listen])?;
-    logging::demo(&listeners, &azure_url);
-    let simulator = Simulator::new(simulation.simulator, clock);
-    let mut serving = tokio::spawn(server::serve(
-        azure,
-        simulator,
-        simulator_limits(),
-        std::future::pending(),
-    ));
-    tokio::select! {
-        ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran?,
-        ended = &mut serving => {
-            let ended = ended.map(|served| ("simulator", served.map_err(|error| error.to_string())));
-            return Err(Error::Task(describe_end(ended)).into());
-        }
-    }
-    serving.abort();
-    Ok(())
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    #[error(transparent)]
-    ConfigError(#[from] crate::config::ConfigError),
-    #[error(transparent)]
-    Failed(#[from] Error),
 }
 
 fn listen_error(address: &str, cause: io::Error) -> Error {
@@ -315,47 +263,4 @@ fn listen_error(address: &str, cause: io::Error) -> Error {
         address: address.to_owned(),
         cause,
     }
-}
-
-/// Runs the simulated Azure alone.
-///
-/// # Errors
-/// When there is no socket.
-pub async fn simulate(
-    simulation: Simulation,
-    clock: Clock,
-    stop: impl Future<Output = ()> + Send,
-) -> Result<(), Error> {
-    let address = simulation.listen.to_string();
-    let listener = simulation
-        .listen
-        .bind()
-        .map_err(|cause| listen_error(&address, cause))?;
-    logging::simulating(&listener);
-    let simulator = Simulator::new(simulation.simulator, clock);
-    server::serve(listener, simulator, simulator_limits(), stop)
-        .await
-        .map_err(|cause| listen_error(&address, cause))
-}
-
-/// Asks IMDS once for the pending events.
-///
-/// # Errors
-/// When it does not answer with a document.
-pub async fn list(settings: &ImdsSettings, output: Output, clock: Clock) -> Result<String, Error> {
-    let mut client = Client::new(&settings.endpoint)?;
-    let named = settings.vm_name.as_deref().map(str::to_owned);
-    let vm_name = match (named, output) {
-        (None, Output::Table) => client
-            .identify(clock)
-            .await
-            .ok()
-            .map(|identity| identity.name),
-        (named, _) => named,
-    };
-    let document = approve::read(&mut client, settings.first_timeout, clock).await?;
-    Ok(match output {
-        Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string()))?,
-        Output::Table => list::table(&document, vm_name.as_deref(), clock.now().wall),
-    })
 }

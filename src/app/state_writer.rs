@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::logging;
 use crate::{
     config::StateStorage,
-    engine::{SavedState, is_rebooted},
+    engine::SavedState,
     state::{self, Directory, Found},
     time::{Moment, Timestamp},
     worker::Worker,
@@ -65,7 +65,7 @@ impl StateWriter {
                 None
             }
             Found::State(saved) => {
-                logging::restored(path, &saved, is_rebooted(&saved, boot_id));
+                logging::restored(path, &saved, saved.is_rebooted(boot_id));
                 Some(*saved)
             }
         };

@@ -11,125 +11,32 @@
 
 mod anomalies;
 mod approvals;
+mod interface;
 mod log;
+mod requests;
 mod save_schedule;
 
 use std::{sync::Arc, time::Duration};
 
-pub use self::log::LogEntry;
 use self::{anomalies::AnomalyTracker, approvals::Approvals, save_schedule::SaveSchedule};
+pub use self::{
+    interface::{Effect, EngineConfig, Input, SavedState},
+    log::LogEntry,
+};
 use crate::{
-    approval::ApprovalPolicy,
-    document::{Anomalies, Answer, Document},
-    event::{EventId, EventType},
+    event::EventId,
     heartbeat::Heartbeat,
-    imds::cadence,
     lifecycle::{Restored, TrackedEvent, Tracker, Transition},
     otlp::{
         resource,
-        settings::OtlpSettings,
         trace::{self, Batch, VmKey},
     },
-    snapshot::{
-        ApprovalResult, EventCounters, Health, Identity, OutputCounters, PushCounts, RequestError,
-        Snapshot, SpanCounts, TypeLabel,
-    },
-    time::{Moment, Timestamp},
+    snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot, SpanCounts},
+    time::Moment,
 };
 
 /// How long an ended event stays in the snapshot, so that every scraper sees its end.
 const ENDED_RETENTION: Duration = Duration::from_mins(10);
-
-/// What the engine is configured with.
-#[derive(Debug, Default)]
-pub struct EngineConfig {
-    /// `--vm.name`: takes precedence over the name in instance metadata.
-    pub vm_name: Option<Arc<str>>,
-    /// Which events are approved.
-    pub approvals: ApprovalPolicy,
-    /// The boot id of the running system, where it has one.
-    pub boot_id: Option<String>,
-    /// The source of resource attributes; `None` makes no spans.
-    pub traces: Option<OtlpSettings>,
-    /// Whether [`Effect::SaveState`] is wanted.
-    pub is_persistent: bool,
-}
-
-/// Something that happened outside of the engine.
-#[derive(Debug)]
-pub enum Input {
-    /// A request for the scheduled-events document ended.
-    Polled {
-        /// The document or the error.
-        result: Result<Answer, RequestError>,
-        /// The duration of the request.
-        took: Duration,
-    },
-    /// A request for the instance metadata ended.
-    Identified {
-        /// The identity or the error.
-        result: Result<Identity, RequestError>,
-        /// The duration of the request.
-        took: Duration,
-    },
-    /// The request of an [`Effect::Approve`] ended.
-    ApprovalSent {
-        /// The event.
-        id: EventId,
-        /// Whether IMDS accepted the approval.
-        result: Result<(), RequestError>,
-        /// The duration of the request.
-        took: Duration,
-    },
-    /// A tick of the heartbeat, due every [`heartbeat::PERIOD`](crate::heartbeat::PERIOD) while
-    /// [`Engine::wants_heartbeat`].
-    Tick,
-    /// The write of an [`Effect::SaveState`] ended.
-    StateWritten(Result<(), String>),
-    /// The write of an [`Effect::SaveState`] has not ended in time. It may still end.
-    StateWriteStalled,
-    /// The counters of the span spool and its sender changed.
-    SpanCounts(SpanCounts),
-    /// The counters of the Alertmanager push changed.
-    PushCounts(PushCounts),
-    /// The process is about to end: what is known is saved and published once more.
-    Shutdown,
-}
-
-/// Something for the caller to do. The order within one list is part of the contract.
-#[derive(Debug)]
-pub enum Effect {
-    /// Write a log line.
-    Log(LogEntry),
-    /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a whole
-    /// document.
-    DiscardForeignState,
-    /// Append spans to the spool.
-    AppendSpans(Batch),
-    /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
-    SaveState(Box<SavedState>),
-    /// Show this snapshot to every reader.
-    Publish(Arc<Snapshot>),
-    /// Send the approval of an event, after the state before it is on disk. [`Input::ApprovalSent`] ends it.
-    Approve(EventId),
-}
-
-/// What must survive a restart.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SavedState {
-    /// The boot in which it was written.
-    pub boot_id: Option<String>,
-    /// When the exporter was last known to run.
-    pub heartbeat_at: Timestamp,
-    /// When a document was last read or confirmed; `None` before the first.
-    pub document_at: Option<Timestamp>,
-    /// The name of the VM.
-    pub vm_name: Option<String>,
-    /// The id of the VM: a state that was cloned with a disk is recognized by it.
-    pub vm_id: Option<String>,
-    /// Every tracked event.
-    pub events: Vec<Arc<TrackedEvent>>,
-}
 
 /// See the module documentation.
 #[derive(Debug)]
@@ -173,7 +80,7 @@ impl Engine {
             .filter(|id| !id.is_empty());
         let mut tracker = match restored {
             Some(saved) => {
-                let rebooted = is_rebooted(&saved, config.boot_id.as_deref());
+                let rebooted = saved.is_rebooted(config.boot_id.as_deref());
                 let restored = Restored {
                     events: saved.events,
                     document_at: saved.document_at,
@@ -274,172 +181,6 @@ impl Engine {
         }
     }
 
-    fn polled(&mut self, result: Result<Answer, RequestError>, took: Duration, now: Moment) {
-        self.publish = true;
-        let reason = result.as_ref().err().map(|error| error.reason);
-        self.health.count_request(took, reason);
-        match result {
-            Ok(Answer::Document {
-                document,
-                anomalies,
-            }) => self.observe(&document, &anomalies, now),
-            Ok(Answer::Unchanged) => {
-                self.tracker.document_unchanged(now);
-                self.poll_succeeded(now);
-            }
-            Err(error) => {
-                self.tracker.poll_failed(now);
-                if self.health.fail(error.reason, error.message, now.wall) {
-                    self.log_failure();
-                }
-                return;
-            }
-        }
-        self.evaluate_approvals(true, now);
-    }
-
-    fn observe(&mut self, document: &Document, anomalies: &Anomalies, now: Moment) {
-        self.has_document = true;
-        self.health.incarnation = document.incarnation;
-        self.approvals.set_document(document);
-        let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
-        let found = self.anomalies.compare(anomalies, &transitions);
-        for (kind, count) in found.counts {
-            Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
-        }
-        self.effects.extend(found.log.into_iter().map(Effect::Log));
-        self.poll_succeeded(now);
-        self.apply(transitions);
-    }
-
-    fn poll_succeeded(&mut self, now: Moment) {
-        let is_first = !self.has_succeeded();
-        let ended = self.health.succeed(now);
-        if is_first || ended.is_some() {
-            self.log(LogEntry::PollingRecovered {
-                failed_for: ended.map(|failure| now.wall.saturating_since(failure.since)),
-                incarnation: self.health.incarnation,
-                pending: self.tracker.pending(),
-            });
-        }
-    }
-
-    fn identified(&mut self, result: Result<Identity, RequestError>, took: Duration, now: Moment) {
-        self.publish = true;
-        // Classic cloud services have no `compute` metadata: their 400 and 404 are no failure of polling.
-        let error = result.as_ref().err();
-        let counted = error.filter(|error| !cadence::is_identity_unavailable(error));
-        let reason = counted.map(|error| error.reason);
-        self.health.count_request(took, reason);
-        match result {
-            Ok(identity) => {
-                self.set_identity(identity);
-                self.saves.mark();
-                self.evaluate_approvals(false, now);
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut self.identity_failed, true) {
-                    self.log(LogEntry::IdentityUnavailable {
-                        error: error.message,
-                        is_name_known: self.config.vm_name.is_some(),
-                    });
-                }
-            }
-        }
-    }
-
-    fn set_identity(&mut self, identity: Identity) {
-        // An empty id is a missing one.
-        let vm_id = Some(identity.vm_id.clone()).filter(|id| !id.is_empty());
-        let is_foreign = match (&self.vm_id, &vm_id) {
-            (Some(known), Some(current)) => !known.eq_ignore_ascii_case(current),
-            _ => false,
-        };
-        self.vm_id = vm_id.or(self.vm_id.take());
-        if is_foreign {
-            self.log(LogEntry::ForeignState {
-                vm_id: identity.vm_id.clone(),
-            });
-            self.tracker = Tracker::new(ENDED_RETENTION);
-            self.has_document = false;
-            self.effects.push(Effect::DiscardForeignState);
-        }
-        if self.config.vm_name.is_none() {
-            self.vm_name = Some(Arc::from(identity.name.as_str()));
-        }
-        let identity = Arc::new(identity);
-        self.log(LogEntry::Identified {
-            identity: Arc::clone(&identity),
-            vm_name: self.vm_name.clone(),
-        });
-        self.identity = Some(identity);
-        self.newly_own
-            .extend(self.tracker.set_vm_name(self.vm_name.as_deref()));
-    }
-
-    fn approval_sent(
-        &mut self,
-        id: &EventId,
-        result: Result<(), RequestError>,
-        took: Duration,
-        now: Moment,
-    ) {
-        self.publish = true;
-        let reason = result.as_ref().err().map(|error| error.reason);
-        self.health.count_request(took, reason);
-        let outcome = match &result {
-            Ok(()) => ApprovalResult::Approved,
-            Err(_) => ApprovalResult::Failed,
-        };
-        if let Some(event_type) = self.approvals.sent(id, result.as_ref().err(), now) {
-            self.count_approval(event_type, outcome);
-        }
-        match outcome {
-            ApprovalResult::Approved => {
-                let transitions = self.tracker.record_approval(id, now.wall);
-                self.apply(transitions.into_iter().collect());
-            }
-            ApprovalResult::Failed | ApprovalResult::DryRun => {
-                self.tracker.record_refusal(id, now.wall);
-                self.saves.mark();
-            }
-        }
-        self.evaluate_approvals(false, now);
-    }
-
-    /// Decides about every event. `may_send`: a poll has just succeeded, so one approval may be sent.
-    fn evaluate_approvals(&mut self, may_send: bool, now: Moment) {
-        let vm_name = self.certain_name();
-        let events = self.tracker.events();
-        let evaluation = self
-            .approvals
-            .evaluate(&events, vm_name.as_deref(), may_send, now);
-        self.effects
-            .extend(evaluation.log.into_iter().map(Effect::Log));
-        for event_type in evaluation.dry_runs {
-            self.count_approval(event_type, ApprovalResult::DryRun);
-        }
-        if let Some(id) = evaluation.send {
-            self.tracker.record_approval_request(&id, now.wall);
-            self.saves.mark();
-            self.approve = Some(id);
-        }
-    }
-
-    /// The name of this VM where this process got it from the operator or from instance metadata. The name in a restored
-    /// state may be that of the VM whose disk was cloned.
-    fn certain_name(&self) -> Option<Arc<str>> {
-        let is_certain = self.config.vm_name.is_some() || self.identity.is_some();
-        self.vm_name.clone().filter(|_| is_certain)
-    }
-
-    fn count_approval(&mut self, event_type: EventType, result: ApprovalResult) {
-        let approvals = &mut Arc::make_mut(&mut self.outputs).approvals;
-        *approvals
-            .entry((TypeLabel::from(event_type), result))
-            .or_default() += 1;
-    }
-
     fn tick(&mut self, now: Moment) {
         if !self.wants_heartbeat() {
             return;
@@ -532,13 +273,5 @@ impl Engine {
             vm_id: self.vm_id.clone(),
             events: self.tracker.events(),
         }
-    }
-}
-
-/// Whether the VM was booted after the state was written. Unknown boot ids say that it was not.
-pub fn is_rebooted(saved: &SavedState, boot_id: Option<&str>) -> bool {
-    match (saved.boot_id.as_deref(), boot_id) {
-        (Some(saved), Some(current)) => saved != current,
-        _ => false,
     }
 }

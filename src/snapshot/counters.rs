@@ -122,7 +122,7 @@ impl EventCounters {
                 .or_default()
                 .add(&tracked.event.id),
             TransitionKind::Started => {
-                observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice())
+                observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
             }
             TransitionKind::Interrupted(interruption) => {
                 observe(

@@ -324,7 +324,10 @@ mod tests {
         assert_eq!(approval["reason"], "short_freeze");
         assert_eq!(approval["at"], "2026-11-17T09:01:00.000Z");
         let message = approval["message"].as_str().unwrap();
-        assert!(message.starts_with("web_0 is the first"), "{message}");
+        assert!(
+            message.starts_with("web_0 is its first resource"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -196,8 +196,7 @@ fn card_shows_the_approval_decision() {
                 leader: "<web_0>".into(),
                 until: moment(60).wall,
             },
-            "|&lt;web_0&gt; is the first that it names and approves it; this VM does at the time given where it is still \
-             scheduled then: it is a short freeze (--approve.freeze-below).| |Tue, 17 Nov 2026 09:01:00 UTC|",
+            "|Approval|&lt;web_0&gt; is its first resource and approves it; this VM does if ",
         ),
         (
             Approval::Withheld(SkipReason::Off),

@@ -1,4 +1,4 @@
-//! The command `approve`: approves one event by its id.
+//! The commands `list` and `approve`, which ask IMDS once.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use crate::{
     document::{Answer, Document},
     event::{Event, EventId, Status},
     imds::Client,
+    list,
     time::{Clock, Timestamp},
 };
 
@@ -70,11 +71,7 @@ pub async fn approve(
 }
 
 /// Reads the document once, and logs its anomalies.
-pub(super) async fn read(
-    client: &mut Client,
-    patience: Duration,
-    clock: Clock,
-) -> Result<Document, Error> {
+async fn read(client: &mut Client, patience: Duration, clock: Clock) -> Result<Document, Error> {
     match client.poll(patience, clock).await? {
         Answer::Document {
             document,
@@ -104,4 +101,26 @@ fn state(document: &Document, id: &EventId) -> String {
             format!("it is {} now{due}", event.status.as_str())
         }
     }
+}
+
+/// Asks IMDS once for the pending events.
+///
+/// # Errors
+/// When it does not answer with a document.
+pub async fn list(settings: &ImdsSettings, output: Output, clock: Clock) -> Result<String, Error> {
+    let mut client = Client::new(&settings.endpoint)?;
+    let named = settings.vm_name.as_deref().map(str::to_owned);
+    let vm_name = match (named, output) {
+        (None, Output::Table) => client
+            .identify(clock)
+            .await
+            .ok()
+            .map(|identity| identity.name),
+        (named, _) => named,
+    };
+    let document = read(&mut client, settings.first_timeout, clock).await?;
+    Ok(match output {
+        Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string()))?,
+        Output::Table => list::table(&document, vm_name.as_deref(), clock.now().wall),
+    })
 }
