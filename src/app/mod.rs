@@ -42,9 +42,10 @@ use crate::{
     imds::{self, Client},
     listen::{self, ListenAddress},
     otlp::{
-        sender::{self, Pace},
-        spool::{Disk, Spool, SpoolHandle, SpoolLimits},
+        sender::{self, RetryTiming},
+        spool::{Spool, SpoolHandle, SpoolLimits},
     },
+    outbound::file::OsFilesystem,
     server::{self, ServerLimits},
     snapshot::Snapshot,
     state, system,
@@ -164,13 +165,13 @@ fn assemble(
     let spool = config.traces.clone().map(|settings| {
         let directory = state.as_ref().map(|state| state.path().join("spool"));
         let limits = SpoolLimits::default();
-        let spool = Spool::open(directory.as_deref(), Box::new(Disk), limits);
+        let spool = Spool::open(directory.as_deref(), Box::new(OsFilesystem), limits);
         let spool = SpoolHandle::new(spool, worker.clone());
         let sending = sender::run(
             settings,
             spool.clone(),
             clock,
-            Pace::default(),
+            RetryTiming::default(),
             tasks.stopped(),
         );
         tasks.spawn("OTLP sender", async {

@@ -8,7 +8,10 @@
 
 use std::time::Duration;
 
-use crate::snapshot::{FailureReason, RequestError};
+use crate::{
+    outbound::retry::{backoff, exponential},
+    snapshot::{FailureReason, RequestError},
+};
 
 /// Two requests never start closer together: five a second is what IMDS allows.
 pub const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
@@ -51,11 +54,8 @@ pub fn identity_retry_delay(
     timing: IdentityTiming,
 ) -> Duration {
     if is_identity_unavailable(error) {
-        let delay = doublings(
-            timing.retry_interval,
-            unavailable_in_a_row.saturating_sub(1),
-        );
-        return delay.min(timing.max_retry_interval);
+        let (first, max) = (timing.retry_interval, timing.max_retry_interval);
+        return exponential(first, max, unavailable_in_a_row);
     }
     let retry_after = error.retry_after.unwrap_or_default();
     retry_after.min(MAX_RETRY_AFTER).max(timing.retry_interval)
@@ -114,11 +114,11 @@ fn after_failure(
     match reason {
         FailureReason::Throttled => {
             let asked = retry_after.map(|asked| asked.min(MAX_RETRY_AFTER));
-            let doubled = doublings(interval, in_a_row).min(MAX_BACKOFF);
+            let doubled = exponential(interval, MAX_BACKOFF, in_a_row.saturating_add(1));
             asked.unwrap_or(doubled).max(interval.min(MAX_RETRY_AFTER))
         }
         FailureReason::Gone if in_a_row <= GONE_IN_70_SECONDS => {
-            doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(MAX_WHILE_GONE)
+            exponential(FIRST_BACKOFF, MAX_WHILE_GONE, in_a_row)
         }
         FailureReason::Status4xx => AFTER_CLIENT_ERROR,
         FailureReason::Gone
@@ -129,16 +129,8 @@ fn after_failure(
         | FailureReason::Shape
         | FailureReason::Status5xx
         | FailureReason::Timeout
-        | FailureReason::Tls => {
-            let full = doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(MAX_BACKOFF);
-            full.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
-        }
+        | FailureReason::Tls => backoff(FIRST_BACKOFF, MAX_BACKOFF, in_a_row, jitter),
     }
-}
-
-/// `first` doubled so many times, without overflow.
-fn doublings(first: Duration, times: u32) -> Duration {
-    first.saturating_mul(2_u32.saturating_pow(times))
 }
 
 #[cfg(test)]

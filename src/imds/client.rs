@@ -24,6 +24,7 @@ use super::{
 use crate::{
     document::{self, Anomalies, AnomalyKind, Answer, Document},
     event::EventId,
+    outbound::retry::retry_after,
     time::{Clock, Moment},
 };
 
@@ -256,7 +257,7 @@ async fn refusal(response: Response<Incoming>, clock: Clock) -> Error {
         }
         _ => {}
     }
-    let retry_after = error_body::retry_after(headers, clock.now().wall);
+    let retry_after = retry_after(headers, clock.now().wall);
     let cloud = error_body::other_cloud(headers);
     let said = format!(
         "{}{cloud}",

@@ -10,14 +10,18 @@ mod saved;
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
 };
 
-use crate::{engine::SavedState, system, time::Timestamp};
+use crate::{
+    engine::SavedState,
+    outbound::file::{self, OsFilesystem},
+    system,
+    time::Timestamp,
+};
 
 const FILE: &str = "state.json";
-const DRAFT: &str = "state.json.new";
 const LOCK: &str = "lock";
 
 /// A state directory, locked.
@@ -145,7 +149,7 @@ impl Directory {
     pub fn write(&mut self, saved: &SavedState) -> io::Result<()> {
         let text = saved.to_json()?;
         self.hold()?;
-        self.replace(&text)
+        file::replace(&mut OsFilesystem, &self.path.join(FILE), &text)
     }
 
     /// A lock in a directory that was removed keeps nobody out of the one that has its name now.
@@ -154,16 +158,6 @@ impl Directory {
             *self = Self::open(&self.path)?;
         }
         Ok(())
-    }
-
-    fn replace(&self, text: &[u8]) -> io::Result<()> {
-        let draft = self.path.join(DRAFT);
-        let mut file = File::create(&draft)?;
-        file.write_all(text)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&draft, self.path.join(FILE))?;
-        system::sync_directory(&self.path)
     }
 }
 

@@ -15,11 +15,12 @@ use azure_scheduled_events_exporter::{
     lifecycle::Tracker,
     otlp::{
         resource,
-        sender::{self, Pace},
+        sender::{self, RetryTiming},
         settings::OtlpSettings,
-        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
-        trace::{self, VmKey},
+        spool::{Spool, SpoolHandle, SpoolLimits},
+        trace::{self, Batch, VmKey},
     },
+    outbound::file::OsFilesystem,
     snapshot::Identity,
     time::{Clock, Moment, Timestamp},
 };
@@ -170,7 +171,11 @@ async fn send(
         .unwrap()
         .unwrap();
     let directory = folder.join(format!("spool-{number}"));
-    let spool = Spool::open(Some(&directory), Box::new(Disk), SpoolLimits::default());
+    let spool = Spool::open(
+        Some(&directory),
+        Box::new(OsFilesystem),
+        SpoolLimits::default(),
+    );
     let spool = SpoolHandle::new(
         spool,
         Some(azure_scheduled_events_exporter::worker::Worker::start("disk").unwrap()),
@@ -181,7 +186,7 @@ async fn send(
         settings,
         spool.clone(),
         Clock::start(),
-        Pace::default(),
+        RetryTiming::default(),
         stopped,
     );
     let running = tokio::spawn(running);

@@ -1,40 +1,40 @@
-//! The spool's dealings with its directory.
+//! The directory of the spool.
 
 use std::{io, path::Path};
 
 use tracing::{info, warn};
 
 use super::{Spool, entry::Entry};
+use crate::outbound::file::{self, DRAFT_SUFFIX};
 
-/// Files that could not be read and are kept for somebody to look at.
+/// Unreadable files that are kept for inspection.
 pub(super) const MAX_SET_ASIDE: usize = 16;
-pub(super) const NEW: &str = ".new";
 pub(super) const ASIDE: &str = ".unreadable";
 
 impl Spool {
-    /// Takes over what earlier processes left, once the directory can be used.
-    pub(super) fn take_over(&mut self) {
-        let Some(directory) = self.directory.clone().filter(|_| !self.is_listed) else {
+    /// Lists the batches of earlier processes, once the directory can be used.
+    pub(super) fn load(&mut self) {
+        let Some(directory) = self.directory.clone().filter(|_| !self.is_loaded) else {
             return;
         };
-        let waited = self.counts.spooled;
+        let spooled = self.counts.spooled;
         let listed = self.list(&directory);
-        self.note(listed.map(|()| true));
-        let spans = self.counts.spooled.saturating_sub(waited);
+        self.record_write(listed.map(|()| true));
+        let spans = self.counts.spooled.saturating_sub(spooled);
         if spans > 0 {
-            info!(spans, "spans of an earlier run wait in the spool");
+            info!(spans, "restored unsent spans from the spool");
         }
     }
 
-    /// Batches that wait in memory are younger than all that is in the directory.
+    /// Batches in memory are younger than those in the directory.
     fn list(&mut self, directory: &Path) -> io::Result<()> {
         self.files.make_directory(directory)?;
         let mut found = Vec::new();
         for (name, bytes) in self.files.list(directory)? {
-            let ticket = self.ticket();
-            if name.ends_with(&format!(".json{NEW}")) {
+            let id = self.next_id();
+            if name.ends_with(&format!(".json{DRAFT_SUFFIX}")) {
                 self.remove(directory, name);
-            } else if let Some(entry) = Entry::parse(&name, bytes, ticket) {
+            } else if let Some(entry) = Entry::parse(&name, bytes, id) {
                 found.push(entry);
             }
         }
@@ -48,54 +48,44 @@ impl Spool {
         self.next_sequence = found.last().map_or(0, |entry| entry.sequence) + 1;
         self.entries = found.into();
         self.counts.spooled += spans;
-        self.is_listed = true;
+        self.is_loaded = true;
         Ok(())
     }
 
-    /// Brings a batch to disk; false without a directory.
+    /// Writes a batch to disk; false without a directory.
     pub(super) fn store(&mut self, entry: &Entry, content: &[u8]) -> io::Result<bool> {
-        // Before the directory was read, the name might be that of another batch.
-        let Some(directory) = self.directory.clone().filter(|_| self.is_listed) else {
+        // Before the directory is loaded, the name may belong to another batch.
+        let Some(directory) = self.directory.clone().filter(|_| self.is_loaded) else {
             return Ok(false);
         };
-        let name = entry.name();
-        let (new, path) = (
-            directory.join(format!("{name}{NEW}")),
-            directory.join(&name),
-        );
-        let mut written = self.files.write(&new, content);
-        if written
-            .as_ref()
-            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-        {
-            // Somebody removed the directory.
-            self.files.make_directory(&directory)?;
-            written = self.files.write(&new, content);
-        }
-        if let Err(error) = written.and_then(|()| self.files.rename(&new, &path)) {
-            // A part of it must not take the room that others need. Failing that, the next start removes it.
-            let _stays = self.files.remove(&new).is_err();
-            return Err(error);
-        }
-        self.files.sync_directory(&directory).map(|()| true)
+        let path = directory.join(entry.file_name());
+        let written = match file::replace(&mut *self.files, &path, content) {
+            // The directory was removed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.files.make_directory(&directory)?;
+                file::replace(&mut *self.files, &path, content)
+            }
+            written => written,
+        };
+        written.map(|()| true)
     }
 
-    /// Takes the outcome of a write: counts and reports trouble when it begins and when it ends.
-    pub(super) fn note(&mut self, outcome: io::Result<bool>) -> bool {
+    /// Counts a failed write; logs the first of consecutive failures, and recovery. True if the batch is on disk.
+    pub(super) fn record_write(&mut self, outcome: io::Result<bool>) -> bool {
         match outcome {
             Ok(is_stored) => {
-                if is_stored && self.trouble.take().is_some() {
-                    info!("the spool can be written again");
+                if is_stored && self.write_error.take().is_some() {
+                    info!("spool writes recovered");
                 }
                 is_stored
             }
             Err(error) => {
                 self.counts.write_failures += 1;
-                if self.trouble.replace(error.kind()) != Some(error.kind()) {
+                if self.write_error.replace(error.kind()) != Some(error.kind()) {
                     warn!(
                         %error,
                         directory = self.directory.as_ref().map(|path| path.display().to_string()),
-                        "the spool cannot be written: unsent spans wait in memory and would not survive a restart"
+                        "spool write failed, unsent spans are kept in memory and do not survive a restart"
                     );
                 }
                 false
@@ -103,23 +93,23 @@ impl Spool {
         }
     }
 
-    /// What cannot be removed now is tried again later; should this process end before, it is sent once more.
+    /// A file that cannot be removed is removed later; if the process ends before, its batch is sent again.
     pub(super) fn remove(&mut self, directory: &Path, name: String) {
         match self.files.remove(&directory.join(&name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
-                self.note(Err(error));
-                self.leftovers.push(name);
+                self.record_write(Err(error));
+                self.undeleted.push(name);
             }
             Ok(()) => {
                 if let Err(error) = self.files.sync_directory(directory) {
-                    self.note(Err(error));
+                    self.record_write(Err(error));
                 }
             }
         }
     }
 
-    /// Under another name, and not more of them than somebody would look at.
+    /// Renames an unreadable file, and removes the oldest of such files.
     pub(super) fn set_aside(&mut self, name: &str) {
         let Some(directory) = self.directory.clone() else {
             return;

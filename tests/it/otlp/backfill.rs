@@ -1,9 +1,10 @@
-//! An event of which it turns out only later that it names this VM has all the spans of one that did from the start.
+//! An event that is found to name this VM only later has all spans.
 
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::config::{self, StateStorage};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::sending::{base, settings as traces};
 use crate::support::{
@@ -14,7 +15,6 @@ use crate::support::{
 
 const EXPORTED: &str = "azure_scheduled_events_spans_exported_total";
 
-/// A freeze of one VM.
 fn freeze(status: &str, resource: &str) -> Reply {
     let event = json!({
         "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "EventStatus": status, "EventType": "Freeze",
@@ -23,13 +23,13 @@ fn freeze(status: &str, resource: &str) -> Reply {
     Reply::ok(json!({"DocumentIncarnation": 1, "Events": [event]}).to_string())
 }
 
-fn sending(imds: &FakeImds, collector: &FakeCollector) -> config::Config {
+fn exporting(imds: &FakeImds, collector: &FakeCollector) -> config::Config {
     let mut settings = settings(&imds.base());
     settings.traces = Some(traces(&base(collector), &[]));
     settings
 }
 
-/// The names of the spans that have come, without what they have in common.
+/// The names of the received spans without their common prefix.
 fn sent(collector: &FakeCollector) -> Vec<String> {
     let names = collector.taken().into_iter();
     names
@@ -42,10 +42,10 @@ fn has_sent(metrics: &Metrics, spans: f64) -> bool {
 }
 
 #[tokio::test]
-async fn an_event_that_names_this_vm_only_later_has_the_spans_of_what_is_past() {
+async fn event_that_is_amended_to_name_this_vm_has_its_past_spans() {
     let imds = FakeImds::standing(freeze("Scheduled", "web_1")).await;
     let collector = FakeCollector::scripted([]).await;
-    let exporter = Exporter::start(sending(&imds, &collector));
+    let exporter = Exporter::start(exporting(&imds, &collector));
     imds.until_requests(3).await;
     imds.now(freeze("Started", "web_0"));
     exporter
@@ -61,12 +61,12 @@ async fn an_event_that_names_this_vm_only_later_has_the_spans_of_what_is_past() 
 }
 
 #[tokio::test]
-async fn a_name_that_is_given_at_a_restart_makes_up_for_the_spans_of_the_nameless_run() {
+async fn vm_name_that_is_set_at_a_restart_backfills_spans() {
     let imds = FakeImds::standing(freeze("Scheduled", "web_0")).await;
     imds.identity(Reply::error("500 Internal Server Error", "oops"));
     let collector = FakeCollector::scripted([]).await;
     let directory = tempfile::tempdir().unwrap();
-    let mut settings = sending(&imds, &collector);
+    let mut settings = exporting(&imds, &collector);
     settings.state = StateStorage::Directory(directory.path().to_owned());
     let name = settings.imds.vm_name.take();
     let exporter = Exporter::start(settings.clone());
@@ -81,16 +81,16 @@ async fn a_name_that_is_given_at_a_restart_makes_up_for_the_spans_of_the_nameles
 }
 
 #[tokio::test]
-async fn a_name_that_is_learnt_while_imds_hangs_is_not_waited_with() {
+async fn spans_are_backfilled_while_the_next_poll_hangs() {
     let imds = FakeImds::standing(freeze("Scheduled", "web_0")).await;
     imds.identity(Reply::error("500 Internal Server Error", "oops"));
     let collector = FakeCollector::scripted([]).await;
-    let mut settings = sending(&imds, &collector);
+    let mut settings = exporting(&imds, &collector);
     settings.imds.vm_name = None;
     settings.imds.timeout = PATIENCE * 10;
     let exporter = Exporter::start(settings);
     imds.until_requests(3).await;
-    // The name comes at a time when the next request for events is known to be answered by nothing.
+    // The name is answered late enough to make the next request for events hang.
     let name = Reply::ok(r#"{"name":"web_0","vmId":"1"}"#);
     imds.identity(name.after(Duration::from_secs(1)));
     let asked = |imds: &FakeImds| {
@@ -100,12 +100,15 @@ async fn a_name_that_is_learnt_while_imds_hangs_is_not_waited_with() {
             .count()
     };
     let before = asked(&imds);
-    while asked(&imds) == before {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let asked_again = async {
+        while asked(&imds) == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, asked_again).await.unwrap();
     imds.now(Reply::silence());
     let metrics = exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
-    assert!(metrics.is_up(), "no poll has ended since");
+    assert!(metrics.is_up(), "no poll has failed");
     assert_eq!(sent(&collector), ["announced"]);
     exporter.stop().await;
 }

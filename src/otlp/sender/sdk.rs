@@ -1,4 +1,4 @@
-//! Our spans as those of OpenTelemetry's SDK.
+//! Converts spans and resources to the types of OpenTelemetry's SDK.
 
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ use crate::otlp::{
     trace::{Attribute, Span, Value},
 };
 
-/// Nothing but what is given: no detector looks at the environment.
+/// Without the SDK's detectors, which read the environment.
 pub(super) fn resource(resource: &Resource) -> sdk::Resource {
     let attributes = resource
         .iter()

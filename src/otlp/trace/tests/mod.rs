@@ -1,6 +1,6 @@
-use std::{collections::BTreeSet, time::Duration};
+mod ids;
 
-use proptest::prelude::*;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::*;
 use crate::{
@@ -46,23 +46,24 @@ fn vm() -> VmKey {
     VmKey::of(None, Some(OWN))
 }
 
-/// The spans that a course of documents makes, each at its second.
-fn course(documents: &[(i64, Vec<Event>)]) -> Vec<Span> {
+/// The spans of a sequence of documents, each with the second when it is observed.
+fn spans_of(documents: &[(i64, Vec<Event>)]) -> Vec<Span> {
     let mut tracker = Tracker::new(Duration::from_mins(10));
     let observe = |(at, events): &(i64, Vec<Event>)| {
         tracker.observe(&document(events.clone()), Some(OWN), moment(*at))
     };
-    let happened: Vec<_> = documents.iter().flat_map(observe).collect();
-    happened
+    let transitions: Vec<_> = documents.iter().flat_map(observe).collect();
+    transitions
         .iter()
-        .flat_map(|what| spans(what, &vm()))
+        .flat_map(|transition| spans(transition, &vm()))
         .collect()
 }
 
-fn shown(spans: &[Span]) -> Vec<(&str, f64, f64)> {
+fn summary(spans: &[Span]) -> Vec<(&str, f64, f64)> {
     let seconds = Timestamp::as_unix_seconds;
-    let shown = |span: &'_ Span| (seconds(span.start), seconds(span.end));
-    let times = spans.iter().map(shown);
+    let times = spans
+        .iter()
+        .map(|span| (seconds(span.start), seconds(span.end)));
     let names = spans.iter().map(|span| span.name.as_str());
     names
         .zip(times)
@@ -79,14 +80,14 @@ fn get<'a>(span: &'a Span, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn a_whole_life_makes_four_spans_each_as_soon_as_its_end_is_known() {
-    let all = course(&[
+fn each_of_the_four_spans_is_made_when_its_end_is_known() {
+    let all = spans_of(&[
         (1_000, vec![event(Status::Scheduled)]),
         (1_900, vec![event(Status::Started)]),
         (1_960, vec![]),
     ]);
     assert_eq!(
-        shown(&all),
+        summary(&all),
         [
             ("scheduled_event announced", 1_000.0, 1_000.0),
             ("scheduled_event notice", 1_000.0, 1_900.0),
@@ -111,10 +112,10 @@ fn a_whole_life_makes_four_spans_each_as_soon_as_its_end_is_known() {
 }
 
 #[test]
-fn an_event_that_never_starts_has_its_notice_until_its_end() {
-    let all = course(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+fn notice_of_an_event_that_never_starts_lasts_until_its_end() {
+    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
     assert_eq!(
-        shown(&all),
+        summary(&all),
         [
             ("scheduled_event announced", 1_000.0, 1_000.0),
             ("scheduled_event notice", 1_000.0, 1_100.0),
@@ -128,8 +129,8 @@ fn an_event_that_never_starts_has_its_notice_until_its_end() {
 }
 
 #[test]
-fn attributes_say_what_is_known_and_nothing_else() {
-    let all = course(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+fn only_known_attributes_are_present() {
+    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
     let text = |text: &str| Value::Text(text.to_owned());
     for (name, value) in [
         ("id", text(ID)),
@@ -160,7 +161,7 @@ fn attributes_say_what_is_known_and_nothing_else() {
         description: None,
         ..event(Status::Scheduled)
     };
-    let names: Vec<_> = course(&[(1_000, vec![bare])])[0]
+    let names: Vec<_> = spans_of(&[(1_000, vec![bare])])[0]
         .attributes
         .iter()
         .map(|attribute| attribute.key.clone())
@@ -171,9 +172,9 @@ fn attributes_say_what_is_known_and_nothing_else() {
 }
 
 #[test]
-fn what_happens_meanwhile_is_on_the_spans_in_the_order_of_time() {
+fn span_events_are_in_the_order_of_time() {
     let mut tracker = Tracker::new(Duration::from_mins(10));
-    let mut happened = tracker.observe(
+    let mut transitions = tracker.observe(
         &document(vec![event(Status::Scheduled)]),
         Some(OWN),
         moment(1_000),
@@ -182,22 +183,22 @@ fn what_happens_meanwhile_is_on_the_spans_in_the_order_of_time() {
         not_before: Timestamp::from_unix_seconds(3_000),
         ..event(Status::Scheduled)
     };
-    happened.extend(tracker.observe(&document(vec![moved]), Some(OWN), moment(1_010)));
-    happened.extend(tracker.record_approval(&EventId::new(ID), moment(1_005).wall));
+    transitions.extend(tracker.observe(&document(vec![moved]), Some(OWN), moment(1_010)));
+    transitions.extend(tracker.record_approval(&EventId::new(ID), moment(1_005).wall));
     let blanked = Event {
         not_before: None,
         ..event(Status::Started)
     };
-    happened.extend(tracker.observe(&document(vec![blanked]), Some(OWN), moment(1_020)));
+    transitions.extend(tracker.observe(&document(vec![blanked]), Some(OWN), moment(1_020)));
     let interruption = Interruption {
         until: moment(1_034).wall,
         length: Duration::from_millis(7_250),
     };
-    happened.extend(tracker.record_interruption(interruption, moment(1_034).wall));
-    happened.extend(tracker.observe(&document(vec![]), Some(OWN), moment(1_050)));
-    let all: Vec<_> = happened
+    transitions.extend(tracker.record_interruption(interruption, moment(1_034).wall));
+    transitions.extend(tracker.observe(&document(vec![]), Some(OWN), moment(1_050)));
+    let all: Vec<_> = transitions
         .iter()
-        .flat_map(|what| spans(what, &vm()))
+        .flat_map(|transition| spans(transition, &vm()))
         .collect();
     let names = |span: &Span| -> Vec<String> {
         span.events.iter().map(|event| event.name.clone()).collect()
@@ -218,7 +219,7 @@ fn what_happens_meanwhile_is_on_the_spans_in_the_order_of_time() {
 }
 
 #[test]
-fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all() {
+fn only_events_of_this_vm_have_spans_and_a_late_name_backfills_them() {
     let documents = [
         document(vec![event(Status::Scheduled)]),
         document(vec![event(Status::Started)]),
@@ -228,8 +229,11 @@ fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all()
         let mut tracker = Tracker::new(Duration::from_mins(10));
         let mut made = 0;
         for (at, document) in (1_000..).zip(&documents) {
-            let happened = tracker.observe(document, vm_name, moment(at));
-            made += happened.iter().flat_map(|what| spans(what, &vm())).count();
+            let transitions = tracker.observe(document, vm_name, moment(at));
+            made += transitions
+                .iter()
+                .flat_map(|transition| spans(transition, &vm()))
+                .count();
         }
         assert_eq!(made, expected, "{vm_name:?}");
     }
@@ -241,35 +245,35 @@ fn only_an_event_that_names_this_vm_has_spans_and_a_late_name_makes_up_for_all()
             moment(1_000 + i64::try_from(seen).unwrap()),
         );
         assert!(backfill(&tracker.events()[0], &vm()).is_empty());
-        let mut learnt = tracker.clone();
-        learnt.set_vm_name(Some(OWN));
-        assert_eq!(backfill(&learnt.events()[0], &vm()).len(), expected);
+        let mut named = tracker.clone();
+        named.set_vm_name(Some(OWN));
+        assert_eq!(backfill(&named.events()[0], &vm()).len(), expected);
     }
 }
 
 #[test]
-fn an_event_that_comes_to_name_this_vm_later_has_all_its_spans() {
-    let of_others = |status| Event {
+fn event_that_is_amended_to_name_this_vm_has_all_its_spans() {
+    let of_another_vm = |status| Event {
         resources: Some(vec!["web_1".into()]),
         ..event(status)
     };
     let whole = "scheduled_event Reboot";
     let [announced, notice, impact] =
         ["announced", "notice", "impact"].map(|name| format!("scheduled_event {name}"));
-    let before_the_start = course(&[
-        (1_000, vec![of_others(Status::Scheduled)]),
+    let before_the_start = spans_of(&[
+        (1_000, vec![of_another_vm(Status::Scheduled)]),
         (1_010, vec![event(Status::Scheduled)]),
         (1_020, vec![event(Status::Started)]),
         (1_030, vec![]),
     ]);
-    let at_the_start = course(&[
-        (1_000, vec![of_others(Status::Scheduled)]),
+    let at_the_start = spans_of(&[
+        (1_000, vec![of_another_vm(Status::Scheduled)]),
         (1_020, vec![event(Status::Started)]),
         (1_030, vec![]),
     ]);
-    let after_the_start = course(&[
-        (1_000, vec![of_others(Status::Scheduled)]),
-        (1_020, vec![of_others(Status::Started)]),
+    let after_the_start = spans_of(&[
+        (1_000, vec![of_another_vm(Status::Scheduled)]),
+        (1_020, vec![of_another_vm(Status::Started)]),
         (1_025, vec![event(Status::Started)]),
         (1_030, vec![]),
     ]);
@@ -280,13 +284,13 @@ fn an_event_that_comes_to_name_this_vm_later_has_all_its_spans() {
             (&*impact, 1_020.0, 1_030.0),
             (whole, 1_000.0, 1_030.0),
         ];
-        assert_eq!(shown(&all), expected);
+        assert_eq!(summary(&all), expected);
     }
 }
 
 #[test]
-fn an_event_that_comes_back_has_the_same_spans_again() {
-    let all = course(&[
+fn event_that_returns_has_the_same_span_ids() {
+    let all = spans_of(&[
         (1_000, vec![event(Status::Started)]),
         (1_010, vec![]),
         (1_020, vec![event(Status::Started)]),
@@ -302,8 +306,8 @@ fn an_event_that_comes_back_has_the_same_spans_again() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_makes_no_span_that_ends_before_it_starts() {
-    let all = course(&[
+fn no_span_ends_before_it_starts_after_the_clock_was_set_back() {
+    let all = spans_of(&[
         (9_000, vec![event(Status::Scheduled)]),
         (5_400, vec![event(Status::Started)]),
         (1_800, vec![]),
@@ -313,8 +317,8 @@ fn a_clock_that_was_set_back_makes_no_span_that_ends_before_it_starts() {
 }
 
 #[test]
-fn only_an_approval_that_failed_and_none_that_was_taken_is_an_error() {
-    for (is_taken, expected) in [(false, [false, true, true]), (true, [false, false, false])] {
+fn only_a_failed_approval_is_an_error() {
+    for (is_accepted, expected) in [(false, [false, true, true]), (true, [false, false, false])] {
         let mut tracker = Tracker::new(Duration::from_mins(10));
         let mut all = Vec::new();
         for (seconds, events) in [(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])] {
@@ -323,78 +327,14 @@ fn only_an_approval_that_failed_and_none_that_was_taken_is_an_error() {
                 all.extend(spans(&transition, &vm()));
             }
             tracker.record_refusal(&EventId::new(ID), moment(1_005).wall);
-            if is_taken {
+            if is_accepted {
                 tracker.record_approval(&EventId::new(ID), moment(1_006).wall);
             }
         }
         let errors: Vec<_> = all.iter().map(|span| span.error.is_some()).collect();
         assert_eq!(
             errors, expected,
-            "announced, notice, whole; taken: {is_taken}"
+            "announced, notice, whole; accepted: {is_accepted}"
         );
-    }
-}
-
-#[test]
-fn ids_are_pinned_since_an_upgrade_must_not_change_them() {
-    let all = course(&[(1_000, vec![event(Status::Started)]), (1_010, vec![])]);
-    let ids: Vec<_> = all.iter().map(Span::span_id_hex).collect();
-    assert_eq!(all[0].trace_id_hex(), "602d9444d2cd49c786248643e7171297");
-    assert_eq!(
-        ids,
-        [
-            "fda15b2bda66aae6",
-            "7235247390c2b899",
-            "4af5fa1fae56ba12",
-            "78e44c55f102ec61"
-        ]
-    );
-}
-
-#[test]
-fn a_vm_is_known_by_its_name_before_and_after_its_identity_is() {
-    let identity = Identity {
-        name: "WEB_0".to_owned(),
-        vm_id: "8f1e9b6a".to_owned(),
-        ..Identity::default()
-    };
-    assert_eq!(VmKey::of(Some(&identity), None), vm());
-    assert_eq!(
-        VmKey::of(Some(&identity), Some(OWN)),
-        VmKey::of(None, Some(OWN))
-    );
-    let nameless = Identity {
-        name: String::new(),
-        ..identity
-    };
-    assert_eq!(VmKey::of(Some(&nameless), None).to_string(), "8f1e9b6a");
-    assert_eq!(VmKey::of(None, None).to_string(), "unknown");
-}
-
-fn life_of(id: &str) -> TrackedEvent {
-    let mut tracker = Tracker::new(Duration::from_mins(10));
-    let event = Event {
-        id: EventId::new(id),
-        ..event(Status::Started)
-    };
-    tracker.observe(&document(vec![event]), Some(OWN), moment(1_000));
-    tracker.observe(&document(vec![]), Some(OWN), moment(1_010));
-    TrackedEvent::clone(&tracker.events()[0])
-}
-
-proptest! {
-    #[test]
-    fn ids_follow_from_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
-        let tracked = life_of(&id);
-        let names: Vec<_> = names.into_iter().collect();
-        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &VmKey::of(None, Some(name)))).collect();
-        let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| (span.trace_id, span.span_id, span.parent_span_id)).collect() };
-        let shouted = backfill(&life_of(&id.to_uppercase()), &VmKey::of(None, Some(&names[0].to_uppercase())));
-        prop_assert_eq!(ids(&all[0]), ids(&shouted));
-        let traces: BTreeSet<_> = all.iter().flatten().map(|span| span.trace_id).collect();
-        let spans: BTreeSet<_> = all.iter().flatten().map(|span| span.span_id).collect();
-        prop_assert_eq!(traces.len(), 1);
-        prop_assert_eq!(spans.len(), 8);
-        prop_assert!(!traces.contains(&[0; 16]) && !spans.contains(&[0; 8]));
     }
 }
