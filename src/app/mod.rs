@@ -10,7 +10,13 @@ mod queries;
 mod simulation;
 mod state_writer;
 
-use std::{future::Future, io, net::TcpListener, pin::pin, sync::Arc};
+use std::{
+    future::Future,
+    io,
+    net::TcpListener,
+    pin::pin,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use tokio::{
     sync::watch,
@@ -52,7 +58,7 @@ use crate::{
 pub enum Error {
     #[error(
         "--web.listen-address: cannot listen on {address}: {cause}; {}",
-        listen::mend(cause)
+        listen::bind_hint(cause)
     )]
     Listen { address: String, cause: io::Error },
     #[error("--imds.url: {0}")]
@@ -103,6 +109,7 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
 pub async fn run(
     config: Config,
     listeners: Vec<TcpListener>,
+    dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
@@ -110,7 +117,7 @@ pub async fn run(
     logging::starting(&config);
     let mut tasks = Tasks::default();
     let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
-    let service = WebService::new(config.web.clone(), snapshots, clock);
+    let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
     for listener in listeners {
         logging::listening(&listener, &config.web.telemetry_path);
         let stopped = wait_until(tasks.stopped());
