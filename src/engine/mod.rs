@@ -122,7 +122,7 @@ impl Engine {
             Input::Polled { result, took } => self.polled(result, took, now),
             Input::Identified { result, took } => self.identified(result, took, now),
             Input::ApprovalSent { id, result, took } => {
-                self.approval_sent(&id, result, took, now);
+                self.approval_sent(&id, result.err().as_ref(), took, now);
             }
             Input::Tick => self.tick(now),
             Input::StateWritten(result) => {

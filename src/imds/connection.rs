@@ -99,14 +99,14 @@ impl ImdsConnection {
     pub(super) async fn send(&mut self, request: ImdsRequest) -> Result<Response<Incoming>, Error> {
         let (mut sender, is_reused) = match self.take_idle().await {
             Some(sender) => (sender, true),
-            None => (self.open().await?, false),
+            None => (Box::pin(self.open()).await?, false),
         };
         let response = match sender.try_send_request(request).await {
             Ok(response) => response,
             Err(mut failed) => match failed.take_message() {
                 // IMDS closed the idle connection before the request was sent.
                 Some(unsent) if is_reused => {
-                    sender = self.open().await?;
+                    sender = Box::pin(self.open()).await?;
                     let sent = sender.send_request(unsent).await;
                     sent.map_err(|error| self.exchange_error(&error))?
                 }
@@ -123,6 +123,7 @@ impl ImdsConnection {
         Some(sender)
     }
 
+    /// The future is large (TLS) and rarely needed: callers box it.
     async fn open(&mut self) -> Result<RequestSender, Error> {
         let base = || self.base.clone();
         let opened = timeout(CONNECT_TIMEOUT, self.connector.call(self.uri.clone())).await;

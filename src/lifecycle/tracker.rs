@@ -77,25 +77,25 @@ impl Tracker {
                 .max(at.saturating_since(now.wall)),
             failed_since: true,
         });
-        for mut tracked in restored.events {
-            let ended_ago = tracked
+        for mut event in restored.events {
+            let ended_ago = event
                 .end
                 .map_or(Duration::ZERO, |end| now.wall.saturating_since(end.at));
-            if ended_ago >= retention && !tracked.is_pending() {
+            if ended_ago >= retention && !event.is_pending() {
                 continue;
             }
-            if restored.rebooted && tracked.is_pending() {
-                let tracked = Arc::make_mut(&mut tracked);
-                tracked.rebooted = true;
-                let heartbeat_at = restored.heartbeat_at.filter(|_| tracked.ends_with_boot());
-                tracked.down_since = tracked.down_since.or(heartbeat_at);
+            if restored.rebooted && event.is_pending() {
+                let event = Arc::make_mut(&mut event);
+                event.rebooted = true;
+                let heartbeat_at = restored.heartbeat_at.filter(|_| event.ends_with_boot());
+                event.down_since = event.down_since.or(heartbeat_at);
             }
             let expires_at = now
                 .monotonic
                 .saturating_add(retention.saturating_sub(ended_ago));
-            let id = tracked.event.id.clone();
+            let id = event.event.id.clone();
             let entry = TrackerEntry {
-                tracked,
+                tracked: event,
                 expires_at,
                 maybe_unreadable: false,
             };
