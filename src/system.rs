@@ -21,15 +21,15 @@ pub(crate) fn is_named(file: &File, path: &Path) -> bool {
 
 /// Termination signals.
 #[derive(Debug)]
-pub struct Signals(platform::Signals);
+pub(crate) struct Signals(platform::Signals);
 
 impl Signals {
     /// Replaces the default action of the signals, which ends the process.
-    pub fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         platform::Signals::listen().map(Self)
     }
 
-    pub async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         self.0.next().await;
     }
 }

@@ -31,7 +31,7 @@ use self::{
     publisher::Publisher,
     state_writer::StateWriter,
 };
-pub use self::{
+pub(crate) use self::{
     queries::{Approve, approve, list},
     simulation::{DemoError, demo, simulate},
 };

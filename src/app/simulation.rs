@@ -27,7 +27,7 @@ fn simulator_limits() -> ServerLimits {
 ///
 /// # Errors
 /// When there is no socket, or the exporter ends.
-pub async fn demo(
+pub(crate) async fn demo(
     simulation: Simulation,
     exporter: impl FnOnce(&str) -> Result<Config, ConfigError>,
     dropped_log_lines: Arc<AtomicU64>,
@@ -62,7 +62,7 @@ pub async fn demo(
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum DemoError {
+pub(crate) enum DemoError {
     #[error(transparent)]
     ConfigError(#[from] ConfigError),
     #[error(transparent)]
@@ -73,7 +73,7 @@ pub enum DemoError {
 ///
 /// # Errors
 /// When there is no socket.
-pub async fn simulate(
+pub(crate) async fn simulate(
     simulation: Simulation,
     clock: Clock,
     stop: impl Future<Output = ()> + Send,

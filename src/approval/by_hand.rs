@@ -13,7 +13,7 @@ use crate::{
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ApproveOutcome {
+pub(crate) enum ApproveOutcome {
     /// IMDS accepted it.
     Approved,
     /// A dry run sent nothing.
@@ -23,7 +23,7 @@ pub enum ApproveOutcome {
 }
 
 /// Several lines that describe the event and the effect of its approval.
-pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
+pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
     let mut text = String::new();
     let kind = event.event_type.as_str();
     let ordered_by = match &event.source {
@@ -58,7 +58,7 @@ pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> Str
 }
 
 /// The result as a line of text.
-pub fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
+pub(crate) fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let kind = event.event_type.as_str();
     let result = match outcome {
         ApproveOutcome::Approved => {
@@ -78,7 +78,7 @@ pub fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
 ///
 /// # Errors
 /// None that can happen: every value has a form in JSON.
-pub fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
+pub(crate) fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
     let report = Report {
         result: outcome,
         event: AzureForm(event),

@@ -42,7 +42,7 @@ pub enum AnomalyKind {
 
 impl AnomalyKind {
     /// In the order of the label values.
-    pub const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Description,
         Self::DuplicateEvent,
         Self::Duration,
@@ -104,7 +104,7 @@ pub struct Anomalies {
 
 impl Anomalies {
     /// Past [`MAX_ANOMALIES`] it is counted without a description.
-    pub fn add(&mut self, kind: AnomalyKind, detail: impl Into<String>) {
+    pub(crate) fn add(&mut self, kind: AnomalyKind, detail: impl Into<String>) {
         if self.listed.len() < MAX_ANOMALIES {
             self.listed.push(Anomaly {
                 kind,
@@ -123,10 +123,6 @@ impl Anomalies {
     /// The described anomalies, in the order of the document.
     pub fn iter(&self) -> std::slice::Iter<'_, Anomaly> {
         self.listed.iter()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.listed.is_empty()
     }
 }
 

@@ -157,12 +157,12 @@ impl Engine {
     }
 
     /// Whether the instance metadata have not answered yet.
-    pub fn needs_identity(&self) -> bool {
+    pub(crate) fn needs_identity(&self) -> bool {
         self.identity.is_none()
     }
 
     /// Whether any poll succeeded.
-    pub fn has_succeeded(&self) -> bool {
+    pub(crate) fn has_succeeded(&self) -> bool {
         self.health.last_success.is_some()
     }
 

@@ -32,7 +32,7 @@ impl EventType {
     ];
 
     /// Ignores case.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let known = Self::KNOWN
             .into_iter()
             .find(|known| known.as_str().eq_ignore_ascii_case(name));
@@ -53,7 +53,7 @@ impl EventType {
 
 /// Severity of an event for a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Impact {
+pub(crate) enum Impact {
     /// Memory and disks are kept.
     Pause,
     /// Memory is lost; the VM boots again.
@@ -65,14 +65,14 @@ pub enum Impact {
 
 /// What events of one type do to each VM that they name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EventEffect {
+pub(crate) struct EventEffect {
     pub impact: Impact,
     /// A clause for the status page, `approve` and pushed alerts; `alerts/scheduled-events.rules.yml` has the same text.
     pub summary: &'static str,
 }
 
 impl EventType {
-    pub fn effect(&self) -> EventEffect {
+    pub(crate) fn effect(&self) -> EventEffect {
         let (impact, summary) = match self {
             Self::Freeze => (
                 Impact::Pause,
@@ -115,7 +115,7 @@ pub enum Status {
 
 impl Status {
     /// Ignores case.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         if name.eq_ignore_ascii_case("Scheduled") {
             Self::Scheduled
         } else if name.eq_ignore_ascii_case("Started") {
@@ -146,7 +146,7 @@ pub enum Source {
 
 impl Source {
     /// Ignores case.
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         if name.eq_ignore_ascii_case("Platform") {
             Self::Platform
         } else if name.eq_ignore_ascii_case("User") {
@@ -187,7 +187,7 @@ impl EventScope {
 }
 
 /// Name and JSON text of an undocumented member of an event.
-pub type UnknownMember = (Box<str>, Box<str>);
+pub(crate) type UnknownMember = (Box<str>, Box<str>);
 
 /// One event of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// The next poll requests the whole document.
-    pub fn clear_etag(&mut self) {
+    pub(crate) fn clear_etag(&mut self) {
         self.etag = None;
     }
 

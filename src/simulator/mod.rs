@@ -17,8 +17,8 @@ pub mod imds_api;
 mod load;
 mod page;
 mod rate_limiter;
-pub mod scenario;
-pub mod scenario_run;
+pub(crate) mod scenario;
+pub(crate) mod scenario_run;
 mod vm;
 pub mod world;
 

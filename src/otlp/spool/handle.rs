@@ -76,7 +76,7 @@ impl SpoolHandle {
     }
 
     /// Whether waiting spans survive the end of this process.
-    pub fn is_durable(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         self.worker.is_some()
     }
 

@@ -28,7 +28,7 @@ pub(crate) use entry::BatchId;
 pub use handle::SpoolHandle;
 
 use self::entry::Entry;
-pub use super::trace::Batch;
+pub(crate) use super::trace::Batch;
 use crate::snapshot::SpanCounts;
 use crate::{outbound::file::Filesystem, snapshot::DropReason, time::Timestamp};
 
