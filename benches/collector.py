@@ -22,6 +22,7 @@ exporter's own metrics, and say whether the mode was what it claims to be. Needs
 """
 
 import http.server
+import itertools
 import json
 import os
 import socket
@@ -211,13 +212,16 @@ def measure(mode, directory):
         metadata.shutdown()
         collector.shutdown()
     polls = [at for at in metadata.arrivals if begin <= at <= end]
-    gaps = [later - earlier for earlier, later in zip(polls, polls[1:])]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(polls)]
     return gaps, latencies, body
 
 
 def row(mode, gaps, latencies, body):
     ordered = sorted(latencies)
-    at = lambda share: ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
+    def at(share):
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
+
     prefix = "azure_scheduled_events_span"
     return (
         f"| {mode} | {len(gaps) + 1} | {statistics.median(gaps):.3f} s | {max(gaps):.3f} s "
@@ -234,7 +238,9 @@ def main():
     if not os.access(EXPORTER, os.X_OK):
         sys.exit(f"{EXPORTER} is missing: cargo build --release")
     load = [os.getloadavg()[0]]
-    print("| collector | polls | poll interval, median | max | scrapes | scrape p50 | p95 | max | spans exported | attempts failed | spans waiting |")
+    print(
+        "| collector | polls | poll interval, median | max | scrapes | scrape p50 | p95 | max | spans exported | attempts failed | spans waiting |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for mode in modes:
         with tempfile.TemporaryDirectory() as directory:

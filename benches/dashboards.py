@@ -19,8 +19,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "dashboards.d"))
 
-import boards  # noqa: E402
-import prometheus  # noqa: E402
+import boards
+import prometheus
 
 
 def processor_seconds(pid: int | None) -> float:
@@ -35,7 +35,12 @@ def main() -> None:
     cli.add_argument("url")
     cli.add_argument("--repeat", type=int, default=5)
     cli.add_argument("--at", type=float, default=None)
-    cli.add_argument("--pid", type=int, default=None, help="of that Prometheus: also says what processor time it took, to which other work on the machine adds nothing")
+    cli.add_argument(
+        "--pid",
+        type=int,
+        default=None,
+        help="of that Prometheus: also says what processor time it took, to which other work on the machine adds nothing",
+    )
     cli.add_argument("--dearest", type=int, default=5, help="how many of the dearest queries to show")
     args = cli.parse_args()
     server = prometheus.Api(args.url)
@@ -58,10 +63,17 @@ def main() -> None:
         for _ in range(args.repeat):
             began = time.perf_counter()
             with ThreadPoolExecutor(6) as pool:
-                list(pool.map(lambda query: server.ask(query, boards.variables(board, chosen), span, args.at or time.time()), boards.queries(name, board)))
+                asked = [
+                    pool.submit(server.ask, query, boards.variables(board, chosen), span, args.at or time.time())
+                    for query in boards.queries(name, board)
+                ]
+                for answer in asked:
+                    answer.result()
             browser.append(time.perf_counter() - began)
         work = f", {1000 * statistics.median(worked[1:]):.0f} ms of processor" if args.pid else ""
-        print(f"{name}: {len(medians)} queries, {1000 * total:.0f} ms one after the other, {1000 * statistics.median(browser):.0f} ms six at a time{work}, {points // (args.repeat + 1)} series")
+        print(
+            f"{name}: {len(medians)} queries, {1000 * total:.0f} ms one after the other, {1000 * statistics.median(browser):.0f} ms six at a time{work}, {points // (args.repeat + 1)} series"
+        )
         for where, seconds in sorted(medians.items(), key=lambda item: -item[1])[: args.dearest]:
             print(f"    {1000 * seconds:6.0f} ms  {where.removeprefix(name + ': ')}")
 

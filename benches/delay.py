@@ -57,9 +57,17 @@ class Azure:
 
     def show(self, *ids):
         events = [
-            {"EventId": id, "EventType": "Freeze", "EventStatus": "Scheduled", "Resources": ["vm_0"], "EventSource": "Platform",
-             "ResourceType": "VirtualMachine", "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "DurationInSeconds": 9}
-            for id in ids
+            {
+                "EventId": event_id,
+                "EventType": "Freeze",
+                "EventStatus": "Scheduled",
+                "Resources": ["vm_0"],
+                "EventSource": "Platform",
+                "ResourceType": "VirtualMachine",
+                "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
+                "DurationInSeconds": 9,
+            }
+            for event_id in ids
         ]
         self.document = {"DocumentIncarnation": self.document["DocumentIncarnation"] + 1, "Events": events}
 
@@ -90,13 +98,13 @@ def main():
             time.sleep(0.05)
         delays = []
         for run in range(RUNS):
-            id = f"{run:08X}-52DA-4F6E-9C38-A40D7E91B265"
+            event_id = f"{run:08X}-52DA-4F6E-9C38-A40D7E91B265"
             time.sleep(1 + random.random() * 1.5)
-            azure.show(id)
+            azure.show(event_id)
             shown_at = time.monotonic()
-            while f'azure_scheduled_event_info{{event_id="{id}"' not in scrape(connection):
+            while f'azure_scheduled_event_info{{event_id="{event_id}"' not in scrape(connection):
                 if time.monotonic() - shown_at > 30:
-                    sys.exit(f"delay.py: {id} does not come")
+                    sys.exit(f"delay.py: {event_id} does not come")
                 time.sleep(0.002)
             delays.append(time.monotonic() - shown_at)
             azure.show()

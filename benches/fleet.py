@@ -24,7 +24,19 @@ import uuid
 
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 OUTCOMES = ("completed", "cancelled", "unknown")
-FAILURES = ("connect", "timeout", "tls", "redirect", "status_4xx", "gone", "throttled", "status_5xx", "body", "json", "shape")
+FAILURES = (
+    "connect",
+    "timeout",
+    "tls",
+    "redirect",
+    "status_4xx",
+    "gone",
+    "throttled",
+    "status_5xx",
+    "body",
+    "json",
+    "shape",
+)
 LOCATIONS = ("westeurope", "northeurope", "eastus", "eastus2", "southeastasia")
 SIZES = ("Standard_D4s_v5", "Standard_D8s_v5", "Standard_E16ds_v5", "Standard_F4s_v2")
 SCALE_SET = 50  # VMs of one scale set
@@ -129,7 +141,9 @@ def write_vm(rec, vm, rng, started_at):
     rec.constant("process_start_time_seconds", t, started_at)
     rec.constant("process_resident_memory_bytes", t, 5_200_000 + vm.number)
     rec.clock("process_cpu_seconds_total", t, lambda now: (now - started_at) // 7200)
-    rec.constant("azure_scheduled_events_exporter_build_info", f'{t},version="0.1.0",revision="0000000",rustc="1.90.0"', 1)
+    rec.constant(
+        "azure_scheduled_events_exporter_build_info", f'{t},version="0.1.0",revision="0000000",rustc="1.90.0"', 1
+    )
     rec.constant(
         "azure_scheduled_events_vm_info",
         f'{t},vm_name="{vm.name}",vm_id="00000000-0000-4000-8000-{vm.number:012x}",vm_scale_set="{vm.scale_set}",'
@@ -164,7 +178,9 @@ def write_pending(rec, vm, events):
         if not event.ended:
             pending[event.type] = pending.get(event.type, 0) + 1
     for kind in TYPES:
-        rec.constant("azure_scheduled_events_pending", f'{vm.target},event_type="{kind}",scope="self"', pending.get(kind, 0))
+        rec.constant(
+            "azure_scheduled_events_pending", f'{vm.target},event_type="{kind}",scope="self"', pending.get(kind, 0)
+        )
         rec.constant("azure_scheduled_events_pending", f'{vm.target},event_type="{kind}",scope="other"', 0)
 
 
@@ -172,7 +188,9 @@ def write_event(rec, vm, event):
     since = event.first_seen
     labels = f'{vm.target},event_id="{event.id}",event_type="{event.type}",event_source="{event.source}",scope="self"'
     text = "Host server is undergoing maintenance." if event.type == "Freeze" else ""
-    rec.constant("azure_scheduled_event_info", f'{labels},resource_type="VirtualMachine",description="{text}"', 1, since)
+    rec.constant(
+        "azure_scheduled_event_info", f'{labels},resource_type="VirtualMachine",description="{text}"', 1, since
+    )
     status = event.status()
     for name in ("Scheduled", "Started", "Ended"):
         rec.constant("azure_scheduled_event_status", f'{labels},event_status="{name}"', int(name == status), since)
@@ -187,7 +205,9 @@ def write_event(rec, vm, event):
     if event.started:
         rec.constant("azure_scheduled_event_started_timestamp_seconds", labels, event.started, event.started)
     if event.ended:
-        rec.constant("azure_scheduled_event_ended_timestamp_seconds", f'{labels},outcome="completed"', event.ended, event.ended)
+        rec.constant(
+            "azure_scheduled_event_ended_timestamp_seconds", f'{labels},outcome="completed"', event.ended, event.ended
+        )
         rec.constant("azure_scheduled_event_observed_interruption_seconds", labels, 4, event.ended)
 
 
@@ -223,7 +243,10 @@ def main():
     past = write_past(sys.stdout, options, rng, vms, end)
     sys.stdout.write("# EOF\n")
     pairs = sum(len(event.vms) for event in events)
-    print(f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM; {options.past} events before, {past} pairs", file=sys.stderr)
+    print(
+        f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM; {options.past} events before, {past} pairs",
+        file=sys.stderr,
+    )
 
 
 if __name__ == "__main__":

@@ -157,7 +157,9 @@ def measure(mode, directory):
         while True:
             _, body = scrape(url)
             waiting = total(body, "azure_scheduled_events_spans_spooled")
-            if total(body, "azure_scheduled_events_imds_requests_total") >= POLLS and (mode != "drained" or waiting < 10):
+            if total(body, "azure_scheduled_events_imds_requests_total") >= POLLS and (
+                mode != "drained" or waiting < 10
+            ):
                 break
             if time.monotonic() > deadline:
                 sys.exit(f"{mode}: not within {POLLS} s")
@@ -172,9 +174,7 @@ def measure(mode, directory):
     sent, dropped = (total(body, f"azure_scheduled_events_spans_{what}_total") for what in ("exported", "dropped"))
     peak, resident, anonymous = (f"{figure:.1f} MB" for figure in figures)
     at_start = f"{spooled[0]} batches, {spooled[1] / (1 << 20):.1f} MiB" if spooled[0] else "–"
-    print(
-        f"| {mode} | {peak} | {resident} | {anonymous} | {at_start} | {sent} | {dropped} | {waiting} |", flush=True
-    )
+    print(f"| {mode} | {peak} | {resident} | {anonymous} | {at_start} | {sent} | {dropped} | {waiting} |", flush=True)
 
 
 def main():

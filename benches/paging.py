@@ -119,8 +119,10 @@ class Way:
         config.write_text(alertmanager_config(name, self.webhook.url))
         self.start(
             need("prometheus-alertmanager", "apt-get install prometheus-alertmanager"),
-            f"--config.file={config}", f"--storage.path={self.work}/alertmanager",
-            f"--web.listen-address={manager}", "--cluster.listen-address=",
+            f"--config.file={config}",
+            f"--storage.path={self.work}/alertmanager",
+            f"--web.listen-address={manager}",
+            "--cluster.listen-address=",
         )
         self.start(exporter, "simulate", f"--web.listen-address={azure}", "--vm.name=web_0")
         until("the simulated Azure", lambda: get(self.azure))
@@ -138,22 +140,27 @@ class Way:
                 f"alerting: {{ alertmanagers: [{{ static_configs: [{{ targets: ['{manager}'] }}] }}] }}\n"
             )
             self.start(
-                need("prometheus", "apt-get install prometheus"), f"--config.file={config}",
-                f"--storage.tsdb.path={self.work}/prometheus", f"--web.listen-address={prometheus}",
+                need("prometheus", "apt-get install prometheus"),
+                f"--config.file={config}",
+                f"--storage.tsdb.path={self.work}/prometheus",
+                f"--web.listen-address={prometheus}",
             )
             query = f"http://{prometheus}/api/v1/query?query=up"
             until("a scrape", lambda: '"1"' in get(query), patience=self.patience)
 
     def start(self, *command):
-        log = open(self.work / f"{len(self.processes)}.log", "wb")
-        self.processes.append(subprocess.Popen(command, stdout=log, stderr=log))
+        with (self.work / f"{len(self.processes)}.log").open("wb") as log:
+            self.processes.append(subprocess.Popen(command, stdout=log, stderr=log))
 
     def measure(self):
         announced = {}
         for number in range(RUNS):
             time.sleep(random.uniform(0.5, 1.5) * self.pause)
             event = {
-                "event_type": "Preempt", "resources": ["web_0"], "notice": "1h", "started_for": "1m",
+                "event_type": "Preempt",
+                "resources": ["web_0"],
+                "notice": "1h",
+                "started_for": "1m",
                 "description": f"announcement {number} of {RUNS}",
             }
             body = json.dumps({"scenario": {"events": [event]}}).encode()

@@ -1,7 +1,7 @@
 """What a shell is too slow or too coarse to measure: first answers, and scrapes by the thousand.
 
-  probe.py startup ROUNDS PORT PROGRAM [ARG…]   ms from exec to the first 200 on /metrics: median min max
-  probe.py scrape COUNT PORT                    COUNT scrapes one after the other on one connection
+probe.py startup ROUNDS PORT PROGRAM [ARG…]   ms from exec to the first 200 on /metrics: median min max
+probe.py scrape COUNT PORT                    COUNT scrapes one after the other on one connection
 """
 
 import http.client

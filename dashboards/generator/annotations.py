@@ -8,8 +8,19 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
 def _query(name: str, expr: str, colour: str, title: str, text: str, **more: Any) -> dict[str, Any]:
-    return {"name": name, "datasource": DATASOURCE, "enable": True, "hide": False, "iconColor": colour, "expr": expr, "step": "15s", "titleFormat": title, "textFormat": text,
-            "tagKeys": "event_type,event_source", **more}
+    return {
+        "name": name,
+        "datasource": DATASOURCE,
+        "enable": True,
+        "hide": False,
+        "iconColor": colour,
+        "expr": expr,
+        "step": "15s",
+        "titleFormat": title,
+        "textFormat": text,
+        "tagKeys": "event_type,event_source",
+        **more,
+    }
 
 
 def build(matchers: str = "") -> list[dict[str, Any]]:
@@ -17,8 +28,15 @@ def build(matchers: str = "") -> list[dict[str, Any]]:
     more = f", {matchers}" if matchers else ""
     by = "event_id, event_type, event_source"
     started = f'max by ({by}) (azure_scheduled_event_status{{event_status="Started", scope!="other"{more}}})'
-    announced = (f'1000 * max by ({by}) (azure_scheduled_event_not_before_timestamp_seconds{{scope!="other"{more}}})')
+    announced = f'1000 * max by ({by}) (azure_scheduled_event_not_before_timestamp_seconds{{scope!="other"{more}}})'
     return [
         _query("Azure maintenance", started, "#E02F44", "{{event_type}} is under way", "Event {{event_id}}"),
-        _query("Azure maintenance, not before", announced, "#FF9830", "{{event_type}} may start", "Event {{event_id}}", useValueForTime=True),
+        _query(
+            "Azure maintenance, not before",
+            announced,
+            "#FF9830",
+            "{{event_type}} may start",
+            "Event {{event_id}}",
+            useValueForTime=True,
+        ),
     ]

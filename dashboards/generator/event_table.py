@@ -2,23 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 import queries as q
-from parts import CALM, CRITICAL, NOTICE, SHORT_FREEZE_SECONDS, TYPE_MAP, URGENCY, WARNING, override, stat, table, target, thresholds, value_map
+from parts import (
+    CALM,
+    CRITICAL,
+    NOTICE,
+    SHORT_FREEZE_SECONDS,
+    TYPE_MAP,
+    URGENCY,
+    WARNING,
+    override,
+    stat,
+    table,
+    target,
+    thresholds,
+    value_map,
+)
 
 STATUS = value_map({"Scheduled": ("Scheduled", "#C7A035"), "Started": ("Started", CRITICAL)})
 NOTHING = {"noValue": "–"}
-VM_LINK = {"title": "Everything about ${__data.fields.VM}", "targetBlank": False,
-           "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&${datasource:queryparam}&${job:queryparam}&${__url_time_range}"}
-TRACE_LINK = {"title": "Trace of event ${__data.fields.Id}", "targetBlank": False,
-              "url": "/explore?schemaVersion=1&orgId=1&panes=%7B%22t%22:%7B%22datasource%22:%22${traces}%22,%22queries%22:%5B%7B%22refId%22:%22A%22,"
-                     "%22datasource%22:%7B%22type%22:%22tempo%22,%22uid%22:%22${traces}%22%7D,%22queryType%22:%22traceql%22,"
-                     "%22query%22:%22${__data.fields.Trace}%22%7D%5D,%22range%22:%7B%22from%22:%22now-7d%22,%22to%22:%22now%22%7D%7D%7D"}
+VM_LINK = {
+    "title": "Everything about ${__data.fields.VM}",
+    "targetBlank": False,
+    "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&${datasource:queryparam}&${job:queryparam}&${__url_time_range}",
+}
+TRACE_LINK = {
+    "title": "Trace of event ${__data.fields.Id}",
+    "targetBlank": False,
+    "url": "/explore?schemaVersion=1&orgId=1&panes=%7B%22t%22:%7B%22datasource%22:%22${traces}%22,%22queries%22:%5B%7B%22refId%22:%22A%22,"
+    "%22datasource%22:%7B%22type%22:%22tempo%22,%22uid%22:%22${traces}%22%7D,%22queryType%22:%22traceql%22,"
+    "%22query%22:%22${__data.fields.Trace}%22%7D%5D,%22range%22:%7B%22from%22:%22now-7d%22,%22to%22:%22now%22%7D%7D%7D",
+}
 
 
 def type_column(name: str = "Type", width: int = 85) -> dict[str, Any]:
-    return override(name, mappings=[TYPE_MAP], custom__cellOptions={"type": "color-background", "mode": "basic", "applyToRow": False}, custom__width=width)
+    return override(
+        name,
+        mappings=[TYPE_MAP],
+        custom__cellOptions={"type": "color-background", "mode": "basic", "applyToRow": False},
+        custom__width=width,
+    )
 
 
 def carried(name: str) -> dict[str, Any]:
@@ -34,33 +60,76 @@ def id_columns(width: int) -> list[dict[str, Any]]:
 def announced_length(title: str, at: tuple[int, int, int, int], event: Callable[..., str]) -> dict[str, Any]:
     """How long the next event lasts: unknown is not the same as nothing announced."""
     upcoming = q.next_countdown(event)
-    lasts = f'max(max by (event_id) ({event("duration_seconds")}) and on (event_id) {upcoming})'
+    lasts = f"max(max by (event_id) ({event('duration_seconds')}) and on (event_id) {upcoming})"
     words = value_map({"0": ("no interruption", CALM), "-1": ("unknown", WARNING)})
-    return stat(title, "The interruption that Azure announces for it. Unknown is not short.", at, f'{lasts} or -1 * group({event("not_before_countdown_seconds")} != 0)', unit="s", empty="–",
-                defaults={"thresholds": thresholds((None, NOTICE), (SHORT_FREEZE_SECONDS, WARNING)), "mappings": [words]})
+    return stat(
+        title,
+        "The interruption that Azure announces for it. Unknown is not short.",
+        at,
+        f"{lasts} or -1 * group({event('not_before_countdown_seconds')} != 0)",
+        unit="s",
+        empty="–",
+        defaults={"thresholds": thresholds((None, NOTICE), (SHORT_FREEZE_SECONDS, WARNING)), "mappings": [words]},
+    )
 
 
-def pending(title: str, description: str, at: tuple[int, int, int, int], event: Callable[..., str], *, empty: str, with_vm: bool) -> dict[str, Any]:
+def pending(
+    title: str, description: str, at: tuple[int, int, int, int], event: Callable[..., str], *, empty: str, with_vm: bool
+) -> dict[str, Any]:
     status = q.status(event)
     targets = [
         target(q.short_id(q.traced(q.named(status, event("resources")) if with_vm else status)), "A", table=True),
         target(q.starts_in(event), "B", table=True),
-        target(f'1000 * ({q.while_pending(event, "not_before_timestamp_seconds")})', "C", table=True),
+        target(f"1000 * ({q.while_pending(event, 'not_before_timestamp_seconds')})", "C", table=True),
         target(q.while_pending(event, "duration_seconds"), "D", table=True),
         target(q.while_pending(event, "resources"), "E", table=True),
     ]
     if not with_vm:  # one VM's table has room for Azure's own words
-        targets.append(target(f'max by ({q.PAIR}, description) ({event("info")} unless on ({q.PAIR}) {event("ended_timestamp_seconds")})', "F", table=True))
-    columns = {**({"vm_name": "VM"} if with_vm else {}), "event_type": "Type", "event_status": "Status", "Value #B": "Starts in", "Value #C": "Not before", "Value #D": "Lasts",
-               "event_source": "Source", "Value #E": "VMs", **({} if with_vm else {"description": "Azure says"}), "id": "Event", "trace_id": "Trace", "event_id": "Id", **({"instance": "Instance"} if with_vm else {})}
+        targets.append(
+            target(
+                f"max by ({q.PAIR}, description) ({event('info')} unless on ({q.PAIR}) {event('ended_timestamp_seconds')})",
+                "F",
+                table=True,
+            )
+        )
+    columns = {
+        **({"vm_name": "VM"} if with_vm else {}),
+        "event_type": "Type",
+        "event_status": "Status",
+        "Value #B": "Starts in",
+        "Value #C": "Not before",
+        "Value #D": "Lasts",
+        "event_source": "Source",
+        "Value #E": "VMs",
+        **({} if with_vm else {"description": "Azure says"}),
+        "id": "Event",
+        "trace_id": "Trace",
+        "event_id": "Id",
+        **({"instance": "Instance"} if with_vm else {}),
+    }
     overrides = [
         type_column(),
         override("Status", mappings=[STATUS], custom__cellOptions={"type": "color-text"}, custom__width=85),
-        override("Starts in", unit="s", decimals=1, thresholds=URGENCY, mappings=[value_map({"0": ("now", CRITICAL)})],
-                 custom__cellOptions={"type": "color-text"}, custom__width=100, **NOTHING),
+        override(
+            "Starts in",
+            unit="s",
+            decimals=1,
+            thresholds=URGENCY,
+            mappings=[value_map({"0": ("now", CRITICAL)})],
+            custom__cellOptions={"type": "color-text"},
+            custom__width=100,
+            **NOTHING,
+        ),
         override("Not before", unit="time:MM-DD HH:mm", custom__width=100, **NOTHING),
-        override("Lasts", unit="s", noValue="unknown", mappings=[value_map({"0": ("0 s", "text")})],
-                 thresholds=thresholds((None, "text"), (SHORT_FREEZE_SECONDS, WARNING)), custom__cellOptions={"type": "color-text"}, custom__width=80),
+        override(
+            "Lasts",
+            unit="s",
+            noValue="unknown",
+            mappings=[value_map({"0": ("0 s", "text")})],
+            thresholds=thresholds((None, "text"), (SHORT_FREEZE_SECONDS, WARNING)),
+            custom__cellOptions={"type": "color-text"},
+            custom__width=80,
+        ),
         override("Source", custom__width=80, **NOTHING),
         override("VMs", unit="none", custom__width=50, **NOTHING),
         *id_columns(95),
@@ -69,5 +138,23 @@ def pending(title: str, description: str, at: tuple[int, int, int, int], event: 
         overrides.append(override("VM", links=[VM_LINK], custom__minWidth=240))
         overrides.append(carried("Instance"))
     else:
-        overrides.append(override("Azure says", custom__minWidth=265, custom__wrapText=True, custom__cellOptions={"type": "auto", "wrapText": True}, **NOTHING))
-    return table(title, description, at, targets, columns, sort="Starts in", drop=("job", "scope", "Value #A", *([] if with_vm else ["instance", "Value #F"])), overrides=overrides, empty=empty)
+        overrides.append(
+            override(
+                "Azure says",
+                custom__minWidth=265,
+                custom__wrapText=True,
+                custom__cellOptions={"type": "auto", "wrapText": True},
+                **NOTHING,
+            )
+        )
+    return table(
+        title,
+        description,
+        at,
+        targets,
+        columns,
+        sort="Starts in",
+        drop=("job", "scope", "Value #A", *([] if with_vm else ["instance", "Value #F"])),
+        overrides=overrides,
+        empty=empty,
+    )

@@ -41,16 +41,30 @@ URGENCY = thresholds((None, CRITICAL), (HOUR, WARNING), (DAY, NOTICE))
 
 def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
     """Maps raw values to a text and a colour."""
-    return {"type": "value", "options": {raw: {"text": text, "color": colour, "index": i} for i, (raw, (text, colour)) in enumerate(options.items())}}
+    return {
+        "type": "value",
+        "options": {
+            raw: {"text": text, "color": colour, "index": i} for i, (raw, (text, colour)) in enumerate(options.items())
+        },
+    }
 
 
 TYPE_MAP = value_map({name: (name, colour) for name, colour in TYPE_COLOURS.items()})
 
 
-def target(expr: str, ref: str = "A", legend: str = "__auto", *, instant: bool = False, table: bool = False, interval: str = "") -> dict[str, Any]:
+def target(
+    expr: str, ref: str = "A", legend: str = "__auto", *, instant: bool = False, table: bool = False, interval: str = ""
+) -> dict[str, Any]:
     """One query; tables and single values ask for one instant, graphs for a range."""
-    out = {"datasource": DATASOURCE, "editorMode": "code", "expr": " ".join(expr.split()), "instant": instant or table, "legendFormat": legend,
-           "range": not (instant or table), "refId": ref}
+    out = {
+        "datasource": DATASOURCE,
+        "editorMode": "code",
+        "expr": " ".join(expr.split()),
+        "instant": instant or table,
+        "legendFormat": legend,
+        "range": not (instant or table),
+        "refId": ref,
+    }
     if table:
         out["format"] = "table"
     if interval:
@@ -60,7 +74,10 @@ def target(expr: str, ref: str = "A", legend: str = "__auto", *, instant: bool =
 
 def override(name: str, **properties: Any) -> dict[str, Any]:
     """Properties of the field of this name. A double underscore stands for a dot, as in custom__width."""
-    return {"matcher": {"id": "byName", "options": name}, "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()]}
+    return {
+        "matcher": {"id": "byName", "options": name},
+        "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()],
+    }
 
 
 def matching(pattern: str, **properties: Any) -> dict[str, Any]:
@@ -80,100 +97,325 @@ def by_type() -> list[dict[str, Any]]:
     return by_name(TYPE_COLOURS)
 
 
-def panel(kind: str, title: str, description: str, at: tuple[int, int, int, int], targets: list[dict[str, Any]], *, empty: str, unit: str = "short",
-          defaults: dict[str, Any] | None = None, custom: dict[str, Any] | None = None, overrides: list[dict[str, Any]] | None = None,
-          options: dict[str, Any] | None = None, transformations: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+def panel(
+    kind: str,
+    title: str,
+    description: str,
+    at: tuple[int, int, int, int],
+    targets: list[dict[str, Any]],
+    *,
+    empty: str,
+    unit: str = "short",
+    defaults: dict[str, Any] | None = None,
+    custom: dict[str, Any] | None = None,
+    overrides: list[dict[str, Any]] | None = None,
+    options: dict[str, Any] | None = None,
+    transformations: list[dict[str, Any]] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
     """A panel at (x, y, width, height). `empty` is what it says where there is nothing to show."""
     if not (title and description and empty and targets):
         raise ValueError(f"panel {title!r} lacks a title, a description, a text for emptiness or a query")
     x, y, w, h = at
     field = {"noValue": empty, "unit": unit, "custom": custom or {}, **(defaults or {})}
-    return {"type": kind, "title": title, "description": description, "datasource": DATASOURCE, "gridPos": {"x": x, "y": y, "w": w, "h": h},
-            "targets": targets, "fieldConfig": {"defaults": field, "overrides": overrides or []}, "options": options or {},
-            "transformations": transformations or [], **more}
+    return {
+        "type": kind,
+        "title": title,
+        "description": description,
+        "datasource": DATASOURCE,
+        "gridPos": {"x": x, "y": y, "w": w, "h": h},
+        "targets": targets,
+        "fieldConfig": {"defaults": field, "overrides": overrides or []},
+        "options": options or {},
+        "transformations": transformations or [],
+        **more,
+    }
 
 
-def stat(title: str, description: str, at: tuple[int, int, int, int], expr: str, *, legend: str = "__auto", colour: str = "value", text: str = "value",
-         instant: bool = True, **more: Any) -> dict[str, Any]:
-    options = {"colorMode": colour, "graphMode": "none", "justifyMode": "center", "orientation": "auto", "textMode": text, "wideLayout": False,
-               "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}}
+def stat(
+    title: str,
+    description: str,
+    at: tuple[int, int, int, int],
+    expr: str,
+    *,
+    legend: str = "__auto",
+    colour: str = "value",
+    text: str = "value",
+    instant: bool = True,
+    **more: Any,
+) -> dict[str, Any]:
+    options = {
+        "colorMode": colour,
+        "graphMode": "none",
+        "justifyMode": "center",
+        "orientation": "auto",
+        "textMode": text,
+        "wideLayout": False,
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+    }
     # No data must not look like the lowest threshold, which may be the alarming one.
     defaults = more["defaults"] = dict(more.get("defaults", {}))
-    defaults["mappings"] = [*defaults.get("mappings", []), {"type": "special", "options": {"match": "null+nan", "result": {"color": DIM, "index": 9, "text": more["empty"]}}}]
-    return panel("stat", title, description, at, [target(expr, legend=legend, instant=instant)], options=options, **more)
+    defaults["mappings"] = [
+        *defaults.get("mappings", []),
+        {
+            "type": "special",
+            "options": {"match": "null+nan", "result": {"color": DIM, "index": 9, "text": more["empty"]}},
+        },
+    ]
+    return panel(
+        "stat", title, description, at, [target(expr, legend=legend, instant=instant)], options=options, **more
+    )
 
 
-def bars(title: str, description: str, at: tuple[int, int, int, int], targets: list[dict[str, Any]], names: str = "left", rows: bool = False,
-         **more: Any) -> dict[str, Any]:
+def bars(
+    title: str,
+    description: str,
+    at: tuple[int, int, int, int],
+    targets: list[dict[str, Any]],
+    names: str = "left",
+    rows: bool = False,
+    **more: Any,
+) -> dict[str, Any]:
     """Horizontal bars, one per series, or one per row of a table. A single bar loses its name in Grafana unless a `displayName` insists on it."""
-    options = {"displayMode": "basic", "maxVizHeight": 46 if names == "top" else 34, "minVizHeight": 42 if names == "top" else 12, "minVizWidth": 8, "namePlacement": names, "orientation": "horizontal",
-               "showUnfilled": True, "sizing": "auto", "text": {"titleSize": 12}, "valueMode": "color",
-               "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows}}
+    options = {
+        "displayMode": "basic",
+        "maxVizHeight": 46 if names == "top" else 34,
+        "minVizHeight": 42 if names == "top" else 12,
+        "minVizWidth": 8,
+        "namePlacement": names,
+        "orientation": "horizontal",
+        "showUnfilled": True,
+        "sizing": "auto",
+        "text": {"titleSize": 12},
+        "valueMode": "color",
+        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows},
+    }
     more.setdefault("defaults", {}).setdefault("min", 0)
     return panel("bargauge", title, description, at, targets, options=options, **more)
 
 
-def graph(title: str, description: str, at: tuple[int, int, int, int], targets: list[dict[str, Any]], *, style: str = "line", stacked: bool = False,
-          legend: str = "list", calcs: list[str] | None = None, custom: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    look = {"drawStyle": style, "fillOpacity": 70 if style == "bars" else 15, "lineWidth": 1, "showPoints": "never", "spanNulls": False,
-            "lineInterpolation": "linear", "axisSoftMin": 0, "stacking": {"group": "A", "mode": "normal" if stacked else "none"}, **(custom or {})}
-    options = {"legend": {"calcs": calcs or [], "displayMode": legend, "placement": "bottom", "showLegend": True}, "tooltip": {"mode": "multi", "sort": "desc"}}
+def graph(
+    title: str,
+    description: str,
+    at: tuple[int, int, int, int],
+    targets: list[dict[str, Any]],
+    *,
+    style: str = "line",
+    stacked: bool = False,
+    legend: str = "list",
+    calcs: list[str] | None = None,
+    custom: dict[str, Any] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    look = {
+        "drawStyle": style,
+        "fillOpacity": 70 if style == "bars" else 15,
+        "lineWidth": 1,
+        "showPoints": "never",
+        "spanNulls": False,
+        "lineInterpolation": "linear",
+        "axisSoftMin": 0,
+        "stacking": {"group": "A", "mode": "normal" if stacked else "none"},
+        **(custom or {}),
+    }
+    options = {
+        "legend": {"calcs": calcs or [], "displayMode": legend, "placement": "bottom", "showLegend": True},
+        "tooltip": {"mode": "multi", "sort": "desc"},
+    }
     return panel("timeseries", title, description, at, targets, custom=look, options=options, **more)
 
 
-def table(title: str, description: str, at: tuple[int, int, int, int], targets: list[dict[str, Any]], columns: dict[str, str], *, sort: str, desc: bool = False,
-          drop: tuple[str, ...] = (), overrides: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+def table(
+    title: str,
+    description: str,
+    at: tuple[int, int, int, int],
+    targets: list[dict[str, Any]],
+    columns: dict[str, str],
+    *,
+    sort: str,
+    desc: bool = False,
+    drop: tuple[str, ...] = (),
+    overrides: list[dict[str, Any]] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
     """A table whose `columns` are what is shown, in that order: name as queried, name as read. The rest is left out."""
     hidden = ("Time", "__name__", *drop)
     transformations = [
         {"id": "merge", "options": {}},
-        {"id": "organize", "options": {"excludeByName": {name: True for name in hidden}, "includeByName": {},
-                                       "indexByName": {name: i for i, name in enumerate(columns)}, "renameByName": columns}},
+        {
+            "id": "organize",
+            "options": {
+                "excludeByName": dict.fromkeys(hidden, True),
+                "includeByName": {},
+                "indexByName": {name: i for i, name in enumerate(columns)},
+                "renameByName": columns,
+            },
+        },
     ]
-    options = {"cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"], "countRows": False, "fields": ""}, "showHeader": True,
-               "sortBy": [{"displayName": sort, "desc": desc}]}
-    return panel("table", title, description, at, targets, custom={"align": "left", "cellOptions": {"type": "auto"}, "filterable": False, "inspect": False},
-                 overrides=overrides, options=options, transformations=transformations, **more)
+    options = {
+        "cellHeight": "sm",
+        "footer": {"show": False, "reducer": ["sum"], "countRows": False, "fields": ""},
+        "showHeader": True,
+        "sortBy": [{"displayName": sort, "desc": desc}],
+    }
+    return panel(
+        "table",
+        title,
+        description,
+        at,
+        targets,
+        custom={"align": "left", "cellOptions": {"type": "auto"}, "filterable": False, "inspect": False},
+        overrides=overrides,
+        options=options,
+        transformations=transformations,
+        **more,
+    )
 
 
 def row(title: str, y: int) -> dict[str, Any]:
-    return {"type": "row", "title": title, "collapsed": False, "gridPos": {"x": 0, "y": y, "w": 24, "h": 1}, "panels": []}
+    return {
+        "type": "row",
+        "title": title,
+        "collapsed": False,
+        "gridPos": {"x": 0, "y": y, "w": 24, "h": 1},
+        "panels": [],
+    }
 
 
-def query_variable(name: str, label: str, query: str, *, multi: bool = True, all_value: str | None = ".*", description: str = "", sort: int = 1) -> dict[str, Any]:
-    out = {"type": "query", "name": name, "label": label, "description": description, "datasource": DATASOURCE, "definition": query,
-           "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"}, "refresh": 2, "regex": "", "sort": sort, "hide": 0,
-           "multi": multi, "includeAll": multi, "options": [], "skipUrlSync": False,
-           "current": {"selected": True, "text": ["All"], "value": ["$__all"]} if multi else {}}
+def query_variable(
+    name: str,
+    label: str,
+    query: str,
+    *,
+    multi: bool = True,
+    all_value: str | None = ".*",
+    description: str = "",
+    sort: int = 1,
+) -> dict[str, Any]:
+    out = {
+        "type": "query",
+        "name": name,
+        "label": label,
+        "description": description,
+        "datasource": DATASOURCE,
+        "definition": query,
+        "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
+        "refresh": 2,
+        "regex": "",
+        "sort": sort,
+        "hide": 0,
+        "multi": multi,
+        "includeAll": multi,
+        "options": [],
+        "skipUrlSync": False,
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]} if multi else {},
+    }
     if multi and all_value:
         out["allValue"] = all_value
     return out
 
 
 def custom_variable(name: str, label: str, values: list[str], description: str) -> dict[str, Any]:
-    return {"type": "custom", "name": name, "label": label, "description": description, "query": ",".join(values), "multi": True, "includeAll": True, "allValue": ".*",
-            "current": {"selected": True, "text": ["All"], "value": ["$__all"]}, "hide": 0, "skipUrlSync": False,
-            "options": [{"selected": True, "text": "All", "value": "$__all"}] + [{"selected": False, "text": v, "value": v} for v in values]}
+    return {
+        "type": "custom",
+        "name": name,
+        "label": label,
+        "description": description,
+        "query": ",".join(values),
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+        "hide": 0,
+        "skipUrlSync": False,
+        "options": [{"selected": True, "text": "All", "value": "$__all"}]
+        + [{"selected": False, "text": v, "value": v} for v in values],
+    }
 
 
 def text_variable(name: str, label: str, value: str, description: str) -> dict[str, Any]:
-    return {"type": "textbox", "name": name, "label": label, "description": description, "query": value, "hide": 0, "skipUrlSync": False,
-            "current": {"selected": True, "text": value, "value": value}, "options": [{"selected": True, "text": value, "value": value}]}
+    return {
+        "type": "textbox",
+        "name": name,
+        "label": label,
+        "description": description,
+        "query": value,
+        "hide": 0,
+        "skipUrlSync": False,
+        "current": {"selected": True, "text": value, "value": value},
+        "options": [{"selected": True, "text": value, "value": value}],
+    }
 
 
-DATASOURCE_VARIABLE = {"type": "datasource", "name": "datasource", "label": "Data source", "query": "prometheus", "regex": "", "hide": 0, "multi": False,
-                       "includeAll": False, "current": {}, "options": [], "refresh": 1, "skipUrlSync": False}
+DATASOURCE_VARIABLE = {
+    "type": "datasource",
+    "name": "datasource",
+    "label": "Data source",
+    "query": "prometheus",
+    "regex": "",
+    "hide": 0,
+    "multi": False,
+    "includeAll": False,
+    "current": {},
+    "options": [],
+    "refresh": 1,
+    "skipUrlSync": False,
+}
 
 
-def dashboard(uid: str, title: str, description: str, variables: list[dict[str, Any]], panels: list[dict[str, Any]], *, since: str, refresh: str,
-              annotations: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+def dashboard(
+    uid: str,
+    title: str,
+    description: str,
+    variables: list[dict[str, Any]],
+    panels: list[dict[str, Any]],
+    *,
+    since: str,
+    refresh: str,
+    annotations: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
     for number, each in enumerate(panels, start=1):
         each["id"] = number
-    built_in = {"builtIn": 1, "datasource": {"type": "grafana", "uid": "-- Grafana --"}, "enable": True, "hide": True, "iconColor": "rgba(0, 211, 255, 1)",
-                "name": "Annotations & Alerts", "type": "dashboard"}
-    others = {"asDropdown": False, "icon": "dashboard", "includeVars": True, "keepTime": True, "tags": ["azure-scheduled-events"], "targetBlank": False,
-              "title": "Azure Scheduled Events", "tooltip": "The other dashboards, for the same time and the same selection", "type": "dashboards", "url": ""}
-    return {"annotations": {"list": [built_in, *(annotations or [])]}, "description": description, "editable": False, "fiscalYearStartMonth": 0, "graphTooltip": 1,
-            "id": None, "links": [others], "liveNow": False, "panels": panels, "refresh": refresh, "schemaVersion": 39, "tags": TAGS,
-            "templating": {"list": [DATASOURCE_VARIABLE, *variables]}, "time": {"from": since, "to": "now"}, "timepicker": {}, "timezone": "browser",
-            "title": title, "uid": uid, "version": 1, "weekStart": ""}
+    built_in = {
+        "builtIn": 1,
+        "datasource": {"type": "grafana", "uid": "-- Grafana --"},
+        "enable": True,
+        "hide": True,
+        "iconColor": "rgba(0, 211, 255, 1)",
+        "name": "Annotations & Alerts",
+        "type": "dashboard",
+    }
+    others = {
+        "asDropdown": False,
+        "icon": "dashboard",
+        "includeVars": True,
+        "keepTime": True,
+        "tags": ["azure-scheduled-events"],
+        "targetBlank": False,
+        "title": "Azure Scheduled Events",
+        "tooltip": "The other dashboards, for the same time and the same selection",
+        "type": "dashboards",
+        "url": "",
+    }
+    return {
+        "annotations": {"list": [built_in, *(annotations or [])]},
+        "description": description,
+        "editable": False,
+        "fiscalYearStartMonth": 0,
+        "graphTooltip": 1,
+        "id": None,
+        "links": [others],
+        "liveNow": False,
+        "panels": panels,
+        "refresh": refresh,
+        "schemaVersion": 39,
+        "tags": TAGS,
+        "templating": {"list": [DATASOURCE_VARIABLE, *variables]},
+        "time": {"from": since, "to": "now"},
+        "timepicker": {},
+        "timezone": "browser",
+        "title": title,
+        "uid": uid,
+        "version": 1,
+        "weekStart": "",
+    }

@@ -28,7 +28,7 @@ def vm_event(metric: str, more: str = "") -> str:
 
 def exporter(metric: str, more: str = "", of: str = TARGET) -> str:
     """A metric that the exporter keeps about itself."""
-    return f'azure_scheduled_events_{metric}{{{of}{", " + more if more else ""}}}'
+    return f"azure_scheduled_events_{metric}{{{of}{', ' + more if more else ''}}}"
 
 
 # alerts/scheduled-events.rules.yml records who is hit, one series per event and VM. To join with the info series of
@@ -55,7 +55,7 @@ def short_id(expr: str) -> str:
 
 def pending(event) -> str:
     """Announced or running: whatever has not ended, one series per event and VM. Only what has ended has an end."""
-    return f'({event("resources")} unless on ({PAIR}) {event("ended_timestamp_seconds")})'
+    return f"({event('resources')} unless on ({PAIR}) {event('ended_timestamp_seconds')})"
 
 
 EVENT_STATUS = 'event_status="{}"'
@@ -67,17 +67,17 @@ def status(event) -> str:
 
 
 def while_pending(event, metric: str) -> str:
-    return f'max by ({PAIR}) ({event(metric)} unless on ({PAIR}) {event("ended_timestamp_seconds")})'
+    return f"max by ({PAIR}) ({event(metric)} unless on ({PAIR}) {event('ended_timestamp_seconds')})"
 
 
 def starts_in(event) -> str:
     """Seconds until NotBefore, as of the last scrape; 0 for what has started, absent for what is over."""
-    return f'max by ({PAIR}) ({event("not_before_countdown_seconds")})'
+    return f"max by ({PAIR}) ({event('not_before_countdown_seconds')})"
 
 
 def next_countdown(event) -> str:
     """The event that may start first and how long until then. What has started counts 0 and is not next any more."""
-    return f'bottomk(1, min by (event_id, event_type) ({event("not_before_countdown_seconds")} != 0))'
+    return f"bottomk(1, min by (event_id, event_type) ({event('not_before_countdown_seconds')} != 0))"
 
 
 def type_table(values: dict[str, float], label: str = "event_type") -> str:
@@ -93,8 +93,11 @@ def or_say(expr: str, label: str, text: str, reporters: str) -> str:
 
     Where nobody reports, that is not known: nothing but an answer gives the all-clear.
     """
-    say = lambda of, word: f'label_replace({of}, "{label}", "{word}", "", "")'
-    return f'({expr}) or on () {say(f"0 * {reporters}", text)} or on () {say("vector(0)", UNKNOWN)}'
+
+    def say(of, word):
+        return f'label_replace({of}, "{label}", "{word}", "", "")'
+
+    return f"({expr}) or on () {say(f'0 * {reporters}', text)} or on () {say('vector(0)', UNKNOWN)}"
 
 
 # Counts of the whole fleet are recorded (the last group of alerts/exporter-health.rules.yml), with the job but without
@@ -106,13 +109,16 @@ SELECTED_OR_TYPE = 'any!~"$instance$event_type"'
 
 
 def recorded(name: str, more: str = "", first: str = "") -> str:
-    return f'{name}{{{first + ", " if first else ""}{TARGET}{", " + more if more else ""}}}'
+    return f"{name}{{{first + ', ' if first else ''}{TARGET}{', ' + more if more else ''}}}"
 
 
 def selected_pending(when: str) -> str:
     """Events that are announced or running, but nothing where all instances (or all of them and all types) are selected."""
-    event = lambda metric: recorded(f"azure_scheduled_event_{metric}", 'event_type=~"$event_type", scope!="other"', first=when)
+
+    def event(metric):
+        return recorded(f"azure_scheduled_event_{metric}", 'event_type=~"$event_type", scope!="other"', first=when)
+
     return pending(event)
 
 
-TARGETS = f'(sum({recorded("azure_scheduled_events:targets")}) or count({recorded("azure_scheduled_events:target", first=SELECTED)}))'
+TARGETS = f"(sum({recorded('azure_scheduled_events:targets')}) or count({recorded('azure_scheduled_events:target', first=SELECTED)}))"

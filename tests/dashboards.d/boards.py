@@ -31,7 +31,10 @@ class Query:
 
 def load() -> dict[str, dict[str, Any]]:
     """Every dashboard file, by its name."""
-    return {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "dashboards").glob("azse-*.json"))}
+    return {
+        path.name: json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "dashboards").glob("azse-*.json"))
+    }
 
 
 def panels(board: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -44,7 +47,16 @@ def queries(name: str, board: dict[str, Any]) -> Iterator[Query]:
     for panel in panels(board):
         for target in panel.get("targets", []):
             ahead = seconds(panel["timeFrom"].removeprefix("+")) if panel.get("timeFrom", "").startswith("+") else 0
-            yield Query(name, panel["title"], target["refId"], target["expr"], bool(target["instant"]), target.get("interval", ""), panel.get("maxDataPoints", 900), ahead)
+            yield Query(
+                name,
+                panel["title"],
+                target["refId"],
+                target["expr"],
+                bool(target["instant"]),
+                target.get("interval", ""),
+                panel.get("maxDataPoints", 900),
+                ahead,
+            )
     for note in board["annotations"]["list"]:
         if "expr" in note:
             yield Query(name, f"annotation {note['name']}", "Anno", note["expr"], False, note["step"], 1500, 0)
@@ -61,9 +73,17 @@ def step(query: Query, span: int, scrape: int) -> int:
     return max(least, -(-span // query.points), 1)
 
 
-def interpolate(expr: str, variables: dict[str, str], span: int, step_seconds: int, scrape: int = SCRAPE_INTERVAL) -> str:
+def interpolate(
+    expr: str, variables: dict[str, str], span: int, step_seconds: int, scrape: int = SCRAPE_INTERVAL
+) -> str:
     """Puts values in the place of variables, as Grafana does for `=~`."""
-    values = {"__range": f"{span}s", "__range_s": str(span), "__interval": f"{step_seconds}s", "__rate_interval": f"{max(step_seconds + scrape, 4 * scrape)}s", **variables}
+    values = {
+        "__range": f"{span}s",
+        "__range_s": str(span),
+        "__interval": f"{step_seconds}s",
+        "__rate_interval": f"{max(step_seconds + scrape, 4 * scrape)}s",
+        **variables,
+    }
 
     def value(found: re.Match[str]) -> str:
         name = found.group(1)
@@ -76,4 +96,6 @@ def interpolate(expr: str, variables: dict[str, str], span: int, step_seconds: i
 
 def variables(board: dict[str, Any], chosen: dict[str, str] | None = None) -> dict[str, str]:
     """Every variable at its default: All, which is what the variable says it is unless something is chosen."""
-    return {v["name"]: v.get("allValue", ".+") for v in board["templating"]["list"] if v["type"] in ("query", "custom")} | (chosen or {})
+    return {
+        v["name"]: v.get("allValue", ".+") for v in board["templating"]["list"] if v["type"] in ("query", "custom")
+    } | (chosen or {})

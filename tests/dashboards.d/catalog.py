@@ -22,12 +22,14 @@ class Metric:
 def read() -> dict[str, Metric]:
     """The table in src/metrics/catalog.rs, and `up`, which Prometheus adds."""
     source = (ROOT / "src" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
-    rows = re.findall(r'^\s+[A-Z_]+ = "(\w+)", (\w+), (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.M)
+    rows = re.findall(r'^\s+[A-Z_]+ = "(\w+)", (\w+), (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.MULTILINE)
     if len(rows) < 30:
         raise SystemExit(f"src/metrics/catalog.rs: only {len(rows)} metrics read; has its form changed?")
     out = {"up": Metric("Gauge", TARGET_LABELS)}
     for name, kind, labels in rows:
-        own = frozenset(re.findall(r'"(\w+)"', labels)) | (frozenset(EVENT_LABELS) if labels.startswith("event_labels") else frozenset())
+        own = frozenset(re.findall(r'"(\w+)"', labels)) | (
+            frozenset(EVENT_LABELS) if labels.startswith("event_labels") else frozenset()
+        )
         if kind == "Histogram":
             out[f"{name}_bucket"] = Metric(kind, own | TARGET_LABELS | {"le"})
             out[f"{name}_count"] = out[f"{name}_sum"] = Metric(kind, own | TARGET_LABELS)
@@ -39,7 +41,16 @@ def read() -> dict[str, Metric]:
 def recorded() -> dict[str, Metric]:
     """The recording rules that dashboards may use, with the labels that `by (…)` of the rule gives them."""
     labels = {
-        "azure_scheduled_event:vm": ("job", "instance", "event_id", "event_type", "vm_name", "vm_scale_set", "location", "node"),
+        "azure_scheduled_event:vm": (
+            "job",
+            "instance",
+            "event_id",
+            "event_type",
+            "vm_name",
+            "vm_scale_set",
+            "location",
+            "node",
+        ),
         "azure_scheduled_event:pending_vms": ("job",),
         "azure_scheduled_event:pending_vms_by_type": ("job", "event_type"),
         "azure_scheduled_event:pending_vms_by_location": ("job", "location"),
@@ -54,7 +65,7 @@ def recorded() -> dict[str, Metric]:
     return {name: Metric("Gauge", frozenset(own)) for name, own in labels.items()}
 
 
-class Unknown(Exception):
+class UnknownNameError(Exception):
     """A name that is not in the catalogue, or a label that is not there at this place."""
 
 
@@ -75,12 +86,12 @@ def labels(node: promql.Expr, metrics: dict[str, Metric]) -> frozenset[str]:
             return labels(node.expr, metrics)
         case promql.NumberLiteral() | promql.StringLiteral():
             return frozenset()
-    raise Unknown(f"{type(node).__name__} is not known to this check")
+    raise UnknownNameError(f"{type(node).__name__} is not known to this check")
 
 
 def _selector(node: promql.VectorSelector, metrics: dict[str, Metric]) -> frozenset[str]:
     if node.name not in metrics:
-        raise Unknown(f"the exporter has no metric {node.name}")
+        raise UnknownNameError(f"the exporter has no metric {node.name}")
     have = metrics[node.name].labels
     # Everything may be asked for what it does not have by a matcher that then selects it: recorded counts have no
     # instance (dashboards/generator/queries.py), and nothing has `any`.
@@ -115,7 +126,10 @@ def _binary(node: promql.BinaryExpr, metrics: dict[str, Metric]) -> frozenset[st
         return left | right
     if str(node.op) in ("and", "unless"):
         return left
-    if modifier is not None and modifier.card in (promql.VectorMatchCardinality.ManyToOne, promql.VectorMatchCardinality.OneToMany):
+    if modifier is not None and modifier.card in (
+        promql.VectorMatchCardinality.ManyToOne,
+        promql.VectorMatchCardinality.OneToMany,
+    ):
         many, one = (left, right) if modifier.card == promql.VectorMatchCardinality.ManyToOne else (right, left)
         copied = frozenset(modifier.group_labels or ())
         _within(copied, one, "group_left or group_right")
@@ -135,4 +149,6 @@ def _call(node: promql.Call, metrics: dict[str, Metric]) -> frozenset[str]:
 
 def _within(named: set[str] | frozenset[str], have: frozenset[str], place: str) -> None:
     if lost := sorted(set(named) - have):
-        raise Unknown(f"{place}: no label {', '.join(lost)} here; there are {', '.join(sorted(have)) or 'none'}")
+        raise UnknownNameError(
+            f"{place}: no label {', '.join(lost)} here; there are {', '.join(sorted(have)) or 'none'}"
+        )

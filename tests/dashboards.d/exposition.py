@@ -13,7 +13,19 @@ from typing import TextIO
 from fleet import TYPES, Event, Vm
 
 LINGER = 600
-REASONS = ("body", "connect", "gone", "json", "redirect", "shape", "status_4xx", "status_5xx", "throttled", "timeout", "tls")
+REASONS = (
+    "body",
+    "connect",
+    "gone",
+    "json",
+    "redirect",
+    "shape",
+    "status_4xx",
+    "status_5xx",
+    "throttled",
+    "timeout",
+    "tls",
+)
 OUTCOMES = ("cancelled", "completed", "unknown")
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 Value = Callable[[float], float | None]
@@ -59,8 +71,19 @@ def _count(moments: list[float]) -> Value:
 class Exporters:
     """The exporters of a fleet, from `begin` to `end`: dense (every `step`) in the last `dense` seconds, every `sparse` before."""
 
-    def __init__(self, fleet: list[Vm], events: list[Event], begin: float, end: float, step: float, dense: float, sparse: float, job: str,
-                 down: frozenset[str] = frozenset(), failing: frozenset[str] = frozenset()):
+    def __init__(
+        self,
+        fleet: list[Vm],
+        events: list[Event],
+        begin: float,
+        end: float,
+        step: float,
+        dense: float,
+        sparse: float,
+        job: str,
+        down: frozenset[str] = frozenset(),
+        failing: frozenset[str] = frozenset(),
+    ):
         self.fleet, self.events, self.begin, self.end, self.step, self.job = fleet, events, begin, end, step, job
         self.dense_from = end - dense
         self.times = _steps(begin, self.dense_from, sparse) + _steps(self.dense_from, end, step)
@@ -102,7 +125,9 @@ class Exporters:
         return [t for t in times if not (vm.name in self.down and t > self.trouble)]
 
     def _event(self, event: Event, vm: Vm, **labels: str) -> dict[str, str]:
-        return self._target(vm, event_id=event.event_id, event_type=event.event_type, event_source=event.source, scope="self", **labels)
+        return self._target(
+            vm, event_id=event.event_id, event_type=event.event_type, event_source=event.source, scope="self", **labels
+        )
 
     def _events(self, w: Writer) -> None:
         w.family("azure_scheduled_event_info", "gauge")
@@ -115,8 +140,8 @@ class Exporters:
             "resources": lambda e, v: float(len(e.vms)),
             "first_seen_timestamp_seconds": lambda e, v: e.first_seen,
         }
-        for name, of in gauges.items():
-            name = f"azure_scheduled_event_{name}"
+        for suffix, of in gauges.items():
+            name = f"azure_scheduled_event_{suffix}"
             w.family(name, "gauge")
             for event, vm, value in self._pairs(of):
                 w.series(name, self._event(event, vm), _constant(value), self._life(event, vm))
@@ -128,11 +153,17 @@ class Exporters:
         w.family(name, "gauge")
         for event, vm, value in self._pairs(lambda e, v: e.not_before):
             until = event.ended or self.end
-            countdown = lambda t, e=event, nb=value: 0.0 if e.started and t >= e.started else nb - t
+
+            def countdown(t, e=event, nb=value):
+                return 0.0 if e.started and t >= e.started else nb - t
+
             w.series(name, self._event(event, vm), countdown, [t for t in self._life(event, vm) if t < until])
         late: dict[str, Callable[[Event, Vm], tuple[float | None, float | None]]] = {
             "started_timestamp_seconds": lambda e, v: (e.started, e.started),
-            "observed_interruption_seconds": lambda e, v: (e.interruption.get(v.name), (e.started or 0) + e.interruption.get(v.name, 0)),
+            "observed_interruption_seconds": lambda e, v: (
+                e.interruption.get(v.name),
+                (e.started or 0) + e.interruption.get(v.name, 0),
+            ),
         }
         for short, of in late.items():
             name = f"azure_scheduled_event_{short}"
@@ -142,7 +173,9 @@ class Exporters:
         name = "azure_scheduled_event_ended_timestamp_seconds"
         w.family(name, "gauge")
         for event, vm, value in self._pairs(lambda e, v: e.ended):
-            w.series(name, self._event(event, vm, outcome=event.outcome), _constant(value), self._life(event, vm, value))
+            w.series(
+                name, self._event(event, vm, outcome=event.outcome), _constant(value), self._life(event, vm, value)
+            )
 
     def _status(self, w: Writer) -> None:
         w.family("azure_scheduled_event_status", "gauge")
@@ -155,7 +188,12 @@ class Exporters:
                 "Ended": lambda t, e=ended: float(t >= e),
             }
             for status, value in phases.items():
-                w.series("azure_scheduled_event_status", self._event(event, vm, event_status=status), value, self._life(event, vm))
+                w.series(
+                    "azure_scheduled_event_status",
+                    self._event(event, vm, event_status=status),
+                    value,
+                    self._life(event, vm),
+                )
 
     def _counters(self, w: Writer) -> None:
         mine = {vm.name: [e for e in self.events if vm in e.vms] for vm in self.fleet}
@@ -164,12 +202,24 @@ class Exporters:
             for kind in TYPES:
                 for scope in ("self", "other"):
                     of = [e for e in mine[vm.name] if e.event_type == kind and scope == "self"]
-                    value = lambda t, of=of: float(sum(e.first_seen <= t < (e.ended or float("inf")) for e in of))
-                    w.series("azure_scheduled_events_pending", self._target(vm, event_type=kind, scope=scope), value, self._recent(vm))
+
+                    def value(t, of=of):
+                        return float(sum(e.first_seen <= t < (e.ended or float("inf")) for e in of))
+
+                    w.series(
+                        "azure_scheduled_events_pending",
+                        self._target(vm, event_type=kind, scope=scope),
+                        value,
+                        self._recent(vm),
+                    )
         families = {
             "observed": (("self", "other"), "scope", lambda e, s: e.first_seen if s == "self" else None),
             "ended": (OUTCOMES, "outcome", lambda e, o: e.ended if e.outcome == o else None),
-            "approvals": (("approved", "dry_run", "failed"), "result", lambda e, r: e.first_seen + 60 if e.approved and r == "approved" else None),
+            "approvals": (
+                ("approved", "dry_run", "failed"),
+                "result",
+                lambda e, r: e.first_seen + 60 if e.approved and r == "approved" else None,
+            ),
         }
         for short, (values, label, when) in families.items():
             name = f"azure_scheduled_events_{short}"
@@ -178,20 +228,40 @@ class Exporters:
                 for kind in TYPES:
                     for v in values:
                         moments = [m for e in mine[vm.name] if e.event_type == kind and (m := when(e, v)) is not None]
-                        w.series(f"{name}_total", self._target(vm, event_type=kind, **{label: v}), _count(moments), self._alive(vm) if moments else self._recent(vm))
+                        w.series(
+                            f"{name}_total",
+                            self._target(vm, event_type=kind, **{label: v}),
+                            _count(moments),
+                            self._alive(vm) if moments else self._recent(vm),
+                        )
 
     def _health(self, w: Writer) -> None:
-        bad = lambda vm, t: vm.name in self.failing and t > self.trouble
+        def bad(vm, t):
+            return vm.name in self.failing and t > self.trouble
+
         w.family("up", "gauge")
         for vm in self.fleet:
-            w.series("up", self._target(vm), lambda t, vm=vm: float(not (vm.name in self.down and t > self.trouble)), self.times)
+            w.series(
+                "up",
+                self._target(vm),
+                lambda t, vm=vm: float(not (vm.name in self.down and t > self.trouble)),
+                self.times,
+            )
         w.family("azure_scheduled_events_vm_info", "gauge")
         for vm in self.fleet:
-            labels = dict(vm_name=vm.name, vm_id=f"{abs(hash(vm.name)) % 10**12:012d}", vm_scale_set=vm.scale_set, vm_size=vm.size, location=vm.location)
+            labels = {
+                "vm_name": vm.name,
+                "vm_id": f"{abs(hash(vm.name)) % 10**12:012d}",
+                "vm_scale_set": vm.scale_set,
+                "vm_size": vm.size,
+                "location": vm.location,
+            }
             w.series("azure_scheduled_events_vm_info", self._target(vm, **labels), _constant(1), self._alive(vm))
         gauges: dict[str, Callable[[Vm, float], float]] = {
             "up": lambda vm, t: float(not bad(vm, t)),
-            "last_success_timestamp_seconds": lambda vm, t: min(t, self.trouble) if vm.name in self.failing else t - t % 1,
+            "last_success_timestamp_seconds": lambda vm, t: (
+                min(t, self.trouble) if vm.name in self.failing else t - t % 1
+            ),
             "document_incarnation": lambda vm, t: float(sum(e.first_seen <= t for e in self.events if vm in e.vms)),
             "spans_spooled": lambda vm, t: 0.0,
         }
@@ -199,7 +269,12 @@ class Exporters:
             name = f"azure_scheduled_events_{short}"
             w.family(name, "gauge")
             for vm in self.fleet:
-                w.series(name, self._target(vm), lambda t, vm=vm, of=of: of(vm, t), self._alive(vm) if short == "up" else self._recent(vm))
+                w.series(
+                    name,
+                    self._target(vm),
+                    lambda t, vm=vm, of=of: of(vm, t),
+                    self._alive(vm) if short == "up" else self._recent(vm),
+                )
         self._imds(w, bad)
 
     def _imds(self, w: Writer, bad: Callable[[Vm, float], bool]) -> None:
@@ -208,30 +283,50 @@ class Exporters:
         plain: dict[str, Callable[[Vm, float], float]] = {
             "imds_requests": lambda vm, t: t - base,
             "spans_exported": lambda vm, t: 4.0 * sum((e.ended or t + 1) <= t for e in self.events if vm in e.vms),
-            "state_write_failures": lambda vm, t: 0.0, "alert_pushes": lambda vm, t: max(0.0, (t - base) // 30),
+            "state_write_failures": lambda vm, t: 0.0,
+            "alert_pushes": lambda vm, t: max(0.0, (t - base) // 30),
             "alert_push_failures": lambda vm, t: 0.0,
         }
         for short, of in plain.items():
             w.family(f"azure_scheduled_events_{short}", "counter")
             for vm in self.fleet:
-                w.series(f"azure_scheduled_events_{short}_total", self._target(vm), lambda t, vm=vm, of=of: of(vm, t), self._recent(vm))
+                w.series(
+                    f"azure_scheduled_events_{short}_total",
+                    self._target(vm),
+                    lambda t, vm=vm, of=of: of(vm, t),
+                    self._recent(vm),
+                )
         labelled = {
-            "imds_request_failures": ("reason", REASONS), "document_anomalies": ("kind", ("duration", "incarnation", "not_before")),
-            "span_export_failures": ("reason", ("connect", "status", "timeout")), "spans_dropped": ("reason", ("spool_full",)),
+            "imds_request_failures": ("reason", REASONS),
+            "document_anomalies": ("kind", ("duration", "incarnation", "not_before")),
+            "span_export_failures": ("reason", ("connect", "status", "timeout")),
+            "spans_dropped": ("reason", ("spool_full",)),
         }
         for short, (label, values) in labelled.items():
             w.family(f"azure_scheduled_events_{short}", "counter")
             for vm in self.fleet:
                 for v in values:
                     wave = 1.0 if v == "throttled" else 0.0
-                    count = lambda t, vm=vm, v=v, wave=wave: float((t - self.trouble) // 1 if bad(vm, t) and v == "status_5xx" else wave * ((t - base) // 900))
-                    w.series(f"azure_scheduled_events_{short}_total", self._target(vm, **{label: v}), count if short == "imds_request_failures" else _constant(0), self._recent(vm))
+
+                    def count(t, vm=vm, v=v, wave=wave):
+                        return float(
+                            (t - self.trouble) // 1 if bad(vm, t) and v == "status_5xx" else wave * ((t - base) // 900)
+                        )
+
+                    w.series(
+                        f"azure_scheduled_events_{short}_total",
+                        self._target(vm, **{label: v}),
+                        count if short == "imds_request_failures" else _constant(0),
+                        self._recent(vm),
+                    )
         name = "azure_scheduled_events_imds_request_duration_seconds"
         w.family(name, "histogram")
         shares = (0.02, 0.35, 0.8, 0.93, 0.97, 0.985, 0.995, 0.999, 1.0, 1.0, 1.0)
         for vm in self.fleet:
-            for le, share in zip(LATENCY_BUCKETS, shares):
-                w.series(f"{name}_bucket", self._target(vm, le=str(le)), lambda t, s=share: (t - base) * s, self._recent(vm))
+            for le, share in zip(LATENCY_BUCKETS, shares, strict=True):
+                w.series(
+                    f"{name}_bucket", self._target(vm, le=str(le)), lambda t, s=share: (t - base) * s, self._recent(vm)
+                )
             w.series(f"{name}_bucket", self._target(vm, le="+Inf"), lambda t: t - base, self._recent(vm))
             w.series(f"{name}_count", self._target(vm), lambda t: t - base, self._recent(vm))
             w.series(f"{name}_sum", self._target(vm), lambda t: (t - base) * 0.021, self._recent(vm))
@@ -240,7 +335,11 @@ class Exporters:
         families: dict[str, tuple[str, str, Callable[[float], float]]] = {
             "process_cpu_seconds": ("counter", "process_cpu_seconds_total", lambda t: (t - self.dense_from) * 0.0011),
             "process_open_fds": ("gauge", "process_open_fds", lambda t: 14 + (t // 60) % 3),
-            "process_resident_memory_bytes": ("gauge", "process_resident_memory_bytes", lambda t: 7.4e6 + (t // 300) % 7 * 6e4),
+            "process_resident_memory_bytes": (
+                "gauge",
+                "process_resident_memory_bytes",
+                lambda t: 7.4e6 + (t // 300) % 7 * 6e4,
+            ),
             "process_start_time_seconds": ("gauge", "process_start_time_seconds", lambda t: self.begin),
         }
         for family, (kind, name, of) in families.items():
@@ -250,4 +349,9 @@ class Exporters:
         name = "azure_scheduled_events_exporter_build_info"
         w.family(name, "gauge")
         for vm in self.fleet:
-            w.series(name, self._target(vm, version="0.1.0", revision="0000000", rustc="1.90.0"), _constant(1), self._alive(vm))
+            w.series(
+                name,
+                self._target(vm, version="0.1.0", revision="0000000", rustc="1.90.0"),
+                _constant(1),
+                self._alive(vm),
+            )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 
 import fleet
 from exposition import Exporters
@@ -15,19 +16,37 @@ from exposition import Exporters
 AHEAD = 30 * fleet.MINUTE
 
 
-def write(path: str, now: float, count: int = 24, events: int = 90, days: int = 30, dense: float = 3 * fleet.HOUR, quiet: bool = False) -> int:
+def write(
+    path: Path,
+    now: float,
+    count: int = 24,
+    events: int = 90,
+    days: int = 30,
+    dense: float = 3 * fleet.HOUR,
+    quiet: bool = False,
+) -> int:
     machines = fleet.vms(count)
     happened = [] if quiet else fleet.past(machines, now, days, events) + fleet.current(machines, now)
     trouble = () if quiet or count < 20 else (machines[14].name, machines[17].name)
-    exporters = Exporters(machines, happened, begin=now - days * fleet.DAY, end=now + AHEAD, step=15, dense=dense, sparse=240,
-                          job="azure-scheduled-events", down=frozenset(trouble[:1]), failing=frozenset(trouble[1:]))
-    with open(path, "w", encoding="utf-8", newline="\n") as out:
+    exporters = Exporters(
+        machines,
+        happened,
+        begin=now - days * fleet.DAY,
+        end=now + AHEAD,
+        step=15,
+        dense=dense,
+        sparse=240,
+        job="azure-scheduled-events",
+        down=frozenset(trouble[:1]),
+        failing=frozenset(trouble[1:]),
+    )
+    with path.open("w", encoding="utf-8", newline="\n") as out:
         return exporters.write(out)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("out")
+    parser.add_argument("out", type=Path)
     parser.add_argument("--vms", type=int, default=24)
     parser.add_argument("--events", type=int, default=90)
     parser.add_argument("--days", type=int, default=30)

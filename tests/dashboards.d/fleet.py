@@ -60,7 +60,9 @@ def vms(count: int = 24) -> list[Vm]:
         elif kind == 1:
             out.append(Vm(f"vm-db-{n + 1:02d}", address, "", "Standard_E8s_v5", "northeurope"))
         elif kind == 2:
-            out.append(Vm(f"aks-system-31874-vmss{n:06d}", address, "aks-system-31874-vmss", "Standard_D8ds_v5", "westeurope"))
+            out.append(
+                Vm(f"aks-system-31874-vmss{n:06d}", address, "aks-system-31874-vmss", "Standard_D8ds_v5", "westeurope")
+            )
         else:
             out.append(Vm(f"spot-batch_{n}", address, "spot-batch", "Standard_F8s_v2", "swedencentral"))
     return out
@@ -103,11 +105,21 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
         peers = [vm for vm in group if vm.scale_set == lead.scale_set and vm.scale_set and vm is not lead]
         hit = (lead, *rng.sample(peers, k=min(len(peers), rng.choice((0, 0, 1, 2)))))
         seen = now - rng.uniform(3 * HOUR, days * DAY)
-        not_before = seen + rng.uniform(*notice) + (rng.choice((0, 2 * DAY)) if kind == "Redeploy" and rng.random() < 0.3 else 0)
+        not_before = (
+            seen + rng.uniform(*notice) + (rng.choice((0, 2 * DAY)) if kind == "Redeploy" and rng.random() < 0.3 else 0)
+        )
         duration = rng.choice(durations)
         source = "User" if kind == "Terminate" or (kind == "Reboot" and rng.random() < 0.45) else "Platform"
-        common = dict(event_id=_id(rng), event_type=kind, source=source, vms=hit, first_seen=seen, not_before=not_before,
-                      duration=duration, description=DESCRIPTIONS[kind] if source == "Platform" else "")
+        common = {
+            "event_id": _id(rng),
+            "event_type": kind,
+            "source": source,
+            "vms": hit,
+            "first_seen": seen,
+            "not_before": not_before,
+            "duration": duration,
+            "description": DESCRIPTIONS[kind] if source == "Platform" else "",
+        }
         if rng.random() < cancel:
             out.append(Event(**common, ended=seen + (not_before - seen) * rng.uniform(0.2, 0.9), outcome="cancelled"))
             continue
@@ -115,8 +127,18 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
         started = seen + 65 if approved and not_before - seen > 120 else not_before + rng.uniform(1, 40)
         length = rng.uniform(*took)
         outcome = "unknown" if kind in ("Preempt", "Terminate") and rng.random() < 0.2 else "completed"
-        out.append(Event(**common, started=started, ended=started + length, outcome=outcome, approved=approved,
-                         interruption={vm.name: _interruption(rng, kind, duration, length) for vm in hit} if kind in ("Freeze", "Reboot", "Redeploy") else {}))
+        out.append(
+            Event(
+                **common,
+                started=started,
+                ended=started + length,
+                outcome=outcome,
+                approved=approved,
+                interruption={vm.name: _interruption(rng, kind, duration, length) for vm in hit}
+                if kind in ("Freeze", "Reboot", "Redeploy")
+                else {},
+            )
+        )
     return sorted(out, key=lambda e: e.first_seen)
 
 
@@ -128,8 +150,15 @@ def current(fleet: list[Vm], now: float, seed: int = 254) -> list[Event]:
     def event(kind: str, hit: list[Vm], seen: float, begins: float | None, duration: int, **more) -> Event:
         more.setdefault("source", "Platform")
         more.setdefault("description", DESCRIPTIONS[kind] if more["source"] == "Platform" else "")
-        return Event(event_id=_id(rng), event_type=kind, vms=tuple(hit), first_seen=now + seen,
-                     not_before=None if begins is None else now + begins, duration=duration, **more)
+        return Event(
+            event_id=_id(rng),
+            event_type=kind,
+            vms=tuple(hit),
+            first_seen=now + seen,
+            not_before=None if begins is None else now + begins,
+            duration=duration,
+            **more,
+        )
 
     return [
         event("Reboot", db[1:2], -4 * MINUTE, 11 * MINUTE, 600),
@@ -139,9 +168,27 @@ def current(fleet: list[Vm], now: float, seed: int = 254) -> list[Event]:
         event("Redeploy", db[3:4], -26 * HOUR, 1.9 * DAY, -1),
         event("Freeze", aks[3:6], -5 * HOUR, 3.2 * DAY, 9),
         event("Redeploy", web[4:5], -7 * HOUR, 5.4 * DAY, 1200),
-        event("Freeze", db[1:2], -24 * MINUTE, -8 * MINUTE, 5, started=now - 8 * MINUTE + 4, ended=now - 4 * MINUTE,
-              outcome="completed", interruption={db[1].name: 7.2}),
-        event("Reboot", db[1:2], -95 * MINUTE, -80 * MINUTE, 600, started=now - 80 * MINUTE, ended=now - 71 * MINUTE,
-              outcome="completed", interruption={db[1].name: 412.0}),
+        event(
+            "Freeze",
+            db[1:2],
+            -24 * MINUTE,
+            -8 * MINUTE,
+            5,
+            started=now - 8 * MINUTE + 4,
+            ended=now - 4 * MINUTE,
+            outcome="completed",
+            interruption={db[1].name: 7.2},
+        ),
+        event(
+            "Reboot",
+            db[1:2],
+            -95 * MINUTE,
+            -80 * MINUTE,
+            600,
+            started=now - 80 * MINUTE,
+            ended=now - 71 * MINUTE,
+            outcome="completed",
+            interruption={db[1].name: 412.0},
+        ),
         event("Reboot", db[1:2], -150 * MINUTE, -135 * MINUTE, -1, ended=now - 142 * MINUTE, outcome="cancelled"),
     ]

@@ -37,12 +37,21 @@ class Report:
 
 def files_are_stable(report: Report) -> None:
     """What is checked in is what the generator writes, with sorted keys and nothing that changes by itself."""
-    run = subprocess.run([sys.executable, str(boards.ROOT / "dashboards" / "generator"), "--check"], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, str(boards.ROOT / "dashboards" / "generator"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     wrong = run.stderr.splitlines() if run.returncode else []
     for name, board in boards.load().items():
-        if json.dumps(board, indent=2, sort_keys=True, ensure_ascii=False) + "\n" != (boards.ROOT / "dashboards" / name).read_text(encoding="utf-8"):
+        if json.dumps(board, indent=2, sort_keys=True, ensure_ascii=False) + "\n" != (
+            boards.ROOT / "dashboards" / name
+        ).read_text(encoding="utf-8"):
             wrong.append(f"{name}: keys are not sorted")
-    report.check("files are what the generator writes", wrong, "three dashboards, the annotation snippet, the ConfigMap")
+    report.check(
+        "files are what the generator writes", wrong, "three dashboards, the annotation snippet, the ConfigMap"
+    )
 
 
 def rules_are_kept(report: Report) -> None:
@@ -63,33 +72,52 @@ def names_are_catalogued(report: Report) -> None:
     metrics, wrong, count = catalog.read(), [], 0
     for name, board in boards.load().items():
         asked = [(q.where, q.expr) for q in boards.queries(name, board)]
-        asked += [(f"{name}: variable {v['name']}", v["definition"].removeprefix("label_values(").rsplit(",", 1)[0]) for v in board["templating"]["list"] if v["type"] == "query"]
+        asked += [
+            (f"{name}: variable {v['name']}", v["definition"].removeprefix("label_values(").rsplit(",", 1)[0])
+            for v in board["templating"]["list"]
+            if v["type"] == "query"
+        ]
         for where, expr in asked:
             count += 1
             try:
                 catalog.labels(promql.parse(boards.interpolate(expr, boards.variables(board), 3600, 15)), metrics)
-            except (catalog.Unknown, ValueError, KeyError) as why:
+            except (catalog.UnknownNameError, ValueError, KeyError) as why:
                 wrong.append(f"{where}: {why}")
-    report.check("queries parse and name only catalogued metrics and labels", wrong, f"{count} queries, {len(metrics)} names")
+    report.check(
+        "queries parse and name only catalogued metrics and labels", wrong, f"{count} queries, {len(metrics)} names"
+    )
 
 
 def promtool_parses(report: Report, directory: Path) -> None:
     tool = prometheus.promtool()
-    rules = [{"record": f"query:{i}", "expr": boards.interpolate(q.expr, boards.variables(board), 3600, 15)}
-             for name, board in boards.load().items() for i, q in enumerate(boards.queries(name, board))]
+    rules = [
+        {"record": f"query:{i}", "expr": boards.interpolate(q.expr, boards.variables(board), 3600, 15)}
+        for name, board in boards.load().items()
+        for i, q in enumerate(boards.queries(name, board))
+    ]
     snippet = json.loads((boards.ROOT / "dashboards" / "annotations.json").read_text(encoding="utf-8"))
     rules += [{"record": "query:annotation", "expr": each["expr"], "labels": {"of": each["name"]}} for each in snippet]
     path = directory / "queries.yml"
     path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}), encoding="utf-8")  # JSON is YAML
-    run = subprocess.run([tool, "check", "rules", "--lint=none", str(path)], capture_output=True, text=True, check=False)
-    report.check("promtool parses", (run.stdout + run.stderr).splitlines() if run.returncode else [], f"{len(rules)} queries")
+    run = subprocess.run(
+        [tool, "check", "rules", "--lint=none", str(path)], capture_output=True, text=True, check=False
+    )
+    report.check(
+        "promtool parses", (run.stdout + run.stderr).splitlines() if run.returncode else [], f"{len(rules)} queries"
+    )
 
 
 def has_value(series: list[Any]) -> bool:
-    return any(not math.isnan(float(value)) for one in series for _, value in (one["values"] if "values" in one else [one["value"]]))
+    return any(
+        not math.isnan(float(value))
+        for one in series
+        for _, value in (one["values"] if "values" in one else [one["value"]])
+    )
 
 
-def empty_panels(api: prometheus.Api, name: str, board: dict[str, Any], variables: dict[str, str], span: int, at: float, scrape: int) -> tuple[list[str], list[str]]:
+def empty_panels(
+    api: prometheus.Api, name: str, board: dict[str, Any], variables: dict[str, str], span: int, at: float, scrape: int
+) -> tuple[list[str], list[str]]:
     """The panels without any data, and the queries that failed."""
     filled, seen, failed = set(), [], []
     for query in boards.queries(name, board):
@@ -108,8 +136,14 @@ def hour_fills_every_panel(report: Report, directory: Path) -> None:
     with hour.played(directory) as (api, vm, began, ended):
         for name, board in boards.load().items():
             span = 30 * DAY if name == "azse-history.json" else int(ended - began) + 30
-            empty, failed = empty_panels(api, name, board, boards.variables(board, vm if name == "azse-vm.json" else {}), span, ended, 1)
-            report.check(f"{name}: the scripted hour fills every panel", failed + [f"{panel}: no data" for panel in empty], f"{len(board['panels'])} panels")
+            empty, failed = empty_panels(
+                api, name, board, boards.variables(board, vm if name == "azse-vm.json" else {}), span, ended, 1
+            )
+            report.check(
+                f"{name}: the scripted hour fills every panel",
+                failed + [f"{panel}: no data" for panel in empty],
+                f"{len(board['panels'])} panels",
+            )
 
 
 def selection_counts_as_all(api: prometheus.Api, at: float) -> list[str]:
@@ -119,12 +153,22 @@ def selection_counts_as_all(api: prometheus.Api, at: float) -> list[str]:
     and a record remembers a VM that is down.
     """
     board = boards.load()["azse-fleet.json"]
-    every = "|".join(sorted(one["metric"]["instance"].replace(".", "\\\\.") for one in api.instant("azure_scheduled_events:target", at)))
+    every = "|".join(
+        sorted(
+            one["metric"]["instance"].replace(".", "\\\\.") for one in api.instant("azure_scheduled_events:target", at)
+        )
+    )
     wrong = []
     for query in boards.queries("azse-fleet.json", board):
         if "any!~" not in query.expr or not query.instant:
             continue
-        answers = [{json.dumps(one["metric"], sort_keys=True): one["value"][1] for one in api.ask(query, boards.variables(board, chosen), 3600, at)} for chosen in ({}, {"instance": f"({every})"})]
+        answers = [
+            {
+                json.dumps(one["metric"], sort_keys=True): one["value"][1]
+                for one in api.ask(query, boards.variables(board, chosen), 3600, at)
+            }
+            for chosen in ({}, {"instance": f"({every})"})
+        ]
         if not answers[0] or answers[0] != answers[1]:
             wrong.append(f"{query.where}: {answers[0]} of all, {answers[1]} of each")
     return wrong
@@ -147,9 +191,20 @@ def fleet_fills_every_panel(report: Report, directory: Path, quiet: bool) -> Non
     """Against blocks that promtool makes of the invented fleet: busy fills every panel, quiet breaks none."""
     directory.mkdir()
     now = time.time()
-    feed.write(str(directory / "fleet.om"), now, events=30, days=2, dense=3600, quiet=quiet)
-    subprocess.run([prometheus.promtool(), "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=2400h", str(directory / "fleet.om"), str(directory / "data")],
-                   check=True, stdout=subprocess.DEVNULL)
+    feed.write(directory / "fleet.om", now, events=30, days=2, dense=3600, quiet=quiet)
+    subprocess.run(
+        [
+            prometheus.promtool(),
+            "tsdb",
+            "create-blocks-from",
+            "openmetrics",
+            "--max-block-duration=2400h",
+            str(directory / "fleet.om"),
+            str(directory / "data"),
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     (directory / "fleet.om").unlink()
     record.write(directory / "data", now - 3 * 3600, now + 60)
     with prometheus.serving(directory, "global: { scrape_interval: 15s }\n") as api:
@@ -158,12 +213,24 @@ def fleet_fills_every_panel(report: Report, directory: Path, quiet: bool) -> Non
             span = DAY if name == "azse-history.json" else 3 * 3600
             empty, failed = empty_panels(api, name, board, boards.variables(board, chosen), span, now, 15)
             wrong = failed + ([] if quiet else [f"{panel}: no data" for panel in empty])
-            what = f"a quiet fleet breaks nothing ({len(empty)} panels say why they are empty)" if quiet else "a busy fleet fills every panel"
+            what = (
+                f"a quiet fleet breaks nothing ({len(empty)} panels say why they are empty)"
+                if quiet
+                else "a busy fleet fills every panel"
+            )
             report.check(f"{name}: {what}", wrong, f"{len(board['panels'])} panels")
         if quiet:
-            report.check("silence is no all-clear", silence_is_no_all_clear(api, now - 10 * DAY), "the first rows of Fleet and VM, at a time without any exporter")
+            report.check(
+                "silence is no all-clear",
+                silence_is_no_all_clear(api, now - 10 * DAY),
+                "the first rows of Fleet and VM, at a time without any exporter",
+            )
         else:
-            report.check("azse-fleet.json: recorded counts are what is counted of a selection", selection_counts_as_all(api, now - 1800), "every query with both")
+            report.check(
+                "azse-fleet.json: recorded counts are what is counted of a selection",
+                selection_counts_as_all(api, now - 1800),
+                "every query with both",
+            )
 
 
 def main() -> int:

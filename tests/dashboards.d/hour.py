@@ -38,7 +38,7 @@ def binary() -> str:
 
 @contextmanager
 def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with open(log, "wb") as out:
+    with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
         yield process
@@ -54,7 +54,10 @@ def _metrics(port: int) -> str:
 
 
 def _has(port: int, name: str, *labels: str) -> Callable[[], bool]:
-    return lambda: any(line.startswith(name + "{") and line.endswith(" 1") and all(label in line for label in labels) for line in _metrics(port).splitlines())
+    return lambda: any(
+        line.startswith(name + "{") and line.endswith(" 1") and all(label in line for label in labels)
+        for line in _metrics(port).splitlines()
+    )
 
 
 @contextmanager
@@ -63,13 +66,33 @@ def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], fl
     program = binary()
     azure, port, nobody = (prometheus.free_port() for _ in range(3))
     scenario = Path(__file__).with_name("hour.json")
-    exporter = [program, f"--imds.url=http://127.0.0.1:{azure}", f"--web.listen-address=127.0.0.1:{port}", "--imds.poll-interval=250ms"]
+    exporter = [
+        program,
+        f"--imds.url=http://127.0.0.1:{azure}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--imds.poll-interval=250ms",
+    ]
     exporter += ["--approve.user-events", "--approve.delay=1s"]
     with ExitStack() as stack:
         began = time.time()
-        stack.enter_context(running([program, "simulate", f"--web.listen-address=127.0.0.1:{azure}", f"--scenario={scenario}", "--speed=60"], directory / "simulator.log"))
+        stack.enter_context(
+            running(
+                [
+                    program,
+                    "simulate",
+                    f"--web.listen-address=127.0.0.1:{azure}",
+                    f"--scenario={scenario}",
+                    "--speed=60",
+                ],
+                directory / "simulator.log",
+            )
+        )
         process = stack.enter_context(running(exporter, directory / "exporter.log"))
-        api = stack.enter_context(prometheus.serving(directory, SCRAPE.format(port=port, nobody=nobody, rules=ROOT / "alerts" / "*.rules.yml")))
+        api = stack.enter_context(
+            prometheus.serving(
+                directory, SCRAPE.format(port=port, nobody=nobody, rules=ROOT / "alerts" / "*.rules.yml")
+            )
+        )
         started = _has(port, "azure_scheduled_event_status", 'event_type="Freeze"', 'event_status="Started"')
         prometheus.wait_for("the first freeze to start", started)
         process.send_signal(signal.SIGSTOP)
@@ -77,10 +100,15 @@ def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], fl
         process.send_signal(signal.SIGCONT)
         prometheus.wait_for("the freeze to be over", lambda: not started())
         prometheus.wait_for("the second freeze to start", started)
-        prometheus.wait_for("the last reboot to be announced", _has(port, "azure_scheduled_event_status", 'event_type="Reboot"', 'event_source="User"'))
-        settled = ('count(azure_scheduled_event_info{event_source="User"}) and count(azure_scheduled_event:vm) and sum(azure_scheduled_event_observed_interruption_seconds) > 1 '
-                   "and sum(increase(azure_scheduled_events_imds_request_failures_total[5m])) > 0 "
-                   'and sum(azure_scheduled_events_approvals_total{result="approved"}) > 0')
+        prometheus.wait_for(
+            "the last reboot to be announced",
+            _has(port, "azure_scheduled_event_status", 'event_type="Reboot"', 'event_source="User"'),
+        )
+        settled = (
+            'count(azure_scheduled_event_info{event_source="User"}) and count(azure_scheduled_event:vm) and sum(azure_scheduled_event_observed_interruption_seconds) > 1 '
+            "and sum(increase(azure_scheduled_events_imds_request_failures_total[5m])) > 0 "
+            'and sum(azure_scheduled_events_approvals_total{result="approved"}) > 0'
+        )
         prometheus.wait_for("Prometheus to have seen it all", lambda: api.instant(settled, time.time()))
         ended = time.time()
         name = api.instant("azure_scheduled_events_vm_info", ended)[0]["metric"]["vm_name"]

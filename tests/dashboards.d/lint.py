@@ -28,16 +28,33 @@ def _template(board: Board, name: str) -> dict[str, Any]:
 
 def template_datasource(board: Board) -> Iterator[Finding]:
     sources = [v for v in board["templating"]["list"] if v["type"] == "datasource"]
-    if len(sources) != 1 or sources[0]["name"] != "datasource" or sources[0]["label"] not in ("Data source", "Data Source") or sources[0]["query"] != "prometheus":
-        yield "template-datasource-rule", "", "wants exactly one data source variable: datasource, labelled Data source, of Prometheus"
+    if (
+        len(sources) != 1
+        or sources[0]["name"] != "datasource"
+        or sources[0]["label"] not in ("Data source", "Data Source")
+        or sources[0]["query"] != "prometheus"
+    ):
+        yield (
+            "template-datasource-rule",
+            "",
+            "wants exactly one data source variable: datasource, labelled Data source, of Prometheus",
+        )
 
 
 def template_targets(board: Board) -> Iterator[Finding]:
     for name, label in (("job", "Job"), ("instance", "Instance")):
         v = _template(board, name)
-        wrong = [what for what, good in {
-            "datasource": v.get("datasource", {}).get("uid") in ("$datasource", "${datasource}"), "type": v.get("type") == "query", "label": v.get("label") == label,
-            "multi": v.get("multi") is True, "allValue": v.get("allValue") == ".+"}.items() if not good]
+        wrong = [
+            what
+            for what, good in {
+                "datasource": v.get("datasource", {}).get("uid") in ("$datasource", "${datasource}"),
+                "type": v.get("type") == "query",
+                "label": v.get("label") == label,
+                "multi": v.get("multi") is True,
+                "allValue": v.get("allValue") == ".+",
+            }.items()
+            if not good
+        ]
         if wrong:
             yield f"template-{name}-rule", "", f"variable {name}: {', '.join(wrong)}"
 
@@ -74,7 +91,11 @@ def panel_form(board: Board) -> Iterator[Finding]:
             yield "panel-units-rule", title, f"unit {panel['fieldConfig']['defaults'].get('unit')}"
         if not panel["fieldConfig"]["defaults"].get("noValue"):
             yield "explained-emptiness", title, "says nothing where there is no data"
-        said = [m["options"]["result"]["text"] for m in panel["fieldConfig"]["defaults"].get("mappings", []) if m["type"] == "special"]
+        said = [
+            m["options"]["result"]["text"]
+            for m in panel["fieldConfig"]["defaults"].get("mappings", [])
+            if m["type"] == "special"
+        ]
         if panel["type"] == "stat" and said != [panel["fieldConfig"]["defaults"]["noValue"]]:
             yield "explained-emptiness", title, f"says {said} where there is no data"
 
@@ -100,7 +121,11 @@ def targets(name: str, board: Board) -> Iterator[Finding]:
             yield "target-logql-auto-rule", query.panel, f"{query.ref}: $__auto"
         try:
             # The variables stay readable in the text, so that a matcher can be compared with the variable's name.
-            node = promql.parse(boards.interpolate(query.expr, {v["name"]: f"${v['name']}" for v in board["templating"]["list"]}, 3600, 15))
+            node = promql.parse(
+                boards.interpolate(
+                    query.expr, {v["name"]: f"${v['name']}" for v in board["templating"]["list"]}, 3600, 15
+                )
+            )
         except (ValueError, KeyError) as why:
             yield "target-promql-rule", query.panel, f"{query.ref}: {why}"
             continue
@@ -119,17 +144,33 @@ def _selectors(query: Query, node: Any) -> Iterator[Finding]:
             if (label, str(promql.MatchOp.Re), f"${label}") not in matchers:
                 yield f"target-{label}-rule", query.panel, f'{query.ref}: {at.name} without {label}=~"${label}"'
         # Where the linter's rule is excluded, there must be another matcher of the instance all the same.
-        if not any(name == "instance" and op == str(promql.MatchOp.Re) and value.startswith("$") for name, op, value in matchers):
-            yield "instance-matcher", query.panel, f"{query.ref}: {at.name} without a matcher of the instance by a variable"
-        if at.name.endswith("_total") and not any(isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above):
+        if not any(
+            name == "instance" and op == str(promql.MatchOp.Re) and value.startswith("$")
+            for name, op, value in matchers
+        ):
+            yield (
+                "instance-matcher",
+                query.panel,
+                f"{query.ref}: {at.name} without a matcher of the instance by a variable",
+            )
+        if at.name.endswith("_total") and not any(
+            isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above
+        ):
             yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} is neither rate nor increase"
 
 
 def importable(board: Board) -> Iterator[Finding]:
     """What Grafana's import, provisioning and sidecar need."""
-    good = {"editable": board["editable"] is False, "id": board["id"] is None, "uid": board["uid"].startswith("azse-"), "schemaVersion": 39 <= board["schemaVersion"] <= 42,
-            "__inputs": "__inputs" not in board and "__requires" not in board, "tags": "azure-scheduled-events" in board["tags"],
-            "links": [(link["keepTime"], link["includeVars"], link["type"]) for link in board["links"]] == [(True, True, "dashboards")]}
+    good = {
+        "editable": board["editable"] is False,
+        "id": board["id"] is None,
+        "uid": board["uid"].startswith("azse-"),
+        "schemaVersion": 39 <= board["schemaVersion"] <= 42,
+        "__inputs": "__inputs" not in board and "__requires" not in board,
+        "tags": "azure-scheduled-events" in board["tags"],
+        "links": [(link["keepTime"], link["includeVars"], link["type"]) for link in board["links"]]
+        == [(True, True, "dashboards")],
+    }
     for what, is_good in good.items():
         if not is_good:
             yield "uneditable-dashboard" if what == "editable" else "importable", "", what
@@ -150,7 +191,13 @@ def _grid(board: Board) -> Iterator[Finding]:
             taken[cell] = panel["title"]
 
 
-RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (template_datasource, template_targets, template_queries, panel_form, importable)
+RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (
+    template_datasource,
+    template_targets,
+    template_queries,
+    panel_form,
+    importable,
+)
 
 
 def findings(name: str, board: Board) -> list[Finding]:

@@ -11,8 +11,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,9 @@ class Api:
     def get(self, path: str, **params: Any) -> Any:
         body = urllib.parse.urlencode(params).encode() or None  # without parameters a GET
         try:
-            with urllib.request.urlopen(urllib.request.Request(f"{self.url}/api/v1/{path}", data=body), timeout=120) as answer:
+            with urllib.request.urlopen(
+                urllib.request.Request(f"{self.url}/api/v1/{path}", data=body), timeout=120
+            ) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             body = error.read().decode()
@@ -69,7 +71,9 @@ class Api:
         data = self.get("query", query=expr, time=f"{at:.3f}")
         return data["result"] if data["resultType"] == "vector" else [data["result"]]
 
-    def ask(self, query: boards.Query, variables: dict[str, str], span: int, at: float, scrape: int = boards.SCRAPE_INTERVAL) -> list[Any]:
+    def ask(
+        self, query: boards.Query, variables: dict[str, str], span: int, at: float, scrape: int = boards.SCRAPE_INTERVAL
+    ) -> list[Any]:
         """One panel's query as Grafana sends it; the series of the answer."""
         begin, end = (at, at + query.ahead) if query.ahead else (at - span, at)
         step = boards.step(query, query.ahead or span, scrape)
@@ -77,11 +81,13 @@ class Api:
         if query.instant:
             return self.instant(expr, end)
         aligned = [t - t % step for t in (begin, end)]
-        return self.get("query_range", query=expr, start=f"{aligned[0]:.3f}", end=f"{aligned[1]:.3f}", step=step)["result"]
+        return self.get("query_range", query=expr, start=f"{aligned[0]:.3f}", end=f"{aligned[1]:.3f}", step=step)[
+            "result"
+        ]
 
     def first_target(self, at: float) -> dict[str, str]:
         """A VM that has events, as the VM dashboard's variables would name it."""
-        named = ("azure_scheduled_events_vm_info and on (job, instance) last_over_time(azure_scheduled_event_ended_timestamp_seconds[1h])")
+        named = "azure_scheduled_events_vm_info and on (job, instance) last_over_time(azure_scheduled_event_ended_timestamp_seconds[1h])"
         found = self.instant(named, at)
         if not found:
             raise SystemExit("no VM has events")
@@ -96,9 +102,18 @@ def serving(directory: Path, scrape: str, data: Path | None = None) -> Iterator[
     config = directory / "prometheus.yml"
     config.write_text(scrape, encoding="utf-8")
     port = free_port()
-    with open(directory / "prometheus.log", "wb") as log:
-        process = subprocess.Popen([binary, f"--config.file={config}", f"--storage.tsdb.path={data or directory / 'data'}", "--storage.tsdb.retention.time=100d",
-                                    f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
+    with (directory / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                binary,
+                f"--config.file={config}",
+                f"--storage.tsdb.path={data or directory / 'data'}",
+                "--storage.tsdb.retention.time=100d",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stdout=log,
+            stderr=log,
+        )
     try:
         api = Api(f"http://127.0.0.1:{port}")
         wait_for("Prometheus to be ready", lambda: api.instant("vector(1)", time.time()))

@@ -33,7 +33,10 @@ def records(directory: Path) -> dict[str, list[str]]:
 def turns(rules: dict[str, list[str]]) -> list[list[str]]:
     """Who can be recorded together: nobody reads what another one of the same turn, or of a later one, records."""
     named = {name: re.compile(rf"(?<![\w:]){name}(?![\w:])") for name in rules}
-    reads = {name: {other for other in rules if other != name and any(named[other].search(expr) for expr in exprs)} for name, exprs in rules.items()}
+    reads = {
+        name: {other for other in rules if other != name and any(named[other].search(expr) for expr in exprs)}
+        for name, exprs in rules.items()
+    }
     order, done = [], set()
     while turn := [name for name in rules if name not in done and reads[name] <= done]:
         order.append(turn)
@@ -50,10 +53,37 @@ def write(data: Path, begin: float, end: float, step: int = 60) -> int:
         rules = records(directory)
         for turn in turns(rules):
             path = directory / "turn.json"  # JSON is YAML
-            path.write_text(json.dumps({"groups": [{"name": "turn", "rules": [{"record": name, "expr": expr} for name in turn for expr in rules[name]]}]}), encoding="utf-8")
+            path.write_text(
+                json.dumps(
+                    {
+                        "groups": [
+                            {
+                                "name": "turn",
+                                "rules": [{"record": name, "expr": expr} for name in turn for expr in rules[name]],
+                            }
+                        ]
+                    }
+                ),
+                encoding="utf-8",
+            )
             with prometheus.serving(directory, "global: {}\n", data=data) as server:
-                run = subprocess.run([prometheus.promtool(), "tsdb", "create-blocks-from", "rules", f"--start={begin:.0f}", f"--end={end:.0f}", f"--eval-interval={step}s", f"--url={server.url}",
-                                      f"--output-dir={data}", str(path)], capture_output=True, text=True, check=False)
+                run = subprocess.run(
+                    [
+                        prometheus.promtool(),
+                        "tsdb",
+                        "create-blocks-from",
+                        "rules",
+                        f"--start={begin:.0f}",
+                        f"--end={end:.0f}",
+                        f"--eval-interval={step}s",
+                        f"--url={server.url}",
+                        f"--output-dir={data}",
+                        str(path),
+                    ],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
             if run.returncode or "level=error" in run.stderr or "level=ERROR" in run.stderr:
                 raise SystemExit(f"promtool did not record {', '.join(turn)}: {run.stdout}{run.stderr}")
     return len(rules)
