@@ -59,7 +59,7 @@ pub(crate) fn client() -> reqwest::Client {
 pub(crate) async fn get(client: &reqwest::Client, url: &str) -> Option<String> {
     let answer = client
         .get(url)
-        .header("accept", "text/plain; version=0.0.4")
+        .header("accept", "text/plain; version=0.0.4, */*;q=0.1")
         .send()
         .await
         .ok()?;
