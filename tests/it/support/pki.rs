@@ -1,4 +1,4 @@
-//! An authority with what it has signed, and a door that speaks TLS before a fake that does not.
+//! A certificate authority, and a TLS proxy in front of a fake without TLS.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::install_cryptography;
 
-/// An authority, and a folder with `ca.pem`, `client.pem` and `client-key.pem`.
+/// A certificate authority and its files `ca.pem`, `client.pem` and `client-key.pem`.
 pub(crate) struct Pki {
     authority: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -48,7 +48,7 @@ impl Pki {
         (certificate, key)
     }
 
-    /// The authority's own certificate.
+    /// The certificate of the authority.
     pub(crate) fn authority(&self) -> String {
         self.authority.pem()
     }
@@ -62,8 +62,8 @@ impl Pki {
         Disk.write(&path, content.as_bytes()).unwrap();
     }
 
-    /// A door before `inside` with a certificate of this authority for `name`, which lets in only those who have one of
-    /// it too where it asks who comes.
+    /// A proxy in front of `inside` with a certificate for `name`. With `asks_who` it requires client certificates of
+    /// this authority.
     pub(crate) async fn door(&self, name: &str, asks_who: bool, inside: SocketAddr) -> Door {
         install_cryptography();
         let (certificate, key) = self.issue(name);
@@ -85,7 +85,7 @@ impl Pki {
     }
 }
 
-/// It is open until it is dropped.
+/// Listens until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Door {
     address: SocketAddr,
@@ -101,7 +101,7 @@ impl Door {
                 let (stream, _peer) = listener.accept().await.unwrap();
                 let tls = tls.clone();
                 tokio::spawn(async move {
-                    // A client that is not let in is what some tests are about.
+                    // Some tests are about clients that it rejects.
                     if let Ok(mut outer) = tls.accept(stream).await {
                         let mut inner = TcpStream::connect(inside).await.unwrap();
                         copy_bidirectional(&mut outer, &mut inner).await.ok();

@@ -1,4 +1,4 @@
-//! What a fake puts on the wire: any bytes at any pace, and any end.
+//! The responses of a fake: any bytes at any rate, with any end of the connection.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -7,12 +7,11 @@ use tokio::{
     net::TcpStream,
 };
 
-/// One answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     before: Duration,
     bytes: Vec<u8>,
-    /// So many bytes at a time, with a pause between.
+    /// So many bytes at a time, with a delay between them.
     drip: Option<(usize, Duration)>,
     end: End,
 }
@@ -25,7 +24,7 @@ enum End {
     Close,
     /// RST.
     Reset,
-    /// Nothing more comes, for as long as the other side waits.
+    /// No more bytes until the client closes the connection.
     Hang,
 }
 
@@ -40,7 +39,7 @@ impl Reply {
         }
     }
 
-    /// A whole answer: a status line's rest such as `404 Not Found`, headers, a body with its length.
+    /// A complete response: status such as `404 Not Found`, headers, body with its length.
     pub(crate) fn http(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut bytes = head(status, headers);
@@ -59,7 +58,7 @@ impl Reply {
         )
     }
 
-    /// A status with one of the error bodies that IMDS writes.
+    /// A status with an error body of IMDS.
     pub(crate) fn error(status: &str, text: &str) -> Self {
         Self::http(
             status,
@@ -81,7 +80,7 @@ impl Reply {
         Self::raw(bytes)
     }
 
-    /// Nothing at all, for as long as the other side waits.
+    /// No response; the connection stays open.
     pub(crate) fn silence() -> Self {
         Self::raw([]).then_hang()
     }
@@ -92,13 +91,13 @@ impl Reply {
         self
     }
 
-    /// Only some time after the request.
+    /// Sent after a delay.
     pub(crate) fn after(mut self, before: Duration) -> Self {
         self.before = before;
         self
     }
 
-    /// In pieces of so many bytes.
+    /// Sent in pieces of so many bytes.
     pub(crate) fn in_pieces(mut self, size: usize, pause: Duration) -> Self {
         self.drip = Some((size, pause));
         self
@@ -122,7 +121,7 @@ impl Reply {
         self
     }
 
-    /// Carries it out. Says whether the connection can take another request.
+    /// Sends it; returns whether the connection stays open for another request.
     pub(super) async fn send(&self, stream: &mut TcpStream) -> bool {
         tokio::time::sleep(self.before).await;
         let (size, pause) = self.drip.unwrap_or((usize::MAX, Duration::ZERO));
