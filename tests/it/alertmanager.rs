@@ -9,10 +9,9 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 
 use crate::support::{
-    FakeAlertmanager, FakeImds, Pki, Reply,
+    FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
     alertmanager::Told,
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process},
@@ -124,21 +123,12 @@ async fn an_end_is_told_again_soon_in_case_that_somebody_contradicts() {
 #[tokio::test]
 async fn dead_silent_and_refusing_alertmanagers_keep_nothing_from_a_living_one() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = RefusingPort::reserve();
     let silent = FakeAlertmanager::standing(Reply::silence()).await;
     let refusing =
         FakeAlertmanager::standing(Reply::error("500 Internal Server Error", "no")).await;
     let living = FakeAlertmanager::scripted([]).await;
-    let bases = [
-        format!("http://{closed}"),
-        silent.base(),
-        refusing.base(),
-        living.base(),
-    ];
+    let bases = [closed.base(), silent.base(), refusing.base(), living.base()];
     let exporter = Exporter::start(telling(&imds, &bases));
     exporter.until("it polls", Metrics::is_up).await;
     imds.now(preempt());

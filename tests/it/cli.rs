@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    FakeImds, PATIENCE, RefusingPort, Reply,
     process::{Ended, PROGRAM, Process, page},
 };
 
@@ -168,9 +168,8 @@ async fn an_address_of_another_machine_is_no_matter_of_the_port() {
 
 #[tokio::test]
 async fn an_error_says_a_thing_once() {
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let nobody = format!("--imds.url=http://{}", gone.local_addr().unwrap());
-    drop(gone);
+    let refusing = RefusingPort::reserve();
+    let nobody = format!("--imds.url={}", refusing.base());
     let file = tempfile::NamedTempFile::new().unwrap();
     let unusable = format!("--state.directory={}", file.path().display());
     for (arguments, code, words) in [

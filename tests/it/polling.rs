@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::imds::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    API_VERSION, FakeImds, PATIENCE, Reply,
+    API_VERSION, FakeImds, PATIENCE, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
 };
 
@@ -299,9 +299,8 @@ async fn a_vm_that_does_not_know_its_name_shows_every_event_until_it_does() {
 
 #[tokio::test]
 async fn nobody_at_the_address_is_a_failure_to_connect() {
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
+    let refusing = RefusingPort::reserve();
+    let base = refusing.base();
     let mut settings = settings(&base);
     settings.imds.endpoint = Endpoint::new(&base, API_VERSION).unwrap();
     let exporter = Exporter::start(settings);

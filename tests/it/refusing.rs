@@ -10,7 +10,7 @@ use azure_scheduled_events_exporter::{
 };
 use tokio::net::TcpListener;
 
-use crate::support::{FakeImds, PATIENCE, Reply, client_of, install_cryptography};
+use crate::support::{FakeImds, PATIENCE, RefusingPort, Reply, client_of, install_cryptography};
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const LOGIN_PAGE: &str = "\n<!DOCTYPE html><html><body>Please log in</body></html>";
@@ -436,10 +436,8 @@ async fn a_connection_without_an_answer_is_told_from_no_connection() {
     ])
     .await;
 
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", nobody.local_addr().unwrap());
-    drop(nobody);
-    let error = client_of(&base)
+    let refusing = RefusingPort::reserve();
+    let error = client_of(&refusing.base())
         .poll(PATIENCE, Clock::start())
         .await
         .unwrap_err();

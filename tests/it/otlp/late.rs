@@ -10,6 +10,7 @@ use crate::support::{
     FakeImds, PATIENCE, Reply,
     collector::FakeCollector,
     exporter::{Exporter, Metrics, settings},
+    wait_until,
 };
 
 const EXPORTED: &str = "azure_scheduled_events_spans_exported_total";
@@ -100,9 +101,10 @@ async fn a_name_that_is_learnt_while_imds_hangs_is_not_waited_with() {
             .count()
     };
     let before = asked(&imds);
-    while asked(&imds) == before {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    wait_until(PATIENCE, "the name is asked for", || {
+        (asked(&imds) > before).then_some(())
+    })
+    .await;
     imds.now(Reply::silence());
     let metrics = exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
     assert!(metrics.is_up(), "no poll has ended since");

@@ -1,19 +1,19 @@
 //! The spool goes on over ends, kills and long absences of the collector.
 
-use std::net::TcpListener;
-
 use azure_scheduled_events_exporter::snapshot::ExportFailure;
+use tokio::time::timeout;
 
 use super::sending::{Sending, base, numbers};
-use crate::support::collector::{Answer, FakeCollector};
+use crate::support::{
+    PATIENCE, RefusingPort,
+    collector::{Answer, FakeCollector},
+};
 
 #[tokio::test]
 async fn after_a_long_absence_all_arrive_in_order_and_once() {
     let directory = tempfile::tempdir().unwrap();
-    let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = format!("http://{}", reserved.local_addr().unwrap());
-    drop(reserved);
-    let mut sending = Sending::start(&nobody, &[], Some(directory.path()));
+    let refusing = RefusingPort::reserve();
+    let mut sending = Sending::start(&refusing.base(), &[], Some(directory.path()));
     sending.append(1..=150).await;
     sending
         .until(|counts| counts.failures[&ExportFailure::Connect] >= 3)
@@ -41,9 +41,13 @@ async fn a_sender_that_is_killed_at_any_time_loses_nothing() {
         next += 3;
         let wanted = usize::try_from(kill % 4).unwrap();
         let before = collector.received().len();
-        while collector.received().len() < before + wanted {
-            tokio::task::yield_now().await;
-        }
+        // Checked whenever another task has run, so that the kill comes right after the request.
+        let requests = async {
+            while collector.received().len() < before + wanted {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, requests).await.unwrap();
         sending.running.abort();
     }
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
