@@ -1,8 +1,8 @@
-//! What the binary was built from, for `--version` and the build info metric.
+//! Sets the revision and the compiler version for `--version` and the build info metric.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "cargo speaks to build scripts through the environment"
+    reason = "cargo configures build scripts through the environment"
 )]
 
 use std::process::Command;

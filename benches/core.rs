@@ -1,14 +1,14 @@
-//! How long the inside takes: reading a document, following its events, rendering a scrape. `cargo bench --bench core`.
+//! The cost of parsing a document, of a poll in the engine, and of rendering a scrape. `cargo bench --bench core`.
 //!
 //! The bar: a scrape of 100 events is rendered in less than 200 µs.
 
 use std::{fmt::Write as _, hint::black_box, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    document::{self, Document},
-    lifecycle::Tracker,
+    document::{self, Answer},
+    engine::{Effect, Engine, EngineConfig, Input},
     metrics::{self, MetricsOptions, exposition::Format},
-    snapshot::{SeriesScope, Snapshot},
+    snapshot::SeriesScope,
     time::{Moment, Timestamp},
 };
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
@@ -23,7 +23,6 @@ const SIZES: [(usize, usize); 7] = [
     (10, 100),
     (100, 100),
 ];
-const ENDED_RETENTION: Duration = Duration::from_mins(10);
 
 /// 2026-11-17 09:00 UTC.
 fn now() -> Moment {
@@ -51,22 +50,28 @@ fn body(events: usize, resources: usize) -> String {
     body + "]}"
 }
 
-fn read(body: &str) -> Document {
-    document::parse(body.as_bytes()).map_or_else(|_| Document::default(), |(document, _)| document)
+fn engine() -> Engine {
+    let config = EngineConfig {
+        vm_name: Some(Arc::from("web_0")),
+        ..EngineConfig::default()
+    };
+    Engine::new(config, None, now())
 }
 
-fn snapshot(document: &Document) -> Arc<Snapshot> {
-    let vm_name: Arc<str> = Arc::from("web_0");
-    let mut snapshot = Snapshot::empty(Some(Arc::clone(&vm_name)), now());
-    let mut tracker = Tracker::new(ENDED_RETENTION);
-    let counters = Arc::make_mut(&mut snapshot.counters);
-    for transition in tracker.observe(document, Some(&vm_name), now()) {
-        counters.count(&transition);
-    }
-    snapshot.events = tracker.events().into();
-    snapshot.has_document = true;
-    snapshot.health.succeed(now());
-    Arc::new(snapshot)
+/// A poll that brought this document.
+fn polled(body: &str) -> Option<Input> {
+    let (document, anomalies) = document::parse(body.as_bytes()).ok()?;
+    Some(Input::Polled {
+        result: Ok(Answer::Document {
+            document,
+            anomalies,
+        }),
+        took: Duration::ZERO,
+    })
+}
+
+fn handle(engine: &mut Engine, input: Option<Input>) -> Vec<Effect> {
+    input.map_or_else(Vec::new, |input| engine.handle(input, now()))
 }
 
 fn parse(criterion: &mut Criterion) {
@@ -84,19 +89,23 @@ fn parse(criterion: &mut Criterion) {
 fn observe(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("observe");
     for (events, resources) in SIZES {
-        let document = read(&body(events, resources));
+        let body = body(events, resources);
         let size = format!("{events}x{resources}");
         group.bench_function(BenchmarkId::new("first", &size), |bencher| {
             bencher.iter_batched(
-                || Tracker::new(ENDED_RETENTION),
-                |mut tracker| tracker.observe(black_box(&document), Some("web_0"), now()),
+                || (engine(), polled(&body)),
+                |(mut engine, input)| handle(&mut engine, black_box(input)),
                 BatchSize::SmallInput,
             );
         });
-        let mut tracker = Tracker::new(ENDED_RETENTION);
-        tracker.observe(&document, Some("web_0"), now());
+        let mut known = engine();
+        handle(&mut known, polled(&body));
         group.bench_function(BenchmarkId::new("again", &size), |bencher| {
-            bencher.iter(|| tracker.observe(black_box(&document), Some("web_0"), now()));
+            bencher.iter_batched(
+                || polled(&body),
+                |input| handle(&mut known, black_box(input)),
+                BatchSize::SmallInput,
+            );
         });
     }
     group.finish();
@@ -105,7 +114,9 @@ fn observe(criterion: &mut Criterion) {
 fn render(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("render");
     for (events, resources) in SIZES {
-        let snapshot = snapshot(&read(&body(events, resources)));
+        let mut engine = engine();
+        handle(&mut engine, polled(&body(events, resources)));
+        let snapshot = Arc::new(engine.snapshot(now()));
         let exposed = MetricsOptions {
             scope: SeriesScope::Own,
             resources: resources > 1,

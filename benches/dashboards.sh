@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# How long the dashboards' queries take over a large fleet, in a real Prometheus.
+# Measures the duration of all dashboard queries over a large fleet in a real Prometheus.
 #
 #     benches/dashboards.sh [VMS [EVENTS [MINUTES [PAST]]]]      default 10000 500 40 0
 #
-# Writes the fleet's last MINUTES as blocks (benches/fleet.py, promtool), adds what the rules of alerts/ would have
-# recorded meanwhile (tests/dashboards.d/record.py), lets Prometheus make one block of it, as it does of its past, and
-# asks every query of every dashboard (benches/dashboards.py). PAST is how many events ended in the last 30 days.
-# Takes some minutes and 4 GB in TMPDIR.
-# PROMETHEUS and PROMTOOL name other binaries than the ones in PATH; ROUNDS is how often each query is asked.
+# The script writes the last MINUTES of the fleet as blocks (benches/fleet.py, promtool) and adds the output of the
+# recording rules of alerts/ (tests/dashboards.d/record.py). It waits until Prometheus has compacted the blocks into one,
+# and runs every query of every dashboard (benches/dashboards.py). PAST is the number of events that ended in the last
+# 30 days. The script takes several minutes and 4 GB in TMPDIR.
+# PROMETHEUS and PROMTOOL set other binaries than those in PATH. ROUNDS is the number of runs of each query.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 vms=${1:-10000} events=${2:-500} minutes=${3:-40} past=${4:-0}
 prometheus=${PROMETHEUS:-prometheus} promtool=${PROMTOOL:-promtool}
 for tool in "$prometheus" "$promtool"; do
-    command -v "$tool" >/dev/null || { echo "benches/dashboards.sh: no $tool; apt-get install prometheus" >&2; exit 1; }
+    command -v "$tool" >/dev/null || { echo "benches/dashboards.sh: $tool not found; install it: apt-get install prometheus" >&2; exit 1; }
 done
 work=$(mktemp -d)
 server=
@@ -36,7 +36,7 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 echo 'global: {}' >"$work/prometheus.yml"
 "$prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --storage.tsdb.retention.time=100d --web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
 server=$!
-# Compaction begins a minute after the start; a query over a hundred blocks would be measured instead.
+# Compaction starts a minute after Prometheus. Without the wait, the queries would read a hundred blocks.
 deadline=$((SECONDS + 300))
 while [ "$(blocks)" -gt $((plain + 1)) ]; do
     if [ $SECONDS -gt $deadline ] || ! kill -0 "$server"; then echo "benches/dashboards.sh: $(blocks) blocks were not compacted:" >&2; tail -5 "$work/log" >&2; exit 1; fi

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Measures the whole process beside Debian's node_exporter in one run and prints a Markdown table.
+# Measures the exporter process and Debian's node_exporter in one run, and prints a Markdown table.
 #
 #   benches/process.sh            about 20 minutes, on an otherwise idle machine
-#   POLLS=600 CPU_SECONDS=30 benches/process.sh        a shorter look
-#   EXPORTER=PATH benches/process.sh                   another build than target/release
+#   POLLS=600 CPU_SECONDS=30 benches/process.sh        a shorter run
+#   EXPORTER=PATH benches/process.sh                   a build other than target/release
 #
-# The exporter polls its own simulator, which shows one event of this VM, once a second; for the row
-# after an hour's worth of polls it polls five times a second. node_exporter runs twice: with the time
-# collector alone, which is what its HTTP server costs, and with its defaults, which is what people run.
+# The exporter polls its own simulator once a second; the simulator shows one event of this VM. For the
+# memory rows, it polls five times a second to reach the polls of an hour sooner. node_exporter runs
+# twice: with only the time collector, which shows the cost of its HTTP server, and with its defaults.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,9 +19,9 @@ SCENARIO=${SCENARIO:-host-maintenance}
 
 die() { printf 'process.sh: %s\n' "$*" >&2; exit 1; }
 for tool in prometheus-node-exporter wrk curl; do
-  command -v "$tool" >/dev/null || die "$tool is missing; run: tests/tools/install bench"
+  command -v "$tool" >/dev/null || die "$tool not found; run: tests/tools/install bench"
 done
-command -v python3 >/dev/null || die "python3 is missing"
+command -v python3 >/dev/null || die "python3 not found"
 
 if [ -z "${EXPORTER:-}" ]; then
   cargo build --release --locked >&2
@@ -33,7 +33,7 @@ probe() { python3 benches/process/probe.py "$@"; }
 
 work=$(mktemp -d)
 started=()
-# Everything that this script started, and nothing else.
+# Ends only the processes that this script started.
 end_all() {
   local pid
   for pid in "${started[@]}"; do kill "$pid" 2>/dev/null || true; done
@@ -42,7 +42,7 @@ end_all() {
 }
 trap end_all EXIT
 
-# run NAME PROGRAM [ARG…]: starts it in the background; its pid is in $pid.
+# run NAME PROGRAM [ARG…]: starts a program in the background and sets $pid.
 run() {
   local name=$1
   shift
@@ -51,12 +51,12 @@ run() {
   started+=("$pid")
 }
 
-# answers PORT PATH: waits until there is a 200.
+# answers PORT PATH: waits until the response is 200.
 answers() {
   local left=300
   until curl -fsS -o /dev/null "http://127.0.0.1:$1$2" 2>/dev/null; do
     left=$((left - 1))
-    [ $left -gt 0 ] || die "nothing answers on port $1: $(tail -n 3 "$work"/*.log)"
+    [ $left -gt 0 ] || die "no response on port $1: $(tail -n 3 "$work"/*.log)"
     sleep 0.1
   done
 }
@@ -64,7 +64,7 @@ answers() {
 field() { awk -v key="$2:" '$1 == key { print $2 }' "/proc/$1/status"; }
 cpu_ns() { cat "/proc/$1"/task/*/schedstat | awk '{ total += $1 } END { printf "%.0f", total }'; }
 mb() { awk -v kb="$1" 'BEGIN { printf "%.1f MB", kb / 1000 }'; }
-# polls PORT: how many requests the exporter has made.
+# polls PORT: number of requests of the exporter to IMDS.
 polls() { curl -fsS "http://127.0.0.1:$1/metrics" | awk '$1 == "azure_scheduled_events_imds_requests_total" { print int($2) }'; }
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
@@ -104,12 +104,12 @@ for i in 0 1 2; do
   run "peer$i" "${command[@]}"
   pids[i]=$pid
 done
-# The same exporter where nothing is pending, which is nearly always.
+# The same exporter without a pending event, which is the usual case.
 run calm_imds "$exporter" simulate "--web.listen-address=127.0.0.1:$calm_imds"
 answers "$calm_imds" /
 run calm "$exporter" "--web.listen-address=127.0.0.1:$calm" "--imds.url=http://127.0.0.1:$calm_imds"
 calm_pid=$pid
-say "at rest for 30 s, never scraped"
+say "idle for 30 s, never scraped"
 sleep 30
 for i in 0 1 2; do
   cell[idle,$i]="$(mb "$(field "${pids[$i]}" VmRSS)") ($(mb "$(field "${pids[$i]}" RssAnon)") anonymous)"
@@ -117,10 +117,10 @@ for i in 0 1 2; do
 done
 
 cell[calm,1]=– cell[calm,2]=–
-# used PID BEFORE TOOK: seconds of processor time by the hour.
+# used PID BEFORE TOOK: CPU seconds per hour.
 used() { awk -v used=$(($(cpu_ns "$1") - $2)) -v took="$3" 'BEGIN { printf "%.2f s", used / took * 3600 }'; }
 for turn in 1 2; do
-  say "CPU time over $CPU_SECONDS s, turn $turn"
+  say "CPU time over $CPU_SECONDS s, run $turn"
   before=()
   for i in 0 1 2; do before[i]=$(cpu_ns "${pids[$i]}"); done
   calm_before=$(cpu_ns "$calm_pid")
@@ -163,7 +163,6 @@ run hour "${command[@]}" --imds.poll-interval=200ms
 pids[0]=$pid
 for i in 1 2; do
   command_of $i
-  # The port of the one before may linger for a moment.
   run "hour$i" "${command[@]}"
   pids[i]=$pid
 done
@@ -185,13 +184,13 @@ printf '| | %s | %s | %s |\n|---|---|---|---|\n' "${names[@]}"
 row 'binary, stripped, bytes' size
 row 'exec to the first 200, median of 20 (min to max)' startup
 row 'resident after 30 s, never scraped' idle
-row 'threads at rest' threads
-row "CPU per hour, one scrape per 15 s (this exporter: and one poll a second), two turns of $CPU_SECONDS s" cpu
-row 'the same with nothing pending' calm
+row 'threads when idle' threads
+row "CPU time per hour, one scrape per 15 s (this exporter: and one poll per second), two runs of $CPU_SECONDS s" cpu
+row 'the same without a pending event' calm
 row "scrape p50, one connection, gzip, median of $ROUNDS" p50
 row "scrape p99, one connection, gzip, median of $ROUNDS" p99
 row "scrapes per second, eight connections, gzip, median of $ROUNDS" rate
 row 'bytes of one scrape, gzip, text 0.0.4' bytes
 row "peak memory (VmHWM) after $SCRAPES scrapes (this exporter: and $POLLS polls)" peak
-row 'resident then' after
-row 'threads then' later
+row 'resident after that' after
+row 'threads after that' later

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# How long a real Prometheus takes to evaluate alerts/ over a large fleet.
+# Measures how long a real Prometheus takes to evaluate the rules of alerts/ over a large fleet.
 #
 #     benches/rules.sh [VMS [EVENTS]]        default 10000 500
 #
-# Writes the fleet's last 20 minutes as blocks (benches/fleet.py, promtool), starts Prometheus on loopback with the
-# rule files as they are shipped, and prints after 8 evaluations what each group and the dearest rules took.
-# Nothing is scraped meanwhile: the figure is that of the rules alone, with the samples they record.
-# PROMETHEUS and PROMTOOL name other binaries than the ones in PATH.
+# The script writes the last 20 minutes of the fleet as blocks (benches/fleet.py, promtool) and starts Prometheus on
+# loopback with the unmodified rule files. After 8 evaluations it prints the times of each group and of the most
+# expensive rules. Prometheus scrapes no targets, so the result covers only the rules and the samples that they write.
+# PROMETHEUS and PROMTOOL set other binaries than those in PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 vms=${1:-10000} events=${2:-500}
 prometheus=${PROMETHEUS:-prometheus} promtool=${PROMTOOL:-promtool}
 for tool in "$prometheus" "$promtool"; do
-    command -v "$tool" >/dev/null || { echo "benches/rules.sh: no $tool; apt-get install prometheus" >&2; exit 1; }
+    command -v "$tool" >/dev/null || { echo "benches/rules.sh: $tool not found; install it: apt-get install prometheus" >&2; exit 1; }
 done
 work=$(mktemp -d)
 server=
@@ -23,8 +23,8 @@ finish() {
 trap finish EXIT
 
 "$prometheus" --version 2>&1 | head -1
-# The recording ends about when Prometheus can start: a sample is forgotten after 5 minutes, and nothing can be
-# recorded before the last one.
+# The data ends at about the start of Prometheus: a sample becomes stale after 5 minutes, and Prometheus cannot write
+# samples before the last one.
 end=$(($(date +%s) + vms / 80))
 benches/fleet.py --vms "$vms" --events "$events" --end "$end" >"$work/fleet.om"
 "$promtool" tsdb create-blocks-from openmetrics "$work/fleet.om" "$work/data" | tail -n +2 | awk '{ samples += $(NF-3); series = $(NF-1) } END { print series " series, " samples " samples" }'
@@ -49,7 +49,7 @@ def get(path):
         return json.load(answer)["data"]
 
 def cpu():
-    """Processor seconds that Prometheus has used; unlike the time taken, other work on the machine does not add to it."""
+    """CPU seconds of Prometheus. In contrast to the evaluation time, other load on the machine does not add to it."""
     fields = open(f"/proc/{server}/stat").read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -90,7 +90,7 @@ for name, took in groups.items():
 for (name, kind), took in sorted(rules.items(), key=lambda item: -sorted(item[1])[len(item[1]) // 2])[:12]:
     line(f"  {name} ({kind})", took)
 rounds = (time.monotonic() - began[1]) / 10
-print(f"processor time per evaluation of all groups: {(cpu() - began[0]) / rounds * 1000:.0f} ms")
+print(f"CPU time per evaluation of all groups: {(cpu() - began[0]) / rounds * 1000:.0f} ms")
 resident = next(l for l in open(f"/proc/{server}/status") if l.startswith("VmHWM"))
 print("peak memory of this Prometheus:", resident.split(":")[1].strip())
 PY

@@ -1,5 +1,5 @@
-//! An event as JSON in Azure's own form: Microsoft's names in the order of its documentation, members that we do not
-//! know as they came.
+//! Serialises an event with Azure's member names, in the order of Microsoft's documentation. Unknown members are copied
+//! verbatim.
 
 use std::collections::HashSet;
 
@@ -11,9 +11,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// An event in Azure's form.
 #[derive(Debug)]
-pub struct AzureForm<'a>(pub &'a Event);
+pub(crate) struct AzureForm<'a>(pub(crate) &'a Event);
 
 impl Serialize for AzureForm<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -23,9 +22,8 @@ impl Serialize for AzureForm<'_> {
     }
 }
 
-/// Writes the members of an event; those that Microsoft has not documented only where they are not called as one of
-/// `taken`.
-pub fn members<M: SerializeMap>(
+/// Writes the members of an event. Undocumented members are skipped if their name is in `taken`.
+pub(crate) fn members<M: SerializeMap>(
     event: &Event,
     taken: &[&str],
     map: &mut M,
@@ -43,7 +41,7 @@ pub fn members<M: SerializeMap>(
     map.serialize_entry("DurationInSeconds", &duration)?;
     let mut written: HashSet<&str> = taken.iter().copied().collect();
     for (name, value) in &event.unknown_members {
-        // What came twice would make two members of one name.
+        // A duplicate would produce two members with one name.
         if written.insert(name)
             && let Ok(value) = serde_json::from_str::<&RawValue>(value)
         {

@@ -1,71 +1,66 @@
-//! What each command does with its flags: settings first, everything that can fail at start before the first poll, then
-//! the runtime.
+//! Runs a command: resolves its settings, reports everything that can fail at start-up, then starts the runtime.
 
 use std::{fmt, io::Write as _, pin::Pin};
+
+use tokio::sync::oneshot;
 
 use crate::{
     app,
     cli::{
-        ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, OnceFlags, RunFlags,
+        ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, QueryFlags, RunFlags,
         SimulateFlags,
     },
-    config::{self, Config, ConfigError, Imds},
+    config::{self, Config, ConfigError, ImdsSettings},
     event::EventId,
     logs, simulator, state,
     system::Signals,
     time::Clock,
 };
 
-/// Why a command did not do its work, and the exit code that says so.
 #[derive(Debug)]
-pub struct Failure {
-    /// One line for people.
-    pub line: String,
-    /// For programs.
+pub struct CommandError {
+    /// One line.
+    pub message: String,
     pub exit_code: u8,
 }
 
-impl From<ConfigError> for Failure {
-    fn from(wrong: ConfigError) -> Self {
+impl CommandError {
+    /// A failure of the operating system or of the runtime.
+    fn system(context: &str, cause: &impl fmt::Display) -> Self {
         Self {
-            line: wrong.to_string(),
-            exit_code: EXIT_USAGE,
-        }
-    }
-}
-
-impl Failure {
-    /// What the system would not give.
-    fn of_the_system(what: &str, cause: &impl fmt::Display) -> Self {
-        Self {
-            line: format!("{what}: {cause}"),
+            message: format!("{context}: {cause}"),
             exit_code: 1,
         }
     }
 }
 
-impl From<app::Error> for Failure {
+impl From<ConfigError> for CommandError {
+    fn from(error: ConfigError) -> Self {
+        Self {
+            message: error.to_string(),
+            exit_code: EXIT_USAGE,
+        }
+    }
+}
+
+impl From<app::Error> for CommandError {
     fn from(error: app::Error) -> Self {
-        // A client that cannot be made, a directory that cannot be used: flags that cannot work.
-        let is_flag = matches!(
+        // These are caused by the value of a flag.
+        let is_usage = matches!(
             error,
             app::Error::Client(_)
                 | app::Error::Alertmanager(_)
                 | app::Error::State(state::Error::Unusable { .. })
         );
-        let exit_code = if is_flag { EXIT_USAGE } else { 1 };
         Self {
-            line: error.to_string(),
-            exit_code,
+            message: error.to_string(),
+            exit_code: if is_usage { EXIT_USAGE } else { 1 },
         }
     }
 }
 
-/// Does what was asked for; what it returns belongs on stdout.
-///
-/// # Errors
-/// With the exit code.
-pub fn carry_out(cli: Cli) -> Result<String, Failure> {
+/// Runs the command and returns its output for stdout.
+pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
     match cli.command {
         None => run(&cli.run),
         Some(Command::Demo(flags)) => demo(flags),
@@ -75,121 +70,113 @@ pub fn carry_out(cli: Cli) -> Result<String, Failure> {
     }
 }
 
-fn run(flags: &RunFlags) -> Result<String, Failure> {
+fn run(flags: &RunFlags) -> Result<String, CommandError> {
     let settings = Config::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
-    begin(flags.log)?;
-    until_signalled(|stop| {
+    init_process(flags.log)?;
+    run_until_signal(Box::new(|stop| {
         Box::pin(async move { Ok(app::run(settings, listeners, Clock::start(), stop).await?) })
-    })
+    }))
 }
 
-fn demo(flags: DemoFlags) -> Result<String, Failure> {
+fn demo(flags: DemoFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
-    begin(flags.log)?;
+    init_process(flags.log)?;
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
-    until_signalled(|stop| {
+    run_until_signal(Box::new(|stop| {
         Box::pin(async move {
-            let ended = app::demo(simulation, settings, Clock::start(), stop).await;
-            ended.map_err(|error| match error {
-                app::DemoError::ConfigError(wrong) => wrong.into(),
+            let result = app::demo(simulation, settings, Clock::start(), stop).await;
+            result.map_err(|error| match error {
+                app::DemoError::ConfigError(error) => error.into(),
                 app::DemoError::Failed(error) => error.into(),
             })
         })
-    })
+    }))
 }
 
-fn simulate(flags: &SimulateFlags) -> Result<String, Failure> {
+fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
     if flags.list {
         let lines: Vec<_> = simulator::catalog()
-            .map(|(name, text)| format!("{name:24} {text}\n"))
+            .map(|(name, description)| format!("{name:24} {description}\n"))
             .collect();
         return Ok(lines.concat());
     }
     let simulation = config::simulate(flags)?;
-    begin(flags.log)?;
-    until_signalled(|stop| {
+    init_process(flags.log)?;
+    run_until_signal(Box::new(|stop| {
         Box::pin(async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) })
-    })
+    }))
 }
 
-fn list(flags: &OnceFlags) -> Result<String, Failure> {
-    let settings = Imds::new(&flags.imds)?;
-    begin(flags.log)?;
-    let runtime = runtime()?;
-    Ok(runtime.block_on(app::list(&settings, flags.output, Clock::start()))?)
+fn list(flags: &QueryFlags) -> Result<String, CommandError> {
+    let settings = ImdsSettings::new(&flags.imds)?;
+    init_process(flags.log)?;
+    Ok(runtime()?.block_on(app::list(&settings, flags.output, Clock::start()))?)
 }
 
-fn approve(flags: &ApproveCommand) -> Result<String, Failure> {
-    let settings = Imds::new(&flags.once.imds)?;
-    let wanted = app::Approve {
+fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
+    let settings = ImdsSettings::new(&flags.query.imds)?;
+    let request = app::Approve {
         id: EventId::new(flags.event_id.trim()),
         dry_run: flags.dry_run,
-        output: flags.once.output,
+        output: flags.query.output,
     };
-    begin(flags.once.log)?;
-    let runtime = runtime()?;
-    Ok(runtime.block_on(app::approve(&settings, &wanted, announce, Clock::start()))?)
+    init_process(flags.query.log)?;
+    Ok(runtime()?.block_on(app::approve(&settings, &request, announce, Clock::start()))?)
 }
 
-/// Before the deed and on stderr, so that stdout has the result alone. Who closed stderr does not want to know.
+/// Written to stderr before the POST, so that stdout has the result alone. Write errors are ignored.
 fn announce(text: &str) {
-    let mut stderr = std::io::stderr();
-    let _nobody_reads = stderr.write_all(text.as_bytes()).is_err();
+    std::io::stderr().write_all(text.as_bytes()).ok();
 }
 
-/// Logs and cryptography, once per process.
-fn begin(flags: LogFlags) -> Result<(), Failure> {
-    logs::init(flags)
-        .map_err(|cause| Failure::of_the_system("the log could not be set up", &cause))?;
-    let provider = rustls::crypto::ring::default_provider().install_default();
-    provider.map_err(|_| Failure::of_the_system("cryptography", &"it was set up twice"))
+/// Sets up logging and cryptography. Fails if it is called twice.
+fn init_process(flags: LogFlags) -> Result<(), CommandError> {
+    logs::init(flags).map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| CommandError::system("cannot set up cryptography", &"already done"))
 }
 
-/// One thread: the program waits, nearly always.
-fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+/// One thread is enough: the program waits nearly all of the time.
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|cause| Failure::of_the_system("the runtime could not be set up", &cause))
+        .map_err(|cause| CommandError::system("cannot create the async runtime", &cause))
 }
 
-/// What a command does until it is told to stop.
-type Work = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+/// Resolves when an orderly shutdown is requested.
+type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs until the first signal, which asks for an orderly end; the second one ends at once.
+type Work = Pin<Box<dyn Future<Output = Result<(), CommandError>> + Send>>;
+
+/// Runs `work` until the first signal, which requests an orderly shutdown. A second signal ends it immediately.
 ///
-/// The work is a task of its own: what wakes the future that the runtime blocks on also interrupts its wait for the
-/// system, which a task does not, and a poll wakes its task several times.
-fn until_signalled(work: impl FnOnce(Stop) -> Work) -> Result<String, Failure> {
-    let (first, stop) = tokio::sync::oneshot::channel();
-    let work = work(Box::pin(async move {
-        let _sender_gone = stop.await.is_err();
+/// `work` is a task of its own: waking the future that `block_on` runs interrupts the runtime's wait for I/O, waking a
+/// task does not, and each poll wakes its task several times.
+fn run_until_signal(work: Box<dyn FnOnce(Stop) -> Work>) -> Result<String, CommandError> {
+    let (stop_sender, stop) = oneshot::channel();
+    let work = work(Box::pin(async {
+        stop.await.ok();
     }));
-    drive(work, first)
-}
-
-fn drive(work: Work, stop: tokio::sync::oneshot::Sender<()>) -> Result<String, Failure> {
     let runtime = runtime()?;
-    let ended = runtime.block_on(async {
+    let result = runtime.block_on(async {
         let mut signals = Signals::listen()
-            .map_err(|cause| Failure::of_the_system("signals cannot be listened for", &cause))?;
-        let told = async {
+            .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+        let signalled_twice = async {
             signals.next().await;
-            let _nobody_waits = stop.send(()).is_err();
+            stop_sender.send(()).ok();
             signals.next().await;
-            tracing::warn!("ended at once by a second signal");
+            tracing::warn!("second signal, exiting without an orderly shutdown");
         };
         tokio::select! {
-            ended = tokio::spawn(work) => ended.unwrap_or_else(|cause| {
-                Err(Failure::of_the_system("the work ended before its time", &cause))
+            result = tokio::spawn(work) => result.unwrap_or_else(|cause| {
+                Err(CommandError::system("the main task ended unexpectedly", &cause))
             }),
-            () = told => Ok(()),
+            () = signalled_twice => Ok(()),
         }
     });
     runtime.shutdown_background();
-    ended.map(|()| String::new())
+    result.map(|()| String::new())
 }
-
-/// Done when an orderly end is asked for.
-pub type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -1,29 +1,27 @@
-//! Measures how long this VM stood still, by its own pulse.
+//! Measures how long this VM was interrupted.
 //!
-//! While an event that names this VM is pending, the event loop beats twice a second, and with each poll. A beat that comes late shows
-//! a gap: by the monotonic clock where that went on during the pause, and by the wall clock, which is set forward after
-//! it, where it did not. At rest there is no pulse, and it costs nothing.
+//! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap: on the
+//! monotonic clock where it went on during the interruption, and on the wall clock, which is set forward after it, where
+//! it did not.
 
 use std::time::Duration;
 
 use crate::{lifecycle::Interruption, time::Moment};
 
-/// From one beat to the next. Each costs two wake-ups of the process, for as long as an event is pending, which may be a
-/// week.
+/// The time between two ticks. Each tick wakes the process twice while an event is pending, which may be a week.
 pub const PERIOD: Duration = Duration::from_millis(500);
 
-/// How much of a gap was no pause: the pause began somewhere between two beats, so what is measured is right to this much
-/// either way.
+/// Subtracted from a gap: the interruption began between two ticks, so a measurement is exact to this much either way.
 const MEASUREMENT_ERROR: Duration = Duration::from_millis(250);
 
-/// The last beat.
+/// The last tick.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Heartbeat {
     last: Option<Moment>,
 }
 
 impl Heartbeat {
-    /// One beat. Says how long this VM stood still since the last one, where that is long enough to count.
+    /// One tick. Returns the interruption since the last one, from [`Interruption::MIN_LENGTH`] up.
     pub fn tick(&mut self, now: Moment) -> Option<Interruption> {
         let last = self.last.replace(now)?;
         let by_monotonic = now.monotonic.saturating_sub(last.monotonic);
@@ -35,7 +33,7 @@ impl Heartbeat {
         })
     }
 
-    /// There is nothing to measure for: the next beat is the first of a new row.
+    /// No event is pending: the next tick is a first one.
     pub fn reset(&mut self) {
         self.last = None;
     }
@@ -54,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_pulse_is_no_interruption() {
+    fn regular_ticks_are_no_interruption() {
         let mut heartbeat = Heartbeat::default();
         let mut now = start();
         for _ in 0..100 {
@@ -64,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_beat_measures_the_pause() {
+    fn a_late_tick_measures_the_interruption() {
         let mut heartbeat = Heartbeat::default();
         heartbeat.tick(start());
         let now = start().after(MEASUREMENT_ERROR + Duration::from_secs(5));
@@ -79,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_set_forward_measures_a_pause_that_stopped_the_monotonic_clock() {
+    fn a_wall_clock_set_forward_measures_an_interruption_that_stopped_the_monotonic_clock() {
         let mut heartbeat = Heartbeat::default();
         heartbeat.tick(start());
         let now = Moment {
@@ -104,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn rest_is_no_interruption() {
+    fn a_reset_is_no_interruption() {
         let mut heartbeat = Heartbeat::default();
         heartbeat.tick(start());
         heartbeat.reset();

@@ -1,72 +1,81 @@
-//! Prometheus and OpenTelemetry exporter for Azure Scheduled Events: the map of the house.
+//! Prometheus and OpenTelemetry exporter for Azure Scheduled Events: crate overview.
 //!
-//! Azure announces maintenance of a VM (freeze, reboot, redeploy, Spot eviction, deletion) on an address that only the
-//! VM itself can read, and forgets it when it is over. This crate asks there, follows each event from first sight to its
-//! end, and shows and sends what it knows.
+//! Azure announces maintenance of a VM (freeze, reboot, redeploy, Spot eviction, deletion) at an address that only the VM
+//! itself can read, and drops the event from the document when it ends. This crate polls that document, tracks each event
+//! from its announcement to its end, and serves and sends what it knows.
 //!
-//! # The way through it
+//! # Data flow
 //!
 //! ```text
-//! imds ──bytes──▶ document ──Document──▶ lifecycle::Tracker ──Vec<Transition>──▶ otlp::trace ──▶ spool ──▶ otlp::sender
-//!   ▲                                        │      │
-//! imds::cadence (when to ask again)   state ◀┘      └──events─▶ Snapshot ──▶ metrics, web
+//! imds ──Result──▶ engine ──Effects──▶ app::event_loop ──▶ spool, state file, snapshot
+//!                    ▲                        │
+//!                    └── clock, results of effects
+//!
+//! snapshot ──▶ metrics, web, alertmanager::alert          spool ──▶ otlp::sender
 //! ```
 //!
-//! [`imds`] asks, and fails with a classified error or hands over a [`document::Document`]. The one event loop, in
-//! [`app`], reads the clock once and calls [`lifecycle::Tracker::observe`]. A failed poll has no document to give, so a
-//! failure can never end an event: the types say so. What happened comes back as values; the loop carries out what
-//! follows from it in this order: spans to the spool, the state file, one immutable [`snapshot::Snapshot`] for every reader. A
-//! scrape, the status page, the JSON and the probes take that picture once and render it: two numbers of one answer are
-//! never from two instants.
+//! [`imds`] returns a classified error or a [`document::Answer`]. A failed poll has no document, so a failure cannot end
+//! an event: the types rule it out. The [`engine`] takes the result as an input and returns effects; inside it
+//! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event loop
+//! in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
+//! [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that snapshot once:
+//! two numbers of one response are never from two instants. The OTLP sender and the Alertmanager pushers run at their own
+//! pace and delay nothing.
 //!
-//! # Rooms
+//! From a poll to a span: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
+//! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::AppendSpans` →
+//! `otlp::spool` → `otlp::sender`.
 //!
-//! | room | what it is for |
+//! # Modules
+//!
+//! | module | purpose |
 //! |---|---|
-//! | [`event`], [`time`], [`text`] | the vocabulary: Azure's words; points in time and the only reader of clocks; foreign text made fit to be shown |
-//! | [`document`] | bytes to a document and a list of its oddities |
-//! | [`lifecycle`] | follows events from document to document; pure |
-//! | [`snapshot`] | the picture that every reader sees; plain data |
-//! | [`metrics`] | the picture as OpenMetrics and Prometheus text; the catalog of all metrics |
-//! | [`approval`] | whether to approve an event; what `approve` says |
-//! | [`azure_json`], [`list`] | an event in Azure's own form; the pending events as a table |
-//! | [`imds`] | the client of Azure's Instance Metadata Service, and when to ask it again |
-//! | [`heartbeat`] | measures how long this VM stood still |
+//! | [`event`], [`api_version`], [`time`], [`text`] | vocabulary: Azure's terms and API versions; points in time, durations and the only reader of clocks; foreign text made printable |
+//! | [`document`] | bytes to a document and a list of its anomalies |
+//! | [`lifecycle`] | tracks events from document to document |
+//! | [`snapshot`] | what every reader sees; plain data |
+//! | [`approval`] | the approval policy; the output of `approve` |
+//! | [`engine`] | everything that is known, and what each input does to it; sans-I/O |
+//! | [`heartbeat`] | measures interruptions of this VM |
+//! | [`metrics`] | the snapshot as OpenMetrics and Prometheus text; the catalog of all metrics |
+//! | [`azure_json`], [`list`] | an event in Azure's own JSON; the pending events as a table |
+//! | [`imds`] | the client of Azure's Instance Metadata Service, and the delay before the next request |
 //! | [`state`] | what must survive a restart, in one file |
-//! | [`otlp`] | what happened as spans, the spool that keeps them, the sender that brings them to a collector |
-//! | [`server`] | the HTTP accept loop under [`web`] and [`simulator`] |
-//! | [`alertmanager`] | the picture as alerts, and telling Alertmanager of them |
+//! | [`otlp`] | spans, the spool that keeps them, the sender that exports them |
+//! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`simulator`] | a faithful imitation of the service, for tests, demos and game days |
-//! | [`app`] | wiring, the one event loop, the order of effects |
-//! | [`cli`], [`config`], [`command`] | what was typed, what it means, what is done about it |
-//! | [`listen`], [`logs`], [`system`] | sockets, log lines, what differs from system to system |
+//! | [`outbound`] | retry timing, HTTP client setup, error causes, URL checks, atomic file replacement |
+//! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
+//! | [`worker`], [`system`] | the thread for blocking work; what differs between operating systems |
+//! | [`app`] | wiring, the event loop, shutdown |
+//! | [`cli`], [`config`], [`command`], [`logs`] | flags as typed, flags as resolved, the commands, the log output |
 //!
 //! # Layers: an import may only point down
 //!
 //! ```text
-//! main → command → cli, config, app
+//! main → command → cli, config, logs, app
 //! app, config → everything below
-//! edges, the only code that does I/O: imds::{client, identity}, heartbeat, state, otlp::{spool, sender},
-//!   alertmanager::push, web, simulator;
-//!   under them server, listen, system
-//! projections and policies, pure: metrics, otlp::{trace, resource, settings}, alertmanager::alert,
-//!   web::{status, events, probe}, imds::cadence, approval, azure_json, list
+//! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, simulator;
+//!   below them outbound::{http, file, error}, server, listen, worker, system
+//! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
+//!   imds::cadence, approval, heartbeat, azure_json, list, outbound::{retry, url}
 //! core, pure: lifecycle, document, snapshot
-//! vocabulary: event, time, text
+//! vocabulary: event, api_version, time, text
 //! ```
 //!
-//! Edges do not know each other. `tests/it/tidy` reads the imports and holds this table.
+//! I/O modules do not import each other, and files do not import each other in a cycle. `tests/it/tidy` checks both.
 //!
-//! # What must never be
+//! # Invariants
 //!
-//! - An answer that is no scheduled-events document read as "no events".
-//! - An event ended by a failure, or lost for the fault of its neighbour in the document.
-//! - A value shown that is not known: the series is absent instead.
-//! - A panic that something outside can reach; a second request to IMDS while one is under way.
-//! - A POST to IMDS that nobody asked for.
+//! - Only a scheduled-events document with an empty `Events` array means "no events".
+//! - A failure ends no event, and an unreadable event does not hide the others of its document.
+//! - A value that is not known is not exposed: its series is absent.
+//! - No panic is reachable from outside. At most one request to IMDS is under way.
+//! - No approval is sent without a flag or the command that asks for it.
 
 pub mod alertmanager;
+pub mod api_version;
 pub mod app;
 pub mod approval;
 pub mod azure_json;
@@ -74,6 +83,7 @@ pub mod cli;
 pub mod command;
 pub mod config;
 pub mod document;
+pub mod engine;
 pub mod event;
 pub mod heartbeat;
 pub mod imds;
@@ -83,6 +93,7 @@ pub mod listen;
 pub mod logs;
 pub mod metrics;
 pub mod otlp;
+pub mod outbound;
 pub mod server;
 pub mod simulator;
 pub mod snapshot;
@@ -91,3 +102,4 @@ pub mod system;
 pub mod text;
 pub mod time;
 pub mod web;
+pub mod worker;

@@ -1,4 +1,4 @@
-//! The pending events as `list` prints them: a table for people, Azure's own form for programs.
+//! The output of `list`: a table, or JSON with Azure's member names.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,9 @@ use crate::{
     time::{Timestamp, in_words},
 };
 
-/// The document with Azure's names of the members.
-///
 /// # Errors
-/// None that can happen: every value of a document has a form in JSON.
-pub fn json(document: &Document) -> serde_json::Result<String> {
+/// Never in practice: every value of a document can be serialised.
+pub(crate) fn json(document: &Document) -> serde_json::Result<String> {
     let events = document.events.iter().map(AzureForm).collect();
     let listing = Listing {
         document_incarnation: document.incarnation,
@@ -42,8 +40,8 @@ const COLUMNS: [&str; 8] = [
     "EVENT ID",
 ];
 
-/// A table with aligned columns, or a sentence where nothing is pending. Names of this VM carry a star.
-pub fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
+/// A table with aligned columns, or a sentence if no event is pending. The name of this VM is marked with `*`.
+pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     if document.events.is_empty() && document.is_complete() {
         return "No events are pending.\n".to_owned();
     }
@@ -65,14 +63,11 @@ pub fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> Stri
             .zip(&widths)
             .map(|(cell, width)| format!("{cell:width$}"))
             .collect();
-        let _infallible = writeln!(table, "{}", cells.join("  ").trim_end());
+        writeln!(table, "{}", cells.join("  ").trim_end()).ok();
     }
     if !document.is_complete() {
-        let _infallible = writeln!(
-            table,
-            "{} more could not be read; the log says why.",
-            document.unreadable_events
-        );
+        let unreadable = document.unreadable_events;
+        writeln!(table, "{unreadable} more could not be parsed, see the log.").ok();
     }
     table
 }
@@ -106,9 +101,9 @@ fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 8] {
     .map(|cell| cell.chars().map(printable).collect())
 }
 
-/// At most three names, this VM's first.
+/// At most three names, with the name of this VM first.
 fn resources(names: &[Box<str>], vm_name: Option<&str>) -> String {
-    const SHOWN: usize = 3;
+    const MAX_NAMES: usize = 3;
     let is_own =
         |name: &str| crate::event::scope_of(Some(&[name.into()]), vm_name) == EventScope::Own;
     let (own, others): (Vec<&str>, Vec<&str>) = names
@@ -127,12 +122,12 @@ fn resources(names: &[Box<str>], vm_name: Option<&str>) -> String {
         .collect();
     let shown = all
         .iter()
-        .take(SHOWN)
+        .take(MAX_NAMES)
         .cloned()
         .collect::<Vec<_>>()
         .join(",");
-    if all.len() > SHOWN {
-        format!("{shown} and {} more", all.len() - SHOWN)
+    if all.len() > MAX_NAMES {
+        format!("{shown} and {} more", all.len() - MAX_NAMES)
     } else {
         shown
     }

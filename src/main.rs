@@ -1,5 +1,4 @@
-//! Arguments → settings → runtime → what was asked for → exit code: 0, 64 for a command line that cannot work, 1 for
-//! everything else.
+//! The binary. Exit codes: 0, 64 for an invalid command line or environment, 1 for all other failures.
 
 use std::{
     io::{ErrorKind, Write as _},
@@ -7,40 +6,39 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    cli::{self, Asked, EXIT_USAGE},
+    cli::{self, EXIT_USAGE, Parsed},
     command,
 };
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
-        Ok(Asked::Tell(text)) => say(&text),
-        Ok(Asked::Run(cli)) => match command::carry_out(*cli) {
-            Ok(text) => say(&text),
-            Err(error) => fail(&error.line, error.exit_code),
+        Ok(Parsed::Info(text)) => print_stdout(&text),
+        Ok(Parsed::Command(cli)) => match command::dispatch(*cli) {
+            Ok(text) => print_stdout(&text),
+            Err(error) => fail(&error.message, error.exit_code),
         },
-        Err(line) => fail(&line, EXIT_USAGE),
+        Err(message) => fail(&message, EXIT_USAGE),
     }
 }
 
-/// A reader that is gone (`list | head -1`) is no failure; a full disk is.
-fn say(text: &str) -> ExitCode {
+/// A closed pipe (`list | head -1`) is not a failure, any other write error is.
+fn print_stdout(text: &str) -> ExitCode {
     let mut stdout = std::io::stdout();
-    let said = stdout
+    let result = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
-    match said {
+    match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            fail(&format!("stdout cannot be written to: {error}"), 1)
+            fail(&format!("cannot write to stdout: {error}"), 1)
         }
         _ => ExitCode::SUCCESS,
     }
 }
 
-#[expect(
-    clippy::let_underscore_must_use,
-    reason = "a closed stderr has nobody to tell"
-)]
-fn fail(line: &str, code: u8) -> ExitCode {
-    let _ = std::io::stderr().write_all(format!("error: {line}\n").as_bytes());
+fn fail(message: &str, code: u8) -> ExitCode {
+    // Nothing can report that stderr is closed.
+    std::io::stderr()
+        .write_all(format!("error: {message}\n").as_bytes())
+        .ok();
     ExitCode::from(code)
 }

@@ -1,4 +1,4 @@
--- wrk asks as Prometheus 3 does, and says in one line: p50 us, p99 us, requests per second, errors.
+-- Sends the request headers of Prometheus 3 and prints one line: p50 us, p99 us, requests per second, errors.
 wrk.headers["Accept"] =
 	"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 wrk.headers["Accept-Encoding"] = "gzip"

@@ -1,16 +1,16 @@
-//! Tells Alertmanager by itself of the events that name this VM: for a Spot eviction's 30 seconds the way by Prometheus
-//! (scrape, evaluation, `group_wait`) may be too long.
+//! Pushes the events that name this VM to Alertmanager. The path through Prometheus (scrape, evaluation, `group_wait`)
+//! can take longer than the 30 seconds of a Spot eviction.
 //!
-//! [`alert`] is pure and says what is told; [`push`] tells it. An alert that is pushed is the same alert as that of the
-//! rules in `alerts/scheduled-events.rules.yml`: the same labels, so that Alertmanager merges what comes by both ways.
+//! `alert` is pure and maps a snapshot to alerts; `push` sends them. A pushed alert has the labels of the same alert
+//! of `alerts/scheduled-events.rules.yml`, so that Alertmanager deduplicates the two.
 //!
-//! What must never be: a label that changes during an event's life, an alert resolved because a poll failed, an
-//! Alertmanager that makes another one wait.
+//! Invariants: labels do not change during the life of an event; a failed poll resolves no alert; a slow Alertmanager
+//! does not delay another.
 
-pub mod alert;
-pub mod push;
+mod alert;
+mod push;
 mod target;
 
-pub use alert::{Alert, Severity};
-pub use push::{Pushed, Pusher};
+pub use push::PushTiming;
+pub(crate) use push::Pusher;
 pub use target::{Credentials, SetupError, Target};

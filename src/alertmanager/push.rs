@@ -1,105 +1,142 @@
-//! Tells one Alertmanager what is to be told, in a task of its own: at once when that changes, again every half a minute,
-//! and within five seconds when a push failed or an end is fresh.
+//! Pushes alerts to one Alertmanager from a task of its own: immediately when they change, then in intervals.
 //!
-//! It reads pictures and hands back values. It can delay no poll and no other Alertmanager, and it ends an alert only
-//! because its event is over or because another alert tells of it now, never because a poll failed.
+//! It reads published snapshots and delays neither polls nor other Alertmanagers. An alert is resolved when its event has
+//! ended or another alert has replaced it, never because a poll failed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use reqwest::header::CONTENT_TYPE;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::watch,
     task::spawn_blocking,
     time::{Instant, sleep_until, timeout},
 };
 use tracing::{info, warn};
 
 use super::{
-    alert::{Alert, FAREWELL, Labels, alerts},
-    target::{Secret, SetupError, Target, root_cause},
+    alert::{Alert, Labels, RESOLVED_RETENTION, alerts},
+    target::{Secret, SetupError, Target},
 };
 use crate::{
-    snapshot::Snapshot,
+    outbound::{
+        error::root_cause,
+        http::{describe, read_up_to},
+    },
+    snapshot::{PushCounts, Snapshot},
     time::{Clock, Timestamp},
 };
 
-/// From one push of what goes on to the next.
-const AGAIN: Duration = Duration::from_secs(30);
-/// The same while polls have failed for longer than [`BLIND`]; less than the lease of an alert.
-const AGAIN_BLIND: Duration = Duration::from_mins(10);
-const BLIND: Duration = Duration::from_mins(1);
-/// The same for an end of which Prometheus may not have heard yet: if it says meanwhile that the event goes on,
-/// Alertmanager believes it, until it is told the end again.
-const AGAIN_OVER: Duration = Duration::from_secs(5);
-/// Prometheus hears of an end so late: its default scrape interval and its default evaluation interval.
-const UNHEARD: Duration = Duration::from_mins(2);
-/// From a failed push to the next: with [`PATIENCE`], one begins every five seconds at least.
-const RETRY: Duration = Duration::from_secs(1);
-/// What Alertmanager has for one push.
-const PATIENCE: Duration = Duration::from_secs(4);
-/// The most that is read of an answer that explains a refusal.
-const MAX_EXPLAINED: usize = 300;
+/// Of a response that explains an error, bytes read and characters logged.
+const MAX_ERROR_BODY: usize = 300;
 
-/// A push, and whether it reached an Alertmanager: the event loop counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pushed {
-    /// Whether it failed.
-    pub failed: bool,
+pub struct PushTiming {
+    /// Between two pushes of unchanged alerts.
+    pub resend_interval: Duration,
+    /// The same while polls have failed for longer than `stale_after`. Less than `ALERT_TTL`, so that no
+    /// alert expires because IMDS fails; long, so that a VM that can still see the end of the event prevails.
+    pub stale_resend_interval: Duration,
+    pub stale_after: Duration,
+    /// The same for an alert that was resolved within `resolved_resend_period`: Prometheus reports it as firing until its
+    /// next scrape and evaluation, and Alertmanager takes the latest report.
+    pub resolved_resend_interval: Duration,
+    /// Prometheus' default scrape interval and its default evaluation interval.
+    pub resolved_resend_period: Duration,
+    /// From a failed push to the next.
+    pub retry_interval: Duration,
+    pub push_timeout: Duration,
 }
 
-/// Pushes to one Alertmanager.
+impl Default for PushTiming {
+    fn default() -> Self {
+        Self {
+            resend_interval: Duration::from_secs(30),
+            stale_resend_interval: Duration::from_mins(10),
+            stale_after: Duration::from_mins(1),
+            resolved_resend_interval: Duration::from_secs(5),
+            resolved_resend_period: Duration::from_mins(2),
+            // With the timeout, at least one attempt every five seconds.
+            retry_interval: Duration::from_secs(1),
+            push_timeout: Duration::from_secs(4),
+        }
+    }
+}
+
+impl PushTiming {
+    fn resend_interval(
+        &self,
+        snapshot: &Snapshot,
+        alerts: &BTreeMap<Labels, Alert>,
+        now: Timestamp,
+    ) -> Duration {
+        let failure = snapshot.health.failure.as_ref();
+        let failing_for = failure.map(|failure| now.saturating_since(failure.since));
+        let is_just_resolved = |alert: &Alert| {
+            alert.is_resolved && now.saturating_since(alert.ends_at) < self.resolved_resend_period
+        };
+        if failing_for.is_some_and(|duration| duration > self.stale_after) {
+            self.stale_resend_interval
+        } else if alerts.values().any(is_just_resolved) {
+            self.resolved_resend_interval
+        } else {
+            self.resend_interval
+        }
+    }
+}
+
 #[derive(Debug)]
-pub struct Pusher {
+pub(crate) struct Pusher {
     target: Target,
     http: reqwest::Client,
     clock: Clock,
-    counts: mpsc::UnboundedSender<Pushed>,
-    /// The last word on each alert that this Alertmanager took.
-    told: BTreeMap<Labels, Alert>,
+    counts: watch::Sender<PushCounts>,
+    /// The alerts that this Alertmanager accepted last.
+    sent: BTreeMap<Labels, Alert>,
     is_failing: bool,
 }
 
 impl Pusher {
-    /// For one Alertmanager. A provider of cryptography must have been installed in the process before.
+    /// A cryptography provider must be installed in the process.
     ///
     /// # Errors
-    /// When it could never be reached: a file that cannot be read, no certificate authorities.
-    pub fn new(
+    /// When a file cannot be read, or the system has no certificate authorities.
+    pub(crate) fn new(
         target: Target,
         clock: Clock,
-        counts: mpsc::UnboundedSender<Pushed>,
+        counts: watch::Sender<PushCounts>,
     ) -> Result<Self, SetupError> {
         Ok(Self {
             http: target.client()?,
             target,
             clock,
             counts,
-            told: BTreeMap::new(),
+            sent: BTreeMap::new(),
             is_failing: false,
         })
     }
 
-    /// Tells until it is stopped, and then once more if there is something that was not told yet.
-    pub async fn run(
+    /// Pushes until `stopped` is true, then once more if there are unsent changes.
+    pub(crate) async fn run(
         mut self,
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
         mut stopped: watch::Receiver<bool>,
     ) {
-        let mut due = Instant::now();
+        let mut next_push = Instant::now();
         loop {
             let is_last = *stopped.borrow_and_update();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
-            let wanted = self.wanted(&snapshot, self.clock.now().wall);
-            let is_news = self.is_news(&wanted);
-            let is_due = !wanted.is_empty() && due <= Instant::now();
-            if is_due && !is_last || is_news && (is_last || !self.is_failing) {
-                let until_next = pause(&snapshot, &wanted, self.clock.now().wall);
-                let pause = if self.push(wanted, is_news).await {
-                    until_next
+            let now = self.clock.now().wall;
+            let alerts = self.alerts_to_send(&snapshot, now);
+            let is_changed = self.is_changed(&alerts);
+            let is_due = !alerts.is_empty() && next_push <= Instant::now();
+            if is_due && !is_last || is_changed && (is_last || !self.is_failing) {
+                let resend_interval = self.target.timing.resend_interval(&snapshot, &alerts, now);
+                let delay = if self.push(alerts, is_changed).await {
+                    resend_interval
                 } else {
-                    RETRY
+                    self.target.timing.retry_interval
                 };
-                due = Instant::now() + pause;
+                next_push = Instant::now() + delay;
                 if !is_last {
                     continue;
                 }
@@ -107,87 +144,78 @@ impl Pusher {
             if is_last {
                 return;
             }
-            let has_work = !self.told.is_empty() || is_news;
+            let has_alerts = !self.sent.is_empty() || is_changed;
             tokio::select! {
                 changed = snapshots.changed() => if changed.is_err() { return },
                 changed = stopped.changed() => if changed.is_err() { return },
-                () = sleep_until(due), if has_work => {}
+                () = sleep_until(next_push), if has_alerts => {}
             }
         }
     }
 
-    /// What is to be told now: what the picture says, and the end of what it says no longer of an event that it has.
-    fn wanted(&mut self, snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
-        let mut wanted = alerts(snapshot, now);
-        self.told.retain(|labels, told| {
-            if wanted.iter().any(|alert| alert.labels == *labels) {
+    /// The alerts of the snapshot, and resolutions of sent alerts that are no longer among them.
+    fn alerts_to_send(&mut self, snapshot: &Snapshot, now: Timestamp) -> BTreeMap<Labels, Alert> {
+        let mut to_send: BTreeMap<_, _> = alerts(snapshot, now)
+            .into_iter()
+            .map(|alert| (alert.labels.clone(), alert))
+            .collect();
+        self.sent.retain(|labels, sent| {
+            if to_send.contains_key(labels) {
                 return true;
             }
-            if told.is_over {
-                return now.saturating_since(told.ends_at) < FAREWELL;
+            if sent.is_resolved {
+                return now.saturating_since(sent.ends_at) < RESOLVED_RETENTION;
             }
-            let id = labels.get("event_id");
-            snapshot
-                .events
-                .iter()
-                .any(|tracked| Some(tracked.event.id.as_str()) == id.map(String::as_str))
+            let id = labels.get("event_id").map(String::as_str);
+            let mut events = snapshot.events.iter();
+            events.any(|tracked| Some(tracked.event.id.as_str()) == id)
         });
-        for (labels, told) in &self.told {
-            if !wanted.iter().any(|alert| alert.labels == *labels) {
-                let mut last = told.clone();
-                if !last.is_over {
-                    last.is_over = true;
-                    last.ends_at = now.max(last.starts_at);
-                }
-                wanted.push(last);
+        for (labels, sent) in &self.sent {
+            if !to_send.contains_key(labels) {
+                to_send.insert(labels.clone(), sent.clone().resolved(now));
             }
         }
-        wanted
+        to_send
     }
 
-    fn is_news(&self, wanted: &[Alert]) -> bool {
-        wanted.iter().any(|alert| {
-            self.told
-                .get(&alert.labels)
-                .is_none_or(|told| told.is_over != alert.is_over)
+    fn is_changed(&self, alerts: &BTreeMap<Labels, Alert>) -> bool {
+        alerts.iter().any(|(labels, alert)| {
+            let sent = self.sent.get(labels);
+            sent.is_none_or(|sent| sent.is_resolved != alert.is_resolved)
         })
     }
 
-    /// One push of all; says whether it was taken.
-    async fn push(&mut self, wanted: Vec<Alert>, is_news: bool) -> bool {
-        let pushed = timeout(PATIENCE, self.post(&wanted))
+    /// Sends all alerts in one request; true if Alertmanager accepted them.
+    async fn push(&mut self, alerts: BTreeMap<Labels, Alert>, is_changed: bool) -> bool {
+        let push_timeout = self.target.timing.push_timeout;
+        let pushed = timeout(push_timeout, self.post(&alerts))
             .await
-            .unwrap_or_else(|_elapsed| Err(format!("no answer within {PATIENCE:?}")));
+            .unwrap_or_else(|_elapsed| Err(format!("no response within {push_timeout:?}")));
         let failed = pushed.is_err();
-        let _nobody_counts = self.counts.send(Pushed { failed }).is_err();
+        self.counts.send_modify(|counts| {
+            counts.pushes += 1;
+            counts.failures += u64::from(failed);
+        });
         let alertmanager = self.target.base.as_str();
         let was_failing = std::mem::replace(&mut self.is_failing, failed);
         match pushed {
-            Err(error) if !was_failing => {
-                warn!(
-                    alertmanager,
-                    error, "alerts cannot be pushed: trying again every few seconds"
-                );
-            }
+            Err(error) if !was_failing => warn!(alertmanager, error, "alert push failed"),
             Err(_) => {}
             Ok(()) => {
-                if is_news || was_failing {
-                    let over = wanted.iter().filter(|alert| alert.is_over).count();
-                    let firing = wanted.len() - over;
-                    info!(alertmanager, firing, over, "alerts pushed");
+                if is_changed || was_failing {
+                    let resolved = alerts.values().filter(|alert| alert.is_resolved).count();
+                    let firing = alerts.len() - resolved;
+                    info!(alertmanager, firing, resolved, "alerts pushed");
                 }
-                self.told.extend(
-                    wanted
-                        .into_iter()
-                        .map(|alert| (alert.labels.clone(), alert)),
-                );
+                self.sent.extend(alerts);
             }
         }
         !failed
     }
 
-    async fn post(&self, wanted: &[Alert]) -> Result<(), String> {
-        let body = serde_json::to_vec(wanted).map_err(|error| error.to_string())?;
+    async fn post(&self, alerts: &BTreeMap<Labels, Alert>) -> Result<(), String> {
+        let alerts: Vec<&Alert> = alerts.values().collect();
+        let body = serde_json::to_vec(&alerts).map_err(|error| error.to_string())?;
         let mut request = self
             .http
             .post(self.target.alerts.clone())
@@ -204,50 +232,67 @@ impl Pusher {
                 Secret::Bearer(token) => request.bearer_auth(token),
             };
         }
-        let answer = request.send().await.map_err(|error| root_cause(&error))?;
-        let status = answer.status();
+        let sent = request.send().await;
+        let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;
+        let status = response.status();
         if status.is_success() {
             return Ok(());
         }
-        Err(format!(
-            "it answers {status}: {}",
-            explanation(answer).await
-        ))
+        let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
+        Err(describe(status, &body, MAX_ERROR_BODY))
     }
 }
 
-/// How long what was told need not be told again. While nothing is known anew, seldom: another VM that sees the end of
-/// the same event is not contradicted then, and yet no alert ends for the fault of IMDS.
-fn pause(snapshot: &Snapshot, told: &[Alert], now: Timestamp) -> Duration {
-    let is_unheard = |alert: &Alert| alert.is_over && now.saturating_since(alert.ends_at) < UNHEARD;
-    let blind_for = snapshot
-        .health
-        .failure
-        .as_ref()
-        .map(|failure| now.saturating_since(failure.since));
-    if blind_for.is_some_and(|blind_for| blind_for > BLIND) {
-        AGAIN_BLIND
-    } else if told.iter().any(is_unheard) {
-        AGAIN_OVER
-    } else {
-        AGAIN
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        snapshot::{Failure, FailureReason},
+        time::Moment,
+    };
 
-/// The beginning of what Alertmanager says about a refusal.
-async fn explanation(mut answer: reqwest::Response) -> String {
-    let mut read = Vec::new();
-    while let Ok(Some(chunk)) = answer.chunk().await {
-        read.extend_from_slice(&chunk);
-        if read.len() >= MAX_EXPLAINED {
-            break;
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_unix_seconds(1_000_000 + seconds).unwrap()
+    }
+
+    #[test]
+    fn resend_interval_depends_on_resolved_alerts_and_failing_polls() {
+        let timing = PushTiming::default();
+        let interval = |resolved_at: Option<i64>, failing_since: Option<i64>| {
+            let firing = Alert {
+                labels: Labels::new(),
+                annotations: BTreeMap::new(),
+                starts_at: at(-600),
+                ends_at: at(900),
+                is_resolved: false,
+            };
+            let alert = match resolved_at {
+                Some(seconds) => firing.resolved(at(seconds)),
+                None => firing,
+            };
+            let now = Moment {
+                wall: at(0),
+                monotonic: Duration::ZERO,
+            };
+            let mut snapshot = Snapshot::empty(None, now);
+            snapshot.health.failure = failing_since.map(|seconds| Failure {
+                reason: FailureReason::Timeout,
+                message: String::new(),
+                since: at(seconds),
+            });
+            let alerts = BTreeMap::from([(alert.labels.clone(), alert)]);
+            timing.resend_interval(&snapshot, &alerts, at(0))
+        };
+        for (resolved_at, failing_since, expected) in [
+            (None, None, timing.resend_interval),
+            (None, Some(-60), timing.resend_interval),
+            (None, Some(-61), timing.stale_resend_interval),
+            (Some(-119), None, timing.resolved_resend_interval),
+            (Some(-120), None, timing.resend_interval),
+            (Some(-119), Some(-61), timing.stale_resend_interval),
+        ] {
+            let actual = interval(resolved_at, failing_since);
+            assert_eq!(actual, expected, "{resolved_at:?} {failing_since:?}");
         }
     }
-    let text = String::from_utf8_lossy(&read);
-    let text: String = text
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(MAX_EXPLAINED)
-        .collect();
-    text
 }

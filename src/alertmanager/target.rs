@@ -1,122 +1,110 @@
-//! Where an Alertmanager is, how it is convinced that we may push, and whom we trust to be it.
+//! An Alertmanager: its URL, credentials and certificate authorities.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use reqwest::{Certificate, Url, redirect::Policy};
+use reqwest::Url;
 
-/// An Alertmanager that takes longer to be reached gets another try.
+use super::PushTiming;
+use crate::outbound::{
+    error::root_cause,
+    http,
+    url::{self, UrlError},
+};
+
+/// Less than the push timeout, so that an unreachable address is reported as such.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why no Alertmanager could be pushed to, ever: one line that names flag, value and mend.
+/// Why an Alertmanager can never be reached: one line that names flag, value and remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The address cannot be one of an Alertmanager.
     #[error("{0}")]
     Address(String),
-    /// A file that is needed cannot be used.
     #[error("--{flag}: {} {why}", path.display())]
     File {
-        /// Which flag names it.
         flag: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
         why: String,
     },
-    /// The HTTP client could not be made: for `https`, where the system has no certificate authorities.
+    /// For `https`, where the system has no certificate authorities.
     #[error(
         "--alertmanager.url: no client for {address} could be made: {cause}; an https address needs the system's certificate \
          authorities (package ca-certificates, or SSL_CERT_FILE) or --alertmanager.ca-file"
     )]
-    Client {
-        /// The address as it was given.
-        address: String,
-        /// What the HTTP library said.
-        cause: String,
-    },
+    Client { address: String, cause: String },
 }
 
-/// The file that says who we are. Read again for each push, so that a secret can be changed under a running exporter.
+/// The file with the credentials. It is read for each push, so that a secret can be rotated without a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credentials {
     /// `user:password`.
     Basic(PathBuf),
-    /// A token.
     Bearer(PathBuf),
 }
 
-/// One Alertmanager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// As it was given, without what may be secret.
+    /// As it was given, for messages.
     pub(super) base: String,
     /// Where alerts are posted.
     pub(super) alerts: Url,
-    /// Who we are.
     pub(super) credentials: Option<Credentials>,
-    /// Whom we trust in place of the system's authorities.
+    pub(super) timing: PushTiming,
+    /// Replaces the system's authorities.
     ca_file: Option<PathBuf>,
 }
 
 impl Target {
-    /// From a base such as `http://alertmanager:9093`, also with a path before `/api`.
+    /// From a base such as `http://alertmanager:9093`, optionally with a path before `/api`.
     pub fn new(base: &str) -> Result<Self, SetupError> {
-        let wrong = |why: &str| SetupError::Address(format!("{base:?} {why}"));
-        let url: Url = base.parse().map_err(|error| {
-            wrong(&format!(
-                "is no URL ({error}): write it as http://HOST:9093"
-            ))
+        let error = |why: String| SetupError::Address(format!("{base:?} {why}"));
+        let url = url::base(base).map_err(|cause| match cause {
+            UrlError::Credentials => SetupError::Address(format!(
+                "{cause}, which every user of this VM could read: use --alertmanager.basic-auth-file"
+            )),
+            UrlError::Query => error(format!("{cause}: give the base alone")),
+            UrlError::Syntax(_) | UrlError::Scheme => {
+                error(format!("{cause}: write it as http://HOST:9093"))
+            }
         })?;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(wrong(
-                "is neither http nor https: write it as http://HOST:9093",
-            ));
+        let alerts = url::under(&url, "/api/v2/alerts");
+        if url.path().contains("/api/") {
+            let why =
+                "ends in a path of the API: give what stands before /api, such as http://HOST:9093";
+            return Err(error(why.to_owned()));
         }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(SetupError::Address(
-                "has a user name or a password, which every user of this VM could read: use --alertmanager.basic-auth-file"
-                    .to_owned(),
-            ));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("has a query or a fragment: give the base alone"));
-        }
-        let path = url.path().trim_end_matches('/');
-        if path.contains("/api/") {
-            return Err(wrong(
-                "ends in a path of the API: give what stands before /api, such as http://HOST:9093",
-            ));
-        }
-        let mut alerts = url.clone();
-        alerts.set_path(&format!("{path}/api/v2/alerts"));
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
             alerts,
             credentials: None,
+            timing: PushTiming::default(),
             ca_file: None,
         })
     }
 
-    /// The same, convinced by `credentials`.
     #[must_use]
     pub fn with_credentials(mut self, credentials: Option<Credentials>) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// The same, trusted for the authorities in this file alone.
+    /// Trusts only the authorities in this file.
     #[must_use]
     pub fn with_authorities(mut self, ca_file: Option<PathBuf>) -> Self {
         self.ca_file = ca_file;
         self
     }
 
-    /// A client for it. Proxies are used as the environment says (`HTTPS_PROXY`, `NO_PROXY`): an Alertmanager, unlike
-    /// IMDS, may well be behind one.
+    #[must_use]
+    pub fn with_timing(mut self, timing: PushTiming) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
     pub(super) fn client(&self) -> Result<reqwest::Client, SetupError> {
         if let Some(credentials) = &self.credentials {
             credentials.read().map_err(|why| SetupError::File {
@@ -125,24 +113,15 @@ impl Target {
                 why,
             })?;
         }
-        let builder = reqwest::Client::builder()
-            .user_agent(concat!(
-                env!("CARGO_PKG_NAME"),
-                "/",
-                env!("CARGO_PKG_VERSION")
-            ))
-            .redirect(Policy::none())
-            .referer(false)
-            .http1_only()
-            .pool_max_idle_per_host(1)
-            .connect_timeout(CONNECT_TIMEOUT);
-        let builder = match &self.ca_file {
-            Some(path) => builder.tls_certs_only(authorities(path)?),
-            // Without TLS no certificate authority is needed, and none need be there.
-            None if self.alerts.scheme() == "http" => builder.tls_certs_only([]),
-            None => builder,
-        };
-        builder.build().map_err(|error| SetupError::Client {
+        let builder = http::client(&self.alerts, self.ca_file.as_deref()).map_err(|cause| {
+            SetupError::File {
+                flag: "alertmanager.ca-file",
+                path: self.ca_file.clone().unwrap_or_default(),
+                why: cause.to_string(),
+            }
+        })?;
+        let built = builder.connect_timeout(CONNECT_TIMEOUT).build();
+        built.map_err(|error| SetupError::Client {
             address: self.base.clone(),
             cause: root_cause(&error),
         })
@@ -163,10 +142,10 @@ impl Credentials {
         }
     }
 
-    /// What is in the file, without the end of the line. Never part of an error.
+    /// The content of the file without surrounding whitespace. Errors do not contain it.
     pub(super) fn read(&self) -> Result<Secret, String> {
-        let text = fs::read_to_string(self.path())
-            .map_err(|error: io::Error| format!("cannot be read: {error}"))?;
+        let text =
+            fs::read_to_string(self.path()).map_err(|error| format!("cannot be read: {error}"))?;
         let text = text.trim();
         match self {
             Self::Basic(_) => {
@@ -183,32 +162,10 @@ impl Credentials {
     }
 }
 
-/// What is not to be printed; hence no `Debug` that shows it.
+/// Has no `Debug`, so that it cannot be logged.
 pub(super) enum Secret {
     Basic(String, String),
     Bearer(String),
-}
-
-fn authorities(path: &Path) -> Result<Vec<Certificate>, SetupError> {
-    let wrong = |why: String| SetupError::File {
-        flag: "alertmanager.ca-file",
-        path: path.to_owned(),
-        why,
-    };
-    let pem = fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let found = Certificate::from_pem_bundle(&pem)
-        .map_err(|error| wrong(format!("holds no certificates: {}", root_cause(&error))))?;
-    if found.is_empty() {
-        return Err(wrong("holds no certificates in PEM".to_owned()));
-    }
-    Ok(found)
-}
-
-/// The innermost error: what the system or the peer said, without the layers around it.
-pub(super) fn root_cause(error: &reqwest::Error) -> String {
-    std::iter::successors(std::error::Error::source(error), |inner| inner.source())
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 #[cfg(test)]
@@ -216,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn alerts_are_posted_under_the_base_also_with_a_path() {
+    fn alerts_are_posted_below_the_base_path() {
         for (base, expected) in [
             (
                 "http://127.0.0.1:9093",
@@ -236,27 +193,27 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_cannot_work_is_refused_with_its_mend() {
-        for (base, said) in [
+    fn invalid_address_is_rejected_with_a_remedy() {
+        for (base, expected) in [
             ("alertmanager:9093", "neither http nor https"),
-            ("http://", "is no URL"),
+            ("http://", "is not a URL"),
             ("http://127.0.0.1:9093/api/v2/alerts", "before /api"),
             ("http://127.0.0.1:9093/?x=1", "a query"),
             ("http://me:secret@127.0.0.1:9093", "basic-auth-file"),
         ] {
-            let refused = Target::new(base).unwrap_err().to_string();
-            assert!(refused.contains(said), "{base}: {refused}");
-            assert!(!refused.contains("secret"), "{refused}");
+            let error = Target::new(base).unwrap_err().to_string();
+            assert!(error.contains(expected), "{base}: {error}");
+            assert!(!error.contains("secret"), "{error}");
         }
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_is_named_with_its_flag() {
+    fn unusable_file_is_named_with_its_flag() {
         drop(rustls::crypto::ring::default_provider().install_default());
         let folder = tempfile::tempdir().unwrap();
         let absent = folder.path().join("absent");
         let target = Target::new("https://127.0.0.1:9093").unwrap();
-        for (target, said) in [
+        for (target, expected) in [
             (
                 target.clone().with_authorities(Some(absent.clone())),
                 "--alertmanager.ca-file",
@@ -272,10 +229,10 @@ mod tests {
                 "--alertmanager.bearer-token-file",
             ),
         ] {
-            let refused = target.client().unwrap_err().to_string();
+            let error = target.client().unwrap_err().to_string();
             assert!(
-                refused.starts_with(said) && refused.contains("absent cannot be read"),
-                "{refused}"
+                error.starts_with(expected) && error.contains("absent cannot be read"),
+                "{error}"
             );
         }
     }

@@ -1,43 +1,42 @@
-//! What the log says: one line for each thing that happened to an event, and failures when they change, not per poll.
+//! The log lines: one for each transition of an event; failures are logged when they change, not for each poll.
 
-use std::{net::TcpListener, path::Path, time::Duration};
+use std::{net::TcpListener, path::Path};
 
 use tracing::{info, warn};
 
 use crate::{
     config::Config,
-    document::{Anomaly, AnomalyKind},
-    event::{Event, EventScope, Source, resource_name},
-    lifecycle::{Transition, TransitionKind},
-    snapshot::{Failure, Health, Identity, SeriesScope},
-    state::Saved,
+    document::Anomaly,
+    engine::{LogEntry, SavedState},
+    event::{Event, EventId, EventScope, Source, resource_name},
+    lifecycle::{TrackedEvent, Transition, TransitionKind},
+    snapshot::{Approval, SeriesScope, SkipReason},
     text::printable,
-    time::{Timestamp, in_words},
+    time::{Timestamp, format_duration, in_words},
 };
 
-/// What will be done, before any of it is.
-pub(super) fn starting(settings: &Config) {
-    let imds = &settings.imds;
+pub(super) fn starting(config: &Config) {
+    let imds = &config.imds;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
-        api_version = imds.api_version,
-        poll_interval = ?settings.interval,
-        vm_name = imds.vm_name.as_deref().unwrap_or("(asked of instance metadata)"),
-        events_scope = match settings.web.exposed.scope {
+        api_version = imds.api_version.name,
+        poll_interval = format_duration(config.interval),
+        vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
+        events_scope = match config.web.exposed.scope {
             SeriesScope::Own => "self",
             SeriesScope::All => "all",
         },
-        approvals = settings.approvals.in_words(),
-        alertmanagers = settings.alertmanagers.len(),
+        approvals = %config.approvals,
+        alertmanagers = config.alertmanagers.len(),
         "starting"
     );
-    if !imds.hidden.is_empty() {
+    let missing = imds.api_version.missing();
+    if !missing.is_empty() {
         warn!(
-            api_version = imds.api_version,
-            hidden = imds.hidden,
-            "an older api-version hides types and fields"
+            api_version = imds.api_version.name,
+            missing, "old api-version: event types and fields are missing"
         );
     }
 }
@@ -58,63 +57,47 @@ pub(super) fn simulating(listener: &TcpListener) {
     info!(
         page = format!("http://{address}/"),
         imds_url = format!("http://{address}"),
-        "simulating Azure"
+        "simulator started"
     );
 }
 
-/// Said once at the start: what running without a state directory costs.
 pub(super) fn memory_only() {
     warn!(
-        "no state directory (--state.directory or $STATE_DIRECTORY): what is known of an event is lost when this process \
-         ends, so a reboot is not measured and an event that ends meanwhile is never reported as ended"
+        "no state directory (--state.directory or $STATE_DIRECTORY): tracked events are lost when this process ends, so the \
+         interruption by a reboot is not measured, and an event that ends meanwhile is not reported as ended"
     );
 }
 
-pub(super) fn restored(path: &Path, saved: &Saved, rebooted: bool) {
+pub(super) fn restored(path: &Path, saved: &SavedState, rebooted: bool) {
     info!(
         path = %path.display(),
         events = saved.events.len(),
         heartbeat = saved.heartbeat_at.rfc3339(),
         rebooted,
-        "going on where an earlier process stopped"
+        "restored state"
     );
 }
 
 pub(super) fn unreadable_state(path: &Path, why: &str, kept_as: Option<&Path>) {
     let kept_as = kept_as.map_or_else(String::new, |path| path.display().to_string());
-    warn!(path = %path.display(), why, kept_as, "the state file cannot be read: starting without it");
+    warn!(path = %path.display(), why, kept_as, "state file unreadable: starting without it");
 }
 
-pub(super) fn foreign_state(vm_id: &str) {
-    warn!(
-        vm_id,
-        "the state was written on another VM (a cloned disk?): starting without it"
-    );
-}
-
-pub(super) fn state_set_aside(kept_as: &std::io::Result<std::path::PathBuf>) {
+pub(super) fn foreign_state_kept(kept_as: &std::io::Result<std::path::PathBuf>) {
     match kept_as {
-        Ok(path) => info!(kept_as = %path.display(), "the other VM's state is kept"),
-        Err(error) => warn!(%error, "the other VM's state could not be kept under another name"),
+        Ok(path) => info!(kept_as = %path.display(), "state of another VM kept"),
+        Err(error) => warn!(%error, "state of another VM could not be renamed"),
     }
 }
 
-pub(super) fn state_not_kept(path: &Path, error: &std::io::Error) {
-    warn!(path = %path.display(), %error, "the state cannot be written: going on in memory, and trying again");
-}
-
-pub(super) fn state_kept_again(path: &Path) {
-    info!(path = %path.display(), "the state is written again");
-}
-
-pub(super) fn slow_spool(after: Duration) {
+/// The end of the process did not wait for the answer; the state records that the approval was sent.
+pub(super) fn approval_unanswered(id: &EventId) {
     warn!(
-        ?after,
-        "the disk of the spool is slow: polling does not wait for it, the spans are still being written"
+        event_id = id.as_str(),
+        "approval not answered before shutdown"
     );
 }
 
-/// The only thing that a newcomer has to read.
 pub(super) fn demo(listeners: &[TcpListener], azure_url: &str) {
     for address in listeners
         .iter()
@@ -124,28 +107,106 @@ pub(super) fn demo(listeners: &[TcpListener], azure_url: &str) {
             page = format!("http://{address}/"),
             metrics = format!("http://{address}/metrics"),
             simulated_azure = format!("{azure_url}/"),
-            "demo: open the page; end with Ctrl-C"
+            "demo started: open the page, stop with Ctrl-C"
         );
     }
 }
 
-/// The name is still unknown; events are shown with the scope `unknown` meanwhile.
-pub(super) fn unidentified(error: &str) {
-    warn!(
-        error,
-        "this VM's own name is not known yet: asking again every few seconds; --vm.name gives it by hand"
-    );
+/// Writes one entry of the engine.
+pub(super) fn entry(entry: &LogEntry) {
+    match entry {
+        LogEntry::Transition(transition) => log_transition(transition),
+        LogEntry::Anomaly(anomaly) => log_anomaly(anomaly),
+        LogEntry::MoreAnomalies { kind, count } => {
+            warn!(
+                kind = kind.as_str(),
+                count, "document anomaly: more of this kind"
+            );
+        }
+        LogEntry::PollingFailed { failure, pending } => warn!(
+            reason = failure.reason.as_str(),
+            error = failure.message,
+            since = failure.since.rfc3339(),
+            pending,
+            "polling failed"
+        ),
+        LogEntry::PollingRecovered {
+            failed_for,
+            incarnation,
+            pending,
+        } => info!(
+            document_incarnation = incarnation,
+            pending,
+            failed_for = failed_for.map(in_words),
+            "polling recovered"
+        ),
+        LogEntry::Identified { identity, vm_name } => info!(
+            vm_name = vm_name.as_deref(),
+            name = identity.name,
+            vm_id = identity.vm_id,
+            vm_scale_set = identity.scale_set,
+            vm_size = identity.vm_size,
+            location = identity.location,
+            "VM identity resolved"
+        ),
+        LogEntry::IdentityUnavailable {
+            error,
+            is_name_known: false,
+        } => warn!(error, "VM name unknown: retrying; set it with --vm.name"),
+        LogEntry::IdentityUnavailable {
+            error,
+            is_name_known: true,
+        } => info!(error, "instance metadata unavailable: retrying"),
+        LogEntry::ForeignState { vm_id } => {
+            warn!(vm_id, "state belongs to another VM: starting without it");
+        }
+        LogEntry::Approval { approval, tracked } => log_approval(approval, tracked),
+        LogEntry::StateWriteFailed { error } => {
+            warn!(error, "state write failed: continuing in memory, retrying");
+        }
+        LogEntry::StateWriteStalled => {
+            warn!("state write stalled: continuing in memory, the write is still under way");
+        }
+        LogEntry::StateWriteRecovered => info!("state write recovered"),
+    }
+}
+
+/// One line for each new decision.
+fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
+    let event = &tracked.event;
+    macro_rules! line {
+        ($level:ident) => {
+            $level!(
+                decision = approval.decision(),
+                reason = approval.reason(),
+                at = approval.at().map(Timestamp::rfc3339),
+                detail = approval.message(),
+                event_id = event.id.as_str(),
+                event_type = event.event_type.as_str(),
+                event_status = event.status.as_str(),
+                event_source = event.source.as_ref().map_or("", Source::as_str),
+                duration_seconds = event.duration_seconds,
+                not_before = event.not_before.map(Timestamp::rfc3339),
+                resources = printable_text(&resources(event)),
+                "approval"
+            )
+        };
+    }
+    match approval {
+        Approval::Failed { .. } | Approval::Withheld(SkipReason::GaveUp) => line!(warn),
+        _ => line!(info),
+    }
 }
 
 /// The VMs that an event names, in one word.
-pub(super) fn resources(event: &Event) -> String {
+fn resources(event: &Event) -> String {
     let names = event.resources.iter().flatten();
     let names: Vec<_> = names.map(|name| resource_name(name)).collect();
     names.join(",")
 }
 
 /// One line with all that is known of the event.
-pub(super) fn transition(transition: &Transition) {
+fn log_transition(transition: &Transition) {
     let tracked = &transition.tracked;
     let event = &tracked.event;
     let (outcome, interruption) = match &transition.kind {
@@ -160,16 +221,16 @@ pub(super) fn transition(transition: &Transition) {
     macro_rules! line {
         ($level:ident) => {
             $level!(
-                what = transition.kind.as_str(),
+                transition = transition.kind.as_str(),
                 event_id = event.id.as_str(),
                 event_type = event.event_type.as_str(),
                 event_status = event.status.as_str(),
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 scope = tracked.scope.as_str(),
-                resources = shown(&resources(event)),
+                resources = printable_text(&resources(event)),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
-                description = event.description.as_deref().map(shown),
+                description = event.description.as_deref().map(printable_text),
                 first_seen = tracked.first_seen_at.rfc3339(),
                 started = tracked.started_at.map(Timestamp::rfc3339),
                 rescheduled_from,
@@ -187,62 +248,15 @@ pub(super) fn transition(transition: &Transition) {
     }
 }
 
-/// Foreign text on a line, however long it is: what is logged of an event is all that will be left of it.
-fn shown(text: &str) -> String {
+/// Text of Azure on one line, uncut: the log is the longest record of an event.
+fn printable_text(text: &str) -> String {
     text.chars().map(printable).collect()
 }
 
-pub(super) fn anomaly(anomaly: &Anomaly) {
+pub(super) fn log_anomaly(anomaly: &Anomaly) {
     warn!(
         kind = anomaly.kind.as_str(),
         detail = anomaly.detail,
-        "odd document"
-    );
-}
-
-/// Of a document with so many that not each has a line.
-pub(super) fn more_anomalies(kind: AnomalyKind, count: u64) {
-    warn!(
-        kind = kind.as_str(),
-        count, "odd document: more of this kind"
-    );
-}
-
-pub(super) fn identified(identity: &Identity, vm_name: &str) {
-    info!(
-        vm_name = vm_name,
-        name = identity.name,
-        vm_id = identity.vm_id,
-        vm_scale_set = identity.scale_set,
-        vm_size = identity.vm_size,
-        location = identity.location,
-        "this VM is known"
-    );
-}
-
-pub(super) fn failing(health: &Health, pending: usize) {
-    if let Some(failure) = &health.failure {
-        warn!(
-            reason = failure.reason.as_str(),
-            error = failure.message,
-            since = failure.since.rfc3339(),
-            pending_kept = pending,
-            "polling fails"
-        );
-    }
-}
-
-pub(super) fn succeeding(
-    ended: Option<&Failure>,
-    incarnation: Option<i64>,
-    pending: usize,
-    now: Timestamp,
-) {
-    let after = ended.map(|failure| in_words(now.saturating_since(failure.since)));
-    info!(
-        document_incarnation = incarnation,
-        pending,
-        failed_for = after,
-        "polling succeeds"
+        "document anomaly"
     );
 }

@@ -1,4 +1,4 @@
-//! What `approve` says: what the event is and what approving does, before it is done, and what came of it.
+//! The output of `approve`: the event and the effect of the approval before it is sent, and the result.
 
 use std::fmt::Write as _;
 
@@ -11,27 +11,26 @@ use crate::{
     time::{Timestamp, in_words},
 };
 
-/// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApproveOutcome {
-    /// IMDS took it.
+    /// IMDS accepted it.
     Approved,
-    /// It would have been sent.
+    /// A dry run sent nothing.
     DryRun,
-    /// It is going on already; nothing was sent.
+    /// The event has started; nothing was sent.
     AlreadyStarted,
 }
 
-/// What is going to be done to whom: several lines for a person, said before anything is sent.
+/// Several lines that describe the event and the effect of its approval.
 pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
     let mut text = String::new();
     let kind = event.event_type.as_str();
-    let wanted_by = match &event.source {
-        Some(Source::User) => "ordered by somebody with rights on the VM (User)",
-        Some(Source::Platform) => "wanted by Azure (Platform)",
+    let ordered_by = match &event.source {
+        Some(Source::User) => "ordered by a user (User)",
+        Some(Source::Platform) => "ordered by Azure (Platform)",
         Some(Source::Other(word)) => word,
-        None => "by whom is not said",
+        None => "of unknown source",
     };
     let wait = event.not_before.map_or_else(
         || "no NotBefore".to_owned(),
@@ -41,13 +40,13 @@ pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> Str
         },
     );
     let line = format!(
-        "{kind} {}, {wanted_by}, {}, {wait}",
+        "{kind} {}, {ordered_by}, {}, {wait}",
         event.id,
         event.status.as_str()
     );
     push(&mut text, &line);
     push(&mut text, &format!("  It {}.", effect(event)));
-    push(&mut text, &format!("  {}", whom(event, vm_name)));
+    push(&mut text, &format!("  {}", affected(event, vm_name)));
     push(
         &mut text,
         "  Once approved it may start at any moment, and cannot be stopped or postponed.",
@@ -55,24 +54,24 @@ pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> Str
     text
 }
 
-/// What came of it, for a person.
+/// The result as a line of text.
 pub fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let kind = event.event_type.as_str();
-    let said = match outcome {
+    let result = match outcome {
         ApproveOutcome::Approved => {
             format!("Approved: {kind} {} may start at any moment now.", event.id)
         }
         ApproveOutcome::DryRun => format!("Dry run: {kind} {} was not approved.", event.id),
         ApproveOutcome::AlreadyStarted => {
-            format!("{kind} {} has started already; nothing was sent.", event.id)
+            format!("{kind} {} has already started; nothing was sent.", event.id)
         }
     };
     let mut text = String::new();
-    push(&mut text, &said);
+    push(&mut text, &result);
     text
 }
 
-/// What came of it, for programs.
+/// The result as JSON.
 ///
 /// # Errors
 /// None that can happen: every value has a form in JSON.
@@ -99,7 +98,7 @@ fn effect(event: &Event) -> String {
         }
         EventType::Preempt => "takes each Spot VM away; it stops or is deleted",
         EventType::Terminate => "deletes each VM",
-        EventType::Other(_) => "does what its type says, which this version does not know",
+        EventType::Other(_) => "has an effect that this version does not know",
     };
     match event.duration_seconds {
         Some(seconds) => {
@@ -110,27 +109,27 @@ fn effect(event: &Event) -> String {
     }
 }
 
-fn whom(event: &Event, vm_name: Option<&str>) -> String {
+fn affected(event: &Event, vm_name: Option<&str>) -> String {
     let Some(names) = &event.resources else {
-        return "It does not say which VMs it names: it acts on all of them.".to_owned();
+        return "Its resources are missing: it acts on all VMs that it affects.".to_owned();
     };
     let listed: Vec<_> = names.iter().map(|name| resource_name(name)).collect();
-    let whether = match event.scope(vm_name) {
+    let own = match event.scope(vm_name) {
         EventScope::Own => "this VM is one of them",
         EventScope::Other => "this VM is NOT one of them",
-        EventScope::Unknown => "whether this VM is one of them is not known",
+        EventScope::Unknown => "it is not known whether this VM is one of them",
     };
     let all = match names.len() {
         1 => "the only VM".to_owned(),
         count => format!("all {count} VMs"),
     };
     format!(
-        "It acts on {all} that it names ({whether}): {}",
+        "It acts on {all} that it names ({own}): {}",
         listed.join(", ")
     )
 }
 
-/// Azure's texts are foreign: nothing of them may steer a terminal.
+/// Text of Azure must not contain control characters of a terminal.
 fn push(text: &mut String, line: &str) {
     let shown: String = line.chars().map(printable).collect();
     let _infallible = writeln!(text, "{shown}");

@@ -1,18 +1,17 @@
-//! Whether to approve an event: a pure policy.
+//! The policy that decides whether to approve an event.
 //!
-//! To approve an event is to let Azure start it before its `NotBefore`, on **every** VM that it names; it cannot be taken
-//! back. So all is off until a flag asks for it, and what is not known for certain is never approved: whom an event
-//! names, who wants it, what it does, how long it lasts, and who we are.
+//! An approval lets Azure start the event before its `NotBefore`, on **every** VM that it names. It cannot be taken back.
+//! So nothing is approved without a flag, and nothing of which the resources, source, type, duration or the name of this
+//! VM are uncertain.
 //!
-//! What Microsoft says about it, and the 9 seconds of its sample:
+//! The request, and the 9 seconds of Microsoft's sample:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#start-an-event>.
 //!
-//! What this room promises: the same arguments give the same decision, and none of them makes it approve the end of a VM.
-//! It must never send anything.
+//! Invariants: the decision is a function of the arguments, and a Preempt or Terminate is never approved.
 
 pub mod by_hand;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::{
     event::{Event, EventScope, EventType, Source, Status, resource_name, scope_of},
@@ -21,19 +20,19 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// How long the VMs that are not first in `Resources` leave it to the first, unless told otherwise.
+/// The default of `--approve.delay`.
 pub const DELAY: Duration = Duration::from_mins(1);
 
-/// What may be approved.
+/// The flags `--approve.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApprovalPolicy {
-    /// Events that somebody with rights on the VM ordered.
+    /// Approve events of source User.
     pub user_events: bool,
-    /// Freezes that are announced to be shorter.
+    /// Approve a Freeze that is announced to be shorter.
     pub freeze_below: Option<Duration>,
-    /// How long after first sight the VMs that are not first in `Resources` approve.
+    /// Time from the first document with the event until a VM that is not first in `Resources` approves it.
     pub delay: Duration,
-    /// Decide, and send nothing.
+    /// Decide but send nothing.
     pub dry_run: bool,
 }
 
@@ -50,53 +49,43 @@ impl Default for ApprovalPolicy {
 }
 
 impl ApprovalPolicy {
-    /// Whether anything may ever be approved.
+    /// Whether any flag allows an approval.
     pub fn is_on(&self) -> bool {
         self.user_events || self.freeze_below.is_some()
     }
+}
 
-    /// What will be approved, as one line.
-    pub fn in_words(&self) -> String {
-        let orders = self
-            .user_events
-            .then(|| "restarts and redeploys that somebody ordered".to_owned());
+impl fmt::Display for ApprovalPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_on() {
+            return f.write_str("off");
+        }
+        let user_events = self.user_events.then(|| "user events".to_owned());
         let freezes = self
             .freeze_below
-            .map(|below| format!("freezes shorter than {below:?}"));
-        let what: Vec<_> = orders.into_iter().chain(freezes).collect();
-        if what.is_empty() {
-            return "off: this exporter only reads".to_owned();
-        }
-        let delay = self.delay;
-        let dry = if self.dry_run { "dry run of " } else { "" };
-        format!(
-            "{dry}{}, of this VM, at once where it is the first that they name, else after {delay:?}",
-            what.join(" and ")
-        )
+            .map(|below| format!("freezes below {below:?}"));
+        let approved: Vec<_> = user_events.into_iter().chain(freezes).collect();
+        let dry_run = if self.dry_run { "dry run of " } else { "" };
+        let approved = approved.join(" and ");
+        write!(f, "{dry_run}{approved}, delay {:?}", self.delay)
     }
 }
 
-/// What is to be done about an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// To approve it now.
     Approve(ApprovalReason),
-    /// To leave it to the first VM that it names until then.
+    /// Leave it to the first VM in `Resources` until then.
     Wait {
-        /// Why it may be approved.
-        ground: ApprovalReason,
-        /// The first VM that it names.
+        reason: ApprovalReason,
         leader: Box<str>,
-        /// When it is this VM's turn.
         until: Timestamp,
     },
-    /// It was approved by this exporter: once is enough.
+    /// IMDS accepted the approval of this exporter.
     Approved(Timestamp),
-    /// Not to approve it.
     Withhold(SkipReason),
 }
 
-/// What is to be done about an event as it is known now. `own_name` is given only where it is known for certain.
+/// Decides about an event. `vm_name` is the name of this VM where it is known for certain.
 pub fn decide(
     tracked: &TrackedEvent,
     settings: &ApprovalPolicy,
@@ -113,17 +102,17 @@ pub fn decide(
     if tracked.phase() != Phase::Scheduled || event.status != Status::Scheduled {
         return Decision::Withhold(SkipReason::NotScheduled);
     }
-    match ground(event, settings, vm_name).and_then(|ground| {
+    match reason(event, settings, vm_name).and_then(|reason| {
         due(event, now.wall)?;
-        Ok(ground)
+        Ok(reason)
     }) {
-        Ok(ground) => turn(tracked, ground, settings.delay, vm_name, now.wall),
+        Ok(reason) => turn(tracked, reason, settings.delay, vm_name, now.wall),
         Err(why) => Decision::Withhold(why),
     }
 }
 
-/// Why it may be approved at all, whoever does it.
-fn ground(
+/// The flag that allows the approval, by any VM.
+fn reason(
     event: &Event,
     settings: &ApprovalPolicy,
     vm_name: Option<&str>,
@@ -159,7 +148,7 @@ fn ground(
     }
 }
 
-/// Whether an approval can still make a difference.
+/// An approval has no effect without a future `NotBefore`.
 fn due(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
     match event.not_before {
         None => Err(SkipReason::NotBeforeUnknown),
@@ -168,10 +157,10 @@ fn due(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
     }
 }
 
-/// The first VM of `Resources` approves at once, the others are its backup.
+/// The first VM in `Resources` approves at once, the others after the delay.
 fn turn(
     tracked: &TrackedEvent,
-    ground: ApprovalReason,
+    reason: ApprovalReason,
     delay: Duration,
     vm_name: Option<&str>,
     now: Timestamp,
@@ -183,11 +172,11 @@ fn turn(
         .and_then(|all| all.get(..1));
     let until = tracked.first_seen_at.after(delay);
     if scope_of(first, vm_name) == EventScope::Own || until <= now {
-        return Decision::Approve(ground);
+        return Decision::Approve(reason);
     }
     let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
     Decision::Wait {
-        ground,
+        reason,
         leader: resource_name(leader.unwrap_or_default()).into(),
         until,
     }

@@ -1,26 +1,26 @@
-//! What was typed, and nothing looked up: flags as the Prometheus exporters have them, with dotted names.
+//! The command line: flags with dotted names, as Prometheus exporters have them.
 //!
-//! The values are strings that only their form was checked of; [`config`](crate::config) resolves them.
+//! Values are checked for syntax only; [`config`](crate::config) resolves them.
 
 mod flags;
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::Path};
 
 use clap::{Parser, Subcommand};
 
-pub use flags::{
-    AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, LogFlags,
-    LogFormat, LogLevel, OnceFlags, Output, PollFlags, RunFlags, ScopeArg, SimulateFlags,
-    StateFlags, WebFlags,
+pub(crate) use self::flags::{
+    AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, PollFlags,
+    QueryFlags, RunFlags, ScopeArg, SimulateFlags, WebFlags,
 };
+pub use self::flags::{LogFlags, LogFormat, LogLevel, Output};
 
-/// The exit code of a command line that cannot work (`EX_USAGE` of BSD's sysexits).
+/// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
 pub const EXIT_USAGE: u8 = 64;
 
-/// Exposes Azure Scheduled Events of this VM to Prometheus.
+/// Prometheus exporter for the Azure Scheduled Events of this VM.
 ///
-/// Mind: polling switches Scheduled Events on for the whole availability set or placement group, and from then on a
-/// restart that an operator orders waits for an approval or for NotBefore, up to 15 minutes.
+/// Warning: polling enables Scheduled Events for the whole availability set or placement group. A restart ordered by a
+/// user then waits for an approval or for NotBefore, up to 15 minutes.
 #[derive(Debug, Parser)]
 #[command(
     name = "azure-scheduled-events-exporter",
@@ -30,12 +30,11 @@ pub const EXIT_USAGE: u8 = 64;
     max_term_width = 100
 )]
 pub struct Cli {
-    /// What to do; without one, run the exporter.
+    /// Without a command, the exporter runs.
     #[command(subcommand)]
-    pub command: Option<Command>,
-    /// The exporter's flags.
+    pub(crate) command: Option<Command>,
     #[command(flatten)]
-    pub run: RunFlags,
+    pub(crate) run: RunFlags,
 }
 
 const VERSION: &str = concat!(
@@ -47,67 +46,64 @@ const VERSION: &str = concat!(
     ")"
 );
 
-/// What else the program does.
 #[derive(Debug, Subcommand)]
-pub enum Command {
-    /// Show the exporter at work: a simulated Azure and the exporter in one process, on loopback, no configuration.
+pub(crate) enum Command {
+    /// Run the exporter with a simulated Azure in one process, on loopback. Needs no configuration.
     Demo(DemoFlags),
-    /// Run the simulated Azure alone.
+    /// Run the simulated Azure without the exporter.
     Simulate(SimulateFlags),
-    /// Ask Azure once and print the pending events.
-    List(OnceFlags),
-    /// Approve one event: it may then start before its NotBefore, on every VM that it names.
+    /// Query Azure once and print the pending events.
+    List(QueryFlags),
+    /// Approve one event: Azure may then start it before its NotBefore, on every VM in its Resources.
     Approve(ApproveCommand),
 }
 
-/// What the command line asks for.
 #[derive(Debug)]
-pub enum Asked {
-    /// To do something.
-    Run(Box<Cli>),
-    /// To be told something: the help, the version.
-    Tell(String),
+pub enum Parsed {
+    Command(Box<Cli>),
+    /// The text of `--help` or `--version`.
+    Info(String),
 }
 
-/// Reads the command line.
+/// Parses the command line.
 ///
 /// # Errors
-/// One line that names the flag, the value and the mend.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Asked, String> {
+/// One line that names the flag, the value and a valid alternative.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
     use clap::error::ErrorKind;
     match Cli::try_parse_from(arguments) {
-        Ok(cli) => Ok(Asked::Run(Box::new(cli))),
+        Ok(cli) => Ok(Parsed::Command(Box::new(cli))),
         Err(error)
             if matches!(
                 error.kind(),
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
             ) =>
         {
-            Ok(Asked::Tell(error.to_string()))
+            Ok(Parsed::Info(error.to_string()))
         }
         Err(error) => Err(one_line(&error)),
     }
 }
 
-/// The parser says it in a paragraph; a log wants one line.
+/// Joins the paragraphs of a clap error.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let said: Vec<_> = lines
+    let parts: Vec<_> = lines
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .map(|line| {
             line.trim_start_matches("error: ")
                 .trim_start_matches("tip: ")
         })
         .collect();
-    let line = said.join("; ").replace(":; ", ": ");
+    let line = parts.join("; ").replace(":; ", ": ");
     format!("{line} (--help lists the flags)")
 }
 
-/// Whether a scenario is meant as a file rather than by its name.
-pub fn is_file(scenario: &str) -> Option<PathBuf> {
-    let is_path = scenario.contains(['/', '\\', '.']);
-    is_path.then(|| PathBuf::from(scenario))
+/// The path, if the value of `--scenario` is a path and not a name.
+pub(crate) fn scenario_file(value: &str) -> Option<&Path> {
+    let is_path = value.contains(['/', '\\', '.']);
+    is_path.then(|| Path::new(value))
 }
 
 #[cfg(test)]
@@ -116,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    fn parsed(arguments: &[&str]) -> Result<Asked, String> {
+    fn parsed(arguments: &[&str]) -> Result<Parsed, String> {
         parse(["exporter"].iter().chain(arguments).map(OsString::from))
     }
 
@@ -126,11 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_flag_is_one_line_that_names_flag_value_and_mend() {
+    fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
         for (arguments, expected) in [
             (
                 &["--imds.poll-interval=5"][..],
-                "'5' for '--imds.poll-interval <DURATION>': \"5\" is no duration",
+                "'5' for '--imds.poll-interval <DURATION>': \"5\" is not a duration",
             ),
             (
                 &["--log.level=loud"],
@@ -154,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_the_exporter_before_a_command_are_refused_rather_than_ignored() {
+    fn exporter_flags_before_a_command_are_refused() {
         let error = parsed(&["--imds.url=http://localhost", "list"]).unwrap_err();
         assert!(error.contains("list"), "{error}");
     }
 
     #[test]
     fn help_groups_the_flags_and_version_names_the_revision() {
-        let Ok(Asked::Tell(help)) = parsed(&["--help"]) else {
-            panic!("help is told")
+        let Ok(Parsed::Info(help)) = parsed(&["--help"]) else {
+            panic!("--help is not parsed")
         };
         for heading in [
             "Web:",
@@ -172,8 +168,8 @@ mod tests {
         ] {
             assert!(help.contains(heading), "{heading} in {help}");
         }
-        let Ok(Asked::Tell(version)) = parsed(&["--version"]) else {
-            panic!("version is told")
+        let Ok(Parsed::Info(version)) = parsed(&["--version"]) else {
+            panic!("--version is not parsed")
         };
         assert!(
             version.contains(env!("CARGO_PKG_VERSION")) && version.contains("revision"),

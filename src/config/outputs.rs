@@ -1,66 +1,78 @@
-//! What leaves this process beside answers: spans, approvals, alerts.
+//! Settings of what the exporter sends: spans, approvals and alerts.
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
-use super::{ConfigError, Imds, bounded, wrong};
+use super::error::{ConfigError, flag_error, in_range};
 use crate::{
     alertmanager::{Credentials, Target},
+    api_version::{ApiVersion, EventField, LATEST_API_VERSION},
     approval,
     cli::{AlertmanagerFlags, ApproveFlags},
-    otlp,
+    otlp::settings::OtlpSettings,
 };
 
-/// A freeze takes seconds; what is announced to last longer is none to be waved through.
+/// A freeze usually takes seconds; longer ones need a decision by an operator.
 const MAX_FREEZE: Duration = Duration::from_mins(10);
-/// The shortest notice of what can be approved is 10 minutes, an order's at most 15: a later backup would never act.
+/// Events that can be approved have a notice of 10 to 15 minutes: an approval after that has no effect.
 const MAX_DELAY: Duration = Duration::from_mins(15);
 
-/// OpenTelemetry is configured by its own variables alone.
+/// Reads OpenTelemetry's standard environment variables.
 #[expect(
     clippy::disallowed_methods,
-    reason = "this is the place that reads the environment"
+    reason = "config reads the environment for the modules below"
 )]
-pub(super) fn traces() -> Result<Option<otlp::settings::OtlpSettings>, ConfigError> {
-    Ok(otlp::settings::OtlpSettings::from_env(|name| {
-        std::env::var(name).ok()
-    })?)
+pub(super) fn traces() -> Result<Option<OtlpSettings>, ConfigError> {
+    let not_utf8 = env::vars_os()
+        .filter(|(_, value)| value.to_str().is_none())
+        .filter_map(|(name, _)| name.into_string().ok())
+        .find(|name| name.to_ascii_uppercase().starts_with("OTEL_"));
+    if let Some(variable) = not_utf8 {
+        return Err(ConfigError::NotUtf8 { variable });
+    }
+    // Only an unset variable is an error here.
+    Ok(OtlpSettings::from_env(|name| env::var(name).ok())?)
 }
 
-/// What may be approved. A flag that would never do anything is refused: whoever gives it believes that it does.
+/// Refuses flags that have no effect, alone or with this version of the API.
 pub(super) fn approvals(
     flags: ApproveFlags,
-    imds: &Imds,
+    api_version: &ApiVersion,
 ) -> Result<approval::ApprovalPolicy, ConfigError> {
-    let hides = |field: &str| imds.hidden.contains(field);
-    let too_old = |field: &str| {
-        format!(
-            "cannot work with --imds.api-version={}, which hides {field}: use 2020-07-01",
-            imds.api_version
-        )
+    let require = |flag, field: EventField| {
+        if api_version.has_field(field) {
+            return Ok(());
+        }
+        let problem = format!(
+            "cannot be used with --imds.api-version={}, which has no {}: use {LATEST_API_VERSION}",
+            api_version.name,
+            field.as_str()
+        );
+        Err(flag_error(flag, problem))
     };
     let is_on = flags.user_events || flags.freeze_below.is_some();
-    let idle = "does nothing by itself: give --approve.user-events or --approve.freeze-below too, or leave it out";
+    let no_effect =
+        "has no effect alone: add --approve.user-events or --approve.freeze-below, or omit it";
     if !is_on && flags.delay.is_some() {
-        return Err(wrong("approve.delay", idle));
+        return Err(flag_error("approve.delay", no_effect));
     }
     if !is_on && flags.dry_run {
-        return Err(wrong("approve.dry-run", idle));
+        return Err(flag_error("approve.dry-run", no_effect));
     }
-    if flags.user_events && hides("EventSource") {
-        return Err(wrong("approve.user-events", too_old("EventSource")));
+    if flags.user_events {
+        require("approve.user-events", EventField::EventSource)?;
     }
-    if flags.freeze_below.is_some() && hides("DurationInSeconds") {
-        return Err(wrong("approve.freeze-below", too_old("DurationInSeconds")));
+    if flags.freeze_below.is_some() {
+        require("approve.freeze-below", EventField::DurationInSeconds)?;
     }
     let freeze_below = flags.freeze_below.map(|below| {
-        let least = Duration::from_millis(1);
-        bounded("approve.freeze-below", below, least, MAX_FREEZE)
+        let min = Duration::from_millis(1);
+        in_range("approve.freeze-below", below, min, MAX_FREEZE)
     });
     let delay = flags.delay.unwrap_or(approval::DELAY);
     Ok(approval::ApprovalPolicy {
         user_events: flags.user_events,
         freeze_below: freeze_below.transpose()?,
-        delay: bounded("approve.delay", delay, Duration::ZERO, MAX_DELAY)?,
+        delay: in_range("approve.delay", delay, Duration::ZERO, MAX_DELAY)?,
         dry_run: flags.dry_run,
     })
 }
@@ -74,8 +86,8 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
     if flags.urls.is_empty()
         && let Some((flag, _)) = files.into_iter().find(|(_, file)| file.is_some())
     {
-        let why = "does nothing by itself: give --alertmanager.url too, or leave it out";
-        return Err(wrong(flag, why));
+        let problem = "has no effect alone: add --alertmanager.url, or omit it";
+        return Err(flag_error(flag, problem));
     }
     let credentials = flags
         .basic_auth_file
@@ -83,7 +95,8 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         .map(Credentials::Basic)
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
     let target = |url: &String| {
-        let target = Target::new(url).map_err(|why| wrong("alertmanager.url", why.to_string()))?;
+        let target =
+            Target::new(url).map_err(|error| flag_error("alertmanager.url", error.to_string()))?;
         Ok(target
             .with_credentials(credentials.clone())
             .with_authorities(flags.ca_file.clone()))

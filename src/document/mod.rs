@@ -42,6 +42,18 @@ impl Document {
     }
 }
 
+/// The result of a successful poll.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// A document and its anomalies.
+    Document {
+        document: Document,
+        anomalies: Anomalies,
+    },
+    /// The last document still holds (304).
+    Unchanged,
+}
+
 /// Why an answer is no document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {

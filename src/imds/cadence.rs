@@ -8,7 +8,10 @@
 
 use std::time::Duration;
 
-use crate::snapshot::FailureReason;
+use crate::{
+    outbound::retry::{backoff, exponential},
+    snapshot::{FailureReason, RequestError},
+};
 
 /// Two requests never start closer together: five a second is what IMDS allows.
 pub const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
@@ -25,6 +28,43 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_WHILE_GONE: Duration = Duration::from_secs(8);
 /// So many 410 in a row fit into the 70 seconds: 1 + 2 + 4 + 7 × 8.
 const GONE_IN_70_SECONDS: u32 = 10;
+
+/// When `/metadata/instance` is requested again after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdentityTiming {
+    pub retry_interval: Duration,
+    /// Upper bound of the backoff while instance metadata is unavailable.
+    pub max_retry_interval: Duration,
+}
+
+impl Default for IdentityTiming {
+    fn default() -> Self {
+        Self {
+            retry_interval: Duration::from_secs(5),
+            max_retry_interval: Duration::from_mins(5),
+        }
+    }
+}
+
+/// Delay before `/metadata/instance` is requested again. `unavailable_in_a_row` counts consecutive failures, this one
+/// included, for which [`is_identity_unavailable`] holds.
+pub fn identity_retry_delay(
+    error: &RequestError,
+    unavailable_in_a_row: u32,
+    timing: IdentityTiming,
+) -> Duration {
+    if is_identity_unavailable(error) {
+        let (first, max) = (timing.retry_interval, timing.max_retry_interval);
+        return exponential(first, max, unavailable_in_a_row);
+    }
+    let retry_after = error.retry_after.unwrap_or_default();
+    retry_after.min(MAX_RETRY_AFTER).max(timing.retry_interval)
+}
+
+/// True for 400 and 404: a classic VM has no instance metadata. This is not a failure of polling.
+pub fn is_identity_unavailable(error: &RequestError) -> bool {
+    matches!(error.status, Some(400 | 404))
+}
 
 /// How a request went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +114,11 @@ fn after_failure(
     match reason {
         FailureReason::Throttled => {
             let asked = retry_after.map(|asked| asked.min(MAX_RETRY_AFTER));
-            let doubled = doublings(interval, in_a_row).min(MAX_BACKOFF);
+            let doubled = exponential(interval, MAX_BACKOFF, in_a_row.saturating_add(1));
             asked.unwrap_or(doubled).max(interval.min(MAX_RETRY_AFTER))
         }
         FailureReason::Gone if in_a_row <= GONE_IN_70_SECONDS => {
-            doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(MAX_WHILE_GONE)
+            exponential(FIRST_BACKOFF, MAX_WHILE_GONE, in_a_row)
         }
         FailureReason::Status4xx => AFTER_CLIENT_ERROR,
         FailureReason::Gone
@@ -89,16 +129,8 @@ fn after_failure(
         | FailureReason::Shape
         | FailureReason::Status5xx
         | FailureReason::Timeout
-        | FailureReason::Tls => {
-            let full = doublings(FIRST_BACKOFF, in_a_row.saturating_sub(1)).min(MAX_BACKOFF);
-            full.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
-        }
+        | FailureReason::Tls => backoff(FIRST_BACKOFF, MAX_BACKOFF, in_a_row, jitter),
     }
-}
-
-/// `first` doubled so many times, without overflow.
-fn doublings(first: Duration, times: u32) -> Duration {
-    first.saturating_mul(2_u32.saturating_pow(times))
 }
 
 #[cfg(test)]
@@ -186,6 +218,46 @@ mod tests {
             [1, 2, 3, 4, 40].map(|row| throttled(None, row)),
             [2, 4, 8, 15, 15]
         );
+    }
+
+    fn identity_error(reason: FailureReason, status: u16, retry_after: u64) -> RequestError {
+        RequestError {
+            reason,
+            status: Some(status),
+            message: String::new(),
+            retry_after: Some(Duration::from_secs(retry_after)).filter(|after| !after.is_zero()),
+        }
+    }
+
+    #[test]
+    fn unavailable_identity_backs_off_to_five_minutes() {
+        let timing = IdentityTiming::default();
+        for status in [400, 404] {
+            let error = identity_error(FailureReason::Status4xx, status, 0);
+            assert!(is_identity_unavailable(&error));
+            let delays = [1, 2, 3, 6, 7, 8, u32::MAX]
+                .map(|count| identity_retry_delay(&error, count, timing).as_secs());
+            assert_eq!(delays, [5, 10, 20, 160, 300, 300, 300]);
+        }
+    }
+
+    #[test]
+    fn other_identity_failures_are_retried_at_a_constant_interval() {
+        let timing = IdentityTiming::default();
+        for status in [403, 405, 410, 500, 503] {
+            let error = identity_error(FailureReason::Status4xx, status, 0);
+            assert!(!is_identity_unavailable(&error));
+            assert_eq!(identity_retry_delay(&error, 0, timing).as_secs(), 5);
+        }
+    }
+
+    #[test]
+    fn throttled_identity_obeys_retry_after_up_to_a_minute() {
+        let delay = |retry_after| {
+            let error = identity_error(FailureReason::Throttled, 429, retry_after);
+            identity_retry_delay(&error, 0, IdentityTiming::default()).as_secs()
+        };
+        assert_eq!([0, 1, 20, 86_400].map(delay), [5, 5, 20, 60]);
     }
 
     fn any_outcome() -> impl Strategy<Value = PollResult> {

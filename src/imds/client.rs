@@ -22,8 +22,9 @@ use super::{
     error_body,
 };
 use crate::{
-    document::{self, Anomalies, AnomalyKind, Document},
+    document::{self, Anomalies, AnomalyKind, Answer, Document},
     event::EventId,
+    outbound::retry::retry_after,
     time::{Clock, Moment},
 };
 
@@ -33,20 +34,6 @@ pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long such a body may take.
 const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A good answer to a poll.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// A document.
-    Document {
-        /// What it says.
-        document: Document,
-        /// What is odd about it.
-        anomalies: Anomalies,
-    },
-    /// The last document still holds (304).
-    Unchanged,
-}
 
 /// Talks to one IMDS, one request at a time.
 #[derive(Debug)]
@@ -270,7 +257,7 @@ async fn refusal(response: Response<Incoming>, clock: Clock) -> Error {
         }
         _ => {}
     }
-    let retry_after = error_body::retry_after(headers, clock.now().wall);
+    let retry_after = retry_after(headers, clock.now().wall);
     let cloud = error_body::other_cloud(headers);
     let said = format!(
         "{}{cloud}",

@@ -24,10 +24,10 @@ use super::{
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
 };
+use crate::outbound::http::USER_AGENT;
 
 /// IMDS is on the host: a connection that takes longer will not come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
 /// What is sent: small, and known in whole.
 pub(super) type Outgoing = Request<Full<Bytes>>;

@@ -1,7 +1,8 @@
 //! Where IMDS is: the base address as it was given, checked once, and the addresses that are asked.
 
 use hyper::{Uri, http::uri::Scheme};
-use reqwest::Url;
+
+use crate::outbound::url::{self, UrlError};
 
 /// The api-version of instance metadata; its versions are not those of scheduled events.
 const INSTANCE_VERSION: &str = "2021-02-01";
@@ -37,26 +38,16 @@ impl Endpoint {
     /// From a base such as `http://169.254.169.254`, also with a port or a path before `/metadata`.
     pub fn new(base: &str, api_version: &str) -> Result<Self, SetupError> {
         let wrong = |why: &str| SetupError::Address(format!("{base:?} {why}"));
-        let url: Url = base.parse().map_err(|error| {
-            wrong(&format!(
-                "is no URL ({error}): write it as http://HOST or http://HOST:PORT"
-            ))
+        let url = url::base(base).map_err(|error| {
+            let hint = match error {
+                UrlError::Syntax(_) | UrlError::Scheme => {
+                    "write it as http://HOST or http://HOST:PORT"
+                }
+                UrlError::Query => "give the base alone, the api-version has a flag of its own",
+                UrlError::Credentials => "IMDS knows none, give the base alone",
+            };
+            wrong(&format!("{error}: {hint}"))
         })?;
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(wrong(
-                "is neither http nor https: write it as http://HOST or http://HOST:PORT",
-            ));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong(
-                "has a query or a fragment: give the base alone, the api-version has a flag of its own",
-            ));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong(
-                "has a user name or a password: IMDS knows none, give the base alone",
-            ));
-        }
         let path = url.path().trim_end_matches('/');
         if format!("{}/", path.to_ascii_lowercase()).contains("/metadata/") {
             return Err(wrong(
@@ -64,8 +55,7 @@ impl Endpoint {
             ));
         }
         let under = |tail: &str, query: &[(&str, &str)]| {
-            let mut asked = url.clone();
-            asked.set_path(&format!("{path}{tail}"));
+            let mut asked = url::under(&url, tail);
             asked.query_pairs_mut().extend_pairs(query);
             let asked = asked.as_str().parse::<Uri>();
             asked.map_err(|error| wrong(&format!("is no address that can be asked ({error})")))
@@ -124,7 +114,7 @@ mod tests {
             ("169.254.169.254", "http://HOST"),
             ("localhost:80", "neither http nor https"),
             ("ftp://127.0.0.1", "neither http nor https"),
-            ("http://", "is no URL"),
+            ("http://", "is not a URL"),
             ("http://127.0.0.1/?api-version=x", "has a query"),
             ("http://me:secret@127.0.0.1", "user name"),
             (

@@ -2,7 +2,13 @@
 
 use std::{io, time::Duration};
 
-use crate::{document::ParseError, snapshot::FailureReason, text};
+pub(super) use crate::outbound::error::root_cause;
+use crate::{
+    document::ParseError,
+    outbound::error::{causes, is_tls},
+    snapshot::{FailureReason, RequestError},
+    text,
+};
 
 /// Why a request got no answer that counts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -161,6 +167,29 @@ impl Error {
         }
     }
 
+    fn status(&self) -> Option<u16> {
+        match self {
+            Self::Redirect { status, .. }
+            | Self::ClientError { status, .. }
+            | Self::ServerError { status, .. }
+            | Self::ForeignStatus { status, .. } => Some(*status),
+            Self::UnaskedNotModified => Some(304),
+            Self::Gone => Some(410),
+            Self::Throttled { .. } => Some(429),
+            Self::Connect { .. }
+            | Self::Closed { .. }
+            | Self::NotHttp { .. }
+            | Self::ConnectTimeout { .. }
+            | Self::Timeout { .. }
+            | Self::Tls { .. }
+            | Self::Truncated { .. }
+            | Self::TooLarge { .. }
+            | Self::EmptyBody
+            | Self::Json { .. }
+            | Self::Shape { .. } => None,
+        }
+    }
+
     /// The pause that IMDS asked for, where it did.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -195,9 +224,13 @@ impl Error {
     }
 
     /// Why there is no connection.
-    pub(super) fn from_connect(error: &Cause, is_https: bool, base: String) -> Self {
+    pub(super) fn from_connect(
+        error: &(dyn std::error::Error + 'static),
+        is_https: bool,
+        base: String,
+    ) -> Self {
         let cause = root_cause(error);
-        if chain(error).any(|inner| is_tls(inner) || is_https && is_cut(inner)) {
+        if causes(error).any(|inner| is_tls(inner) || is_https && is_cut(inner)) {
             Self::Tls { base, cause }
         } else {
             Self::Connect { base, cause }
@@ -207,12 +240,23 @@ impl Error {
     /// What became of a request that got no head of an answer.
     pub(super) fn from_exchange(error: &hyper::Error, base: String) -> Self {
         let cause = root_cause(error);
-        if chain(error).any(is_tls) {
+        if causes(error).any(is_tls) {
             Self::Tls { base, cause }
         } else if error.is_parse() {
             Self::NotHttp { base, cause }
         } else {
             Self::Closed { base, cause }
+        }
+    }
+}
+
+impl From<&Error> for RequestError {
+    fn from(error: &Error) -> Self {
+        Self {
+            reason: error.reason(),
+            status: error.status(),
+            message: error.to_string(),
+            retry_after: error.retry_after(),
         }
     }
 }
@@ -241,36 +285,8 @@ fn origin(body: &[u8]) -> &'static str {
     }
 }
 
-/// What lies under an error.
-type Cause = dyn std::error::Error + 'static;
-
-/// The innermost error: what the system or the peer said, without the layers around it.
-pub(super) fn root_cause(error: &Cause) -> String {
-    chain(error)
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string)
-}
-
-/// An error and what lies under it, outermost first.
-fn chain(error: &Cause) -> impl Iterator<Item = &Cause> {
-    std::iter::successors(Some(error), |inner| {
-        // An I/O error names what it wraps only here: its `source` is the source of that.
-        match inner
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-        {
-            Some(wrapped) => Some(wrapped),
-            None => inner.source(),
-        }
-    })
-}
-
-fn is_tls(error: &Cause) -> bool {
-    error.is::<rustls::Error>()
-}
-
 /// A connection that is cut in mid-handshake; one that is refused or unreachable says so with another kind.
-fn is_cut(error: &Cause) -> bool {
+fn is_cut(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|io| {
         matches!(
             io.kind(),

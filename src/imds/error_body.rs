@@ -1,20 +1,8 @@
 //! What an answer that does not count says about itself.
 
-use std::time::Duration;
-
 use reqwest::header::{self, HeaderMap, HeaderValue};
 
 use super::error::excerpt;
-use crate::time::Timestamp;
-
-/// `Retry-After`: seconds, or a date (RFC 9110, section 10.2.3).
-pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if value.bytes().all(|digit| digit.is_ascii_digit()) {
-        return value.parse().ok().map(Duration::from_secs);
-    }
-    Timestamp::parse(value).map(|at| at.saturating_since(now))
-}
 
 /// Other clouds have their metadata at the same address, and say who they are.
 pub(super) fn other_cloud(headers: &HeaderMap) -> &'static str {
@@ -54,26 +42,6 @@ pub(super) fn said(body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        let now = Timestamp::parse("Tue, 17 Nov 2026 09:15:42 GMT").unwrap();
-        let read = |value: &'static str| {
-            let headers =
-                HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static(value))]);
-            retry_after(&headers, now)
-        };
-        assert_eq!(read("7"), Some(Duration::from_secs(7)));
-        assert_eq!(
-            read("Tue, 17 Nov 2026 09:16:00 GMT"),
-            Some(Duration::from_secs(18))
-        );
-        assert_eq!(read("Tue, 17 Nov 2026 09:15:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(read("soon"), None);
-        assert_eq!(read("-1"), None);
-        assert_eq!(read("99999999999999999999999"), None);
-        assert_eq!(retry_after(&HeaderMap::new(), now), None);
-    }
 
     #[test]
     fn the_words_of_an_error_body_are_kept() {

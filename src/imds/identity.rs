@@ -14,8 +14,6 @@ use crate::{snapshot::Identity, time::Clock};
 
 /// How long the answer may take. Instance metadata are there at once; the events are more urgent.
 pub const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long after a failure to ask again.
-pub const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An ARM resource id has a few hundred characters; what is longer than this is none of Azure's.
 const MAX_VALUE: usize = 2_048;

@@ -21,6 +21,6 @@ mod error;
 mod error_body;
 pub mod identity;
 
-pub use client::{Answer, Client};
+pub use client::Client;
 pub use endpoint::{Endpoint, SetupError};
 pub use error::Error;

@@ -1,4 +1,4 @@
-//! What one event goes through: from its first sight over what each document says of it to its end.
+//! The entry of one event in the tracker: how each document changes it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,18 +11,18 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// A life, and what only the tracker needs beside it.
+/// A tracked event, and what only the tracker needs.
 #[derive(Debug, Clone)]
 pub(super) struct TrackerEntry {
     pub(super) tracked: Arc<TrackedEvent>,
-    /// When it need no longer be shown, by the monotonic clock; only of use where the life has an ending.
+    /// When an ended event is removed, by the monotonic clock.
     pub(super) expires_at: Duration,
-    /// It was missing from the last document, and may be the entry of it that could not be read.
+    /// The last document lacked it, but had unreadable entries: it may be one of them.
     pub(super) maybe_unreadable: bool,
 }
 
 impl TrackerEntry {
-    /// The event is in a document for the first time.
+    /// For an event that is in a document for the first time.
     pub(super) fn begin(
         event: &Event,
         vm_name: Option<&str>,
@@ -36,7 +36,7 @@ impl TrackerEntry {
             expires_at: Duration::ZERO,
             maybe_unreadable: false,
         };
-        happened.push(entry.transition(TransitionKind::Appeared, now));
+        happened.push(entry.transition(TransitionKind::Announced, now));
         if event.status == Status::Started {
             happened.push(entry.start(now));
         }
@@ -89,7 +89,7 @@ impl TrackerEntry {
         Some(self.transition(TransitionKind::Interrupted(interruption), now))
     }
 
-    /// The first document after a boot: the VM was down until now.
+    /// The first document after a boot: the VM was interrupted until now.
     pub(super) fn record_boot(&mut self, now: Timestamp) -> Option<Transition> {
         self.tracked.down_since?;
         let length = now.saturating_since(self.tracked_mut().down_since.take()?);
@@ -97,7 +97,7 @@ impl TrackerEntry {
             .then(|| self.interrupt(Interruption { until: now, length }, now))?
     }
 
-    /// The event is in a document again: says what is new about it.
+    /// The event is in a document again.
     pub(super) fn update(
         &mut self,
         event: &Event,
@@ -149,7 +149,7 @@ impl TrackerEntry {
     }
 }
 
-/// What is said now, and what was said before where nothing is said now.
+/// The current values; members that the current document lacks keep their last values.
 fn known_rest(was: &Event, now: &Event) -> Event {
     Event {
         resources: now.resources.clone().or_else(|| was.resources.clone()),
@@ -163,7 +163,7 @@ fn known_rest(was: &Event, now: &Event) -> Event {
     }
 }
 
-/// Whether two sights of an event agree in all but status and `NotBefore`, which have transitions of their own.
+/// Whether two versions of an event agree in all but status and `NotBefore`, which have transitions of their own.
 fn is_rest_equal(was: &Event, now: &Event) -> bool {
     was.event_type == now.event_type
         && was.source == now.source

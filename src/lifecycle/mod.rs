@@ -1,4 +1,4 @@
-//! The life of an event as this exporter can know it.
+//! Tracks events from document to document.
 //!
 //! ```text
 //!                 ┌───────────┐  seen as Started   ┌─────────┐
@@ -8,16 +8,15 @@
 //!                       ▼                               ▼
 //!             Ended: completed │ cancelled │ unknown    Ended: completed
 //!                       │
-//!                       └── the id comes back while it lingers: the same event goes on
+//!                       └── the id comes back while the ended event is still shown: the same event continues
 //! ```
 //!
-//! Azure has no word for the end of an event: it vanishes. So the outcome is what the evidence allows, and `unknown`
-//! where it allows nothing.
+//! Azure has no status for the end of an event: it leaves the document. So the outcome follows from the evidence, and is
+//! `unknown` without any.
 //!
-//! What this room promises: it is pure (time is an argument, it does no I/O and writes no log), it cannot fail, only a
-//! [`Document`](crate::document::Document) can end an event and only one whose entries were all read, an id ends once
-//! for each time that it was seen going on, and no duration is negative whatever the clocks do. It must never know how
-//! anything is stored, sent or shown.
+//! Invariants: time is an argument; nothing here does I/O, logs or fails; only a
+//! [`Document`](crate::document::Document) whose entries were all readable ends an event; an event ends once each time
+//! that it was pending; no duration is negative, whatever the clocks do.
 
 mod entry;
 mod tracked_event;

@@ -1,4 +1,4 @@
-//! What is kept of one event.
+//! The record of one event.
 
 use std::time::Duration;
 
@@ -7,55 +7,50 @@ use crate::{
     time::Timestamp,
 };
 
-/// Changes of `NotBefore` and interruptions that are kept per event.
+/// Changes of `NotBefore`, and interruptions, that are kept per event.
 const MAX_KEPT: usize = 32;
 
-/// One event from first sight to its end.
+/// One event from its first document to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrackedEvent {
-    /// The event as last seen, but for `not_before`, which stays when Azure blanks it at the start.
+    /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
-    /// Whether it names this VM.
     pub scope: EventScope,
-    /// When a document had it first.
     pub first_seen_at: Timestamp,
-    /// It was in the first document for a while, or in the first of all: it may have been announced, and started, before.
+    /// It was in the first document after a gap in polling: it may have been announced, and started, earlier.
     pub seen_late: bool,
-    /// When a document had it as Started first.
+    /// When a document first had it as Started.
     pub started_at: Option<Timestamp>,
-    /// When and how it ended.
     pub end: Option<End>,
-    /// How often it was seen to end: more than once where it came back.
+    /// More than one where the event came back after its end.
     pub times_ended: u32,
-    /// How often of these it had not been seen started.
+    /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
-    /// When this exporter approved it.
+    /// When an approval was last about to be sent: with neither `approved_at` nor `refused_at` after it, the process ended
+    /// before the answer.
+    pub approval_sent_at: Option<Timestamp>,
+    /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
-    /// When an approval of it failed last, as long as none was taken.
+    /// When IMDS last refused an approval, until it accepts one.
     pub refused_at: Option<Timestamp>,
-    /// Each change of `NotBefore`.
     pub reschedulings: Vec<Rescheduling>,
-    /// What this VM felt of it.
+    /// Interruptions measured on this VM.
     pub interruptions: Vec<Interruption>,
-    /// This VM was booted anew while the event was going on.
+    /// This VM was booted while the event was pending.
     pub rebooted: bool,
-    /// The last sign of life before that boot, until the first document after it.
+    /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<Timestamp>,
 }
 
-/// How far an event is, as far as it was seen here.
+/// The progress of an event, as seen by this exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Announced.
     Scheduled,
-    /// Going on.
     Started,
-    /// Over.
     Ended,
 }
 
 impl Phase {
-    /// One word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -65,28 +60,25 @@ impl Phase {
     }
 }
 
-/// The end of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// When it was found to be gone.
+    /// The first document without the event.
     pub at: Timestamp,
-    /// What became of it.
     pub outcome: Outcome,
 }
 
-/// What became of an event.
+/// How an event ended, as far as the evidence shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// It was taken back: gone before its time between two polls of ours.
+    /// It left the document before `NotBefore`, while polls succeeded.
     Cancelled,
-    /// It ran: it was seen started, or the evidence says so.
+    /// It was seen as Started, or other evidence shows that it ran.
     Completed,
-    /// The evidence allows neither.
+    /// The evidence shows neither.
     Unknown,
 }
 
 impl Outcome {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Cancelled, Self::Completed, Self::Unknown];
 
     /// The value of the label `outcome`.
@@ -99,33 +91,28 @@ impl Outcome {
     }
 }
 
-/// A new `NotBefore`.
+/// A change of `NotBefore`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rescheduling {
-    /// When it was seen.
     pub at: Timestamp,
-    /// What it was before, where it was given.
     pub from: Option<Timestamp>,
-    /// What it is now.
     pub to: Timestamp,
 }
 
-/// A time in which this VM stood still.
+/// A time in which this VM did not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interruption {
-    /// When it was over.
     pub until: Timestamp,
-    /// How long it was.
     pub length: Duration,
 }
 
 impl Interruption {
-    /// What is shorter than this is the noise of a busy machine.
+    /// A shorter gap is the scheduling noise of a busy machine.
     pub const MIN_LENGTH: Duration = Duration::from_secs(1);
 }
 
 impl TrackedEvent {
-    /// An event of which nothing has happened yet but that it was seen.
+    /// A new event.
     pub fn begin(event: Event, scope: EventScope, seen_late: bool, now: Timestamp) -> Self {
         Self {
             event,
@@ -136,6 +123,7 @@ impl TrackedEvent {
             end: None,
             times_ended: 0,
             times_ended_unstarted: 0,
+            approval_sent_at: None,
             approved_at: None,
             refused_at: None,
             reschedulings: Vec::new(),
@@ -145,8 +133,7 @@ impl TrackedEvent {
         }
     }
 
-    /// Seconds until `NotBefore`: below zero when it is overdue, zero once it has started, none without a NotBefore or after
-    /// the end.
+    /// Seconds until `NotBefore`: negative when overdue, zero once started, `None` without a `NotBefore` and after the end.
     pub fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
         let not_before = self.event.not_before?;
         match self.phase() {
@@ -156,7 +143,6 @@ impl TrackedEvent {
         }
     }
 
-    /// How far it is.
     pub fn phase(&self) -> Phase {
         match (self.end, self.started_at) {
             (Some(_), _) => Phase::Ended,
@@ -165,14 +151,14 @@ impl TrackedEvent {
         }
     }
 
-    /// Whether it is still to be reckoned with.
+    /// True until the event has ended.
     pub fn is_pending(&self) -> bool {
         self.end.is_none()
     }
 
-    /// From first sight to the start; for an event that was never seen started, but ran, to its `NotBefore`, or to its
-    /// end where that came before, as it does for an event that was approved. `None` while that is not known, for an
-    /// event that was cancelled, and for one that had started before anybody looked.
+    /// The time from the first document with the event to its start. For an event that ran but was never seen as Started:
+    /// to `NotBefore`, or to its end if that came first. `None` while it is unknown, for a cancelled event, and for one
+    /// that had started before the first poll.
     pub fn notice(&self) -> Option<Duration> {
         if self.is_start_unseen() {
             return None;
@@ -183,7 +169,7 @@ impl TrackedEvent {
         Some(started_at.saturating_since(self.first_seen_at))
     }
 
-    /// From the start to the end, where both were seen.
+    /// The time from start to end, where both were seen.
     pub fn impact(&self) -> Option<Duration> {
         if self.is_start_unseen() {
             return None;
@@ -191,17 +177,17 @@ impl TrackedEvent {
         Some(self.end?.at.saturating_since(self.started_at?))
     }
 
-    /// It had started before anybody looked.
+    /// It had started before the first poll.
     fn is_start_unseen(&self) -> bool {
         self.seen_late && self.started_at == Some(self.first_seen_at)
     }
 
-    /// Whether it ended just now for the first time since it started.
+    /// Whether this is its first end after it started.
     pub(crate) fn is_first_impact(&self) -> bool {
         self.times_ended == self.times_ended_unstarted.saturating_add(1)
     }
 
-    /// The longest time in which this VM stood still; what Azure announces is the length of one interruption too.
+    /// The longest interruption: `DurationInSeconds` is the length of one, too.
     pub fn observed_interruption(&self) -> Option<Duration> {
         self.interruptions
             .iter()
@@ -226,8 +212,8 @@ impl TrackedEvent {
         push_bounded(&mut self.interruptions, interruption);
     }
 
-    /// What became of it, now that it is gone. `watched`: no poll of ours failed since it was last seen, or not for
-    /// long enough to miss its start. An interruption is no evidence: a step of the clock looks the same.
+    /// The outcome of an event that left the document. `watched`: since it was last seen, polls did not fail for long
+    /// enough to miss its start. An interruption is no evidence: a step of the clock looks the same.
     pub(super) fn outcome(&self, now: Timestamp, watched: bool) -> Outcome {
         let due = self
             .event
@@ -238,7 +224,7 @@ impl TrackedEvent {
             self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
         if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
             Outcome::Completed
-        } else if watched && is_before_its_time {
+        } else if watched && is_before_its_time && self.approval_sent_at.is_none() {
             Outcome::Cancelled
         } else {
             Outcome::Unknown
@@ -246,7 +232,7 @@ impl TrackedEvent {
     }
 }
 
-/// Keeps the newest ones, and the first, which says what was announced.
+/// Keeps the first, which is the announcement, and the newest.
 fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
     if kept.len() >= MAX_KEPT {
         kept.remove(1);

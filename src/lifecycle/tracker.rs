@@ -1,4 +1,4 @@
-//! Follows events from document to document.
+//! The tracked events, and how documents change them.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -17,12 +17,12 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// Between two polls that are no further apart than this, no started phase was missed, even if polls between failed.
+/// Between two successful polls that are no further apart, no event started and ended unseen.
 const MAX_POLL_GAP: Duration = Duration::from_mins(1);
-/// Ended events that stay visible at the same time.
+/// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
 
-/// Follows every event that a document names.
+/// Tracks every event of the documents.
 #[derive(Debug, Clone)]
 pub struct Tracker {
     retention: Duration,
@@ -34,29 +34,27 @@ pub struct Tracker {
 #[derive(Debug, Clone, Copy)]
 struct LastDocument {
     at: Timestamp,
-    /// By the monotonic clock: when it came, or when this process took over from an earlier one that had it.
+    /// By the monotonic clock: when it was read, or when this process restored it.
     monotonic: Duration,
-    /// What had passed already when this process took over.
+    /// The time that had passed when this process restored it.
     before: Duration,
-    /// A poll failed since.
     failed_since: bool,
 }
 
-/// What an earlier process of this exporter left.
+/// What an earlier process saved.
 #[derive(Debug, Clone, Default)]
 pub struct Restored {
-    /// The lives that it followed.
     pub events: Vec<Arc<TrackedEvent>>,
-    /// When it last knew what the document says.
+    /// When a document was last read or confirmed.
     pub document_at: Option<Timestamp>,
-    /// When it last knew that it was alive.
+    /// When that process was last known to run.
     pub heartbeat_at: Option<Timestamp>,
-    /// The VM was booted since, as its boot id says.
+    /// The VM was booted since.
     pub rebooted: bool,
 }
 
 impl Tracker {
-    /// Knows nothing yet; ended events stay visible for `linger`.
+    /// An empty tracker that keeps ended events for `retention`.
     pub fn new(retention: Duration) -> Self {
         Self {
             retention,
@@ -65,14 +63,14 @@ impl Tracker {
         }
     }
 
-    /// Goes on where an earlier process stopped. For a VM that was booted since, the time from its last sign of life to
-    /// the first document after the boot is what a reboot or redeploy of it cost.
+    /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
+    /// document after the boot is the interruption by a Reboot or Redeploy.
     pub fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
         tracker.last_document = restored.document_at.map(|at| LastDocument {
             at,
             monotonic: now.monotonic,
-            // A clock that was set back hides how long it was: not less than by how much it was set back.
+            // A clock that was set back hides the time away, which is at least as long as the step.
             before: now
                 .wall
                 .saturating_since(at)
@@ -106,7 +104,7 @@ impl Tracker {
         tracker
     }
 
-    /// Takes a document in. This alone begins, changes and ends events. `own_name` is the name that was learnt last.
+    /// Applies a document. Only this announces, changes and ends events.
     pub fn observe(
         &mut self,
         document: &Document,
@@ -144,7 +142,7 @@ impl Tracker {
         happened
     }
 
-    /// The last document still holds (304), or says nothing new.
+    /// The last document still holds (304).
     pub fn document_unchanged(&mut self, now: Moment) {
         self.last_document = Some(LastDocument {
             at: now.wall,
@@ -155,7 +153,7 @@ impl Tracker {
         self.expire_ended(now);
     }
 
-    /// A poll failed: nothing is known to have changed. Ended events may have been shown for long enough.
+    /// A poll failed: no event changes, but ended events may expire.
     pub fn poll_failed(&mut self, now: Moment) {
         if let Some(last) = &mut self.last_document {
             last.failed_since = true;
@@ -163,7 +161,7 @@ impl Tracker {
         self.expire_ended(now);
     }
 
-    /// This VM stood still. It counts for each event that names it, from one second up.
+    /// This VM was interrupted. It counts for each pending event that names it, from [`Interruption::MIN_LENGTH`] up.
     pub fn record_interruption(
         &mut self,
         interruption: Interruption,
@@ -178,7 +176,14 @@ impl Tracker {
             .collect()
     }
 
-    /// This exporter approved an event.
+    /// The approval of an event is about to be sent.
+    pub fn record_approval_request(&mut self, id: &EventId, now: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.tracked_mut().approval_sent_at = Some(now);
+        }
+    }
+
+    /// IMDS accepted the approval of an event.
     pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
         let entry = self
             .entries
@@ -190,23 +195,25 @@ impl Tracker {
         Some(entry.transition(TransitionKind::Approved, now))
     }
 
-    /// IMDS did not take an approval.
+    /// IMDS did not accept the approval of an event.
     pub fn record_refusal(&mut self, id: &EventId, now: Timestamp) {
         let pending = self
             .entries
             .get_mut(id)
             .filter(|entry| entry.tracked.is_pending());
         if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
-            entry.tracked_mut().refused_at = Some(now);
+            let tracked = entry.tracked_mut();
+            tracked.approval_sent_at = None;
+            tracked.refused_at = Some(now);
         }
     }
 
-    /// When a document was read, or confirmed by a 304, for the last time.
+    /// When a document was last read, or confirmed by a 304.
     pub fn document_at(&self) -> Option<Timestamp> {
         self.last_document.map(|last| last.at)
     }
 
-    /// Every life that is followed, in the order of the ids.
+    /// Every tracked event, in the order of the ids.
     pub fn events(&self) -> Vec<Arc<TrackedEvent>> {
         self.entries
             .values()
@@ -214,7 +221,7 @@ impl Tracker {
             .collect()
     }
 
-    /// How many events are not over.
+    /// The number of pending events.
     pub fn pending(&self) -> usize {
         self.entries
             .values()
@@ -222,8 +229,7 @@ impl Tracker {
             .count()
     }
 
-    /// Our own name is known now, or another than before: whom each event names can be said. Returns the events of which
-    /// it turns out now that they name this VM.
+    /// The name of this VM is known now, or has changed. Returns the events that name this VM and did not before.
     pub fn set_vm_name(&mut self, vm_name: Option<&str>) -> Vec<Arc<TrackedEvent>> {
         let mut own = Vec::new();
         for entry in self.entries.values_mut() {
@@ -238,14 +244,13 @@ impl Tracker {
         own
     }
 
-    /// Whether an event that names this VM is pending, so that its pulse is worth taking.
+    /// Whether an event that names this VM is pending.
     pub fn is_own_pending(&self) -> bool {
         self.entries
             .values()
             .any(|entry| entry.tracked.is_pending() && entry.tracked.scope == EventScope::Own)
     }
 
-    /// What ended long ago is forgotten.
     fn expire_ended(&mut self, now: Moment) {
         self.entries
             .retain(|_, entry| entry.tracked.is_pending() || now.monotonic < entry.expires_at);

@@ -1,4 +1,4 @@
-//! What happened, as values: the effects are carried out elsewhere, in one place and one order.
+//! What happened to an event, as a value.
 
 use std::sync::Arc;
 
@@ -8,48 +8,44 @@ use crate::{
     time::Timestamp,
 };
 
-/// One thing that happened to one event.
+/// One change of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// When it was seen.
     pub at: Timestamp,
-    /// What happened.
     pub kind: TransitionKind,
-    /// The event's life with this in it.
+    /// The event after the change.
     pub tracked: Arc<TrackedEvent>,
 }
 
-/// What can happen to an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransitionKind {
-    /// It is in a document for the first time.
-    Appeared,
-    /// It has started.
+    /// A document has it for the first time.
+    Announced,
     Started,
-    /// Its `NotBefore` was moved, or given for the first time.
+    /// Its `NotBefore` changed, or was given for the first time.
     Rescheduled(Rescheduling),
-    /// Its status became a word other than the next one of a life; this is what it was.
+    /// Its status changed otherwise than from Scheduled to Started; the value is the former status.
     StatusChanged(Status),
-    /// Something else about it was changed: type, resources, duration, description, source.
+    /// Its type, resources, duration, description or source changed.
     Amended {
-        /// Whether it named this VM before.
+        /// Whether it named this VM before the change.
         was_scope: EventScope,
     },
-    /// This exporter approved it.
+    /// IMDS accepted the approval of this exporter.
     Approved,
-    /// This VM stood still under it.
+    /// This VM was interrupted while it was pending.
     Interrupted(Interruption),
-    /// It is gone.
+    /// It left the document.
     Ended(Outcome),
-    /// It was gone, and is here again.
+    /// It had ended, and a document has it again.
     Returned,
 }
 
 impl TransitionKind {
-    /// The word for it in logs.
+    /// The value of `transition` in the log.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::Appeared => "appeared",
+            Self::Announced => "announced",
             Self::Started => "started",
             Self::Rescheduled(_) => "rescheduled",
             Self::StatusChanged(_) => "status changed",

@@ -1,26 +1,25 @@
-//! Of whom the spans speak: this program and the VM, in the words of OpenTelemetry's semantic conventions 1.44
+//! The OTLP resource: this program and the VM, by OpenTelemetry's semantic conventions 1.44
 //! (<https://opentelemetry.io/docs/specs/semconv/resource/>). Pure.
 //!
-//! `azure.vm.scaleset.name` is in no convention; it is what the collector's `resourcedetection` processor writes.
+//! `azure.vm.scaleset.name` is not in the conventions; the collector's `resourcedetection` processor writes it.
 
 use std::collections::BTreeMap;
+
+use uuid::{Uuid, uuid};
 
 use super::settings::OtlpSettings;
 use crate::snapshot::Identity;
 
-/// The version of the conventions that the names are from.
-pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
-/// `service.name` where nobody gives another.
-pub const SERVICE: &str = "azure-scheduled-events-exporter";
-/// The namespace that the conventions give for instance ids that derive from an id of the machine.
-const NAMESPACE: [u8; 16] = [
-    0x4d, 0x63, 0x00, 0x9a, 0x8d, 0x0f, 0x11, 0xee, 0xaa, 0xd7, 0x4c, 0x79, 0x6e, 0xd8, 0xe3, 0x20,
-];
+pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
+/// Default of `service.name`.
+pub(crate) const SERVICE: &str = "azure-scheduled-events-exporter";
+/// The conventions' namespace for instance ids that derive from a machine id.
+const NAMESPACE: Uuid = uuid!("4d63009a-8d0f-11ee-aad7-4c796ed8e320");
 
 /// Attributes by name.
 pub type Resource = BTreeMap<String, String>;
 
-/// What is known; what is not known is absent. The environment wins over what instance metadata say.
+/// Unknown attributes are absent. The environment overrides instance metadata.
 pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<&str>) -> Resource {
     let mut resource = Resource::new();
     let mut put = |name: &str, value: &str| {
@@ -34,7 +33,10 @@ pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<
     put("cloud.platform", "azure.vm");
     put("host.name", vm_name.unwrap_or_default());
     if let Some(identity) = identity {
-        put("service.instance.id", &instance_id(&identity.vm_id));
+        if !identity.vm_id.is_empty() {
+            let id = Uuid::new_v5(&NAMESPACE, identity.vm_id.as_bytes());
+            put("service.instance.id", &id.to_string());
+        }
         put("cloud.region", &identity.location);
         put("cloud.availability_zone", &identity.zone);
         put("cloud.account.id", &identity.subscription_id);
@@ -54,27 +56,6 @@ pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<
         settings.service_name.as_deref().unwrap_or_default(),
     );
     resource
-}
-
-/// A UUID of version 5 (RFC 9562, section 5.5) of the VM's id; nothing without one.
-fn instance_id(vm_id: &str) -> String {
-    if vm_id.is_empty() {
-        return String::new();
-    }
-    let mut context = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
-    context.update(&NAMESPACE);
-    context.update(vm_id.as_bytes());
-    let digest = context.finish();
-    let Some(bytes) = digest.as_ref().first_chunk::<16>() else {
-        return String::new();
-    };
-    let id = u128::from_be_bytes(*bytes);
-    let version = (id & !(0xf << 76)) | (0x5 << 76);
-    let uuid = (version & !(0x3 << 62)) | (0x2 << 62);
-    let digits = format!("{uuid:032x}");
-    let groups = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    let groups = groups.map(|(from, to)| digits.get(from..to).unwrap_or_default());
-    groups.join("-")
 }
 
 #[cfg(test)]
@@ -105,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vm_is_told_in_the_words_of_the_conventions() {
+    fn resource_follows_the_semantic_conventions() {
         let resource = of(&settings(&[]), Some(&identity()), Some("vmss_2"));
         let expected = [
             ("azure.resource_group.name", "mc_prod"),
@@ -133,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_absent() {
+    fn unknown_attributes_are_absent() {
         let resource = of(&settings(&[]), None, Some("web_0"));
         assert_eq!(resource.get("host.name").map(String::as_str), Some("web_0"));
         assert!(!resource.contains_key("host.id") && !resource.contains_key("service.instance.id"));
@@ -141,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_wins_and_the_service_name_wins_over_all() {
+    fn environment_overrides_metadata_and_service_name_overrides_all() {
         let given = settings(&[
             (
                 "OTEL_RESOURCE_ATTRIBUTES",

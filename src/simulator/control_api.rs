@@ -1,21 +1,21 @@
-//! The way to drive the simulator: its page for people, and a small API for tests and game days.
+//! Controls the simulator: its page, and an API for tests and game days.
 //!
-//! | path | does |
+//! | request | action |
 //! |---|---|
 //! | `GET /` | the page |
-//! | `GET /simulator/state` | what is going on, as JSON |
-//! | `GET /simulator/scenarios` | the built-in scenarios, as JSON |
+//! | `GET /simulator/state` | the state as JSON |
+//! | `GET /simulator/scenarios` | the built-in scenarios as JSON |
 //! | `POST /simulator/start` | starts a scenario: `{"scenario": "NAME"}`, `{"scenario": {…}}` with the content of a scenario file, or the page's form |
 //! | `POST /simulator/clear` | ends all scenarios, events and faults |
 //!
-//! A page of another origin that a browser shows cannot drive it.
+//! Cross-origin requests of browsers are refused.
 
 use std::sync::Arc;
 
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{
-        ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION, ORIGIN,
+        CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION, ORIGIN,
         REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
 };
@@ -23,24 +23,28 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    catalog::catalog, counts::RequestCounts, imds_api::Ask, page, reply::SimulatorResponse,
-    scenario::Scenario, world::World,
+    counts::RequestCounts,
+    http::{Request, SimulatorResponse},
+    load::catalog,
+    page,
+    scenario::Scenario,
+    world::World,
 };
 use crate::time::{Moment, Timestamp};
 
-/// The page's own style and forms, and nothing else.
+/// Allows the page's own style sheet and forms only.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Answers a request that is none for the metadata service.
-pub fn answer(
+/// Responds to a request outside `/metadata`.
+pub(super) fn respond(
     world: &mut World,
     counts: &RequestCounts,
-    ask: &Ask<'_>,
+    request: &Request<'_>,
     now: Moment,
 ) -> SimulatorResponse {
     world.advance(now);
-    let reply = match (ask.path, ask.method) {
+    let response = match (request.path, request.method) {
         ("/", &Method::GET) => SimulatorResponse::new(
             StatusCode::OK,
             "text/html; charset=utf-8",
@@ -50,24 +54,24 @@ pub fn answer(
             SimulatorResponse::new(StatusCode::OK, "text/css; charset=utf-8", page::STYLE)
         }
         ("/simulator/state", &Method::GET) => {
-            SimulatorResponse::of(StatusCode::OK, &state(world, counts, now))
+            SimulatorResponse::json(StatusCode::OK, &state(world, counts, now))
         }
         ("/simulator/scenarios", &Method::GET) => {
-            SimulatorResponse::of(StatusCode::OK, &scenarios())
+            SimulatorResponse::json(StatusCode::OK, &scenarios())
         }
         ("/simulator/start" | "/simulator/clear", &Method::POST) => {
-            command(world, counts, ask, now)
+            command(world, counts, request, now)
         }
         ("/" | "/simulator/page.css" | "/simulator/state" | "/simulator/scenarios", _) => {
             not_allowed("GET")
         }
         ("/simulator/start" | "/simulator/clear", _) => not_allowed("POST"),
-        _ => error(
+        _ => SimulatorResponse::error(
             StatusCode::NOT_FOUND,
-            "nothing is here; the simulated service is below /metadata, the page is /",
+            "not found: the simulated service is under /metadata, the page is /",
         ),
     };
-    reply
+    response
         .with(CONTENT_SECURITY_POLICY, CONTENT_POLICY)
         .with(X_CONTENT_TYPE_OPTIONS, "nosniff")
         .with(REFERRER_POLICY, "same-origin")
@@ -77,35 +81,35 @@ pub fn answer(
 fn command(
     world: &mut World,
     counts: &RequestCounts,
-    ask: &Ask<'_>,
+    request: &Request<'_>,
     now: Moment,
 ) -> SimulatorResponse {
-    if !is_same_origin(ask.headers) {
-        return error(
+    if !is_same_origin(request.headers) {
+        return SimulatorResponse::error(
             StatusCode::FORBIDDEN,
-            "only the simulator's own page and programs may do that",
+            "cross-origin requests are not allowed",
         );
     }
-    if ask.path == "/simulator/clear" {
+    if request.path == "/simulator/clear" {
         world.clear(now);
     } else {
-        let scenario = match wanted(ask) {
+        let scenario = match requested_scenario(request) {
             Ok(scenario) => scenario,
-            Err(why) => return error(StatusCode::BAD_REQUEST, &why),
+            Err(problem) => return SimulatorResponse::error(StatusCode::BAD_REQUEST, &problem),
         };
-        if let Err(why) = world.start(Arc::new(scenario), now) {
-            return error(StatusCode::CONFLICT, &why.to_string());
+        if let Err(problem) = world.start(Arc::new(scenario), now) {
+            return SimulatorResponse::error(StatusCode::CONFLICT, &problem.to_string());
         }
     }
-    if is_form(ask.headers) {
-        let reply =
+    if is_form(request.headers) {
+        let response =
             SimulatorResponse::new(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "done\n");
-        return reply.with(LOCATION, "/");
+        return response.with(LOCATION, "/");
     }
-    SimulatorResponse::of(StatusCode::OK, &state(world, counts, now))
+    SimulatorResponse::json(StatusCode::OK, &state(world, counts, now))
 }
 
-/// What a browser sends for another site's page says so in `Sec-Fetch-Site`, or else in `Origin`; programs send neither.
+/// Browsers send `Sec-Fetch-Site`, older ones `Origin`; other clients send neither and are accepted.
 fn is_same_origin(headers: &HeaderMap) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return site == "same-origin" || site == "none";
@@ -113,12 +117,12 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return true;
     };
-    let own = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let theirs = origin
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let origin = origin
         .to_str()
         .ok()
         .and_then(|origin| origin.strip_prefix("http://"));
-    own.is_some() && own == theirs
+    host.is_some() && host == origin
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
@@ -135,17 +139,17 @@ struct Start<'a> {
     scenario: &'a RawValue,
 }
 
-fn wanted(ask: &Ask<'_>) -> Result<Scenario, String> {
+fn requested_scenario(request: &Request<'_>) -> Result<Scenario, String> {
     let named = |name: &str| Scenario::named(name).map_err(|error| error.to_string());
-    if is_form(ask.headers) {
-        // The names of scenarios have nothing in them that a form would encode.
-        let body = std::str::from_utf8(ask.body).unwrap_or_default();
+    if is_form(request.headers) {
+        // Not percent-decoded: the names of built-in scenarios need no encoding.
+        let body = std::str::from_utf8(request.body).unwrap_or_default();
         let name = body
             .split('&')
             .find_map(|part| part.strip_prefix("scenario="));
         return named(name.ok_or("the form has no scenario")?);
     }
-    let start: Start<'_> = serde_json::from_slice(ask.body)
+    let start: Start<'_> = serde_json::from_slice(request.body)
         .map_err(|error| format!("the body is not {{\"scenario\": …}}: {error}"))?;
     let raw = start.scenario.get();
     match serde_json::from_str::<String>(raw) {
@@ -159,28 +163,29 @@ fn state(world: &World, counts: &RequestCounts, now: Moment) -> Value {
     let events = world.pending().iter().map(|event| {
         json!({
             "event_id": event.id.as_str(),
-            "event_type": event.planned.event_type,
-            "event_status": if event.is_started() { "Started" } else { "Scheduled" },
+            "event_type": event.spec.event_type,
+            "event_status": event.status(),
             "resources": event.resources,
             "not_before": event.not_before.map(Timestamp::rfc3339),
             "scenario": event.scenario,
             "changes_in_seconds": event.changes_at.saturating_sub(now.monotonic).as_secs_f64(),
         })
     });
-    let playing = world.playing().iter().map(
-        |playing| json!({ "scenario": playing.scenario().name, "round": playing.cycle() + 1 }),
-    );
+    let runs = world
+        .runs()
+        .iter()
+        .map(|run| json!({ "scenario": run.scenario.name, "round": run.cycle() + 1 }));
     let requests: serde_json::Map<String, Value> = counts
         .all()
         .into_iter()
-        .map(|(what, count)| (what.to_owned(), count.into()))
+        .map(|(name, count)| (name.to_owned(), count.into()))
         .collect();
     json!({
         "vm": world.vm().name(),
         "speed": world.speed(),
         "document_incarnation": world.incarnation(),
         "events": events.collect::<Vec<_>>(),
-        "playing": playing.collect::<Vec<_>>(),
+        "playing": runs.collect::<Vec<_>>(),
         "fault": world.fault(now).map(|(fault, _)| fault.as_str()),
         "requests": requests,
     })
@@ -192,10 +197,6 @@ fn scenarios() -> Value {
         .collect()
 }
 
-fn error(status: StatusCode, text: &str) -> SimulatorResponse {
-    SimulatorResponse::of(status, &json!({ "error": text }))
-}
-
 fn not_allowed(methods: &str) -> SimulatorResponse {
-    error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed").with(ALLOW, methods)
+    SimulatorResponse::method_not_allowed("method not allowed", methods)
 }

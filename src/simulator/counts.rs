@@ -1,12 +1,11 @@
-//! How many requests the simulated service has answered, and how.
+//! Counts the requests to the simulated metadata service by their result.
 
 use hyper::{Method, StatusCode};
 
-use super::imds_api::{self, Outcome};
+use super::imds_api::{self, Action};
 
-/// Requests below `/metadata`, each counted once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RequestCounts {
+pub(super) struct RequestCounts {
     documents: u64,
     unchanged: u64,
     approvals: u64,
@@ -16,13 +15,12 @@ pub struct RequestCounts {
 }
 
 impl RequestCounts {
-    /// Counts one request by what became of it.
-    pub fn count(&mut self, method: &Method, path: &str, outcome: &Outcome) {
-        let counter = match outcome {
-            Outcome::Hang | Outcome::Reset => &mut self.unanswered,
-            // It is counted when it is answered.
-            Outcome::Later(_) => return,
-            Outcome::SimulatorResponse(reply) => match (reply.status, imds_api::is_events(path)) {
+    pub(super) fn count(&mut self, method: &Method, path: &str, action: &Action) {
+        let counter = match action {
+            Action::Hang | Action::CloseConnection => &mut self.unanswered,
+            // Counted when it is handled again.
+            Action::Delay(_) => return,
+            Action::Respond(response) => match (response.status, imds_api::is_events(path)) {
                 (StatusCode::NOT_MODIFIED, _) => &mut self.unchanged,
                 (StatusCode::OK, true) if method == Method::POST => &mut self.approvals,
                 (StatusCode::OK, true) => &mut self.documents,
@@ -33,8 +31,8 @@ impl RequestCounts {
         *counter += 1;
     }
 
-    /// Each with its name.
-    pub fn all(&self) -> [(&'static str, u64); 6] {
+    /// Each count with its name in the JSON and on the page.
+    pub(super) fn all(&self) -> [(&'static str, u64); 6] {
         [
             ("documents", self.documents),
             ("unchanged", self.unchanged),

@@ -1,25 +1,14 @@
-//! The scheduled-events document as the service writes it: one line, members in the order of captured answers, and only
-//! the members and event types of the version that was asked for.
+//! The scheduled-events document as the service writes it: one line, members in the order of captured documents, and only
+//! the event types and fields of the requested version.
 
 use serde::Serialize;
 
-use super::world::{Pending, World};
-use crate::time::Timestamp;
-
-/// The versions of the Scheduled Events API:
-/// <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability>.
-pub(super) const VERSIONS: [&str; 7] = [
-    "2017-03-01",
-    "2017-08-01",
-    "2017-11-01",
-    "2019-01-01",
-    "2019-04-01",
-    "2019-08-01",
-    "2020-07-01",
-];
-
-/// The preview: ISO 8601 times, and an underscore before the name of a VM.
-const PREVIEW: &str = "2017-03-01";
+use super::world::{PendingEvent, World};
+use crate::{
+    api_version::{ApiVersion, EventField},
+    event::EventType,
+    time::Timestamp,
+};
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -45,54 +34,46 @@ struct Entry<'a> {
     duration_in_seconds: Option<i64>,
 }
 
-/// The document in one of the versions of the Scheduled Events API.
-pub fn document(world: &World, version: &str) -> String {
+/// Renders the document in one version of the Scheduled Events API.
+pub fn document(world: &World, version: &ApiVersion) -> String {
     let visible = world
         .pending()
         .iter()
-        .filter(|event| is_known(&event.planned.event_type, version));
+        .filter(|event| version.has_event_type(&EventType::new(&event.spec.event_type)));
     let document = Document {
         document_incarnation: world.incarnation(),
-        events: visible.map(|event| wire(event, version)).collect(),
+        events: visible.map(|event| entry(event, version)).collect(),
     };
-    // Strings, numbers and lists of them: nothing here can fail to be written.
+    // Infallible: the document consists of strings, numbers and lists of them.
     serde_json::to_string(&document).unwrap_or_default()
 }
 
-/// Versions are dates, so that later is greater.
-fn is_known(event_type: &str, version: &str) -> bool {
-    match event_type {
-        "Preempt" => version >= "2017-11-01",
-        "Terminate" => version >= "2019-01-01",
-        _ => true,
-    }
-}
-
-fn wire<'a>(event: &'a Pending, version: &str) -> Entry<'a> {
-    let is_preview = version == PREVIEW;
-    let time = if is_preview {
-        Timestamp::rfc3339
+fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
+    let (format_time, prefix): (fn(Timestamp) -> String, _) = if version.is_preview {
+        (Timestamp::rfc3339, "_")
     } else {
-        Timestamp::rfc1123
+        (Timestamp::rfc1123, "")
     };
-    let prefix = if is_preview { "_" } else { "" };
+    let spec = &event.spec;
     Entry {
         event_id: event.id.as_str(),
-        event_status: if event.is_started() {
-            "Started"
-        } else {
-            "Scheduled"
-        },
-        event_type: &event.planned.event_type,
+        event_status: event.status(),
+        event_type: &spec.event_type,
         resource_type: "VirtualMachine",
         resources: event
             .resources
             .iter()
             .map(|name| format!("{prefix}{name}"))
             .collect(),
-        not_before: event.not_before.map(time).unwrap_or_default(),
-        description: (version >= "2019-04-01").then_some(&*event.planned.description),
-        event_source: (version >= "2019-08-01").then_some(&*event.planned.event_source),
-        duration_in_seconds: (version >= "2020-07-01").then_some(event.planned.duration_seconds),
+        not_before: event.not_before.map(format_time).unwrap_or_default(),
+        description: version
+            .has_field(EventField::Description)
+            .then_some(&*spec.description),
+        event_source: version
+            .has_field(EventField::EventSource)
+            .then_some(&*spec.event_source),
+        duration_in_seconds: version
+            .has_field(EventField::DurationInSeconds)
+            .then_some(spec.duration_seconds),
     }
 }

@@ -1,21 +1,20 @@
-//! The form in which scenarios are written: JSON, documented in `docs/simulator.md`. Every member that is not known is
-//! refused, so that a misspelt one is not lost in silence.
+//! Parses scenario files (JSON, documented in `docs/simulator.md`). Unknown members are errors, so that a misspelt one is
+//! not ignored.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::{
-    catalog,
-    scenario::{Fault, Planned, PlannedFault, Resource, Scenario},
+    builtin,
+    scenario::{EventSpec, Fault, FaultSpec, Resource, Scenario},
 };
-use crate::time::parse_duration;
+use crate::time::{format_duration, parse_duration};
 
-/// Longer than anything that Azure announces; it keeps all sums within the calendar.
-const LONGEST: Duration = Duration::from_hours(366 * 24);
+/// Longer than any notice of Azure; keeps sums of durations in range.
+const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
 /// Azure removes an event about ten minutes after its start.
-const USUALLY_STARTED_FOR: Duration = Duration::from_mins(10);
-/// Larger ones are mistakes.
+const DEFAULT_STARTED_FOR: Duration = Duration::from_mins(10);
 const MAX_EVENTS: usize = 1_000;
 
 #[derive(Deserialize)]
@@ -62,7 +61,7 @@ struct FaultEntry {
     #[serde(default)]
     at: Span,
     #[serde(default, rename = "for")]
-    lasts: Option<Span>,
+    duration: Option<Span>,
     fault: FaultKind,
     #[serde(default)]
     retry_after: Option<Span>,
@@ -89,15 +88,15 @@ struct Play {
     #[serde(default)]
     at: Span,
     scenario: String,
-    #[serde(default = "unstretched")]
+    #[serde(default = "default_stretch")]
     stretch: f64,
 }
 
-fn unstretched() -> f64 {
+fn default_stretch() -> f64 {
     1.0
 }
 
-/// A duration with its unit, such as `"15m"`.
+/// A duration such as `"15m"`.
 #[derive(Clone, Copy, Default)]
 struct Span(Duration);
 
@@ -105,7 +104,7 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let span = parse_duration(&text).map_err(D::Error::custom)?;
-        if span > LONGEST {
+        if span > MAX_DURATION {
             return Err(D::Error::custom(format!(
                 "{text:?} is longer than 366 days"
             )));
@@ -114,11 +113,11 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// From text to a scenario, or to where and what is wrong.
-pub(super) fn read(name: &str, text: &[u8]) -> Result<Scenario, String> {
-    // Read as a list, it would be taken for the members without their names.
+/// Parses the text of a scenario file. The error names the place and the problem.
+pub(super) fn parse(name: &str, text: &[u8]) -> Result<Scenario, String> {
+    // serde would accept an array as the members without their names.
     if text.trim_ascii_start().starts_with(b"[") {
-        return Err("a list is no scenario: it is an object, {…}".to_owned());
+        return Err("found a JSON array: a scenario is a JSON object, {…}".to_owned());
     }
     let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let mut scenario = Scenario {
@@ -132,13 +131,13 @@ pub(super) fn read(name: &str, text: &[u8]) -> Result<Scenario, String> {
     for (index, event) in file.events.into_iter().enumerate() {
         scenario
             .events
-            .push(planned(event).map_err(|why| format!("events[{index}].{why}"))?);
+            .push(event_spec(event).map_err(|problem| format!("events[{index}].{problem}"))?);
     }
     for (index, entry) in file.faults.iter().enumerate() {
-        add_fault(&mut scenario, entry).map_err(|why| format!("faults[{index}].{why}"))?;
+        add_fault(&mut scenario, entry).map_err(|problem| format!("faults[{index}].{problem}"))?;
     }
     for (index, play) in file.play.iter().enumerate() {
-        add_played(&mut scenario, play).map_err(|why| format!("play[{index}].{why}"))?;
+        add_played(&mut scenario, play).map_err(|problem| format!("play[{index}].{problem}"))?;
     }
     check(&mut scenario)?;
     Ok(scenario)
@@ -146,11 +145,11 @@ pub(super) fn read(name: &str, text: &[u8]) -> Result<Scenario, String> {
 
 fn check(scenario: &mut Scenario) -> Result<(), String> {
     if scenario.events.is_empty() && scenario.faults.is_empty() && scenario.resets.is_empty() {
-        return Err("nothing happens in it: it needs events, faults or play".to_owned());
+        return Err("the scenario has no events, no faults and no play".to_owned());
     }
     if scenario.events.len() > MAX_EVENTS {
         return Err(format!(
-            "events: {} are too many, at most {MAX_EVENTS} are played",
+            "events: {} exceed the limit of {MAX_EVENTS}",
             scenario.events.len()
         ));
     }
@@ -159,30 +158,32 @@ fn check(scenario: &mut Scenario) -> Result<(), String> {
     let length = scenario.length();
     match scenario.repeat_every {
         Some(every) if every < Duration::from_secs(1) || every < length => Err(format!(
-            "repeat_every: {every:?} is too short, it takes {length:?} until everything has been announced; at least 1s"
+            "repeat_every: {} is too short: use at least 1s and the length of the scenario, which is {}",
+            format_duration(every),
+            format_duration(length)
         )),
         _ => Ok(()),
     }
 }
 
-fn planned(event: Event) -> Result<Planned, String> {
+fn event_spec(event: Event) -> Result<EventSpec, String> {
     if event.kind.trim().is_empty() {
         return Err(
-            "event_type: is empty, use Freeze, Reboot, Redeploy, Preempt or Terminate".to_owned(),
+            "event_type: is empty: use Freeze, Reboot, Redeploy, Preempt or Terminate".to_owned(),
         );
     }
     let duration_seconds = event.duration_seconds.unwrap_or(-1);
     if duration_seconds < -1 {
         return Err(format!(
-            "duration_seconds: {duration_seconds} is negative, use -1 for unknown"
+            "duration_seconds: {duration_seconds} is negative: use -1 for unknown"
         ));
     }
     let notice = event.notice.map(|span| span.0);
     let canceled_after = event.canceled_after.map(|span| span.0);
     if canceled_after.is_some_and(|canceled| notice.is_none_or(|notice| canceled >= notice)) {
-        return Err("canceled_after: it must be shorter than notice, since an event can only be canceled before it starts".to_owned());
+        return Err("canceled_after: must be shorter than notice, because only an event that has not started can be canceled".to_owned());
     }
-    Ok(Planned {
+    Ok(EventSpec {
         at: event.at.0,
         event_type: event.kind.into(),
         event_source: event.source.unwrap_or_else(|| "Platform".to_owned()).into(),
@@ -190,7 +191,7 @@ fn planned(event: Event) -> Result<Planned, String> {
         duration_seconds,
         resources: resources(event.resources)?,
         notice,
-        started_for: event.started_for.map_or(USUALLY_STARTED_FOR, |span| span.0),
+        started_for: event.started_for.map_or(DEFAULT_STARTED_FOR, |span| span.0),
         canceled_after,
     })
 }
@@ -200,7 +201,7 @@ fn resources(names: Option<Vec<String>>) -> Result<Vec<Resource>, String> {
         return Ok(vec![Resource::Instance(0)]);
     };
     if names.is_empty() {
-        return Err("resources: is empty, name at least one VM, such as \"{vm}\"".to_owned());
+        return Err("resources: is empty: name at least one VM, such as \"{vm}\"".to_owned());
     }
     names.into_iter().map(resource).collect()
 }
@@ -212,26 +213,24 @@ fn resource(name: String) -> Result<Resource, String> {
     else {
         return Ok(Resource::Name(name.into()));
     };
-    let after = match inner {
+    let offset = match inner {
         "vm" => Some(0),
         _ => inner
             .strip_prefix("vm+")
             .and_then(|number| number.parse().ok()),
     };
     let unknown =
-        || format!("resources: {name:?} is no VM, use \"{{vm}}\", \"{{vm+1}}\" or a name");
-    after.map(Resource::Instance).ok_or_else(unknown)
+        || format!("resources: {name:?} is not a VM: use \"{{vm}}\", \"{{vm+1}}\" or a name");
+    offset.map(Resource::Instance).ok_or_else(unknown)
 }
 
 fn add_fault(scenario: &mut Scenario, entry: &FaultEntry) -> Result<(), String> {
     if entry.retry_after.is_some() && entry.fault != FaultKind::Throttled {
-        return Err("retry_after: only a throttled answer has one".to_owned());
+        return Err("retry_after: is valid for throttled only".to_owned());
     }
     let fault = match entry.fault {
-        FaultKind::IncarnationReset if entry.lasts.is_some() => {
-            return Err(
-                "for: a reset of the incarnation is a point in time, leave it out".to_owned(),
-            );
+        FaultKind::IncarnationReset if entry.duration.is_some() => {
+            return Err("for: an incarnation-reset has no duration: leave it out".to_owned());
         }
         FaultKind::IncarnationReset => {
             scenario.resets.push(entry.at.0);
@@ -247,43 +246,44 @@ fn add_fault(scenario: &mut Scenario, entry: &FaultEntry) -> Result<(), String> 
         FaultKind::Slow => Fault::Slow,
         FaultKind::RateLimit => Fault::RateLimit,
     };
-    let lasts = entry
-        .lasts
-        .ok_or("for: is missing, say how long the fault lasts, such as \"1m\"")?
+    let duration = entry
+        .duration
+        .ok_or("for: is missing: set the duration of the fault, such as \"1m\"")?
         .0;
-    if lasts.is_zero() {
-        return Err("for: it must be longer than 0".to_owned());
+    if duration.is_zero() {
+        return Err("for: must be longer than 0s".to_owned());
     }
-    scenario.faults.push(PlannedFault {
+    scenario.faults.push(FaultSpec {
         at: entry.at.0,
-        lasts,
+        duration,
         fault,
     });
     Ok(())
 }
 
-/// Puts a built-in scenario into this one, later and perhaps slower.
+/// Adds the events and faults of a built-in scenario, delayed by `at` and stretched.
 fn add_played(scenario: &mut Scenario, play: &Play) -> Result<(), String> {
     let name = &play.scenario;
-    let text = catalog::text(name)
-        .ok_or_else(|| format!("scenario: no built-in scenario is called {name:?}"))?;
-    if catalog::is_playlist(name) {
+    let text = builtin::text(name)
+        .ok_or_else(|| format!("scenario: unknown built-in scenario {name:?}"))?;
+    if builtin::is_playlist(name) {
         return Err(format!(
-            "scenario: {name:?} is a playlist itself, name the scenarios that it plays"
+            "scenario: {name:?} is a playlist: name the scenarios that it plays"
         ));
     }
     if !(0.01..=1_000.0).contains(&play.stretch) {
         return Err(format!(
-            "stretch: {} cannot work, use a factor from 0.01 to 1000",
+            "stretch: {} is out of range: use a factor from 0.01 to 1000",
             play.stretch
         ));
     }
-    let played = read(name, text.as_bytes()).map_err(|why| format!("scenario: {name}: {why}"))?;
-    let stretched = |span: Duration| span.mul_f64(play.stretch).min(LONGEST);
+    let played =
+        parse(name, text.as_bytes()).map_err(|problem| format!("scenario: {name}: {problem}"))?;
+    let stretched = |span: Duration| span.mul_f64(play.stretch).min(MAX_DURATION);
     let later = |span: Duration| play.at.0 + stretched(span);
     scenario
         .events
-        .extend(played.events.into_iter().map(|event| Planned {
+        .extend(played.events.into_iter().map(|event| EventSpec {
             at: later(event.at),
             notice: event.notice.map(stretched),
             started_for: stretched(event.started_for),
@@ -292,10 +292,10 @@ fn add_played(scenario: &mut Scenario, play: &Play) -> Result<(), String> {
         }));
     scenario
         .faults
-        .extend(played.faults.into_iter().map(|planned| PlannedFault {
-            at: later(planned.at),
-            lasts: stretched(planned.lasts),
-            ..planned
+        .extend(played.faults.into_iter().map(|spec| FaultSpec {
+            at: later(spec.at),
+            duration: stretched(spec.duration),
+            ..spec
         }));
     scenario.resets.extend(played.resets.into_iter().map(later));
     Ok(())

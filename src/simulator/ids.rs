@@ -1,8 +1,8 @@
-//! Ids of events, as the service makes them.
+//! Generates event ids.
 
 use crate::event::EventId;
 
-/// A GUID in upper case, as the service writes them: random by its looks, and always the same for the same parts.
+/// A GUID in upper case, as the service writes it. Equal parts give the same id.
 pub(super) fn event_id(parts: [u64; 4]) -> EventId {
     let mixed = |salt: u64| {
         parts
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_guids_in_upper_case_and_each_its_own() {
+    fn ids_are_unique_guids_in_upper_case() {
         let mut seen = std::collections::HashSet::new();
         for number in 0..10 {
             for cycle in 0..10 {

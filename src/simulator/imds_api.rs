@@ -1,112 +1,98 @@
-//! How the service answers: the checks of the metadata service, and then the document, an approval or the instance.
-//! Pure: a world and a request in, a reply out.
+//! The simulated metadata service: request checks, the document, approvals and instance metadata.
 //!
-//! What is documented is done as documented, see <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service>
-//! and <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. What is not (the answer to an
-//! approval of an unknown event, say) is listed in `docs/simulator.md`.
+//! The behaviour follows <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service> and
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. `docs/simulator.md` lists the assumptions
+//! where these say nothing, such as the response to an approval of an unknown event.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hasher},
+    time::Duration,
+};
 
 use hyper::{
     HeaderMap, Method, StatusCode,
-    header::{ALLOW, ETAG, IF_NONE_MATCH, RETRY_AFTER},
+    header::{ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    document::{self, document},
-    reply::SimulatorResponse,
+    document::document,
+    http::{Request, SimulatorResponse},
     scenario::Fault,
-    vm,
     world::World,
 };
-use crate::{event::EventId, time::Moment};
+use crate::{
+    api_version::{ApiVersion, INSTANCE_API_VERSIONS},
+    event::EventId,
+    time::Moment,
+};
 
-/// More events than that are not approved at once.
+/// Per request.
 const MAX_APPROVALS: usize = 1_000;
 
-/// A request to the metadata service.
-#[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
-    /// Its method.
-    pub method: &'a Method,
-    /// Its path.
-    pub path: &'a str,
-    /// Its query, without the question mark.
-    pub query: &'a str,
-    /// Its headers.
-    pub headers: &'a HeaderMap,
-    /// Its body.
-    pub body: &'a [u8],
-}
-
-/// What becomes of a request.
+/// What the server does with a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is answered.
-    SimulatorResponse(SimulatorResponse),
-    /// It is never answered.
+pub enum Action {
+    Respond(SimulatorResponse),
+    /// Never respond.
     Hang,
-    /// It is answered after so long, with what is so then.
-    Later(Duration),
-    /// Its connection is closed.
-    Reset,
+    /// Wait this long, then handle the request again.
+    Delay(Duration),
+    CloseConnection,
 }
 
-/// Answers one request for a path below `/metadata`.
-pub fn answer(world: &mut World, ask: &Ask<'_>, now: Moment) -> Outcome {
+/// Handles a request to a path under `/metadata`.
+pub fn handle(world: &mut World, request: &Request<'_>, now: Moment) -> Action {
     world.advance(now);
-    let (fault, over) = world.fault(now).unzip();
-    let refused = match fault {
-        Some(Fault::Hang) => return Outcome::Hang,
-        Some(Fault::Reset) => return Outcome::Reset,
-        Some(Fault::Slow) if is_events(ask.path) => {
-            return Outcome::Later(over.unwrap_or_default().saturating_sub(now.monotonic));
+    let (fault, end) = world.fault(now).unzip();
+    let error_response = match fault {
+        Some(Fault::Hang) => return Action::Hang,
+        Some(Fault::Reset) => return Action::CloseConnection,
+        Some(Fault::Slow) if is_events(request.path) => {
+            return Action::Delay(end.unwrap_or_default().saturating_sub(now.monotonic));
         }
         Some(Fault::Gone) => Some(error(
             StatusCode::GONE,
             "Gone. The service is being updated, retry within 70 seconds.",
         )),
         Some(Fault::Throttled(retry_after)) => Some(throttled(retry_after)),
-        Some(Fault::RateLimit) if world.is_too_many(now) => Some(throttled(None)),
+        Some(Fault::RateLimit) if !world.accept_request(now) => Some(throttled(None)),
         Some(Fault::ServerError) => Some(error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "Internal server error. Retry after some time.",
         )),
         Some(Fault::Garbage | Fault::EmptyBody | Fault::Slow | Fault::RateLimit) | None => None,
     };
-    Outcome::SimulatorResponse(
-        refused
-            .or_else(|| refusal(ask))
-            .unwrap_or_else(|| route(world, ask, fault, now)),
+    Action::Respond(
+        error_response
+            .or_else(|| check_headers(request.headers))
+            .unwrap_or_else(|| route(world, request, fault, now)),
     )
 }
 
-/// Whether a path is that of the scheduled events.
 pub(super) fn is_events(path: &str) -> bool {
     path.to_ascii_lowercase()
         .starts_with("/metadata/scheduledevents")
 }
 
 fn throttled(retry_after: Option<u64>) -> SimulatorResponse {
-    let reply = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
+    let response = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
     match retry_after {
-        Some(seconds) => reply.with(RETRY_AFTER, seconds.to_string()),
-        None => reply,
+        Some(seconds) => response.with(RETRY_AFTER, seconds.to_string()),
+        None => response,
     }
 }
 
-/// What protects the service from requests that somebody was tricked into.
-fn refusal(ask: &Ask<'_>) -> Option<SimulatorResponse> {
-    let is_true =
-        |value: &hyper::header::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
-    if !ask.headers.get("metadata").is_some_and(is_true) {
+/// The service's protection against server-side request forgery.
+fn check_headers(headers: &HeaderMap) -> Option<SimulatorResponse> {
+    let is_true = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
+    if !headers.get("metadata").is_some_and(is_true) {
         return Some(bad_request(
             "Bad request. Required metadata header not specified",
         ));
     }
-    if ask.headers.contains_key("x-forwarded-for") {
+    if headers.contains_key("x-forwarded-for") {
         return Some(bad_request(
             "Bad request. Requests with an X-Forwarded-For header are not supported.",
         ));
@@ -114,18 +100,23 @@ fn refusal(ask: &Ask<'_>) -> Option<SimulatorResponse> {
     None
 }
 
-fn route(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now: Moment) -> SimulatorResponse {
-    let path = ask.path.to_ascii_lowercase();
+fn route(
+    world: &mut World,
+    request: &Request<'_>,
+    fault: Option<Fault>,
+    now: Moment,
+) -> SimulatorResponse {
+    let path = request.path.to_ascii_lowercase();
     let path = path.strip_suffix('/').unwrap_or(&path);
     match path {
-        "/metadata/scheduledevents" => scheduled_events(world, ask, fault, now),
-        "/metadata/versions" if ask.method == Method::GET => SimulatorResponse::of(
+        "/metadata/scheduledevents" => scheduled_events(world, request, fault, now),
+        "/metadata/versions" if request.method == Method::GET => SimulatorResponse::json(
             StatusCode::OK,
-            &json!({ "apiVersions": vm::VERSIONS.as_slice() }),
+            &json!({ "apiVersions": INSTANCE_API_VERSIONS.as_slice() }),
         ),
         "/metadata/versions" => not_allowed("GET"),
         _ => match path.strip_prefix("/metadata/instance") {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => instance(world, ask),
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => instance(world, request),
             _ => error(StatusCode::NOT_FOUND, "Not found"),
         },
     }
@@ -133,29 +124,29 @@ fn route(world: &mut World, ask: &Ask<'_>, fault: Option<Fault>, now: Moment) ->
 
 fn scheduled_events(
     world: &mut World,
-    ask: &Ask<'_>,
+    request: &Request<'_>,
     fault: Option<Fault>,
     now: Moment,
 ) -> SimulatorResponse {
-    if ask.method != Method::GET && ask.method != Method::POST {
+    if request.method != Method::GET && request.method != Method::POST {
         return not_allowed("GET, POST");
     }
-    let version = match version(ask.query, &document::VERSIONS) {
+    let version = match requested_version(request.query, ApiVersion::find) {
         Ok(version) => version,
-        Err(reply) => return reply,
+        Err(response) => return response,
     };
-    if ask.method == Method::POST {
-        return approval(world, ask.body, now);
+    if request.method == Method::POST {
+        return approve(world, request.body, now);
     }
     let body = document(world, version);
     match fault {
-        Some(Fault::EmptyBody) => SimulatorResponse::json(StatusCode::OK, Vec::new()),
-        Some(Fault::Garbage) => SimulatorResponse::json(StatusCode::OK, garbled(body)),
-        _ => conditional(body, ask.headers),
+        Some(Fault::EmptyBody) => SimulatorResponse::raw_json(StatusCode::OK, Vec::new()),
+        Some(Fault::Garbage) => SimulatorResponse::raw_json(StatusCode::OK, garbled(body)),
+        _ => conditional(body, request.headers),
     }
 }
 
-/// Half of the document, then bytes that are no UTF-8.
+/// The first half of the document, followed by bytes that are not UTF-8.
 fn garbled(document: String) -> Vec<u8> {
     let mut bytes = document.into_bytes();
     bytes.truncate(bytes.len() / 2);
@@ -163,7 +154,7 @@ fn garbled(document: String) -> Vec<u8> {
     bytes
 }
 
-/// 304 where the client has this very document.
+/// Responds with 304 if `If-None-Match` matches the document.
 fn conditional(body: String, headers: &HeaderMap) -> SimulatorResponse {
     let tag = entity_tag(&body);
     let matches = headers
@@ -176,27 +167,26 @@ fn conditional(body: String, headers: &HeaderMap) -> SimulatorResponse {
                 .map(str::trim)
                 .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
         });
-    let reply = if matches {
+    let response = if matches {
         SimulatorResponse {
             status: StatusCode::NOT_MODIFIED,
             headers: Vec::new(),
             body: Vec::new(),
         }
     } else {
-        SimulatorResponse::json(StatusCode::OK, body)
+        SimulatorResponse::raw_json(StatusCode::OK, body)
     };
-    reply.with(ETAG, tag)
+    response.with(ETAG, tag)
 }
 
-/// Of the content rather than of the incarnation, which can begin anew (FNV-1a, 64 bits).
+/// A hash of the content, because a scenario can reset the incarnation.
 fn entity_tag(body: &str) -> String {
-    let hash = body.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    format!("\"{hash:016x}\"")
+    let mut hasher = DefaultHasher::new();
+    hasher.write(body.as_bytes());
+    format!("\"{:016x}\"", hasher.finish())
 }
 
-/// The body of a POST; the `DocumentIncarnation` of the first versions may stand in it, and means nothing.
+/// The body of a POST. The `DocumentIncarnation` of the first versions is accepted and ignored.
 #[derive(Deserialize)]
 struct Approval {
     #[serde(rename = "StartRequests")]
@@ -209,10 +199,10 @@ struct StartRequest {
     event_id: String,
 }
 
-fn approval(world: &mut World, body: &[u8], now: Moment) -> SimulatorResponse {
+fn approve(world: &mut World, body: &[u8], now: Moment) -> SimulatorResponse {
     let Ok(approval) = serde_json::from_slice::<Approval>(body) else {
         return bad_request(
-            "Bad request. The body is no list of StartRequests, each with an EventId.",
+            "Bad request. The body is not a list of StartRequests, each with an EventId.",
         );
     };
     let requests = &approval.start_requests;
@@ -224,24 +214,28 @@ fn approval(world: &mut World, body: &[u8], now: Moment) -> SimulatorResponse {
         .map(|request| EventId::new(&request.event_id))
         .collect();
     match world.approve(&ids, now) {
-        Ok(()) => SimulatorResponse::json(StatusCode::OK, Vec::new()),
+        Ok(()) => SimulatorResponse::raw_json(StatusCode::OK, Vec::new()),
         Err(unknown) => bad_request(&format!("Bad request. {unknown}.")),
     }
 }
 
-fn instance(world: &World, ask: &Ask<'_>) -> SimulatorResponse {
-    if ask.method != Method::GET {
+fn instance(world: &World, request: &Request<'_>) -> SimulatorResponse {
+    if request.method != Method::GET {
         return not_allowed("GET");
     }
-    let version = match version(ask.query, &vm::VERSIONS) {
-        Ok(version) => version,
-        Err(reply) => return reply,
+    let find = |name: &str| {
+        INSTANCE_API_VERSIONS
+            .into_iter()
+            .find(|version| *version == name)
     };
-    let is_text = parameters(ask.query)
+    let version = match requested_version(request.query, find) {
+        Ok(version) => version,
+        Err(response) => return response,
+    };
+    let is_text = parameters(request.query)
         .any(|(name, value)| name == "format" && value.eq_ignore_ascii_case("text"));
     let document = world.vm().instance_document(version);
-    // The case of member names is the document's, whatever the case of what stands before them.
-    let found = ask
+    let found = request
         .path
         .split('/')
         .filter(|step| !step.is_empty())
@@ -260,15 +254,18 @@ fn instance(world: &World, ask: &Ask<'_>) -> SimulatorResponse {
             SimulatorResponse::new(StatusCode::OK, "text/plain; charset=utf-8", text.as_str())
         }
         Some(Value::String(_)) => {
-            bad_request("Bad request. A single value has the form text: add format=text.")
+            bad_request("Bad request. A single value is available as text only: add format=text.")
         }
-        Some(_) if is_text => bad_request("Bad request. Only a single value has the form text."),
-        Some(value) => SimulatorResponse::of(StatusCode::OK, value),
+        Some(_) if is_text => bad_request("Bad request. Only a single value is available as text."),
+        Some(value) => SimulatorResponse::json(StatusCode::OK, value),
     }
 }
 
-/// The version that is asked for, or the refusal; a parameter that stands twice is refused too.
-fn version<'v>(query: &str, known: &[&'v str]) -> Result<&'v str, SimulatorResponse> {
+/// Returns the version that `find` finds for the query, or the error response.
+fn requested_version<T>(
+    query: &str,
+    find: impl Fn(&str) -> Option<T>,
+) -> Result<T, SimulatorResponse> {
     let mut names: Vec<String> = parameters(query)
         .map(|(name, _)| name.to_ascii_lowercase())
         .collect();
@@ -281,19 +278,15 @@ fn version<'v>(query: &str, known: &[&'v str]) -> Result<&'v str, SimulatorRespo
             "Bad request. A query parameter was specified more than once.",
         ));
     }
-    let asked = parameters(query)
+    let requested = parameters(query)
         .find(|(name, _)| name.eq_ignore_ascii_case("api-version"))
         .map(|(_, value)| value);
-    let found = known
-        .iter()
-        .copied()
-        .find(|version| asked == Some(*version));
-    found.ok_or_else(|| {
-        let text = "Bad request. api-version is invalid or was not specified in the request.";
-        let newest: Vec<&str> = vm::VERSIONS.iter().rev().take(3).copied().collect();
-        SimulatorResponse::of(
+    requested.and_then(find).ok_or_else(|| {
+        let message = "Bad request. api-version is invalid or was not specified in the request.";
+        let newest: Vec<&str> = INSTANCE_API_VERSIONS.into_iter().rev().take(3).collect();
+        SimulatorResponse::json(
             StatusCode::BAD_REQUEST,
-            &json!({ "error": text, "newest-versions": newest }),
+            &json!({ "error": message, "newest-versions": newest }),
         )
     })
 }
@@ -305,14 +298,14 @@ fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
         .map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
-fn error(status: StatusCode, text: &str) -> SimulatorResponse {
-    SimulatorResponse::of(status, &json!({ "error": text }))
+fn error(status: StatusCode, message: &str) -> SimulatorResponse {
+    SimulatorResponse::error(status, message)
 }
 
-fn bad_request(text: &str) -> SimulatorResponse {
-    error(StatusCode::BAD_REQUEST, text)
+fn bad_request(message: &str) -> SimulatorResponse {
+    error(StatusCode::BAD_REQUEST, message)
 }
 
 fn not_allowed(methods: &str) -> SimulatorResponse {
-    error(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed").with(ALLOW, methods)
+    SimulatorResponse::method_not_allowed("Method not allowed", methods)
 }

@@ -1,24 +1,24 @@
 //! A simulated Azure: the metadata service of one VM, for tests, demos and game days.
 //!
-//! What it promises: it answers as the service does, as far as that is documented or was captured: checks, errors,
-//! versions, forms, times. What happens to the VM is data ([`scenario`]), and what is going on at a moment follows from
-//! it ([`world`]); only this file knows a clock, and nothing runs while nobody asks. What it must never do: be of use to
-//! the exporter other than over HTTP.
+//! It responds as the real service does, as far as that is documented or was captured. Scenarios ([`scenario`]) are
+//! data; the state at a moment follows from them ([`world`]). Only this file reads the clock, and nothing runs between
+//! requests. The exporter uses it over HTTP only.
 //!
 //! `docs/simulator.md` describes scenario files and the API.
 
-mod catalog;
-pub mod control_api;
-pub mod counts;
+mod builtin;
+mod control_api;
+mod counts;
 mod document;
 mod file;
+pub mod http;
 mod ids;
 pub mod imds_api;
-mod limit;
-pub mod page;
-pub mod playing;
-mod reply;
+mod load;
+mod page;
+mod rate_limiter;
 pub mod scenario;
+pub mod scenario_run;
 mod vm;
 pub mod world;
 
@@ -29,33 +29,31 @@ use std::{
 };
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::{Request, body::Incoming};
+use hyper::{StatusCode, body::Incoming};
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-pub use self::{
-    catalog::catalog,
-    document::document,
-    reply::SimulatorResponse,
-    scenario::{Scenario, ScenarioError},
-    vm::Vm,
-};
 use self::{
     counts::RequestCounts,
-    imds_api::{Ask, Outcome},
+    http::{Request, SimulatorResponse},
+    imds_api::Action,
     world::World,
+};
+pub use self::{
+    document::document,
+    load::{ScenarioError, catalog},
+    scenario::Scenario,
+    vm::Vm,
 };
 use crate::{
     server::{Abort, Answer, Handler},
     time::Clock,
 };
 
-/// The longest body that is read: a scenario of a game day.
-const MAX_BODY: usize = 1024 * 1024;
-/// For a body to arrive.
-const BODY_TIME: Duration = Duration::from_secs(10);
+/// In bytes; bodies are scenario files and approvals.
+const MAX_BODY_SIZE: usize = 1024 * 1024;
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What is simulated.
 #[derive(Debug, Clone)]
 pub struct SimulatorSettings {
     scenarios: Vec<Arc<Scenario>>,
@@ -64,7 +62,7 @@ pub struct SimulatorSettings {
 }
 
 impl SimulatorSettings {
-    /// These scenarios from the start on, with waiting shortened by `speed`, for a VM of this name.
+    /// The scenarios start with the simulator; `speed` divides all waiting times.
     pub fn new(scenarios: Vec<Scenario>, speed: f64, vm_name: Option<&str>) -> Self {
         Self {
             scenarios: scenarios.into_iter().map(Arc::new).collect(),
@@ -74,78 +72,79 @@ impl SimulatorSettings {
     }
 }
 
-/// Answers for the simulated service.
+/// Handles the requests to the simulated service and to the control API.
 #[derive(Debug, Clone)]
 pub struct Simulator {
     clock: Clock,
-    stage: Arc<Mutex<Stage>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug)]
-struct Stage {
+struct State {
     world: World,
     counts: RequestCounts,
 }
 
 impl Simulator {
-    /// A simulator whose scenarios begin now.
     pub fn new(settings: SimulatorSettings, clock: Clock) -> Self {
         let now = clock.now();
         let mut world = World::new(settings.vm, settings.speed, now);
         for scenario in settings.scenarios {
             if let Err(error) = world.start(scenario, now) {
-                warn!(%error, "a scenario is not played");
+                warn!(%error, "scenario not started");
             }
         }
         Self {
             clock,
-            stage: Arc::new(Mutex::new(Stage {
+            state: Arc::new(Mutex::new(State {
                 world,
                 counts: RequestCounts::default(),
             })),
         }
     }
 
-    fn decide(&self, ask: &Ask<'_>) -> Outcome {
-        // What a panicked request left behind is still a world.
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        let Stage { world, counts } = &mut *stage;
+    fn handle(&self, request: &Request<'_>) -> Action {
+        // A panic in another request leaves a usable state.
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { world, counts } = &mut *state;
         let now = self.clock.now();
-        if !ask.path.to_ascii_lowercase().starts_with("/metadata") {
-            return Outcome::SimulatorResponse(control_api::answer(world, counts, ask, now));
+        if !request.path.to_ascii_lowercase().starts_with("/metadata") {
+            return Action::Respond(control_api::respond(world, counts, request, now));
         }
-        let outcome = imds_api::answer(world, ask, now);
-        counts.count(ask.method, ask.path, &outcome);
-        outcome
+        let action = imds_api::handle(world, request, now);
+        counts.count(request.method, request.path, &action);
+        action
     }
 }
 
 #[async_trait::async_trait]
 impl Handler for Simulator {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+    async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Answer, Abort> {
         let (head, body) = request.into_parts();
-        let body = match timeout(BODY_TIME, Limited::new(body, MAX_BODY).collect()).await {
+        let body = match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_SIZE).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                return Ok(SimulatorResponse::too_large(MAX_BODY).into());
+                let message = format!("the body is too large: the limit is {MAX_BODY_SIZE} bytes");
+                let status = StatusCode::PAYLOAD_TOO_LARGE;
+                return Ok(SimulatorResponse::error(status, &message).into());
             }
-            // Cut off or too slow: what was sent is no request.
+            // The request is incomplete.
             _ => return Err(Abort),
         };
         loop {
-            let outcome = self.decide(&Ask {
+            let action = self.handle(&Request {
                 method: &head.method,
                 path: head.uri.path(),
                 query: head.uri.query().unwrap_or_default(),
                 headers: &head.headers,
                 body: &body,
             });
-            match outcome {
-                Outcome::SimulatorResponse(reply) => return Ok(reply.into()),
-                Outcome::Reset => return Err(Abort),
-                // The connection ends when the client gives up, or the server.
-                Outcome::Hang => return future::pending().await,
-                Outcome::Later(wait) => sleep(wait).await,
+            match action {
+                Action::Respond(response) => return Ok(response.into()),
+                Action::CloseConnection => return Err(Abort),
+                // The client or the server closes the connection.
+                Action::Hang => return future::pending().await,
+                Action::Delay(wait) => sleep(wait).await,
             }
         }
     }

@@ -1,26 +1,24 @@
-//! The page of the simulator: what is going on, and a button for each scenario. Pure: a world in, HTML out.
+//! Renders the simulator's page: current events and faults, and a button for each scenario.
 //!
-//! It loads nothing but its own style sheet, runs no script, and renews itself; every value is escaped.
+//! The page loads only its own style sheet, runs no script and refreshes itself. All values are escaped.
 
 use maud::{DOCTYPE, Markup, html};
 
 use super::{
-    catalog::catalog,
     counts::RequestCounts,
-    world::{Pending, World},
+    load::catalog,
+    world::{PendingEvent, World},
 };
 use crate::time::{Moment, in_words};
 
-/// The style sheet of the page.
 pub(super) const STYLE: &str = include_str!("page.css");
 
-/// Events that are shown; the rest is in the JSON.
+/// The JSON has all events.
 const MAX_EVENTS: usize = 25;
-/// Names of VMs that are shown for each.
+/// VM names per event.
 const MAX_NAMES: usize = 6;
 
-/// The whole page.
-pub fn page(world: &World, counts: &RequestCounts, now: Moment) -> String {
+pub(super) fn page(world: &World, counts: &RequestCounts, now: Moment) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -35,22 +33,22 @@ pub fn page(world: &World, counts: &RequestCounts, now: Moment) -> String {
                 main {
                     h1 { "Simulated Azure" }
                     p {
-                        "A stand-in for the metadata service of the VM " strong { (world.vm().name()) } ". Speed: "
+                        "Simulates the metadata service of the VM " strong { (world.vm().name()) } ". Speed: "
                         (world.speed()) "×. DocumentIncarnation: " (world.incarnation()) "."
                     }
-                    @if let Some((fault, over)) = world.fault(now) {
+                    @if let Some((fault, end)) = world.fault(now) {
                         p.fault role="status" {
-                            "Fault: " strong { (fault.as_str()) } ", over in "
-                            (in_words(over.saturating_sub(now.monotonic)))
+                            "Fault: " strong { (fault.as_str()) } ", ends in "
+                            (in_words(end.saturating_sub(now.monotonic)))
                         }
                     }
                     (events(world, now))
-                    (playing(world))
+                    (runs(world))
                     (buttons())
                     (requests(counts))
                     footer {
-                        "Also for programs: " a href="/simulator/state" { "/simulator/state" } ", "
-                        a href="/simulator/scenarios" { "/simulator/scenarios" } ". The service itself: "
+                        "JSON: " a href="/simulator/state" { "/simulator/state" } ", "
+                        a href="/simulator/scenarios" { "/simulator/scenarios" } ". Simulated service: "
                         code { "/metadata/scheduledevents?api-version=2020-07-01" } " with the header "
                         code { "Metadata: true" } "."
                     }
@@ -75,24 +73,24 @@ fn events(world: &World, now: Moment) -> Markup {
             }
         }
         @if pending.len() > MAX_EVENTS {
-            p { (pending.len() - MAX_EVENTS) " more are in " a href="/simulator/state" { "/simulator/state" } "." }
+            p { (pending.len() - MAX_EVENTS) " more events are in " a href="/simulator/state" { "/simulator/state" } "." }
         }
     }
 }
 
-fn entry(event: &Pending, now: Moment) -> Markup {
-    let planned = &event.planned;
+fn entry(event: &PendingEvent, now: Moment) -> Markup {
+    let spec = &event.spec;
     let left = in_words(event.changes_at.saturating_sub(now.monotonic));
-    let change = if planned.canceled_after.is_some() {
+    let change = if spec.canceled_after.is_some() {
         "canceled"
     } else {
         "starts"
     };
     html! {
         p {
-            strong { (planned.event_type) } " by " (planned.event_source) ", "
+            strong { (spec.event_type) } " by " (spec.event_source) ", "
             @match event.not_before {
-                None => { span.started { "Started" } ", over in " (left) },
+                None => { span.started { "Started" } ", ends in " (left) },
                 Some(not_before) => {
                     "Scheduled, " (change) " in " (left) ", not before " (not_before.rfc1123())
                 },
@@ -105,28 +103,28 @@ fn entry(event: &Pending, now: Moment) -> Markup {
             }
         }
         p {
-            @if !planned.description.is_empty() { (planned.description) " " }
-            @match planned.duration_seconds {
-                -1 => { "For an unknown time." },
-                seconds => { "For " (seconds) " s." },
+            @if !spec.description.is_empty() { (spec.description) " " }
+            @match spec.duration_seconds {
+                -1 => { "Duration unknown." },
+                seconds => { "Duration " (seconds) " s." },
             }
         }
         p.small { code { (event.id.as_str()) } " scenario " (event.scenario) }
     }
 }
 
-fn playing(world: &World) -> Markup {
+fn runs(world: &World) -> Markup {
     html! {
-        h2 { "Scenarios with something to come" }
-        @if world.playing().is_empty() {
-            p { "None: all that was started has been announced." }
+        h2 { "Running scenarios" }
+        @if world.runs().is_empty() {
+            p { "No scenario has further announcements or faults." }
         } @else {
             ul {
-                @for playing in world.playing() {
-                    @let scenario = playing.scenario();
+                @for run in world.runs() {
+                    @let scenario = &run.scenario;
                     li {
                         strong { (scenario.name) }
-                        @if scenario.repeat_every.is_some() { ", round " (playing.cycle() + 1) }
+                        @if scenario.repeat_every.is_some() { ", round " (run.cycle() + 1) }
                         ": " (scenario.description)
                     }
                 }
@@ -137,7 +135,7 @@ fn playing(world: &World) -> Markup {
 
 fn buttons() -> Markup {
     html! {
-        h2 { "Start one" }
+        h2 { "Start a scenario" }
         form method="post" action="/simulator/start" {
             ul.buttons {
                 @for (name, description) in catalog() {
@@ -149,7 +147,7 @@ fn buttons() -> Markup {
             }
         }
         form method="post" action="/simulator/clear" {
-            button.clear { "End everything" }
+            button.clear { "Clear all" }
         }
     }
 }

@@ -1,67 +1,27 @@
-//! The simulated VM: who it is, and what `/metadata/instance` says of it.
+//! The simulated VM and its instance metadata.
 //!
-//! The members and the versions from which on they exist are those of
-//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>; all values are
+//! The members and their first versions follow
+//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. All values are
 //! strings.
 
 use serde_json::{Map, Value, json};
 
 use super::scenario::Resource;
 
-/// The versions of the metadata service itself, which are others than those of scheduled events.
-pub(super) const VERSIONS: [&str; 34] = [
-    "2017-03-01",
-    "2017-04-02",
-    "2017-08-01",
-    "2017-10-01",
-    "2017-12-01",
-    "2018-02-01",
-    "2018-04-02",
-    "2018-10-01",
-    "2019-02-01",
-    "2019-03-11",
-    "2019-04-30",
-    "2019-06-01",
-    "2019-06-04",
-    "2019-08-01",
-    "2019-08-15",
-    "2019-11-01",
-    "2020-06-01",
-    "2020-07-15",
-    "2020-09-01",
-    "2020-10-01",
-    "2020-12-01",
-    "2021-01-01",
-    "2021-02-01",
-    "2021-03-01",
-    "2021-05-01",
-    "2021-10-01",
-    "2021-11-01",
-    "2021-11-15",
-    "2021-12-13",
-    "2023-07-01",
-    "2023-11-15",
-    "2024-03-15",
-    "2024-07-17",
-    "2025-04-07",
-];
-
-/// Its name where none is given: instance 0 of a scale set.
+/// Instance 0 of a scale set.
 const DEFAULT_NAME: &str = "web-vmss_0";
 const SUBSCRIPTION: &str = "5d1c9a70-2e43-4b8f-a6d1-0c7f3e92b814";
 const RESOURCE_GROUP: &str = "shop-rg";
 const LOCATION: &str = "westeurope";
 
-/// The VM that the events name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vm {
     name: Box<str>,
-    /// Scale set and instance number, where the name has the form of a uniform scale set's.
+    /// Scale set and instance number, if the name has the format of a uniform scale set.
     instance: Option<(Box<str>, u32)>,
 }
 
 impl Vm {
-    /// A VM of this name.
     pub fn new(name: Option<&str>) -> Self {
         let name = name.unwrap_or(DEFAULT_NAME);
         let instance = name.rsplit_once('_').and_then(|(scale_set, number)| {
@@ -74,24 +34,24 @@ impl Vm {
         }
     }
 
-    /// What `Resources` calls it.
-    pub fn name(&self) -> &str {
+    /// The name in `Resources`.
+    pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of a resource of a scenario.
+    /// Resolves a resource of a scenario to a name.
     pub(super) fn resource(&self, resource: &Resource) -> Box<str> {
         match (resource, &self.instance) {
             (Resource::Name(name), _) => name.clone(),
             (Resource::Instance(0), _) => self.name.clone(),
-            (Resource::Instance(after), Some((scale_set, number))) => {
-                format!("{scale_set}_{}", number.saturating_add(*after)).into()
+            (Resource::Instance(offset), Some((scale_set, number))) => {
+                format!("{scale_set}_{}", number.saturating_add(*offset)).into()
             }
-            (Resource::Instance(after), None) => format!("{}-{after}", self.name).into(),
+            (Resource::Instance(offset), None) => format!("{}-{offset}", self.name).into(),
         }
     }
 
-    /// The document of `/metadata/instance` in one version.
+    /// The response to `/metadata/instance` in one version.
     pub(super) fn instance_document(&self, version: &str) -> Value {
         let members: Map<String, Value> = self
             .compute()
@@ -102,7 +62,7 @@ impl Vm {
         json!({ "compute": members, "network": network() })
     }
 
-    /// Since when, name, value.
+    /// The first version, name and value of each member.
     fn compute(&self) -> Vec<(&'static str, &'static str, Value)> {
         let scale_set = self
             .instance
@@ -166,7 +126,7 @@ impl Vm {
         }
     }
 
-    /// The host name: in a scale set, the instance number in base 36, six digits.
+    /// The host name; in a scale set it ends with the instance number in base 36, with six digits.
     fn computer_name(&self) -> String {
         let Some((scale_set, number)) = &self.instance else {
             return self.name.to_string();
@@ -198,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_are_counted_from_the_own_instance() {
+    fn resource_offsets_count_from_the_simulated_instance() {
         let vm = Vm::new(Some("aks-spot1-61920374-vmss_25"));
         assert_eq!(
             &*vm.resource(&Resource::Instance(0)),
@@ -225,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_vm_outside_a_scale_set_says_so() {
+    fn vm_outside_a_scale_set_has_an_empty_scale_set_name() {
         let document = Vm::new(Some("billing-vm1")).instance_document("2021-02-01");
         assert_eq!(document["compute"]["vmScaleSetName"], "");
         assert_eq!(document["compute"]["name"], "billing-vm1");
     }
 
     #[test]
-    fn members_appear_with_their_version() {
+    fn members_exist_from_their_first_version_on() {
         let vm = Vm::new(None);
         let has = |version: &str, member: &str| {
             vm.instance_document(version)["compute"]

@@ -1,15 +1,15 @@
-//! What is going on in the simulated Azure at a moment: events that are announced, start and end, and faults.
+//! The state of the simulated Azure: pending events, active faults, running scenarios.
 //!
-//! Time is an argument. Nothing runs between two looks: [`World::advance`] catches up with all that was due, in its
-//! order, each at its own time. So hours are played in a test without waiting, and a simulator that nobody asks is idle.
+//! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in order
+//! and with their own times, so tests simulate hours without waiting.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
     ids::event_id,
-    limit::Recent,
-    playing::{Due, Playing, phase, quickened},
-    scenario::{Fault, Planned, Scenario},
+    rate_limiter::RateLimiter,
+    scenario::{EventSpec, Fault, Scenario},
+    scenario_run::{Change, ScenarioRun, scaled, scaled_phase},
     vm::Vm,
 };
 use crate::{
@@ -17,61 +17,68 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// More scenarios than this at the same time are refused.
-const MAX_PLAYING: usize = 100;
+const MAX_RUNS: usize = 100;
 
-/// The simulated Azure.
 #[derive(Debug)]
 pub struct World {
     vm: Vm,
     speed: f64,
-    /// Makes the ids of this world its own.
+    /// Part of each event id, so that two simulators have different ids.
     seed: u64,
     incarnation: u64,
+    /// How many scenarios have been started.
     started: u64,
-    playing: Vec<Playing>,
-    pending: Vec<Pending>,
-    recent: Recent,
+    runs: Vec<ScenarioRun>,
+    pending: Vec<PendingEvent>,
+    rate_limiter: RateLimiter,
 }
 
 /// An event in the document.
 #[derive(Debug, Clone)]
-pub struct Pending {
-    /// Its id, the same until its end.
+pub struct PendingEvent {
     pub id: EventId,
-    /// What it is.
-    pub planned: Planned,
-    /// Whom it names.
-    pub resources: Vec<Box<str>>,
-    /// The scenario that it is from.
-    pub scenario: Box<str>,
-    /// `None` once it has started.
+    pub(super) spec: EventSpec,
+    pub(super) resources: Vec<Box<str>>,
+    /// The name of its scenario.
+    pub(super) scenario: Box<str>,
+    /// `None` once the event has started.
     pub not_before: Option<Timestamp>,
-    /// When it changes next, by the monotonic clock.
-    pub changes_at: Duration,
-    /// For how long it will be Started.
+    /// The monotonic time of the next change.
+    pub(super) changes_at: Duration,
+    /// Scaled by the speed.
     started_for: Duration,
 }
 
-/// Too many scenarios at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MAX_PLAYING} scenarios are played already: clear them first")]
-pub struct TooMany;
+#[error("{MAX_RUNS} scenarios are running already: clear them first")]
+pub struct TooManyScenarios;
 
-/// An approval of an event that there is not, or not any more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no event {0:?} is pending")]
 pub struct NoSuchEvent(String);
 
-impl Pending {
-    /// Whether it has started.
-    pub fn is_started(&self) -> bool {
+impl PendingEvent {
+    pub(super) fn is_started(&self) -> bool {
         self.not_before.is_none()
+    }
+
+    /// `EventStatus`.
+    pub(super) fn status(&self) -> &'static str {
+        if self.is_started() {
+            "Started"
+        } else {
+            "Scheduled"
+        }
+    }
+
+    fn start(&mut self, at: Duration) {
+        self.not_before = None;
+        self.changes_at = at.saturating_add(self.started_for);
     }
 }
 
 impl World {
-    /// A calm world.
+    /// Creates a simulation without events and faults.
     pub fn new(vm: Vm, speed: f64, now: Moment) -> Self {
         Self {
             vm,
@@ -79,36 +86,36 @@ impl World {
             seed: now.wall.as_unix_seconds().to_bits(),
             incarnation: 1,
             started: 0,
-            playing: Vec::new(),
+            runs: Vec::new(),
             pending: Vec::new(),
-            recent: Recent::default(),
+            rate_limiter: RateLimiter::default(),
         }
     }
 
-    /// Begins to play a scenario, beside those that are played.
-    pub fn start(&mut self, scenario: Arc<Scenario>, now: Moment) -> Result<(), TooMany> {
+    /// Starts a scenario; those that are running go on.
+    pub fn start(&mut self, scenario: Arc<Scenario>, now: Moment) -> Result<(), TooManyScenarios> {
         self.advance(now);
-        if self.playing.len() >= MAX_PLAYING {
-            return Err(TooMany);
+        if self.runs.len() >= MAX_RUNS {
+            return Err(TooManyScenarios);
         }
         self.started += 1;
-        self.playing.push(Playing::new(scenario, self.started, now));
+        self.runs
+            .push(ScenarioRun::new(scenario, self.started, now));
         self.advance(now);
         Ok(())
     }
 
-    /// Ends everything: no event, no fault.
+    /// Ends all scenarios, events and faults.
     pub fn clear(&mut self, now: Moment) {
         self.advance(now);
-        self.playing.clear();
+        self.runs.clear();
         if !self.pending.is_empty() {
             self.pending.clear();
             self.incarnation += 1;
         }
     }
 
-    /// Starts events before their time. One that has started already counts as approved; where one id is unknown,
-    /// nothing is approved.
+    /// Starts events at once. Succeeds for events that have started already. If one id is unknown, no event is started.
     pub fn approve(&mut self, ids: &[EventId], now: Moment) -> Result<(), NoSuchEvent> {
         self.advance(now);
         if let Some(unknown) = ids
@@ -122,49 +129,49 @@ impl World {
             .iter_mut()
             .filter(|event| !event.is_started() && ids.contains(&event.id))
         {
-            event.begin(now.monotonic);
+            event.start(now.monotonic);
             self.incarnation += 1;
         }
         Ok(())
     }
 
-    /// Catches up with all that was due until `now`.
+    /// Applies all changes that are due at `now`.
     pub fn advance(&mut self, now: Moment) {
-        while let Some((at, due)) = self.next().filter(|(at, _)| *at <= now.monotonic) {
-            self.take(due, at, now);
+        while let Some((at, change)) = self.next().filter(|(at, _)| *at <= now.monotonic) {
+            self.apply(change, at, now);
         }
     }
 
-    /// When the next change is due, by the monotonic clock.
+    /// The monotonic time of the next change.
     pub fn next_change(&self) -> Option<Duration> {
         self.next().map(|(at, _)| at)
     }
 
-    /// The fault that is active, and when it is over by the monotonic clock; of several, the one that began last.
-    pub fn fault(&self, now: Moment) -> Option<(Fault, Duration)> {
-        let stretches = self.playing.iter().flat_map(|playing| {
-            let faults = playing.scenario.faults.iter();
-            faults.map(move |planned| (playing.stretch(planned, self.speed), planned.fault))
+    /// The active fault and the monotonic time of its end; of several, the one that started last.
+    pub(super) fn fault(&self, now: Moment) -> Option<(Fault, Duration)> {
+        let windows = self.runs.iter().flat_map(|run| {
+            let faults = run.scenario.faults.iter();
+            faults.map(move |spec| (run.fault_window(spec, self.speed), spec.fault))
         });
-        stretches
-            .filter(|(stretch, _)| stretch.contains(&now.monotonic))
-            .max_by_key(|(stretch, _)| stretch.start)
-            .map(|(stretch, fault)| (fault, stretch.end))
+        windows
+            .filter(|(window, _)| window.contains(&now.monotonic))
+            .max_by_key(|(window, _)| window.start)
+            .map(|(window, fault)| (fault, window.end))
     }
 
-    /// Whether a request comes too soon after too many others; it counts as one of them.
-    pub(super) fn is_too_many(&mut self, now: Moment) -> bool {
-        self.recent.is_too_many(now.monotonic)
+    /// Returns whether the rate limit accepts a request at `now`, and counts it.
+    pub(super) fn accept_request(&mut self, now: Moment) -> bool {
+        self.rate_limiter.accept(now.monotonic)
     }
 
-    /// The events, in the order of their announcement.
-    pub fn pending(&self) -> &[Pending] {
+    /// The events in the document, in the order of their announcement.
+    pub fn pending(&self) -> &[PendingEvent] {
         &self.pending
     }
 
-    /// The scenarios that are played.
-    pub fn playing(&self) -> &[Playing] {
-        &self.playing
+    /// The running scenarios.
+    pub fn runs(&self) -> &[ScenarioRun] {
+        &self.runs
     }
 
     /// `DocumentIncarnation`.
@@ -172,58 +179,55 @@ impl World {
         self.incarnation
     }
 
-    /// The VM that all this happens to.
-    pub fn vm(&self) -> &Vm {
+    pub(super) fn vm(&self) -> &Vm {
         &self.vm
     }
 
-    /// By how much waiting is shortened.
-    pub fn speed(&self) -> f64 {
+    /// The factor by which all waiting is shortened.
+    pub(super) fn speed(&self) -> f64 {
         self.speed
     }
 
-    fn next(&self) -> Option<(Duration, Due)> {
+    fn next(&self) -> Option<(Duration, Change)> {
         let events = self
             .pending
             .iter()
             .enumerate()
-            .map(|(index, event)| (event.changes_at, Due::Event(index)));
-        let steps = self
-            .playing
+            .map(|(index, event)| (event.changes_at, Change::Event(index)));
+        let runs = self
+            .runs
             .iter()
             .enumerate()
-            .map(|(index, playing)| playing.next(index, self.speed));
-        // What ends at the same time comes first, so that one event can follow directly upon another.
-        events.chain(steps).min_by_key(|(at, _)| *at)
+            .map(|(index, run)| run.next_change(index, self.speed));
+        // `min_by_key` returns the first minimum: at equal times an event ends before the next is announced.
+        events.chain(runs).min_by_key(|(at, _)| *at)
     }
 
-    fn take(&mut self, due: Due, at: Duration, now: Moment) {
+    fn apply(&mut self, change: Change, at: Duration, now: Moment) {
         let speed = self.speed;
-        match due {
-            Due::Announcement(index) => self.announce(index),
-            Due::Reset(index) => {
-                if let Some(playing) = self.playing.get_mut(index) {
-                    playing.resets += 1;
+        match change {
+            Change::Announcement(index) => self.announce(index),
+            Change::Reset(index) => {
+                if let Some(run) = self.runs.get_mut(index) {
+                    run.resets += 1;
                 }
                 self.incarnation = 1;
             }
-            Due::Cycle(index) => {
-                if let Some(playing) = self.playing.get_mut(index)
-                    && let Some(period) = playing.period(speed)
+            Change::Restart(index) => {
+                if let Some(run) = self.runs.get_mut(index)
+                    && let Some(period) = run.period(speed)
                 {
-                    playing.turn(period, now);
+                    run.restart(period, now);
                 }
             }
-            Due::Over(index) => {
-                self.playing.remove(index);
+            Change::RunEnd(index) => {
+                self.runs.remove(index);
             }
-            Due::Event(index) => {
+            Change::Event(index) => {
                 self.incarnation += 1;
                 match self.pending.get_mut(index) {
-                    Some(event)
-                        if !event.is_started() && event.planned.canceled_after.is_none() =>
-                    {
-                        event.begin(at);
+                    Some(event) if !event.is_started() && event.spec.canceled_after.is_none() => {
+                        event.start(at);
                     }
                     _ => drop(self.pending.remove(index)),
                 }
@@ -233,52 +237,43 @@ impl World {
 
     fn announce(&mut self, index: usize) {
         let speed = self.speed;
-        let Some(playing) = self.playing.get_mut(index) else {
+        let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        let Some(planned) = playing.scenario.events.get(playing.announced) else {
+        let Some(spec) = run.scenario.events.get(run.announced) else {
             return;
         };
-        let id = event_id([
-            self.seed,
-            playing.number,
-            playing.cycle,
-            playing.announced as u64,
-        ]);
-        let announced_at = playing.at(planned.at, speed);
-        // What is canceled has a NotBefore that never comes.
-        let canceled_after = planned.canceled_after.map(|wait| phase(wait, speed));
-        let notice = planned.notice.map(|notice| {
-            let rest = notice.saturating_sub(planned.canceled_after.unwrap_or_default());
-            phase(rest, speed).saturating_add(canceled_after.unwrap_or_default())
+        let id = event_id([self.seed, run.number, run.cycle, run.announced as u64]);
+        let announced_at = run.time_at(spec.at, speed);
+        // The cancellation is scaled separately, so that NotBefore stays after it at any speed.
+        let canceled_after = spec.canceled_after.map(|wait| scaled_phase(wait, speed));
+        let notice = spec.notice.map(|notice| {
+            let rest = notice.saturating_sub(spec.canceled_after.unwrap_or_default());
+            scaled_phase(rest, speed).saturating_add(canceled_after.unwrap_or_default())
         });
-        let due_after = |notice: Duration| quickened(planned.at, speed).saturating_add(notice);
-        let mut event = Pending {
+        let not_before = notice.map(|notice| {
+            let offset = scaled(spec.at, speed).saturating_add(notice);
+            run.started.wall.after(offset)
+        });
+        let mut event = PendingEvent {
             id,
-            resources: planned
+            resources: spec
                 .resources
                 .iter()
                 .map(|resource| self.vm.resource(resource))
                 .collect(),
-            scenario: playing.scenario.name.clone(),
-            not_before: notice.map(|notice| playing.began.wall.after(due_after(notice))),
+            scenario: run.scenario.name.clone(),
+            not_before,
             changes_at: announced_at,
-            started_for: phase(planned.started_for, speed),
-            planned: planned.clone(),
+            started_for: scaled_phase(spec.started_for, speed),
+            spec: spec.clone(),
         };
         match canceled_after.or(notice) {
             Some(wait) => event.changes_at = announced_at.saturating_add(wait),
-            None => event.begin(announced_at),
+            None => event.start(announced_at),
         }
-        playing.announced += 1;
+        run.announced += 1;
         self.incarnation += 1;
         self.pending.push(event);
-    }
-}
-
-impl Pending {
-    fn begin(&mut self, at: Duration) {
-        self.not_before = None;
-        self.changes_at = at.saturating_add(self.started_for);
     }
 }

@@ -1,54 +1,46 @@
-//! Whether this exporter approves an event, as every reader is told: the decision and its reason, as data.
+//! The decision of this exporter about the approval of an event, and its reason.
 
 use crate::time::Timestamp;
 
-/// What this exporter does about one event, and why.
+/// The decision about one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
-    /// It is approved with the next request.
+    /// The next request approves it.
     Due(ApprovalReason),
-    /// Another VM is to approve it; this one does where it is still scheduled then.
+    /// Another VM approves it; this one does if it is still Scheduled later.
     Waiting {
-        /// Why it may be approved.
-        ground: ApprovalReason,
-        /// Who is first in `Resources`.
+        reason: ApprovalReason,
+        /// The first VM in `Resources`.
         leader: Box<str>,
-        /// When this VM approves.
         until: Timestamp,
     },
-    /// It would have been approved, but for the dry run.
+    /// A dry run would have approved it.
     DryRun {
-        /// Why it may be approved.
-        ground: ApprovalReason,
-        /// When it would have been.
+        reason: ApprovalReason,
         at: Timestamp,
     },
-    /// This exporter approved it.
+    /// IMDS accepted the approval of this exporter.
     Approved {
-        /// When.
         at: Timestamp,
     },
-    /// IMDS did not take the approval; it is sent again.
+    /// IMDS refused the approval, or did not answer; it is sent again.
     Failed {
-        /// Why it may be approved.
-        ground: ApprovalReason,
-        /// How often it was sent.
+        reason: ApprovalReason,
         attempts: u32,
-        /// What was wrong the last time.
+        /// The error of the last attempt.
         error: Box<str>,
-        /// When it is sent again, at the earliest.
+        /// The earliest time of the next attempt.
         retry_at: Timestamp,
     },
-    /// It is not approved.
     Withheld(SkipReason),
 }
 
-/// Which flag allows an approval.
+/// The flag that allows an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalReason {
-    /// `--approve.user-events`: somebody with rights on the VM ordered it.
+    /// `--approve.user-events`: a user ordered the event.
     UserEvent,
-    /// `--approve.freeze-below`: a freeze that is announced to be short.
+    /// `--approve.freeze-below`: a short freeze.
     ShortFreeze,
 }
 
@@ -57,39 +49,37 @@ pub enum ApprovalReason {
 pub enum SkipReason {
     /// No flag allows any approval.
     Off,
-    /// It is over.
     Ended,
-    /// It has started, or its status is a word that we do not know.
+    /// It has started, or its status is unknown.
     NotScheduled,
-    /// This VM does not know its own name for certain.
+    /// The name of this VM is not known for certain.
     IdentityUnknown,
-    /// It does not say which VMs it names.
+    /// `Resources` is missing.
     ResourcesUnknown,
-    /// It names other VMs only.
     OtherVm,
-    /// The VM would be deleted or evicted before its time.
+    /// A Preempt or Terminate is never approved.
     Deletion,
-    /// A type of event that we do not know.
     TypeUnknown,
-    /// It does not say who wants it, or with a word that we do not know.
+    /// `EventSource` is missing or unknown.
     SourceUnknown,
-    /// A freeze that does not say how long it lasts.
+    /// A Freeze without `DurationInSeconds`.
     DurationUnknown,
-    /// No flag allows to approve this kind of event.
+    /// No flag covers this event.
     NotAskedFor,
-    /// It does not say when it starts.
+    /// `NotBefore` is missing.
     NotBeforeUnknown,
-    /// It may start without an approval by now.
+    /// It may start without an approval.
     NotBeforePassed,
-    /// IMDS has not taken the approval too often.
+    /// IMDS refused the approval too often.
     GaveUp,
+    /// An earlier process sent the approval and ended before the answer: it is not sent twice.
+    ResultUnknown,
 }
 
 impl ApprovalReason {
-    /// In words that go on with "approved because".
-    pub fn in_words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
-            Self::UserEvent => "somebody with rights on the VM ordered it (--approve.user-events)",
+            Self::UserEvent => "a user ordered it (--approve.user-events)",
             Self::ShortFreeze => "it is a short freeze (--approve.freeze-below)",
         }
     }
@@ -103,7 +93,7 @@ impl ApprovalReason {
 }
 
 impl SkipReason {
-    /// A word for programs.
+    /// The value of `reason` in the JSON and the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -120,34 +110,35 @@ impl SkipReason {
             Self::NotBeforeUnknown => "not_before_unknown",
             Self::NotBeforePassed => "not_before_passed",
             Self::GaveUp => "gave_up",
+            Self::ResultUnknown => "result_unknown",
         }
     }
 
-    /// In words that go on with "not approved because".
-    pub fn in_words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
-            Self::Off => {
-                "approvals are off: it waits for NotBefore or for somebody else's approval"
-            }
-            Self::Ended => "it is over",
-            Self::NotScheduled => "it is no longer only scheduled",
-            Self::IdentityUnknown => "this VM's own name is not known for certain",
-            Self::ResourcesUnknown => "it does not say which VMs it names",
+            Self::Off => "approvals are off: it waits for NotBefore or for another approval",
+            Self::Ended => "it has ended",
+            Self::NotScheduled => "it is not Scheduled",
+            Self::IdentityUnknown => "the name of this VM is not known for certain",
+            Self::ResourcesUnknown => "its resources are missing",
             Self::OtherVm => "it does not name this VM",
-            Self::Deletion => "the VM would go away before its time, which is never approved",
+            Self::Deletion => "an event that ends the VM is never approved",
             Self::TypeUnknown => "its type is unknown",
-            Self::SourceUnknown => "it is unknown who wants it",
-            Self::DurationUnknown => "it is unknown how long the freeze lasts",
+            Self::SourceUnknown => "its source is unknown",
+            Self::DurationUnknown => "its duration is unknown",
             Self::NotAskedFor => "no --approve flag covers it",
-            Self::NotBeforeUnknown => "it does not say when it starts",
+            Self::NotBeforeUnknown => "its NotBefore is missing",
             Self::NotBeforePassed => "NotBefore has passed: it may start without an approval",
-            Self::GaveUp => "the metadata service has not taken it too often",
+            Self::GaveUp => "the metadata service refused it too often",
+            Self::ResultUnknown => {
+                "an earlier process sent the approval and ended before the answer"
+            }
         }
     }
 }
 
 impl Approval {
-    /// The decision as one word for programs.
+    /// The value of `decision` in the JSON and the log.
     pub fn decision(&self) -> &'static str {
         match self {
             Self::Due(_) => "due",
@@ -159,14 +150,14 @@ impl Approval {
         }
     }
 
-    /// The reason as one word for programs.
+    /// The value of `reason` in the JSON and the log.
     pub fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Approved { .. } => None,
-            Self::Due(ground)
-            | Self::Waiting { ground, .. }
-            | Self::DryRun { ground, .. }
-            | Self::Failed { ground, .. } => Some(ground.as_str()),
+            Self::Due(reason)
+            | Self::Waiting { reason, .. }
+            | Self::DryRun { reason, .. }
+            | Self::Failed { reason, .. } => Some(reason.as_str()),
             Self::Withheld(why) => Some(why.as_str()),
         }
     }
@@ -182,18 +173,17 @@ impl Approval {
         }
     }
 
-    /// One sentence for people; times are said beside it.
-    pub fn in_words(&self) -> String {
+    /// One sentence, without the times.
+    pub fn message(&self) -> String {
         match self {
-            Self::Due(ground) => format!("This VM approves it now: {}", ground.in_words()),
-            Self::Waiting { ground, leader, .. } => format!(
-                "{leader} is the first that it names and approves it; this VM does at the time given where it is still \
-                 scheduled then: {}",
-                ground.in_words()
+            Self::Due(reason) => format!("This VM approves it now: {}", reason.description()),
+            Self::Waiting { reason, leader, .. } => format!(
+                "{leader} is its first resource and approves it; this VM does if it is still Scheduled at the given time: {}",
+                reason.description()
             ),
-            Self::DryRun { ground, .. } => format!(
+            Self::DryRun { reason, .. } => format!(
                 "Dry run: this VM would have approved it: {}",
-                ground.in_words()
+                reason.description()
             ),
             Self::Approved { .. } => {
                 "Approved by this VM: it may start before NotBefore".to_owned()
@@ -201,10 +191,10 @@ impl Approval {
             Self::Failed {
                 attempts, error, ..
             } => format!(
-                "The approval failed ({attempts} {}) and is sent again: {error}",
+                "The approval failed ({attempts} {}) and is retried: {error}",
                 if *attempts == 1 { "time" } else { "times" }
             ),
-            Self::Withheld(why) => format!("Not approved by this VM: {}", why.in_words()),
+            Self::Withheld(why) => format!("Not approved by this VM: {}", why.description()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was counted since the process began: never by event id, and from zero for all that is documented.
+//! Counters of events since the start of the process: never by event id, and from zero for all documented values.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,17 +13,17 @@ use crate::{
     text::printable,
 };
 
-/// Event types beside the documented ones that are counted by name; more are counted together as `other`.
+/// Undocumented event types that are counted by name; further ones are counted together as `other`.
 const MAX_OTHER_TYPES: usize = 16;
-/// Upper bounds for the notice: Spot eviction gives at most 30 s, degraded hardware up to a week.
+/// Upper bounds of the notice: a Spot eviction gives at most 30 s, degraded hardware up to a week.
 const NOTICE_BOUNDS: &[f64] = &[
     5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 86_400.0, 604_800.0,
 ];
-/// Upper bounds for the time an event is Started: usually five to ten minutes.
+/// Upper bounds of the time that an event is Started: usually five to ten minutes.
 const IMPACT_BOUNDS: &[f64] = &[
     1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0,
 ];
-/// Upper bounds for an interruption: a freeze takes seconds, a reboot minutes.
+/// Upper bounds of an interruption: a freeze takes seconds, a reboot minutes.
 const INTERRUPTION_BOUNDS: &[f64] = &[
     1.0, 2.0, 5.0, 9.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0,
 ];
@@ -40,7 +40,6 @@ impl TypeLabel {
         Self(shown.map(printable).collect())
     }
 
-    /// The value of the label.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,12 +57,11 @@ impl fmt::Display for TypeLabel {
     }
 }
 
-/// A count, and the event that was counted last.
+/// A counter with the last counted event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExemplarCounter {
-    /// How many.
     pub count: u64,
-    /// The last one, whose trace is the exemplar.
+    /// Its trace is the exemplar.
     pub last: Option<EventId>,
 }
 
@@ -74,22 +72,19 @@ impl ExemplarCounter {
     }
 }
 
-/// All that is counted of events and documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventCounters {
-    /// Events seen for the first time.
     pub observed: BTreeMap<(TypeLabel, EventScope), ExemplarCounter>,
-    /// Events that ended.
     pub ended: BTreeMap<(TypeLabel, Outcome), ExemplarCounter>,
-    /// Time from first sight to the start.
+    /// From the first document with the event to its start.
     pub notice: BTreeMap<TypeLabel, Histogram>,
-    /// Time from the start to the end.
+    /// From start to end.
     pub impact: BTreeMap<TypeLabel, Histogram>,
-    /// Times in which this VM stood still.
+    /// Measured interruptions of this VM.
     pub interruption: BTreeMap<TypeLabel, Histogram>,
-    /// Oddities of documents, each counted when it appears.
+    /// Each anomaly is counted when it appears, not at every poll.
     pub anomalies: BTreeMap<AnomalyKind, u64>,
-    /// The types that are counted by their names beside the documented ones.
+    /// The undocumented types that are counted by name.
     other_types: BTreeSet<TypeLabel>,
 }
 
@@ -115,19 +110,19 @@ impl Default for EventCounters {
 }
 
 impl EventCounters {
-    /// Counts what happened. An event that came back and ends again is not counted twice; only its impact is counted then,
-    /// where it had not started when it was gone before.
+    /// Counts a transition. An event that came back and ends again is not counted twice; only its impact is, if it started
+    /// after it came back.
     pub fn count(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
         let label = self.label(&tracked.event.event_type);
         match &transition.kind {
-            TransitionKind::Appeared => self
+            TransitionKind::Announced => self
                 .observed
                 .entry((label, tracked.scope))
                 .or_default()
                 .add(&tracked.event.id),
             TransitionKind::Started => {
-                observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice())
+                observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
             }
             TransitionKind::Interrupted(interruption) => {
                 observe(
@@ -146,7 +141,6 @@ impl EventCounters {
         }
     }
 
-    /// Counts oddities of a document.
     pub fn count_anomalies(&mut self, kind: AnomalyKind, count: u64) {
         *self.anomalies.entry(kind).or_default() += count;
     }
@@ -172,7 +166,7 @@ impl EventCounters {
         }
     }
 
-    /// The label of a type. Azure may invent types; a fault that invents one for each event must not fill the memory.
+    /// The label of a type. The number of undocumented types is bounded: a fault could send a new one with each event.
     fn label(&mut self, event_type: &EventType) -> TypeLabel {
         let label = TypeLabel::new(event_type);
         if matches!(event_type, EventType::Other(_)) && !self.other_types.contains(&label) {
@@ -228,7 +222,7 @@ mod tests {
         let event = |event_type: &str| {
             format!(r#"{{"EventId":"a","EventType":"{event_type}","EventStatus":"Started"}}"#)
         };
-        // Of what the first document holds nobody saw the start.
+        // The start of an event in the first document was not seen.
         see("");
         for number in 0..1_000 {
             see(&event("Freeze"));

@@ -1,11 +1,11 @@
-//! How polling goes.
+//! The health of polling.
 
 use std::time::Duration;
 
 use super::Histogram;
 use crate::time::{Moment, Timestamp};
 
-/// Upper bounds for the time of a request to IMDS: usually some milliseconds, and up to two minutes for the first.
+/// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
 const REQUEST_BOUNDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 130.0,
 ];
@@ -13,23 +13,23 @@ const REQUEST_BOUNDS: &[f64] = &[
 /// Why a request to IMDS failed: the closed set of values of the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureReason {
-    /// The body was cut off, or too large.
+    /// The body was truncated or too large.
     Body,
-    /// No connection, or one that was reset.
+    /// No connection, or a reset one.
     Connect,
     /// 410: IMDS is being updated.
     Gone,
-    /// The body of a 200 is no JSON.
+    /// The body of a 200 is not JSON.
     Json,
     /// A redirect, which IMDS never sends.
     Redirect,
-    /// The body of a 200 is JSON, but no scheduled-events document.
+    /// The body of a 200 is JSON but not a scheduled-events document.
     Shape,
     /// 400, 403, 404, 405 and so on.
     Status4xx,
     /// 500 and so on.
     Status5xx,
-    /// 429: more than five requests a second, by all readers of this VM together.
+    /// 429: more than five requests a second by all readers of this VM together.
     Throttled,
     /// No answer in time.
     Timeout,
@@ -38,7 +38,7 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
-    /// All of them, in the order of their names.
+    /// In the order of the labels.
     pub const ALL: [Self; 11] = [
         Self::Body,
         Self::Connect,
@@ -71,31 +71,41 @@ impl FailureReason {
     }
 }
 
-/// Polling that fails: why, and since when.
+/// A failed request to IMDS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestError {
+    pub reason: FailureReason,
+    /// HTTP status, where the failure is one.
+    pub status: Option<u16>,
+    /// A sentence for the log and the status page.
+    pub message: String,
+    /// `Retry-After` of a 429.
+    pub retry_after: Option<Duration>,
+}
+
+/// A series of failed polls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The reason of the last failed poll.
     pub reason: FailureReason,
-    /// A sentence about it.
+    /// A sentence for the log and the status page.
     pub message: String,
-    /// When the first poll of this row of failures failed.
+    /// The first failed poll of the series.
     pub since: Timestamp,
 }
 
-/// How polling goes.
+/// See the module documentation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
-    /// When a poll succeeded last.
     pub last_success: Option<Moment>,
-    /// The row of failures that goes on, if one does.
+    /// The current series of failed polls.
     pub failure: Option<Failure>,
-    /// `DocumentIncarnation` of the last good document, where it had one.
+    /// `DocumentIncarnation` of the last document.
     pub incarnation: Option<i64>,
     /// Requests to IMDS of every kind.
     pub requests: u64,
-    /// How many failed, by reason, in the order of [`FailureReason::ALL`].
+    /// By reason, in the order of [`FailureReason::ALL`].
     pub failures: [u64; FailureReason::ALL.len()],
-    /// How long the requests took.
     pub request_duration: Histogram,
 }
 
@@ -113,12 +123,11 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Whether the last poll succeeded; before the first it did not.
+    /// Whether the last poll succeeded; false before the first.
     pub fn is_up(&self) -> bool {
         self.last_success.is_some() && self.failure.is_none()
     }
 
-    /// Counts a request to IMDS and its failure.
     pub fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
         self.requests += 1;
         self.request_duration.observe(took);
@@ -129,13 +138,13 @@ impl Health {
         }
     }
 
-    /// A poll succeeded. Returns the row of failures that this ends.
+    /// A poll succeeded. Returns the series of failures that it ends.
     pub fn succeed(&mut self, now: Moment) -> Option<Failure> {
         self.last_success = Some(now);
         self.failure.take()
     }
 
-    /// A poll failed. Says whether that is news: the first of a row, or for another reason than before.
+    /// A poll failed. Returns whether it is the first of a series or has another reason than the last one.
     pub fn fail(&mut self, reason: FailureReason, message: String, now: Timestamp) -> bool {
         let before = self.failure.take();
         let is_news = before
@@ -150,7 +159,7 @@ impl Health {
         is_news
     }
 
-    /// The count of each reason, zeros included.
+    /// By reason, zeros included.
     pub fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
         FailureReason::ALL.into_iter().zip(self.failures)
     }

@@ -1,18 +1,18 @@
-//! A histogram as plain data: cumulative only when it is shown.
+//! A histogram as plain data; it becomes cumulative in the exposition.
 
 use std::time::Duration;
 
-/// Counts of durations by upper bounds in seconds.
+/// Durations by upper bounds in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Histogram {
     bounds: &'static [f64],
-    /// One for each bound, and one for what is above the last.
+    /// One for each bound, and one above the last.
     counts: Vec<u64>,
     sum: f64,
 }
 
 impl Histogram {
-    /// Nothing counted yet. The bounds must ascend.
+    /// An empty histogram. The bounds must ascend.
     pub fn new(bounds: &'static [f64]) -> Self {
         Self {
             bounds,
@@ -21,7 +21,6 @@ impl Histogram {
         }
     }
 
-    /// Counts one.
     pub fn observe(&mut self, duration: Duration) {
         let seconds = duration.as_secs_f64();
         let place = self.bounds.partition_point(|bound| *bound < seconds);
@@ -37,12 +36,11 @@ impl Histogram {
         bounds.zip(self.counts.iter().copied())
     }
 
-    /// How many were counted.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The sum of all durations in seconds.
+    /// In seconds.
     pub fn sum(&self) -> f64 {
         self.sum
     }

@@ -1,21 +1,21 @@
-//! What every reader sees: one immutable picture of all that is known, made by the event loop after each change and
-//! taken once by each scrape, page and probe. Two numbers in one answer are never from two instants.
-//!
-//! Plain data: nothing here reads a clock, and nothing here can be changed by a reader.
+//! The snapshot: one immutable value with all that is known, made by the engine after each change. A scrape, a page or a
+//! probe takes it once, so that two numbers of one response are never from two instants.
 
 mod approval;
 mod counters;
 mod health;
 mod histogram;
 mod outputs;
+mod span_counts;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use approval::{Approval, ApprovalReason, SkipReason};
 pub use counters::{EventCounters, ExemplarCounter, TypeLabel};
-pub use health::{Failure, FailureReason, Health};
+pub use health::{Failure, FailureReason, Health, RequestError};
 pub use histogram::Histogram;
-pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters};
+pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters, PushCounts};
+pub use span_counts::SpanCounts;
 
 use crate::{
     event::{EventId, EventScope},
@@ -23,34 +23,30 @@ use crate::{
     time::Moment,
 };
 
-/// One picture.
+/// See the module documentation.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    /// Every event that is pending or lingers, in the order of the ids.
+    /// Pending events and recently ended ones, in the order of the ids.
     pub events: Arc<[Arc<TrackedEvent>]>,
-    /// Whether any document was ever read, by this process or the one whose state it took over: without one, "nothing
-    /// is pending" is not known.
+    /// Whether a document was ever read, by this process or by the one whose state it restored. Without one it is not known
+    /// that nothing is pending.
     pub has_document: bool,
-    /// How polling goes.
     pub health: Health,
-    /// What was counted.
     pub counters: Arc<EventCounters>,
-    /// What was sent to others.
     pub outputs: Arc<OutputCounters>,
-    /// What this exporter does about each pending event: approve it or not, and why.
+    /// The approval decision about each pending event.
     pub approvals: Arc<BTreeMap<EventId, Approval>>,
-    /// Who this VM is, once that is known.
+    /// From instance metadata, once they have answered.
     pub identity: Option<Arc<Identity>>,
-    /// The name by which `Resources` calls this VM: given, or from the identity.
+    /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
     pub vm_name: Option<Arc<str>>,
-    /// When this picture was made.
     pub as_of: Moment,
 }
 
-/// Who this VM is, as instance metadata say (`/metadata/instance/compute`). Missing values are empty, as they are there.
+/// The identity of this VM, from `/metadata/instance/compute`. A missing value is an empty string, as it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
-    /// `name`: the entry of `Resources` that means this VM.
+    /// `name`: this VM in `Resources`.
     pub name: String,
     /// `vmId`.
     pub vm_id: String,
@@ -73,7 +69,7 @@ pub struct Identity {
 }
 
 impl Snapshot {
-    /// A picture of nothing: before the first poll.
+    /// The snapshot before the first poll.
     pub fn empty(vm_name: Option<Arc<str>>, now: Moment) -> Self {
         Self {
             events: Arc::from([]),
@@ -88,7 +84,6 @@ impl Snapshot {
         }
     }
 
-    /// The events that are not over.
     pub fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.events
             .iter()
@@ -96,7 +91,7 @@ impl Snapshot {
             .filter(|tracked| tracked.is_pending())
     }
 
-    /// The events that are over and still shown.
+    /// Ended events that are still shown.
     pub fn ended(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.events
             .iter()
@@ -104,7 +99,7 @@ impl Snapshot {
             .filter(|tracked| !tracked.is_pending())
     }
 
-    /// The events whose series are exposed: all, or those that name this VM or may do so.
+    /// The events with series of their own.
     pub fn exposed(&self, scope: SeriesScope) -> impl Iterator<Item = &TrackedEvent> {
         let events = self.events.iter().map(AsRef::as_ref);
         events
@@ -112,11 +107,11 @@ impl Snapshot {
     }
 }
 
-/// For which events there are series of their own.
+/// `--events.scope`: the events with series of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesScope {
-    /// Those that name this VM, and those of which that is not known.
+    /// Events that name this VM, or may do so.
     Own,
-    /// Every event that was seen.
+    /// All events.
     All,
 }

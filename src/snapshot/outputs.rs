@@ -1,4 +1,4 @@
-//! What was sent to others, and what became of it.
+//! Counters of what the exporter sends and writes.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use crate::event::EventType;
 /// Why an attempt to export spans failed: the closed set of values of the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExportFailure {
-    /// No connection, or one that was reset.
+    /// No connection, or a reset one.
     Connect,
-    /// The collector took some of the spans only.
+    /// The collector accepted only some of the spans.
     PartialSuccess,
-    /// Any other status that is no success, such as 400.
+    /// Any other status than success, such as 400.
     Rejected,
     /// 502, 503, 504.
     Status5xx,
@@ -20,12 +20,12 @@ pub enum ExportFailure {
     Throttled,
     /// No answer in time.
     Timeout,
-    /// The TLS handshake failed, or there are no certificates to check it with.
+    /// The TLS handshake failed, or no CA certificates were found.
     Tls,
 }
 
 impl ExportFailure {
-    /// All of them, in the order of their names.
+    /// In the order of the labels.
     pub const ALL: [Self; 7] = [
         Self::Connect,
         Self::PartialSuccess,
@@ -53,18 +53,18 @@ impl ExportFailure {
 /// Why a span will never be exported: the closed set of values of the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
-    /// It waited for longer than spans are kept.
+    /// It exceeded the maximum age of spans.
     Age,
-    /// The collector refused it for good.
+    /// The collector rejected it.
     Rejected,
-    /// The spool was full, and it was the oldest.
+    /// It was the oldest span of a full spool.
     SpoolFull,
-    /// It could not be read back from the spool.
+    /// Its spool file could not be read.
     Unreadable,
 }
 
 impl DropReason {
-    /// All of them, in the order of their names.
+    /// In the order of the labels.
     pub const ALL: [Self; 4] = [Self::Age, Self::Rejected, Self::SpoolFull, Self::Unreadable];
 
     /// The value of the label `reason`.
@@ -78,19 +78,19 @@ impl DropReason {
     }
 }
 
-/// What came of an approval: the closed set of values of the label `result`.
+/// The result of an approval: the closed set of values of the label `result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApprovalResult {
-    /// IMDS took it.
+    /// IMDS accepted it.
     Approved,
-    /// It would have been sent.
+    /// A dry run would have sent it.
     DryRun,
-    /// IMDS did not take it.
+    /// IMDS refused it, or did not answer.
     Failed,
 }
 
 impl ApprovalResult {
-    /// All of them, in the order of their names.
+    /// In the order of the labels.
     pub const ALL: [Self; 3] = [Self::Approved, Self::DryRun, Self::Failed];
 
     /// The value of the label `result`.
@@ -103,24 +103,30 @@ impl ApprovalResult {
     }
 }
 
-/// Counts of everything that leaves this process, from zero, also where a feature is off.
+/// What the Alertmanager pushers did since the start of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PushCounts {
+    /// Posts to an Alertmanager.
+    pub pushes: u64,
+    /// Those of them that failed.
+    pub failures: u64,
+}
+
+/// Counters of all outputs, from zero, also of a disabled feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputCounters {
     /// Posts to an Alertmanager.
     pub alert_pushes: u64,
-    /// Those that failed.
     pub alert_push_failures: u64,
-    /// Approvals, by what came of them.
     pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
-    /// Spans that a collector took.
+    /// Spans that a collector accepted.
     pub spans_exported: u64,
-    /// Attempts that failed.
     pub span_export_failures: BTreeMap<ExportFailure, u64>,
-    /// Spans that are lost.
+    /// Spans that will never be exported.
     pub spans_dropped: BTreeMap<DropReason, u64>,
-    /// Spans that wait.
+    /// Spans in the spool.
     pub spans_spooled: u64,
-    /// Writes to the state directory that failed.
+    /// Failed writes of the state file and the spool.
     pub state_write_failures: u64,
 }
 

@@ -10,16 +10,18 @@ mod saved;
 
 use std::{
     fs::{self, File, TryLockError},
-    io::{self, Write},
+    io,
     path::{Path, PathBuf},
 };
 
-pub use saved::Saved;
-
-use crate::{system, time::Timestamp};
+use crate::{
+    engine::SavedState,
+    outbound::file::{self, OsFilesystem},
+    system,
+    time::Timestamp,
+};
 
 const FILE: &str = "state.json";
-const DRAFT: &str = "state.json.new";
 const LOCK: &str = "lock";
 
 /// A state directory, locked.
@@ -55,7 +57,7 @@ pub enum Found {
     /// No state: the first run here.
     Nothing,
     /// The state of an earlier process.
-    State(Box<Saved>),
+    State(Box<SavedState>),
     /// A file that is not one of ours, or not any more.
     Unreadable {
         /// What is wrong with it.
@@ -80,7 +82,7 @@ pub fn read(path: &Path, now: Timestamp) -> Found {
     let why = match read {
         Err((io::ErrorKind::NotFound, _)) => return Found::Nothing,
         Err((_, why)) => why,
-        Ok(text) => match Saved::from_json(&text) {
+        Ok(text) => match SavedState::from_json(&text) {
             Ok(saved) => return Found::State(Box::new(saved)),
             Err(why) => why,
         },
@@ -144,10 +146,10 @@ impl Directory {
     ///
     /// # Errors
     /// When the disk is full or read-only, or another process has the directory by now; the old file is still whole then.
-    pub fn write(&mut self, saved: &Saved) -> io::Result<()> {
+    pub fn write(&mut self, saved: &SavedState) -> io::Result<()> {
         let text = saved.to_json()?;
         self.hold()?;
-        self.replace(&text)
+        file::replace(&mut OsFilesystem, &self.path.join(FILE), &text)
     }
 
     /// A lock in a directory that was removed keeps nobody out of the one that has its name now.
@@ -156,16 +158,6 @@ impl Directory {
             *self = Self::open(&self.path)?;
         }
         Ok(())
-    }
-
-    fn replace(&self, text: &[u8]) -> io::Result<()> {
-        let draft = self.path.join(DRAFT);
-        let mut file = File::create(&draft)?;
-        file.write_all(text)?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(&draft, self.path.join(FILE))?;
-        system::sync_directory(&self.path)
     }
 }
 

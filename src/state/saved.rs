@@ -6,6 +6,7 @@ use std::{io, sync::Arc, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    engine::SavedState,
     event::{Event, EventId, EventScope, EventType, Source, Status},
     lifecycle::{End, Interruption, Outcome, Rescheduling, TrackedEvent},
     time::Timestamp,
@@ -14,24 +15,7 @@ use crate::{
 /// The version that is written. Every one up to it is read.
 const VERSION: u32 = 1;
 
-/// What is kept.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Saved {
-    /// The boot in which it was written.
-    pub boot_id: Option<String>,
-    /// When the exporter last knew that it was alive.
-    pub heartbeat_at: Timestamp,
-    /// When it last knew what the document says; `None` where it never had one.
-    pub document_at: Option<Timestamp>,
-    /// The VM's name then.
-    pub vm_name: Option<String>,
-    /// The VM's id then: a disk may be cloned.
-    pub vm_id: Option<String>,
-    /// Every life that was followed.
-    pub events: Vec<Arc<TrackedEvent>>,
-}
-
-impl Saved {
+impl SavedState {
     /// As it is written.
     pub(super) fn to_json(&self) -> io::Result<Vec<u8>> {
         let file = StateFile {
@@ -90,6 +74,7 @@ struct StateFile {
     boot_id: Option<String>,
     heartbeat_at: Time,
     document_at: Option<Time>,
+    #[serde(rename = "own_name")]
     vm_name: Option<String>,
     vm_id: Option<String>,
     events: Vec<SavedLife>,
@@ -135,6 +120,8 @@ struct SavedLife {
     times_ended: u32,
     #[serde(default)]
     times_ended_unstarted: u32,
+    #[serde(default)]
+    approval_sent_at: Option<Time>,
     approved_at: Option<Time>,
     refused_at: Option<Time>,
     reschedulings: Vec<(Time, Option<Time>, Time)>,
@@ -188,6 +175,7 @@ impl From<&TrackedEvent> for SavedLife {
             ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
             times_ended: tracked.times_ended,
             times_ended_unstarted: tracked.times_ended_unstarted,
+            approval_sent_at: tracked.approval_sent_at.map(Time),
             approved_at: tracked.approved_at.map(Time),
             refused_at: tracked.refused_at.map(Time),
             reschedulings: tracked
@@ -236,6 +224,7 @@ impl From<SavedLife> for TrackedEvent {
             }),
             times_ended: saved.times_ended,
             times_ended_unstarted: saved.times_ended_unstarted,
+            approval_sent_at: time(saved.approval_sent_at),
             approved_at: time(saved.approved_at),
             refused_at: time(saved.refused_at),
             reschedulings: saved

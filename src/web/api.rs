@@ -212,7 +212,7 @@ impl Serialize for LifeEntry<'_> {
             decision: approval.decision(),
             reason: approval.reason(),
             at: millis(approval.at()),
-            message: approval.in_words(),
+            message: approval.message(),
         });
         map.serialize_entry("approval", &approval)?;
         let longest = tracked
@@ -316,7 +316,7 @@ mod tests {
         let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
         let id = snapshot.events[0].event.id.clone();
         let waiting = Approval::Waiting {
-            ground: ApprovalReason::ShortFreeze,
+            reason: ApprovalReason::ShortFreeze,
             leader: "web_0".into(),
             until: at(60).wall,
         };

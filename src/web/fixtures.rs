@@ -1,14 +1,15 @@
-//! Pictures for the tests of this room: made of documents, as real ones are.
+//! Snapshots for the tests of this module, made by the engine from documents.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::{
-    document,
-    lifecycle::Tracker,
+    document::{self, Answer},
+    engine::{Engine, EngineConfig, Input},
     snapshot::Snapshot,
     time::{Moment, Timestamp},
 };
-use std::time::Duration;
 
 /// So many seconds after 2026-11-17T09:00:00Z.
 pub(super) fn at(seconds: u64) -> Moment {
@@ -43,19 +44,26 @@ pub(super) fn freeze(members: &Value) -> Value {
     event
 }
 
-/// What is known after these documents, each so many seconds after the start, on the VM `web_1`.
+/// The engine's snapshot after these documents, each so many seconds after the start, on the VM `web_1`.
 pub(super) fn picture(documents: &[(u64, Value)]) -> Snapshot {
-    let mut tracker = Tracker::new(Duration::from_mins(10));
-    let mut snapshot = Snapshot::empty(Some("web_1".into()), at(0));
+    let config = EngineConfig {
+        vm_name: Some("web_1".into()),
+        ..EngineConfig::default()
+    };
+    let mut engine = Engine::new(config, None, at(0));
+    let mut snapshot = engine.snapshot(at(0));
     for (seconds, events) in documents {
         let body = json!({ "DocumentIncarnation": seconds, "Events": events }).to_string();
-        let (document, _) = document::parse(body.as_bytes()).unwrap();
-        tracker.observe(&document, Some("web_1"), at(*seconds));
-        snapshot.has_document = true;
-        snapshot.health.incarnation = document.incarnation;
-        snapshot.health.succeed(at(*seconds));
-        snapshot.as_of = at(*seconds);
+        let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
+        let input = Input::Polled {
+            result: Ok(Answer::Document {
+                document,
+                anomalies,
+            }),
+            took: Duration::ZERO,
+        };
+        engine.handle(input, at(*seconds));
+        snapshot = engine.snapshot(at(*seconds));
     }
-    snapshot.events = tracker.events().into();
     snapshot
 }

@@ -1,10 +1,10 @@
-//! Direct push against scripted Alertmanagers.
+//! The Alertmanager push against scripted Alertmanagers.
 
-use std::{fs, path::PathBuf, process::Command};
+use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    alertmanager::{Credentials, Target},
-    config::{Config, State},
+    alertmanager::{Credentials, PushTiming, Target},
+    config::{Config, StateStorage},
     time::Timestamp,
 };
 use serde_json::json;
@@ -17,6 +17,16 @@ use crate::support::{
     process::{PROGRAM, Process},
 };
 
+/// Short intervals, except that unchanged alerts are not sent again during a test.
+const TIMING: PushTiming = PushTiming {
+    resend_interval: Duration::from_mins(5),
+    stale_resend_interval: Duration::from_mins(10),
+    stale_after: Duration::from_mins(1),
+    resolved_resend_interval: Duration::from_millis(50),
+    resolved_resend_period: Duration::from_mins(2),
+    retry_interval: Duration::from_millis(50),
+    push_timeout: Duration::from_secs(2),
+};
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
 const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 
@@ -41,34 +51,33 @@ fn preempt() -> Reply {
     document("Preempt", "Platform", "Scheduled", "web_0")
 }
 
-fn telling(imds: &FakeImds, bases: &[String]) -> Config {
+fn pushing(imds: &FakeImds, bases: &[String]) -> Config {
     let mut settings = settings(&imds.base());
     settings.alertmanagers = bases
         .iter()
-        .map(|base| Target::new(base).unwrap())
+        .map(|base| Target::new(base).unwrap().with_timing(TIMING))
         .collect();
     settings
 }
 
 impl Told {
-    /// The end is no later than now.
-    fn is_over(&self) -> bool {
+    fn is_resolved(&self) -> bool {
         Timestamp::parse(&self.ends_at).unwrap() <= Timestamp::now()
     }
 }
 
-fn counted(metrics: &Metrics, name: &str) -> f64 {
+fn push_counter(metrics: &Metrics, name: &str) -> f64 {
     let family = "azure_scheduled_events_alert_push";
     metrics.value(&format!("{family}{name}_total")).unwrap()
 }
 
 #[tokio::test]
-async fn an_event_is_told_when_it_is_seen_and_once_more_when_it_is_over() {
+async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is told", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     let request = &alertmanager.requests()[0];
     assert_eq!(
@@ -77,99 +86,108 @@ async fn an_event_is_told_when_it_is_seen_and_once_more_when_it_is_over() {
     );
     assert_eq!(request.header("content-type"), Some("application/json"));
     assert_eq!(request.header("authorization"), None);
-    let told = &alertmanager.told()[0];
+    let alert = &alertmanager.told()[0];
     let labels = json!({
         "alertname": "AzureScheduledEventPreempt", "severity": "critical",
         "event_id": ID, "event_type": "Preempt", "event_source": "Platform",
     });
-    assert_eq!(told.labels, labels);
-    assert!(!told.is_over(), "{told:?}");
+    assert_eq!(alert.labels, labels);
+    assert!(!alert.is_resolved(), "{alert:?}");
     imds.now(Reply::ok(NOTHING));
     alertmanager
-        .until("the end is told", |it| it.told().iter().any(Told::is_over))
+        .until("the resolution is pushed", |it| {
+            it.told().iter().any(Told::is_resolved)
+        })
         .await;
     assert_eq!(alertmanager.told().last().unwrap().labels, labels);
     let metrics = exporter
         .until("both pushes are counted", |metrics| {
-            counted(metrics, "es") >= 2.0
+            push_counter(metrics, "es") >= 2.0
         })
         .await;
-    assert!(counted(&metrics, "_failures") <= 0.0);
+    assert!(push_counter(&metrics, "_failures") <= 0.0);
     exporter.stop().await;
 }
 
-/// Prometheus, which sees an end only with its next scrape and evaluation, may say meanwhile that the event goes on.
+/// Until its next scrape and evaluation Prometheus reports the alert as firing.
 #[tokio::test]
-async fn an_end_is_told_again_soon_in_case_that_somebody_contradicts() {
+async fn resolved_alert_is_sent_again_in_short_intervals() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is told", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     imds.now(Reply::ok(NOTHING));
     alertmanager
-        .until("the end is told three times", |it| {
-            it.told().iter().filter(|told| told.is_over()).count() >= 3
+        .until("the resolution is pushed three times", |it| {
+            it.told().iter().filter(|alert| alert.is_resolved()).count() >= 3
         })
         .await;
-    let ends = alertmanager.told().into_iter().filter(Told::is_over);
-    let mut times: Vec<_> = ends.map(|told| told.ends_at).collect();
+    let ends = alertmanager.told().into_iter().filter(Told::is_resolved);
+    let mut times: Vec<_> = ends.map(|alert| alert.ends_at).collect();
     times.dedup();
-    assert_eq!(times.len(), 1, "it is the same end");
+    assert_eq!(times.len(), 1, "the end does not change");
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn dead_silent_and_refusing_alertmanagers_keep_nothing_from_a_living_one() {
+async fn unreachable_hanging_and_failing_alertmanagers_do_not_delay_a_working_one() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let closed = RefusingPort::reserve();
     let silent = FakeAlertmanager::standing(Reply::silence()).await;
     let refusing =
         FakeAlertmanager::standing(Reply::error("500 Internal Server Error", "no")).await;
-    let living = FakeAlertmanager::scripted([]).await;
-    let bases = [closed.base(), silent.base(), refusing.base(), living.base()];
-    let exporter = Exporter::start(telling(&imds, &bases));
+    let working = FakeAlertmanager::scripted([]).await;
+    let bases = [
+        closed.base(),
+        silent.base(),
+        refusing.base(),
+        working.base(),
+    ];
+    let exporter = Exporter::start(pushing(&imds, &bases));
     exporter.until("it polls", Metrics::is_up).await;
     imds.now(preempt());
-    living
-        .until("the event is told", |it| !it.told().is_empty())
+    working
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     exporter
-        .until("the others are tried again", |metrics| {
-            counted(metrics, "_failures") >= 4.0
+        .until("the others are retried", |metrics| {
+            push_counter(metrics, "_failures") >= 4.0
         })
         .await;
-    assert!(exporter.metrics().await.is_up(), "polls go on");
+    assert!(exporter.metrics().await.is_up(), "polling continues");
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn a_push_that_failed_is_tried_again_until_it_is_taken_and_then_not_at_once() {
+async fn failed_push_is_retried_until_it_succeeds() {
     let imds = FakeImds::standing(preempt()).await;
-    let refused = Reply::error("503 Service Unavailable", "starting");
-    let alertmanager = FakeAlertmanager::scripted([refused.clone(), refused]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let error = Reply::error("503 Service Unavailable", "starting");
+    let alertmanager = FakeAlertmanager::scripted([error.clone(), error]).await;
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the third push is there", |it| it.requests().len() == 3)
+        .until("the third push has arrived", |it| it.requests().len() == 3)
         .await;
     let polled = imds.event_requests();
     imds.until_requests(polled + 10).await;
     assert_eq!(
         alertmanager.requests().len(),
         3,
-        "half a minute until the next"
+        "an accepted push is not repeated"
     );
     assert_eq!(alertmanager.told()[0].labels, alertmanager.told()[2].labels);
     let metrics = exporter
-        .until("all are counted", |metrics| counted(metrics, "es") >= 3.0)
+        .until("all pushes are counted", |metrics| {
+            push_counter(metrics, "es") >= 3.0
+        })
         .await;
-    assert!((counted(&metrics, "_failures") - 2.0).abs() < f64::EPSILON);
+    assert!((push_counter(&metrics, "_failures") - 2.0).abs() < f64::EPSILON);
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn credentials_are_read_anew_for_each_push() {
+async fn credentials_are_read_for_each_push() {
     let folder = TempDir::new().unwrap();
     let secret = |name: &str, text: &str| -> PathBuf {
         let path = folder.path().join(name);
@@ -185,14 +203,15 @@ async fn credentials_are_read_anew_for_each_push() {
         ),
     ] {
         let imds = FakeImds::standing(preempt()).await;
-        let refused = Reply::error("401 Unauthorized", "who are you?");
-        let alertmanager = FakeAlertmanager::standing(refused).await;
-        let mut settings = telling(&imds, &[]);
+        let error = Reply::error("401 Unauthorized", "who are you?");
+        let alertmanager = FakeAlertmanager::standing(error).await;
+        let mut settings = pushing(&imds, &[]);
         let target = Target::new(&alertmanager.base()).unwrap();
-        settings.alertmanagers = vec![target.with_credentials(Some(credentials))];
+        let target = target.with_credentials(Some(credentials));
+        settings.alertmanagers = vec![target.with_timing(TIMING)];
         let exporter = Exporter::start(settings);
         alertmanager
-            .until("it was refused", |it| !it.requests().is_empty())
+            .until("the push was rejected", |it| !it.requests().is_empty())
             .await;
         write(&token, "new\n");
         alertmanager.now(Reply::ok(""));
@@ -215,16 +234,16 @@ fn write(path: &std::path::Path, text: &str) {
 }
 
 #[tokio::test]
-async fn over_https_only_one_that_the_given_authority_vouches_for_is_told() {
+async fn https_trusts_only_the_given_authority() {
     let (ours, theirs) = (Pki::new(), Pki::new());
     let imds = FakeImds::standing(preempt()).await;
-    let told = FakeAlertmanager::scripted([]).await;
-    let nameless = FakeAlertmanager::scripted([]).await;
-    let strange = FakeAlertmanager::scripted([]).await;
+    let trusted = FakeAlertmanager::scripted([]).await;
+    let other_name = FakeAlertmanager::scripted([]).await;
+    let untrusted = FakeAlertmanager::scripted([]).await;
     let doors = [
-        ours.door("127.0.0.1", false, told.address()).await,
-        ours.door("elsewhere", false, nameless.address()).await,
-        theirs.door("127.0.0.1", false, strange.address()).await,
+        ours.door("127.0.0.1", false, trusted.address()).await,
+        ours.door("elsewhere", false, other_name.address()).await,
+        theirs.door("127.0.0.1", false, untrusted.address()).await,
     ];
     let folder = TempDir::new().unwrap();
     let token = folder.path().join("token");
@@ -235,27 +254,32 @@ async fn over_https_only_one_that_the_given_authority_vouches_for_is_told() {
         .map(|door| {
             Target::new(&format!("{}/am/", door.base()))
                 .unwrap()
+                .with_timing(TIMING)
                 .with_authorities(Some(ours.path("ca.pem").into()))
                 .with_credentials(Some(Credentials::Bearer(token.clone())))
         })
         .collect();
     let exporter = Exporter::start(settings);
-    told.until("the event is told", |it| !it.told().is_empty())
+    trusted
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     exporter
-        .until("the others are tried again", |metrics| {
-            counted(metrics, "_failures") >= 4.0
+        .until("the others are retried", |metrics| {
+            push_counter(metrics, "_failures") >= 4.0
         })
         .await;
-    let request = &told.requests()[0];
+    let request = &trusted.requests()[0];
     assert_eq!(request.target, "/am/api/v2/alerts");
     assert_eq!(request.header("authorization"), Some("Bearer secret"));
-    assert_eq!((nameless.requests(), strange.requests()), (vec![], vec![]));
+    assert_eq!(
+        (other_name.requests(), untrusted.requests()),
+        (vec![], vec![])
+    );
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn over_https_the_systems_authorities_are_trusted_unless_others_are_given() {
+async fn https_trusts_the_systems_authorities_by_default() {
     let pki = Pki::new();
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
@@ -270,17 +294,17 @@ async fn over_https_the_systems_authorities_are_trusted_unless_others_are_given(
         .env_remove("SSL_CERT_DIR");
     let _exporter = Process::start_as(&mut command);
     alertmanager
-        .until("the event is told", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
 }
 
 #[tokio::test]
-async fn a_failed_poll_ends_no_alert_and_neither_does_the_end_of_the_exporter() {
+async fn neither_a_failed_poll_nor_shutdown_resolves_an_alert() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is told", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     imds.now(Reply::error("500 Internal Server Error", "no"));
     exporter
@@ -290,73 +314,75 @@ async fn a_failed_poll_ends_no_alert_and_neither_does_the_end_of_the_exporter() 
         .await;
     exporter.stop().await;
     assert!(
-        !alertmanager.told().iter().any(Told::is_over),
+        !alertmanager.told().iter().any(Told::is_resolved),
         "{:#?}",
         alertmanager.told()
     );
 }
 
 #[tokio::test]
-async fn an_end_that_was_not_told_yet_is_told_when_the_exporter_stops() {
+async fn unsent_resolution_is_pushed_on_shutdown() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is told", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     alertmanager.now(Reply::error("503 Service Unavailable", "down"));
     imds.now(Reply::ok(NOTHING));
     exporter
-        .until("the end is refused", |metrics| {
-            counted(metrics, "_failures") >= 1.0
+        .until("the resolution is rejected", |metrics| {
+            push_counter(metrics, "_failures") >= 1.0
         })
         .await;
     alertmanager.now(Reply::ok(""));
     exporter.stop().await;
-    assert!(alertmanager.told().last().unwrap().is_over());
+    assert!(alertmanager.told().last().unwrap().is_resolved());
 }
 
 #[tokio::test]
-async fn nothing_is_pushed_of_events_of_others() {
+async fn events_of_other_vms_are_not_pushed() {
     let other = document("Preempt", "Platform", "Scheduled", "web_1");
     let imds = FakeImds::standing(other).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     imds.until_requests(5).await;
     exporter.stop().await;
     assert_eq!(alertmanager.requests(), []);
 }
 
 #[tokio::test]
-async fn what_waited_for_an_approval_is_over_when_the_event_starts() {
+async fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
     let imds = FakeImds::standing(document("Reboot", "User", "Scheduled", "web_0")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the waiting is told", |it| !it.told().is_empty())
+        .until("the alert is pushed", |it| !it.told().is_empty())
         .await;
     imds.now(document("Reboot", "User", "Started", "web_0"));
     alertmanager
-        .until("it is over", |it| it.told().iter().any(Told::is_over))
+        .until("it is resolved", |it| {
+            it.told().iter().any(Told::is_resolved)
+        })
         .await;
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn an_alert_that_another_one_replaces_is_over_though_its_event_goes_on() {
+async fn replaced_alert_is_resolved_while_its_event_is_pending() {
     let imds = FakeImds::standing(document("Freeze", "Platform", "Started", "web_0")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(telling(&imds, &[alertmanager.base()]));
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the freeze is told", |it| !it.told().is_empty())
+        .until("the freeze is pushed", |it| !it.told().is_empty())
         .await;
     imds.now(document("Redeploy", "Platform", "Started", "web_0"));
-    let has = |it: &FakeAlertmanager, name: &str, over: bool| {
-        let mut told = it.told().into_iter();
-        told.any(|told| told.labels["alertname"] == name && told.is_over() == over)
+    let has = |it: &FakeAlertmanager, name: &str, is_resolved: bool| {
+        let mut alerts = it.told().into_iter();
+        alerts.any(|alert| alert.labels["alertname"] == name && alert.is_resolved() == is_resolved)
     };
     alertmanager
-        .until("the redeploy is told and the freeze is over", |it| {
+        .until("the redeploy is pushed and the freeze is resolved", |it| {
             has(it, "AzureScheduledEventRedeploy", false)
                 && has(it, "AzureScheduledEventFreeze", true)
         })
@@ -366,13 +392,12 @@ async fn an_alert_that_another_one_replaces_is_over_though_its_event_goes_on() {
 }
 
 #[tokio::test]
-async fn a_reboot_that_had_started_before_anybody_looked_is_no_hardware_failure_after_a_restart_either()
- {
+async fn reboot_that_started_before_the_exporter_is_no_hardware_failure_after_a_restart_either() {
     let imds = FakeImds::standing(event("Reboot", "Platform", "Started", "web_0", "")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let directory = TempDir::new().unwrap();
-    let mut settings = telling(&imds, &[alertmanager.base()]);
-    settings.state = State::Directory(directory.path().to_owned());
+    let mut settings = pushing(&imds, &[alertmanager.base()]);
+    settings.state = StateStorage::Directory(directory.path().to_owned());
     for polls in [4, 8] {
         let exporter = Exporter::start(settings.clone());
         imds.until_requests(polls).await;
@@ -382,14 +407,14 @@ async fn a_reboot_that_had_started_before_anybody_looked_is_no_hardware_failure_
 }
 
 #[tokio::test]
-async fn a_name_that_is_given_is_the_name_by_both_ways() {
+async fn vm_name_flag_applies_to_pushed_alerts_and_metrics() {
     let imds = FakeImds::standing(document("Preempt", "Platform", "Scheduled", "given")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let mut settings = telling(&imds, &[alertmanager.base()]);
+    let mut settings = pushing(&imds, &[alertmanager.base()]);
     settings.imds.vm_name = Some("given".into());
     let exporter = Exporter::start(settings);
     alertmanager
-        .until("the event is told", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.told().is_empty())
         .await;
     let pushed = &alertmanager.requests()[0].body;
     assert!(pushed.contains(r#""description":"VM: given "#), "{pushed}");
@@ -401,15 +426,15 @@ async fn a_name_that_is_given_is_the_name_by_both_ways() {
 }
 
 #[test]
-fn flags_that_cannot_work_are_one_line_and_exit_code_64() {
+fn invalid_flags_are_reported_in_one_line_with_exit_code_64() {
     let url = "--alertmanager.url=http://127.0.0.1:9093";
-    for (arguments, said) in [
+    for (arguments, expected) in [
         (
             &["--alertmanager.url=alertmanager:9093"][..],
             "--alertmanager.url: \"alertmanager:9093\" is neither",
         ),
         (
-            &["--alertmanager.url=http://u:geheim@h"],
+            &["--alertmanager.url=http://u:hunter2@h"],
             "--alertmanager.basic-auth-file",
         ),
         (&["--alertmanager.ca-file=ca.pem"], "--alertmanager.url"),
@@ -439,7 +464,7 @@ fn flags_that_cannot_work_are_one_line_and_exit_code_64() {
         let last = stderr.lines().last().unwrap_or_default();
         assert_eq!(done.status.code(), Some(64), "{arguments:?}: {stderr}");
         assert!(
-            last.contains(said) && !stderr.contains("geheim"),
+            last.contains(expected) && !stderr.contains("hunter2"),
             "{arguments:?}: {stderr}"
         );
     }

@@ -1,4 +1,4 @@
-//! The program as a person or a service manager meets it: exit codes, one line for each mistake, signals.
+//! The command line: exit codes, error messages, output, signals.
 
 use std::time::Duration;
 
@@ -13,13 +13,16 @@ const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const ANY_PORT: &str = "--web.listen-address=127.0.0.1:0";
 
-async fn ran(arguments: &[&str]) -> Ended {
+async fn run(arguments: &[&str]) -> Ended {
     Process::start(arguments).end().await
 }
 
-/// One line on stderr with each of the words, nothing on stdout.
-async fn refused(arguments: &[&str], code: i32, words: &[&str]) {
-    let ended = ran(arguments).await;
+async fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
+    assert_refusal(arguments, &run(arguments).await, code, words);
+}
+
+/// Expects the exit code, nothing on stdout, and one line on stderr that contains all of `words`.
+fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{arguments:?}: {ended:?}");
     assert_eq!(ended.stdout, "", "{arguments:?}");
     let lines: Vec<_> = ended.log.lines().collect();
@@ -34,7 +37,7 @@ async fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
+async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
     let rows: [(&[&str], &[&str]); 16] = [
         (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
         (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
@@ -48,7 +51,10 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
         ),
         (
             &["--imds.poll-interval=2h"],
-            &["--imds.poll-interval: 2h cannot", "from 200ms to 1h"],
+            &[
+                "--imds.poll-interval: 2h is out of range",
+                "from 200ms to 1h",
+            ],
         ),
         (
             &["--imds.timeout=0"],
@@ -61,15 +67,15 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
         (&["--vm.name="], &["--vm.name", "is empty"]),
         (
             &["--web.telemetry-path=/"],
-            &["--web.telemetry-path", "\"/\"", "is taken", "/metrics"],
+            &["--web.telemetry-path", "\"/\"", "is reserved", "/metrics"],
         ),
         (
             &["--web.telemetry-path=/-/ready"],
-            &["--web.telemetry-path", "/-/ready", "is taken"],
+            &["--web.telemetry-path", "/-/ready", "is reserved"],
         ),
         (
             &["--web.telemetry-path=metrics"],
-            &["--web.telemetry-path", "\"metrics\"", "begins with /"],
+            &["--web.telemetry-path", "\"metrics\"", "start with /"],
         ),
         (
             &["--web.listen-address=localhost"],
@@ -77,7 +83,7 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
         ),
         (
             &["--serving.lead-time=8d"],
-            &["--serving.lead-time: 8d cannot", "from 0s to 7d"],
+            &["--serving.lead-time: 8d is out of range", "from 0s to 7d"],
         ),
         (
             &["--log.level=loud"],
@@ -90,24 +96,33 @@ async fn a_flag_that_cannot_work_is_one_line_that_names_flag_value_and_mend() {
         ),
     ];
     for (arguments, words) in rows {
-        refused(arguments, 64, words).await;
+        assert_refused(arguments, 64, words).await;
     }
 }
 
 #[tokio::test]
-async fn a_flag_that_would_do_nothing_is_refused_rather_than_ignored() {
-    refused(
-        &["--alertmanager.ca-file=x.pem"],
-        64,
-        &["--alertmanager.ca-file: does nothing", "--alertmanager.url"],
-    )
-    .await;
-    let words = ["--state.directory: is empty", "$STATE_DIRECTORY"];
-    refused(&["--state.directory="], 64, &words).await;
+async fn fractional_duration_is_refused_with_a_valid_example() {
+    let words = ["--imds.poll-interval", "\"1.5s\"", "1500ms"];
+    assert_refused(&["--imds.poll-interval=1.5s"], 64, &words).await;
 }
 
 #[tokio::test]
-async fn what_a_command_cannot_do_is_one_line_too() {
+async fn flag_without_effect_is_refused() {
+    assert_refused(
+        &["--alertmanager.ca-file=x.pem"],
+        64,
+        &[
+            "--alertmanager.ca-file: has no effect",
+            "--alertmanager.url",
+        ],
+    )
+    .await;
+    let words = ["--state.directory: is empty", "$STATE_DIRECTORY"];
+    assert_refused(&["--state.directory="], 64, &words).await;
+}
+
+#[tokio::test]
+async fn error_for_an_invalid_flag_of_a_command_is_one_line() {
     let rows: [(&[&str], &[&str]); 8] = [
         (
             &["simulate", "--scenario=no-such-file.json"],
@@ -137,16 +152,16 @@ async fn what_a_command_cannot_do_is_one_line_too() {
         (&["lisst"], &["lisst", "list"]),
     ];
     for (arguments, words) in rows {
-        refused(arguments, 64, words).await;
+        assert_refused(arguments, 64, words).await;
     }
 }
 
 #[tokio::test]
-async fn a_port_that_is_in_use_is_no_mistake_of_the_command_line() {
+async fn port_in_use_is_not_a_usage_error() {
     let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = holder.local_addr().unwrap().to_string();
     let flag = format!("--web.listen-address={address}");
-    refused(
+    assert_refused(
         &[&flag],
         1,
         &["--web.listen-address", &address, "choose another port"],
@@ -155,38 +170,54 @@ async fn a_port_that_is_in_use_is_no_mistake_of_the_command_line() {
 }
 
 #[tokio::test]
-async fn an_address_of_another_machine_is_no_matter_of_the_port() {
-    // Class E, reserved by RFC 1112: no machine has it.
+async fn error_for_a_foreign_address_does_not_blame_the_port() {
+    // Class E, reserved by RFC 1112.
     let flag = "--web.listen-address=240.0.0.1:0";
     let words = [
         "--web.listen-address",
         "240.0.0.1:0",
         "that this machine has",
     ];
-    refused(&[flag], 1, &words).await;
+    assert_refused(&[flag], 1, &words).await;
 }
 
 #[tokio::test]
-async fn an_error_says_a_thing_once() {
+async fn error_message_does_not_repeat_itself() {
     let refusing = RefusingPort::reserve();
-    let nobody = format!("--imds.url={}", refusing.base());
+    let unreachable = format!("--imds.url={}", refusing.base());
     let file = tempfile::NamedTempFile::new().unwrap();
     let unusable = format!("--state.directory={}", file.path().display());
     for (arguments, code, words) in [
-        (["list", &nobody], 1, "no connection to"),
+        (["list", &unreachable], 1, "no connection to"),
         ([&unusable, ANY_PORT], 64, "cannot be used"),
     ] {
-        let ended = ran(&arguments).await;
+        let ended = run(&arguments).await;
         let last = ended.log.lines().last().unwrap_or_default();
         assert_eq!(ended.code, Some(code), "{ended:?}");
         assert_eq!(last.matches(words).count(), 1, "{last}");
     }
 }
 
-/// Linux has a file that is always full.
+#[cfg(unix)]
+#[tokio::test]
+async fn otel_variable_that_is_not_utf8_is_a_usage_error() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, process::Command};
+    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_RESOURCE_ATTRIBUTES"] {
+        for arguments in [&[ANY_PORT][..], &["demo", ANY_PORT]] {
+            let mut command = Command::new(PROGRAM);
+            command
+                .args(arguments)
+                .env(variable, OsStr::from_bytes(b"http://127.0.0.1:9/\xff"));
+            let ended = Process::start_as(&mut command).end().await;
+            assert_refusal(arguments, &ended, 64, &[variable, "not valid UTF-8"]);
+        }
+    }
+}
+
+/// Every write to /dev/full fails.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_could_not_be_printed_is_a_failure() {
+async fn output_that_cannot_be_written_is_a_failure() {
     let full = std::fs::File::create("/dev/full").unwrap();
     let output = std::process::Command::new(PROGRAM)
         .arg("--version")
@@ -195,12 +226,12 @@ async fn what_could_not_be_printed_is_a_failure() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let line = String::from_utf8(output.stderr).unwrap();
-    assert!(line.starts_with("error: stdout"), "{line}");
+    assert!(line.starts_with("error: cannot write to stdout"), "{line}");
 }
 
 #[tokio::test]
-async fn help_groups_the_flags_and_warns_of_the_side_effect() {
-    let help = ran(&["--help"]).await;
+async fn help_groups_the_flags_and_warns_about_the_side_effect() {
+    let help = run(&["--help"]).await;
     assert_eq!((help.code, help.log.as_str()), (Some(0), ""));
     for part in [
         "Web:",
@@ -208,7 +239,7 @@ async fn help_groups_the_flags_and_warns_of_the_side_effect() {
         "Events:",
         "State:",
         "Log:",
-        "polling switches Scheduled Events on",
+        "Warning: polling enables Scheduled Events",
         "--imds.poll-interval",
         "[default: 1s]",
         "demo",
@@ -222,30 +253,30 @@ async fn help_groups_the_flags_and_warns_of_the_side_effect() {
         );
     }
     for command in ["demo", "simulate", "list"] {
-        let help = ran(&[command, "--help"]).await;
+        let help = run(&[command, "--help"]).await;
         assert_eq!(help.code, Some(0));
         assert!(help.stdout.contains("Usage:"), "{}", help.stdout);
     }
 }
 
 #[tokio::test]
-async fn version_names_what_it_was_built_from() {
-    let version = ran(&["--version"]).await;
+async fn version_names_revision_and_compiler() {
+    let version = run(&["--version"]).await;
     assert_eq!(version.code, Some(0));
     for part in [env!("CARGO_PKG_VERSION"), "revision", "rustc"] {
         assert!(version.stdout.contains(part), "{version:?}");
     }
 }
 
-async fn listed(imds: &FakeImds, output: &str) -> Ended {
+async fn list(imds: &FakeImds, output: &str) -> Ended {
     let url = format!("--imds.url={}", imds.base());
-    ran(&["list", &url, output]).await
+    run(&["list", &url, output]).await
 }
 
 #[tokio::test]
-async fn list_prints_a_table_with_a_star_at_this_vm() {
+async fn list_prints_a_table_that_marks_this_vm() {
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
-    let table = listed(&imds, "--output=table").await;
+    let table = list(&imds, "--output=table").await;
     assert_eq!(table.code, Some(0), "{table:?}");
     let rows: Vec<_> = table.stdout.lines().collect();
     assert_eq!(rows.len(), 2, "{}", table.stdout);
@@ -262,9 +293,9 @@ async fn list_prints_a_table_with_a_star_at_this_vm() {
 }
 
 #[tokio::test]
-async fn list_prints_azures_names_as_json() {
+async fn list_prints_json_with_azures_member_names() {
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
-    let json = listed(&imds, "--output=json").await;
+    let json = list(&imds, "--output=json").await;
     assert_eq!(json.code, Some(0), "{json:?}");
     let listing: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(listing["document_incarnation"], 2);
@@ -282,9 +313,9 @@ async fn list_prints_azures_names_as_json() {
 }
 
 #[tokio::test]
-async fn list_where_nothing_is_pending_is_no_failure() {
+async fn list_without_pending_events_succeeds() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let table = listed(&imds, "--output=table").await;
+    let table = list(&imds, "--output=table").await;
     assert_eq!(
         (table.code, table.stdout.as_str()),
         (Some(0), "No events are pending.\n")
@@ -299,7 +330,7 @@ async fn list_that_fails_leaves_stdout_empty() {
         (Reply::ok("<html>"), "JSON"),
     ] {
         let imds = FakeImds::standing(reply).await;
-        let failed = listed(&imds, "--output=json").await;
+        let failed = list(&imds, "--output=json").await;
         assert_eq!(
             (failed.code, failed.stdout.as_str()),
             (Some(1), ""),
@@ -314,16 +345,16 @@ async fn list_that_fails_leaves_stdout_empty() {
 }
 
 #[tokio::test]
-async fn foreign_text_in_the_log_steers_nothing() {
-    let steering = FREEZE.replace("Host server is", r"Host\u001b[31m\u0000server is");
-    let imds = FakeImds::standing(Reply::ok(&steering)).await;
+async fn control_characters_of_a_document_are_replaced_in_the_log() {
+    let document = FREEZE.replace("Host server is", r"Host\u001b[31m\u0000server is");
+    let imds = FakeImds::standing(Reply::ok(&document)).await;
     let mut exporter = Process::start([ANY_PORT, &format!("--imds.url={}", imds.base())]);
     let line = exporter.says("scheduled event").await;
     assert!(line.contains("Host\u{fffd}[31m\u{fffd}server is"), "{line}");
 }
 
 #[tokio::test]
-async fn a_first_signal_ends_it_in_order() {
+async fn first_signal_shuts_down_in_order() {
     for signal in ["TERM", "INT"] {
         let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
         let mut exporter = Process::start([ANY_PORT, &format!("--imds.url={}", imds.base())]);
@@ -336,9 +367,9 @@ async fn a_first_signal_ends_it_in_order() {
     }
 }
 
-/// A connection whose answer waits for the rest of its request keeps the orderly end waiting.
+/// An incomplete request delays the orderly shutdown.
 #[tokio::test]
-async fn a_second_signal_ends_it_at_once() {
+async fn second_signal_exits_immediately() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let mut exporter = Process::start([ANY_PORT, &format!("--imds.url={}", imds.base())]);
     let address = exporter.address().await;
@@ -356,7 +387,7 @@ async fn a_second_signal_ends_it_at_once() {
 }
 
 #[tokio::test]
-async fn the_demo_needs_no_configuration() {
+async fn demo_needs_no_configuration() {
     let mut demo = Process::start(["demo", ANY_PORT, "--speed=1000"]);
     let address = demo.address().await;
     let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -367,7 +398,7 @@ async fn the_demo_needs_no_configuration() {
         }
         assert!(
             tokio::time::Instant::now() < deadline,
-            "no event came: {metrics}"
+            "no event in {metrics}"
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

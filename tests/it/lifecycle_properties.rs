@@ -1,4 +1,4 @@
-//! Properties of following events: any documents in any order, failures, clocks that jump, restarts.
+//! Properties of the engine: any documents in any order, failures, clocks that jump, restarts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,20 +7,18 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    document::Document,
+    approval::ApprovalPolicy,
+    document::{Anomalies, Answer, Document},
+    engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
     event::{Event, EventId, EventType, Source, Status},
-    lifecycle::{
-        Interruption, Outcome, Restored, TrackedEvent, Tracker, Transition, TransitionKind,
-    },
+    lifecycle::{Outcome, TrackedEvent, Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
-    snapshot::{EventCounters, SeriesScope, Snapshot},
-    state::{Directory, Found, Saved},
+    snapshot::{FailureReason, RequestError, SeriesScope},
+    state::{Directory, Found},
     time::{Moment, Timestamp},
 };
 use proptest::prelude::*;
 
-const ENDED_RETENTION: Duration = Duration::from_mins(10);
-const OWN_NAME: Option<&str> = Some("web_0");
 const EVENTS: usize = 4;
 
 /// What a document says of one event.
@@ -141,29 +139,90 @@ fn document(sights: &[Option<Sight>; EVENTS], is_lossy: bool) -> Document {
     }
 }
 
-fn restored(events: Vec<Arc<TrackedEvent>>, heartbeat_at: Timestamp, rebooted: bool) -> Restored {
-    Restored {
-        events,
-        document_at: Some(heartbeat_at),
-        heartbeat_at: Some(heartbeat_at),
-        rebooted,
+/// A process of the exporter.
+struct Process {
+    engine: Engine,
+    boot: u32,
+    saved: Option<SavedState>,
+}
+
+impl Process {
+    fn start(boot: u32, restored: Option<SavedState>, now: Moment) -> Self {
+        let config = EngineConfig {
+            vm_name: Some(Arc::from("web_0")),
+            approvals: ApprovalPolicy::default(),
+            boot_id: Some(boot.to_string()),
+            traces: None,
+            is_persistent: true,
+        };
+        Self {
+            engine: Engine::new(config, restored, now),
+            boot,
+            saved: None,
+        }
+    }
+
+    /// Gives an input to the engine; returns the transitions that it logs.
+    fn handle(&mut self, input: Input, now: Moment) -> Vec<Transition> {
+        let mut transitions = Vec::new();
+        for effect in self.engine.handle(input, now) {
+            match effect {
+                Effect::Log(LogEntry::Transition(transition)) => transitions.push(transition),
+                Effect::SaveState(saved) => {
+                    self.saved = Some(*saved);
+                    transitions.extend(self.handle(Input::StateWritten(Ok(())), now));
+                }
+                _ => {}
+            }
+        }
+        transitions
+    }
+
+    fn observe(&mut self, document: &Document, now: Moment) -> Vec<Transition> {
+        let answer = Answer::Document {
+            document: document.clone(),
+            anomalies: Anomalies::default(),
+        };
+        self.polled(Ok(answer), now)
+    }
+
+    fn polled(&mut self, result: Result<Answer, RequestError>, now: Moment) -> Vec<Transition> {
+        let took = Duration::ZERO;
+        self.handle(Input::Polled { result, took }, now)
+    }
+
+    fn events(&self, now: Moment) -> Arc<[Arc<TrackedEvent>]> {
+        self.engine.snapshot(now).events
+    }
+
+    /// The state that it leaves behind.
+    fn stop(mut self, now: Moment) -> SavedState {
+        self.handle(Input::Shutdown, now);
+        self.saved.unwrap()
     }
 }
 
-/// What a careful reader of the transitions believes: which events are going on, and which are over.
+fn failure() -> RequestError {
+    RequestError {
+        reason: FailureReason::Timeout,
+        message: String::new(),
+        retry_after: None,
+        status: None,
+    }
+}
+
+/// What the transitions say: which events are pending, and which have ended.
 #[derive(Debug, Default)]
 struct Reader {
-    going_on: BTreeMap<EventId, bool>,
-    counters: EventCounters,
+    pending: BTreeMap<EventId, bool>,
 }
 
 impl Reader {
     fn take(&mut self, transition: &Transition) {
-        self.counters.count(transition);
         let tracked = &transition.tracked;
-        let before = self.going_on.get(&tracked.event.id).copied();
+        let before = self.pending.get(&tracked.event.id).copied();
         let (expected, after) = match &transition.kind {
-            TransitionKind::Appeared => (None, true),
+            TransitionKind::Announced => (None, true),
             TransitionKind::Returned => (Some(false), true),
             TransitionKind::Ended(outcome) => {
                 assert_eq!(tracked.end.map(|end| end.outcome), Some(*outcome));
@@ -178,24 +237,23 @@ impl Reader {
             | TransitionKind::Interrupted(_) => (Some(true), true),
         };
         assert_eq!(before, expected, "{transition:?}");
-        self.going_on.insert(tracked.event.id.clone(), after);
+        self.pending.insert(tracked.event.id.clone(), after);
     }
 
-    /// Forgets what the tracker forgets: only what is over.
-    fn forget(&mut self, tracker: &Tracker) {
-        let events = tracker.events();
-        let followed: BTreeSet<_> = events.iter().map(|tracked| &tracked.event.id).collect();
-        self.going_on.retain(|id, going_on| {
+    /// Forgets what the engine no longer shows, which must have ended.
+    fn forget(&mut self, events: &[Arc<TrackedEvent>]) {
+        let shown: BTreeSet<_> = events.iter().map(|tracked| &tracked.event.id).collect();
+        self.pending.retain(|id, pending| {
             assert!(
-                !*going_on || followed.contains(id),
-                "{id} vanished while it went on"
+                !*pending || shown.contains(id),
+                "{id} vanished while pending"
             );
-            followed.contains(id)
+            shown.contains(id)
         });
         let pending = events.iter().filter(|tracked| tracked.is_pending());
         let pending: BTreeSet<_> = pending.map(|tracked| &tracked.event.id).collect();
-        let believed = self.going_on.iter().filter(|(_, going_on)| **going_on);
-        assert_eq!(pending, believed.map(|(id, _)| id).collect());
+        let expected = self.pending.iter().filter(|(_, pending)| **pending);
+        assert_eq!(pending, expected.map(|(id, _)| id).collect());
     }
 }
 
@@ -215,18 +273,15 @@ fn assert_honest(tracked: &TrackedEvent, outcome: Outcome) {
     }
 }
 
-/// Nothing that is exposed may be negative but a countdown, or no number.
-fn assert_sane(tracker: &Tracker, counters: &EventCounters, now: Moment) {
-    let mut snapshot = Snapshot::empty(OWN_NAME.map(Arc::from), now);
-    snapshot.events = tracker.events().into();
-    snapshot.has_document = true;
-    snapshot.counters = Arc::new(counters.clone());
+/// Every exposed value is a finite number, and only a countdown is negative.
+fn assert_sane(engine: &Engine, now: Moment) {
+    let snapshot = Arc::new(engine.snapshot(now));
     let exposed = MetricsOptions {
         scope: SeriesScope::All,
         resources: true,
         process: false,
     };
-    let text = Format::Text.write(metrics::render(&Arc::new(snapshot), exposed, now).unwrap());
+    let text = Format::Text.write(metrics::render(&snapshot, exposed, now).unwrap());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
         assert!(value.is_finite(), "{line}");
@@ -241,57 +296,57 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_ends_twice_and_nothing_is_negative_whatever_happens(
+    fn nothing_ends_twice_and_nothing_is_negative(
         steps in prop::collection::vec((elapse(), step()), 1..40),
     ) {
         let mut now = start();
-        let mut heartbeat_at = now.wall;
-        let mut tracker = Tracker::new(ENDED_RETENTION);
+        let mut process = Process::start(0, None, now);
         let mut reader = Reader::default();
         for (elapse, step) in steps {
             now = later(now, elapse);
-            let happened = match &step {
+            let transitions = match &step {
                 Step::Observe(sights, is_lossy) => {
                     let document = document(sights, *is_lossy);
-                    let happened = tracker.observe(&document, OWN_NAME, now);
-                    let ended = happened.iter().any(|one| matches!(one.kind, TransitionKind::Ended(_)));
+                    let transitions = process.observe(&document, now);
+                    let ended = transitions.iter().any(|one| matches!(one.kind, TransitionKind::Ended(_)));
                     prop_assert!(!(ended && *is_lossy), "a document with unreadable events ended one");
-                    let again = tracker.observe(&document, OWN_NAME, now);
+                    let again = process.observe(&document, now);
                     prop_assert!(again.is_empty(), "the same document again: {again:?}");
-                    happened
+                    transitions
                 }
-                Step::Confirm => {
-                    tracker.document_unchanged(now);
-                    Vec::new()
-                }
-                Step::Fail => {
-                    tracker.poll_failed(now);
-                    Vec::new()
-                }
+                Step::Confirm => process.polled(Ok(Answer::Unchanged), now),
+                Step::Fail => process.polled(Err(failure()), now),
                 Step::StandStill(millis) => {
-                    let length = Duration::from_millis(*millis);
-                    tracker.record_interruption(Interruption { until: now.wall, length }, now.wall)
+                    let mut transitions = process.handle(Input::Tick, now);
+                    now = now.after(Duration::from_millis(*millis));
+                    transitions.extend(process.handle(Input::Tick, now));
+                    transitions
                 }
-                Step::Approve(place) => tracker.record_approval(&id(*place), now.wall).into_iter().collect(),
+                Step::Approve(place) => {
+                    let (id, result, took) = (id(*place), Ok(()), Duration::ZERO);
+                    process.handle(Input::ApprovalSent { id, result, took }, now)
+                }
                 Step::Restart { rebooted } => {
+                    let boot = process.boot + u32::from(*rebooted);
+                    let saved = process.stop(now);
                     now.monotonic = Duration::from_secs(1);
-                    let left = restored(tracker.events(), heartbeat_at, *rebooted);
-                    tracker = Tracker::restore(ENDED_RETENTION, left, now);
+                    process = Process::start(boot, Some(saved), now);
                     Vec::new()
                 }
             };
-            heartbeat_at = now.wall;
-            // What was forgotten in this step was forgotten before it was seen again.
-            reader.going_on.retain(|id, going_on| {
-                let appeared = |one: &Transition| one.kind == TransitionKind::Appeared && one.tracked.event.id == *id;
-                *going_on || !happened.iter().any(appeared)
+            // An ended event that expired in this step expired before it was seen again.
+            reader.pending.retain(|id, pending| {
+                let is_announced = |one: &Transition| {
+                    one.kind == TransitionKind::Announced && one.tracked.event.id == *id
+                };
+                *pending || !transitions.iter().any(is_announced)
             });
-            for one in &happened {
+            for one in &transitions {
                 reader.take(one);
             }
-            reader.forget(&tracker);
+            reader.forget(&process.events(now));
         }
-        assert_sane(&tracker, &reader.counters, now);
+        assert_sane(&process.engine, now);
     }
 
     #[test]
@@ -303,38 +358,28 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(folder.path()).unwrap();
         let mut now = start();
-        let mut stayed = Tracker::new(ENDED_RETENTION);
+        let mut stayed = Process::start(0, None, now);
         for (millis, sights) in &before {
             now = now.after(Duration::from_millis(*millis));
-            stayed.observe(&document(sights, false), OWN_NAME, now);
+            stayed.observe(&document(sights, false), now);
         }
-        directory.write(&Saved {
-            boot_id: None,
-            heartbeat_at: now.wall,
-            document_at: stayed.document_at(),
-            vm_name: None,
-            vm_id: None,
-            events: stayed.events(),
-        }).unwrap();
+        stayed.handle(Input::Shutdown, now);
+        directory.write(stayed.saved.as_ref().unwrap()).unwrap();
         now = now.after(Duration::from_millis(away));
         let Found::State(saved) = directory.read(now.wall) else {
             panic!("the state cannot be read back");
         };
-        prop_assert_eq!(&saved.events, &stayed.events());
-        // The new process' monotonic clock begins anew.
+        prop_assert_eq!(&*saved.events, &*stayed.events(now));
+        // The monotonic clock of the new process begins anew.
         let started = Duration::from_secs(1);
         let offset = now.monotonic.saturating_sub(started);
-        let left = restored(saved.events, saved.heartbeat_at, false);
-        let mut back = Tracker::restore(ENDED_RETENTION, left, Moment { monotonic: started, ..now });
+        let mut restarted = Process::start(0, Some(*saved), Moment { monotonic: started, ..now });
         for (millis, sights) in &after {
             now = now.after(Duration::from_millis(*millis));
             let document = document(sights, false);
             let there = Moment { monotonic: now.monotonic.saturating_sub(offset), ..now };
-            prop_assert_eq!(
-                back.observe(&document, OWN_NAME, there),
-                stayed.observe(&document, OWN_NAME, now)
-            );
-            prop_assert_eq!(back.events(), stayed.events());
+            prop_assert_eq!(restarted.observe(&document, there), stayed.observe(&document, now));
+            prop_assert_eq!(restarted.events(there), stayed.events(now));
         }
     }
 }

@@ -270,6 +270,7 @@ async fn a_vm_that_does_not_know_its_name_shows_every_event_until_it_does() {
     imds.identity(Reply::error("404 Not Found", "not here"));
     let mut settings = settings(&imds.base());
     settings.imds.vm_name = None;
+    settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
     let exporter = Exporter::start(settings);
     let scoped = |metrics: &Metrics, scope: &str| {
         let family = "azure_scheduled_events_pending";
@@ -282,6 +283,10 @@ async fn a_vm_that_does_not_know_its_name_shows_every_event_until_it_does() {
             scoped(metrics, "unknown") == Some(1.0)
         })
         .await;
+    assert!(
+        exporter.metrics().await.failures("status_4xx") < 0.5,
+        "missing instance metadata is not a polling failure"
+    );
     imds.identity(Reply::ok(r#"{"name":"WEB_0"}"#));
     let known = exporter
         .until("the name is known", |metrics| {

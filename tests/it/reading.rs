@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    document::{AnomalyKind, Document},
-    imds::{Answer, Client, Endpoint, Error},
+    document::{AnomalyKind, Answer, Document},
+    imds::{Client, Endpoint, Error},
     snapshot::FailureReason,
     time::Clock,
 };

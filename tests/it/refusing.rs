@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    imds::{Answer, Client, Endpoint, Error},
+    document::Answer,
+    imds::{Client, Endpoint, Error},
     snapshot::FailureReason,
     time::Clock,
 };

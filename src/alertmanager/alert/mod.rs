@@ -1,7 +1,7 @@
-//! From the picture to the alerts that are told of it, by the table at the head of `alerts/scheduled-events.rules.yml`.
+//! Maps a snapshot to alerts, by the table at the head of `alerts/scheduled-events.rules.yml`. Pure.
 //!
-//! An event is told by the labels `alertname`, `severity`, `event_id`, `event_type` and `event_source`, and by no other:
-//! who reports it, how far it is and how much time is left are in the text, since a changed label is a second page.
+//! An alert has the labels `alertname`, `severity`, `event_id`, `event_type` and `event_source` and no others. The
+//! reporting VM, the status and the remaining time are in the annotations: a changed label would be a new alert.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,34 +14,29 @@ use crate::{
     time::Timestamp,
 };
 
-/// Without another word for so long, Alertmanager takes an alert for over; as long as the rules remember a dead VM.
-pub const LEASE: Duration = Duration::from_mins(15);
-/// For so long an end is told again, so that an Alertmanager that was away hears of it.
-pub const FAREWELL: Duration = Duration::from_mins(5);
-/// What is due within the hour is told as urgent.
+/// Alertmanager resolves an alert that was not sent again for this long; as long as the rules remember a dead VM.
+pub(super) const ALERT_TTL: Duration = Duration::from_mins(15);
+/// A resolved alert is sent for this long, for an Alertmanager that was unreachable.
+pub(super) const RESOLVED_RETENTION: Duration = Duration::from_mins(5);
+/// An event that is due within an hour is urgent.
 const IMMINENT_SECONDS: f64 = 3_600.0;
-/// Azure announces days ahead only what it can foresee: hardware that is going to fail.
-const FORESEEN_SECONDS: f64 = 86_400.0;
-/// A pause of so many seconds or more breaks connections.
+/// Azure announces more than a day ahead only what it predicts: hardware that is going to fail.
+const PREDICTED_SECONDS: f64 = 86_400.0;
+/// A pause of this length or more breaks connections.
 const LONG_FREEZE_SECONDS: u64 = 10;
 
 const RUNBOOKS: &str = "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md";
 const DASHBOARD: &str = "/d/azse-fleet";
 
-/// How urgent it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Wake somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severity {
     Critical,
-    /// Look at it today.
     Warning,
-    /// Good to know.
     Info,
 }
 
 impl Severity {
-    /// The value of the label `severity`.
-    pub fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Critical => "critical",
             Self::Warning => "warning",
@@ -50,43 +45,51 @@ impl Severity {
     }
 }
 
-/// What makes an alert the alert it is.
-pub type Labels = BTreeMap<&'static str, String>;
+/// The identity of an alert.
+pub(super) type Labels = BTreeMap<&'static str, String>;
 
-/// One alert, in the form in which Alertmanager's API v2 takes it.
+/// An alert in the format of Alertmanager's API v2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Alert {
-    /// Who it is.
-    pub labels: Labels,
-    /// What people read.
-    pub annotations: BTreeMap<&'static str, String>,
+pub(super) struct Alert {
+    pub(super) labels: Labels,
+    pub(super) annotations: BTreeMap<&'static str, String>,
     /// When the event was first seen.
     #[serde(serialize_with = "rfc3339")]
-    pub starts_at: Timestamp,
-    /// In the future while it goes on, in the past when it is over.
+    pub(super) starts_at: Timestamp,
+    /// In the future while the alert fires.
     #[serde(serialize_with = "rfc3339")]
-    pub ends_at: Timestamp,
-    /// Whether it is over.
+    pub(super) ends_at: Timestamp,
     #[serde(skip)]
-    pub is_over: bool,
+    pub(super) is_resolved: bool,
+}
+
+impl Alert {
+    /// Resolves the alert now if it is firing.
+    pub(super) fn resolved(mut self, now: Timestamp) -> Self {
+        if !self.is_resolved {
+            self.is_resolved = true;
+            self.ends_at = now.max(self.starts_at);
+        }
+        self
+    }
 }
 
 /// One row of the table of alerts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
+struct AlertRule {
     name: &'static str,
     severity: Severity,
     summary: &'static str,
 }
 
-macro_rules! rows {
+macro_rules! alert_rules {
     ($($constant:ident = $name:literal $severity:ident $summary:literal;)*) => {
-        $(const $constant: Row = Row { name: concat!("AzureScheduledEvent", $name), severity: Severity::$severity, summary: $summary };)*
+        $(const $constant: AlertRule = AlertRule { name: concat!("AzureScheduledEvent", $name), severity: Severity::$severity, summary: $summary };)*
     };
 }
 
-rows! {
+alert_rules! {
     PREEMPT = "Preempt" Critical "Azure is about to evict a Spot virtual machine.";
     TERMINATE = "Terminate" Warning "Azure is about to delete a virtual machine.";
     HARDWARE_FAILURE = "HardwareFailure" Critical "A virtual machine is being restarted without notice.";
@@ -101,34 +104,35 @@ rows! {
     UNKNOWN_TYPE = "UnknownType" Warning "Azure announces an event of an unknown type for a virtual machine.";
 }
 
-/// All that is to be told at `now`: what goes on, and for a while what is over.
-pub fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+/// The alerts that fire at `now`, and those that were resolved recently.
+pub(super) fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
     let events = snapshot.events.iter().map(AsRef::as_ref);
     events
         .filter(|tracked| tracked.scope == EventScope::Own)
-        .flat_map(|tracked| told(tracked, snapshot, now))
+        .flat_map(|tracked| alerts_for(tracked, snapshot, now))
         .collect()
 }
 
-fn told(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
-    // An event that is over is told as it was when it ended.
+fn alerts_for(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+    // The rules are those that matched when the event ended.
     let at = tracked.end.map_or(now, |end| end.at);
-    let is_recent = |over: Timestamp| now.saturating_since(over) < FAREWELL;
-    rows(tracked, at)
+    let is_recent = |resolved_at: Timestamp| now.saturating_since(resolved_at) < RESOLVED_RETENTION;
+    matching_rules(tracked, at)
         .into_iter()
-        .filter_map(|row| {
-            let waited_until = tracked.started_at.filter(|_| row == USER_WAITING);
-            let over = waited_until.or(tracked.end.map(|end| end.at));
-            over.is_none_or(is_recent)
-                .then(|| alert(row, tracked, snapshot, now, over))
+        .filter_map(|rule| {
+            let waited_until = tracked.started_at.filter(|_| rule == USER_WAITING);
+            let resolved_at = waited_until.or(tracked.end.map(|end| end.at));
+            resolved_at
+                .is_none_or(is_recent)
+                .then(|| alert(rule, tracked, snapshot, now, resolved_at))
         })
         .collect()
 }
 
-/// Which alerts tell of this event, at a time when it goes on.
-fn rows(tracked: &TrackedEvent, at: Timestamp) -> Vec<Row> {
+/// The rules that match a pending event at a point in time.
+fn matching_rules(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
     let event = &tracked.event;
-    let is_users = event.source == Some(Source::User);
+    let is_user_initiated = event.source == Some(Source::User);
     let is_started = tracked.started_at.is_some();
     let notice = event
         .not_before
@@ -139,23 +143,18 @@ fn rows(tracked: &TrackedEvent, at: Timestamp) -> Vec<Row> {
     let is_imminent = is_started
         || notice.is_none_or(|notice| notice < IMMINENT_SECONDS)
         || remaining.is_none_or(|remaining| remaining < IMMINENT_SECONDS);
-    let is_foreseen = notice.is_some_and(|notice| notice >= FORESEEN_SECONDS);
-    let is_ahead = notice.is_some_and(|notice| notice >= IMMINENT_SECONDS) && !is_foreseen;
-    let restart = |near: Row, ahead: Row| {
-        let mut rows = Vec::new();
-        if is_imminent {
-            rows.push(near);
-        }
-        if is_ahead {
-            rows.push(ahead);
-        }
-        rows
+    let is_predicted = notice.is_some_and(|notice| notice >= PREDICTED_SECONDS);
+    let is_ahead = notice.is_some_and(|notice| notice >= IMMINENT_SECONDS) && !is_predicted;
+    let restart = |imminent: AlertRule, ahead: AlertRule| {
+        let imminent = is_imminent.then_some(imminent);
+        let ahead = is_ahead.then_some(ahead);
+        imminent.into_iter().chain(ahead).collect()
     };
-    let mut rows = match &event.event_type {
+    let mut rules: Vec<AlertRule> = match &event.event_type {
         EventType::Preempt => vec![PREEMPT],
         EventType::Terminate => vec![TERMINATE],
-        EventType::Reboot | EventType::Redeploy if is_users => vec![USER_WAITING],
-        // Azure shows a failed host as a Reboot that is Started at first sight. Only who saw the event come can say so.
+        EventType::Reboot | EventType::Redeploy if is_user_initiated => vec![USER_WAITING],
+        // Azure reports a failed host as a Reboot that is Started when first seen, unless the exporter started later.
         EventType::Reboot if is_started && event.not_before.is_none() => {
             if tracked.seen_late {
                 Vec::new()
@@ -165,7 +164,7 @@ fn rows(tracked: &TrackedEvent, at: Timestamp) -> Vec<Row> {
         }
         EventType::Reboot => restart(REBOOT, REBOOT_AHEAD),
         EventType::Redeploy => restart(REDEPLOY, REDEPLOY_AHEAD),
-        EventType::Freeze if !is_imminent && is_foreseen => Vec::new(),
+        EventType::Freeze if !is_imminent && is_predicted => Vec::new(),
         EventType::Freeze
             if event
                 .duration_seconds
@@ -180,23 +179,23 @@ fn rows(tracked: &TrackedEvent, at: Timestamp) -> Vec<Row> {
         event.event_type,
         EventType::Freeze | EventType::Reboot | EventType::Redeploy
     );
-    if is_foreseen && is_serviceable && !is_users {
-        rows.push(DEGRADED_HARDWARE);
+    if is_predicted && is_serviceable && !is_user_initiated {
+        rules.push(DEGRADED_HARDWARE);
     }
-    rows
+    rules
 }
 
 fn alert(
-    row: Row,
+    rule: AlertRule,
     tracked: &TrackedEvent,
     snapshot: &Snapshot,
     now: Timestamp,
-    over: Option<Timestamp>,
+    resolved_at: Option<Timestamp>,
 ) -> Alert {
     let event = &tracked.event;
     let mut labels = Labels::from([
-        ("alertname", row.name.to_owned()),
-        ("severity", row.severity.as_str().to_owned()),
+        ("alertname", rule.name.to_owned()),
+        ("severity", rule.severity.as_str().to_owned()),
         ("event_id", event.id.as_str().to_owned()),
         ("event_type", event.event_type.as_str().to_owned()),
     ]);
@@ -209,30 +208,30 @@ fn alert(
         labels.insert("event_source", source.to_owned());
     }
     let annotations = BTreeMap::from([
-        ("summary", row.summary.to_owned()),
+        ("summary", rule.summary.to_owned()),
         ("description", description(tracked, snapshot, now)),
         (
             "runbook_url",
-            format!("{RUNBOOKS}#{}", row.name.to_ascii_lowercase()),
+            format!("{RUNBOOKS}#{}", rule.name.to_ascii_lowercase()),
         ),
         ("dashboard_url", DASHBOARD.to_owned()),
     ]);
-    let ends_at = over.unwrap_or_else(|| now.after(LEASE));
+    let ends_at = resolved_at.unwrap_or_else(|| now.after(ALERT_TTL));
     Alert {
         labels,
         annotations,
-        // A clock that was set back must not make an end before a beginning, which Alertmanager refuses.
+        // The clock may have been set back, and Alertmanager rejects an end before the start.
         starts_at: tracked.first_seen_at.min(ends_at),
         ends_at,
-        is_over: over.is_some(),
+        is_resolved: resolved_at.is_some(),
     }
 }
 
-/// The text of the rules, line by line.
+/// The same text as the `description` of the rules.
 fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> String {
     let event = &tracked.event;
     let vm = snapshot.vm_name.as_deref().unwrap_or("not known");
-    let named = event.resources.as_ref().map_or_else(String::new, |names| {
+    let resources = event.resources.as_ref().map_or_else(String::new, |names| {
         format!(" (the event names {})", names.len())
     });
     let remaining = event
@@ -241,14 +240,8 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
     let when = match remaining {
         _ if tracked.started_at.is_some() => "it has started".to_owned(),
         Some(seconds) if seconds >= 0.0 => {
-            format!(
-                "in {}",
-                words(
-                    Duration::try_from_secs_f64(seconds)
-                        .unwrap_or_default()
-                        .as_secs()
-                )
-            )
+            let remaining = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            format!("in {}", humanize_duration(remaining.as_secs()))
         }
         Some(_) => "due now".to_owned(),
         None => "no time was given".to_owned(),
@@ -262,7 +255,7 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
     });
     let duration = match event.duration_seconds {
         Some(0) => "0s (no interruption)".to_owned(),
-        Some(seconds) => words(seconds),
+        Some(seconds) => humanize_duration(seconds),
         None => "unknown".to_owned(),
     };
     let source = event
@@ -270,13 +263,13 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         .as_ref()
         .map(Source::as_str)
         .filter(|source| !source.is_empty());
-    let said = event.description.as_deref().filter(|text| !text.is_empty());
+    let azure_text = event.description.as_deref().filter(|text| !text.is_empty());
     format!(
-        "VM: {vm}{named}\nWhat: {}{}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
+        "VM: {vm}{resources}\nWhat: {}{}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
         event.event_type,
         consequence(&event.event_type),
         source.unwrap_or("not given"),
-        said.unwrap_or("nothing"),
+        azure_text.unwrap_or("nothing"),
         event.id,
     )
 }
@@ -294,8 +287,8 @@ fn consequence(event_type: &EventType) -> &'static str {
     }
 }
 
-/// As `humanizeDuration` of Prometheus' templates writes it: `1d 2h 3m 4s`, `15m 0s`, `30s`.
-fn words(total: u64) -> String {
+/// Like `humanizeDuration` of Prometheus' templates: `1d 2h 3m 4s`, `15m 0s`, `30s`.
+fn humanize_duration(total: u64) -> String {
     let (days, hours, minutes, seconds) = (
         total / 86_400,
         total / 3_600 % 24,

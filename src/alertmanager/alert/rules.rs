@@ -1,5 +1,5 @@
-//! The rules' own unit tests say what a person reads by way of Prometheus, and promtool holds the rules to it. The same
-//! series, made an event again, must give the same alerts here.
+//! A pushed alert equals the alert of the Prometheus rules: `alerts/tests/messages.yml` has the series and the expected
+//! alerts, promtool checks the rules with it, and the event that those series describe must give the same alerts here.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 const MESSAGES: &str = include_str!("../../../alerts/tests/messages.yml");
-/// The blocks that a single reporter of its own event can say all of.
+/// The blocks that a single VM that reports its own event covers completely.
 const BLOCKS: [&str; 15] = [
     "preempt",
     "terminate",
@@ -34,23 +34,23 @@ const BLOCKS: [&str; 15] = [
 type Fields = BTreeMap<String, String>;
 
 #[test]
-fn what_is_pushed_has_the_labels_and_the_text_of_what_the_rules_tell() {
+fn pushed_alerts_have_the_labels_and_the_text_of_the_rules() {
     for name in BLOCKS {
         let block = MESSAGES
             .split("\n  - name: ")
             .find_map(|block| block.strip_prefix(&format!("{name}\n")))
             .unwrap_or_else(|| panic!("no block {name:?}"));
-        let told = alerts(&snapshot(block), seconds(60.0));
+        let pushed = alerts(&snapshot(block), seconds(60.0));
         let (_, expected) = block
             .split_once("- exp_labels:\n")
-            .unwrap_or_else(|| panic!("{name}: fires nothing"));
+            .unwrap_or_else(|| panic!("{name}: no alert"));
         let (labels, annotations) = expected
             .split_once("            exp_annotations:\n")
             .unwrap();
         let mut labels = fields(labels);
         labels.insert("alertname".to_owned(), alertname(block));
-        let told: Vec<_> = told.iter().map(as_fields).collect();
-        assert_eq!(told, [(labels, fields(annotations))], "{name}");
+        let pushed: Vec<_> = pushed.iter().map(as_fields).collect();
+        assert_eq!(pushed, [(labels, fields(annotations))], "{name}");
     }
 }
 
@@ -63,13 +63,13 @@ fn as_fields(alert: &Alert) -> (Fields, Fields) {
     (owned(&alert.labels), owned(&alert.annotations))
 }
 
-/// The name that is asked for last.
+/// The last one in the block.
 fn alertname(block: &str) -> String {
     let (_, rest) = block.rsplit_once("        alertname: ").unwrap();
     rest.lines().next().unwrap().to_owned()
 }
 
-/// `name: value` lines, and one value of several lines.
+/// Lines of `name: value`; a value may be a block scalar.
 fn fields(text: &str) -> Fields {
     let mut fields = Fields::new();
     let mut lines = text
@@ -80,11 +80,11 @@ fn fields(text: &str) -> Fields {
         let (name, value) = line.trim().split_once(": ").unwrap();
         let mut value = value.trim_matches('\'').to_owned();
         if value == "|-" {
-            let mut written = Vec::new();
+            let mut text = Vec::new();
             while let Some(more) = lines.next_if(|line| line.starts_with("                ")) {
-                written.push(more.trim_start().to_owned());
+                text.push(more.trim_start().to_owned());
             }
-            value = written.join("\n");
+            value = text.join("\n");
         }
         fields.insert(name.to_owned(), value);
     }
@@ -97,8 +97,8 @@ type Series = (String, Fields, Option<f64>);
 fn series_of(block: &str) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
     for line in block.lines().map(str::trim) {
-        if let Some(written) = line.strip_prefix("- series: '") {
-            let (name, labels) = written.trim_end_matches("}'").split_once('{').unwrap();
+        if let Some(definition) = line.strip_prefix("- series: '") {
+            let (name, labels) = definition.trim_end_matches("}'").split_once('{').unwrap();
             series.push((name.to_owned(), labels_of(labels), None));
         } else if let Some(values) = line.strip_prefix("values: '_x4 ") {
             let value = values.split(['+', ' ', '\'']).next().unwrap();
@@ -108,16 +108,22 @@ fn series_of(block: &str) -> Vec<Series> {
     series
 }
 
-/// The event of which the series of a block tell.
+/// A snapshot with the event that the series of a block describe.
 fn snapshot(block: &str) -> Snapshot {
     let series = series_of(block);
-    let value = |wanted: &str| {
+    let value = |series_name: &str| {
         series
             .iter()
-            .find(|(name, ..)| name == wanted)
+            .find(|(name, ..)| name == series_name)
             .and_then(|(.., value)| *value)
     };
-    let labels = |wanted: &str| &series.iter().find(|(name, ..)| name == wanted).unwrap().1;
+    let labels = |series_name: &str| {
+        &series
+            .iter()
+            .find(|(name, ..)| name == series_name)
+            .unwrap()
+            .1
+    };
     let info = labels("azure_scheduled_event_info");
     let is_started = series.iter().any(|(_, labels, value)| {
         labels
@@ -130,8 +136,10 @@ fn snapshot(block: &str) -> Snapshot {
         clippy::cast_sign_loss,
         reason = "small whole numbers"
     )]
-    let whole = |value: f64| value as u64;
-    let resources = value("azure_scheduled_event_resources").map(whole).unwrap();
+    let integer = |value: f64| value as u64;
+    let resources = value("azure_scheduled_event_resources")
+        .map(integer)
+        .unwrap();
     let text = |name: &str| Some(info[name].as_str()).filter(|text| !text.is_empty());
     let event = Event {
         id: EventId::new(&info["event_id"]),
@@ -141,7 +149,7 @@ fn snapshot(block: &str) -> Snapshot {
         resource_type: None,
         resources: Some((0..resources).map(|n| format!("web_{n}").into()).collect()),
         not_before: value("azure_scheduled_event_not_before_timestamp_seconds").map(seconds),
-        duration_seconds: value("azure_scheduled_event_duration_seconds").map(whole),
+        duration_seconds: value("azure_scheduled_event_duration_seconds").map(integer),
         description: text("description").map(Into::into),
         unknown_members: Vec::new(),
     };

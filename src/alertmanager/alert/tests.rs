@@ -55,14 +55,14 @@ fn snapshot(events: impl IntoIterator<Item = TrackedEvent>) -> Snapshot {
     snapshot
 }
 
-/// What is told, as `Name severity`, with a plus for what is over.
-fn told(tracked: TrackedEvent, seconds: i64) -> Vec<String> {
+/// The alerts as `Name severity`, resolved ones with a plus.
+fn names(tracked: TrackedEvent, seconds: i64) -> Vec<String> {
     let name = |alert: Alert| {
-        let over = if alert.is_over { "+" } else { "" };
+        let resolved = if alert.is_resolved { "+" } else { "" };
         let name = alert.labels["alertname"]
             .trim_start_matches("AzureScheduledEvent")
             .to_owned();
-        format!("{over}{name} {}", alert.labels["severity"])
+        format!("{resolved}{name} {}", alert.labels["severity"])
     };
     alerts(&snapshot([tracked]), at(seconds))
         .into_iter()
@@ -80,17 +80,17 @@ fn freeze(duration: Option<u64>, not_before: Option<i64>) -> TrackedEvent {
     tracked
 }
 
-fn each_is_told(rows: &[(TrackedEvent, i64, &[&str])]) {
-    for (tracked, seconds, expected) in rows {
-        let told = told(tracked.clone(), *seconds);
-        assert_eq!(told, *expected, "{tracked:?} at {seconds}");
+fn assert_alerts(cases: &[(TrackedEvent, i64, &[&str])]) {
+    for (tracked, seconds, expected) in cases {
+        let alerts = names(tracked.clone(), *seconds);
+        assert_eq!(alerts, *expected, "{tracked:?} at {seconds}");
     }
 }
 
 #[test]
-fn restarts_are_told_by_source_notice_and_time_left() {
+fn restart_rules_depend_on_source_notice_and_remaining_time() {
     let failed = || started(platform("Reboot", None), 0);
-    each_is_told(&[
+    assert_alerts(&[
         (
             tracked("Reboot", "User", Some(900)),
             0,
@@ -125,7 +125,7 @@ fn restarts_are_told_by_source_notice_and_time_left() {
     ]);
     let late = (platform("Redeploy", Some(86_400)), 82_801);
     let early = (started(platform("Reboot", Some(7_200)), 7_200), 7_200);
-    each_is_told(&[
+    assert_alerts(&[
         (
             late.0,
             late.1,
@@ -136,8 +136,8 @@ fn restarts_are_told_by_source_notice_and_time_left() {
 }
 
 #[test]
-fn other_types_are_told_by_their_length_or_by_their_name() {
-    each_is_told(&[
+fn other_rules_depend_on_type_and_duration() {
+    assert_alerts(&[
         (platform("Preempt", Some(30)), 0, &["Preempt critical"]),
         (
             tracked("Terminate", "User", Some(600)),
@@ -157,7 +157,7 @@ fn other_types_are_told_by_their_length_or_by_their_name() {
         (tracked("Freeze", "User", Some(86_400)), 0, &[]),
     ]);
     let late = freeze(None, Some(86_400));
-    each_is_told(&[(
+    assert_alerts(&[(
         late,
         82_801,
         &["Freeze warning", "DegradedHardware warning"],
@@ -165,7 +165,7 @@ fn other_types_are_told_by_their_length_or_by_their_name() {
 }
 
 #[test]
-fn an_end_is_told_for_five_minutes_and_a_lease_renewed_until_then() {
+fn firing_alert_is_extended_and_resolved_alert_is_kept_for_five_minutes() {
     let preempt = tracked("Preempt", "Platform", Some(30));
     let [alert] = &alerts(&snapshot([preempt.clone()]), at(7))[..] else {
         panic!("one alert");
@@ -176,35 +176,35 @@ fn an_end_is_told_for_five_minutes_and_a_lease_renewed_until_then() {
     let [alert] = &alerts(&snapshot([over.clone()]), at(359))[..] else {
         panic!("one alert");
     };
-    assert!(alert.is_over);
+    assert!(alert.is_resolved);
     assert_eq!(alert.ends_at, at(60));
     assert_eq!(alerts(&snapshot([over]), at(360)), []);
 }
 
 #[test]
-fn what_waited_for_an_approval_is_over_once_it_starts() {
-    let going_on = started(tracked("Reboot", "User", Some(900)), 40);
+fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
+    let running = started(tracked("Reboot", "User", Some(900)), 40);
     assert_eq!(
-        told(going_on.clone(), 41),
+        names(running.clone(), 41),
         ["+UserInitiatedWaiting warning"]
     );
-    assert!(told(going_on.clone(), 340).is_empty());
-    assert!(told(ended(going_on, 400), 401).is_empty());
+    assert!(names(running.clone(), 340).is_empty());
+    assert!(names(ended(running, 400), 401).is_empty());
 }
 
 #[test]
-fn an_event_keeps_its_labels_from_first_sight_to_its_end() {
+fn labels_do_not_change_during_the_life_of_an_event() {
     let scheduled = tracked("Freeze", "Platform", Some(900));
-    let going_on = started(scheduled.clone(), 900);
-    let over = ended(going_on.clone(), 950);
+    let running = started(scheduled.clone(), 900);
+    let over = ended(running.clone(), 950);
     let labels = |tracked, seconds| alerts(&snapshot([tracked]), at(seconds))[0].labels.clone();
     let first = labels(scheduled, 0);
-    assert_eq!(labels(going_on, 901), first);
+    assert_eq!(labels(running, 901), first);
     assert_eq!(labels(over, 960), first);
 }
 
 #[test]
-fn events_of_others_and_of_who_knows_whom_are_left_to_prometheus() {
+fn only_events_of_this_vm_are_pushed() {
     for scope in [EventScope::Other, EventScope::Unknown] {
         let mut other = tracked("Preempt", "Platform", Some(30));
         other.scope = scope;
@@ -213,7 +213,7 @@ fn events_of_others_and_of_who_knows_whom_are_left_to_prometheus() {
 }
 
 #[test]
-fn no_hardware_failure_is_cried_by_who_did_not_see_the_event_come() {
+fn event_that_was_seen_late_is_no_hardware_failure() {
     let mut reboot = started(tracked("Reboot", "Platform", None), 0);
     assert_eq!(alerts(&snapshot([reboot.clone()]), at(1)).len(), 1);
     reboot.seen_late = true;
@@ -221,14 +221,14 @@ fn no_hardware_failure_is_cried_by_who_did_not_see_the_event_come() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_makes_no_end_before_the_beginning() {
+fn end_is_not_before_the_start_after_the_clock_was_set_back() {
     let over = ended(tracked("Preempt", "Platform", Some(30)), -100);
     let alert = &alerts(&snapshot([over]), at(-90))[0];
     assert_eq!(alert.starts_at, alert.ends_at);
 }
 
 #[test]
-fn alertmanager_is_sent_what_its_api_names() {
+fn alert_is_serialised_as_the_api_specifies() {
     let alert = &alerts(&snapshot([tracked("Preempt", "", Some(30))]), at(0))[0];
     let json: serde_json::Value = serde_json::to_value(alert).unwrap();
     assert_eq!(json["startsAt"], "1970-01-12T13:46:40.000Z");
@@ -252,7 +252,7 @@ fn alertmanager_is_sent_what_its_api_names() {
 
 proptest::proptest! {
     #[test]
-    fn no_label_says_who_reports_or_how_far_it_is(
+    fn labels_contain_neither_reporter_nor_progress(
         event_type in "[A-Za-z]{0,12}|Freeze|Reboot|Redeploy|Preempt|Terminate",
         source in "|Platform|User|[a-z]{1,8}",
         not_before in proptest::option::of(-100_000_i64..800_000),
@@ -265,15 +265,15 @@ proptest::proptest! {
         tracked.event.duration_seconds = duration;
         tracked.started_at = start.map(at);
         tracked.end = end.map(|end| End { at: at(end), outcome: Outcome::Unknown });
-        let told = alerts(&snapshot([tracked]), at(now));
+        let alerts = alerts(&snapshot([tracked]), at(now));
         let allowed = ["alertname", "event_id", "event_source", "event_type", "severity"];
-        for alert in &told {
+        for alert in &alerts {
             for (name, value) in &alert.labels {
                 assert!(allowed.contains(name) && (!value.is_empty() || *name == "event_type"), "{name}={value}");
             }
             assert!(alert.starts_at <= alert.ends_at);
         }
-        let distinct: BTreeSet<_> = told.iter().map(|alert| &alert.labels).collect();
-        assert_eq!(distinct.len(), told.len(), "one alert for one set of labels");
+        let distinct: BTreeSet<_> = alerts.iter().map(|alert| &alert.labels).collect();
+        assert_eq!(distinct.len(), alerts.len(), "one alert for one set of labels");
     }
 }

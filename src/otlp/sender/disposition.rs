@@ -1,46 +1,47 @@
-//! What an answer of a collector means, and when to try again. Pure.
+//! What a collector's response means for a batch. Pure.
 //!
-//! The rules are those of OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success,
-//! perhaps of a part; 429, 502, 503 and 504 are to be retried, and so is what never arrived; all else is final.
+//! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429, 502,
+//! 503, 504 and a missing response are retried; all else is final.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
+use reqwest::StatusCode;
 
-use crate::{snapshot::ExportFailure, time::Timestamp};
+use crate::{
+    outbound::http::{describe, excerpt},
+    snapshot::ExportFailure,
+};
 
-/// A collector may ask for this pause at the most.
+/// A longer `Retry-After` is shortened.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
-/// Of what a collector says, this much is logged.
-const MAX_CHARACTERS: usize = 200;
+/// Characters of a collector's message that are logged.
+const MAX_MESSAGE: usize = 200;
 
-/// What a request met.
+/// The result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExportAttempt {
-    /// An answer.
-    Answer {
-        status: u16,
-        retry_after: Option<String>,
+    Response {
+        status: StatusCode,
+        retry_after: Option<Duration>,
         body: Bytes,
     },
-    /// None.
-    Nothing {
+    NoResponse {
         reason: ExportFailure,
         message: String,
     },
 }
 
-/// What it means for the batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Disposition {
-    /// The collector has it, but for so many spans that it never wants to see again.
-    Taken { rejected: u64, message: String },
-    /// The collector never wants to see it again.
-    Refused { message: String },
-    /// It is to be sent again, not before the pause where one is asked for.
-    Again {
+    /// Except for the given number of spans, which must not be sent again.
+    Accepted { rejected: u64, message: String },
+    /// The batch must not be sent again.
+    Rejected { message: String },
+    /// The batch is to be sent again, after `retry_after` if the collector asked for it.
+    Retry {
         reason: ExportFailure,
         message: String,
         retry_after: Option<Duration>,
@@ -48,79 +49,46 @@ pub(super) enum Disposition {
 }
 
 impl Disposition {
-    pub(super) fn of(met: ExportAttempt, now: Timestamp) -> Self {
-        let (status, retry_after, body) = match met {
-            ExportAttempt::Nothing { reason, message } => {
-                return Self::Again {
+    pub(super) fn of(attempt: ExportAttempt) -> Self {
+        let (status, retry_after, body) = match attempt {
+            ExportAttempt::NoResponse { reason, message } => {
+                return Self::Retry {
                     reason,
                     message,
                     retry_after: None,
                 };
             }
-            ExportAttempt::Answer {
+            ExportAttempt::Response {
                 status,
                 retry_after,
                 body,
             } => (status, retry_after, body),
         };
-        let reason = match status {
-            200..=299 => return Self::taken(body),
+        let message = describe(status, &body, MAX_MESSAGE);
+        let reason = match status.as_u16() {
+            200..=299 => return Self::accepted(body),
             429 => ExportFailure::Throttled,
             502..=504 => ExportFailure::Status5xx,
-            _ => {
-                return Self::Refused {
-                    message: format!("status {status}{}", said(&body)),
-                };
-            }
+            _ => return Self::Rejected { message },
         };
-        Self::Again {
+        Self::Retry {
             reason,
-            message: format!("status {status}{}", said(&body)),
-            retry_after: retry_after.and_then(|value| pause(&value, now)),
+            message,
+            retry_after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
         }
     }
 
-    /// A body that cannot be read says nothing against a success.
-    fn taken(body: Bytes) -> Self {
+    /// A body that cannot be decoded does not make a success a failure.
+    fn accepted(body: Bytes) -> Self {
         let partial = ExportTraceServiceResponse::decode(body)
             .ok()
             .and_then(|response| response.partial_success)
             .unwrap_or_default();
-        Self::Taken {
+        Self::Accepted {
             rejected: u64::try_from(partial.rejected_spans).unwrap_or(0),
-            message: partial.error_message.chars().take(MAX_CHARACTERS).collect(),
+            message: excerpt(partial.error_message.as_bytes(), MAX_MESSAGE),
         }
     }
-}
-
-/// Seconds or a date (RFC 9110, section 10.2.3). A pause of nothing, as a date may be by a clock that differs, is no
-/// pause that was asked for: our own backoff holds then.
-fn pause(value: &str, now: Timestamp) -> Option<Duration> {
-    let seconds = value.trim().parse().ok().map(Duration::from_secs);
-    let pause = seconds.or_else(|| Some(Timestamp::parse(value)?.saturating_since(now)))?;
-    (!pause.is_zero()).then(|| pause.min(MAX_RETRY_AFTER))
-}
-
-/// The readable part of an answer.
-fn said(body: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(body)
-        .chars()
-        .filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER)
-        .take(MAX_CHARACTERS)
-        .collect();
-    if text.is_empty() {
-        text
-    } else {
-        format!(": {text}")
-    }
-}
-
-/// The pause after so many failures in a row: doubling, and between half and all of it, so that a fleet that lost its
-/// collector does not come back as one.
-pub(super) fn backoff(first: Duration, longest: Duration, failures: u32, random: f64) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    let pause = first.saturating_mul(1 << doublings).min(longest);
-    pause.mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
 }
 
 #[cfg(test)]
@@ -129,52 +97,47 @@ mod tests {
 
     use super::*;
 
-    fn verdict(status: u16, retry_after: Option<&str>, body: &[u8]) -> Disposition {
-        let met = ExportAttempt::Answer {
-            status,
-            retry_after: retry_after.map(str::to_owned),
+    fn disposition(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Disposition {
+        Disposition::of(ExportAttempt::Response {
+            status: StatusCode::from_u16(status).unwrap(),
+            retry_after,
             body: Bytes::copy_from_slice(body),
-        };
-        Disposition::of(
-            met,
-            Timestamp::parse("Tue, 17 Nov 2026 09:15:42 GMT").unwrap(),
-        )
+        })
     }
 
     #[test]
     fn only_the_statuses_of_the_specification_are_retried() {
         for status in 100..=599 {
-            let verdict = verdict(status, None, b"");
+            let disposition = disposition(status, None, b"");
             match status {
-                200..=299 => assert!(matches!(verdict, Disposition::Taken { rejected: 0, .. })),
+                200..=299 => assert!(matches!(
+                    disposition,
+                    Disposition::Accepted { rejected: 0, .. }
+                )),
                 429 | 502 | 503 | 504 => {
-                    assert!(matches!(verdict, Disposition::Again { .. }), "{status}");
+                    assert!(matches!(disposition, Disposition::Retry { .. }), "{status}");
                 }
-                _ => assert!(matches!(verdict, Disposition::Refused { .. }), "{status}"),
+                _ => assert!(
+                    matches!(disposition, Disposition::Rejected { .. }),
+                    "{status}"
+                ),
             }
         }
     }
 
     #[test]
-    fn retry_after_is_seconds_or_a_date_and_has_a_limit() {
-        let pause = |value: &str| match verdict(503, Some(value), b"") {
-            Disposition::Again { retry_after, .. } => retry_after,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(pause("7"), Some(Duration::from_secs(7)));
-        assert_eq!(
-            pause("Tue, 17 Nov 2026 09:15:52 GMT"),
-            Some(Duration::from_secs(10))
-        );
-        assert_eq!(pause("0"), None, "no leave to try without a pause");
-        assert_eq!(pause("Tue, 17 Nov 2026 09:00:00 GMT"), None);
-        assert_eq!(pause("86400"), Some(MAX_RETRY_AFTER));
-        assert_eq!(pause("soon"), None);
-        assert_eq!(pause("-1"), None);
+    fn retry_after_is_limited() {
+        for (asked, expected) in [(7, 7), (86_400, 300)] {
+            let asked = Duration::from_secs(asked);
+            let Disposition::Retry { retry_after, .. } = disposition(503, Some(asked), b"") else {
+                panic!("503 is retried");
+            };
+            assert_eq!(retry_after, Some(Duration::from_secs(expected)));
+        }
     }
 
     #[test]
-    fn a_success_may_be_one_of_a_part() {
+    fn success_may_be_partial() {
         let response = |rejected_spans, error_message: &str| {
             ExportTraceServiceResponse {
                 partial_success: Some(ExportTracePartialSuccess {
@@ -184,35 +147,20 @@ mod tests {
             }
             .encode_to_vec()
         };
-        let taken = |rejected, message: &str| Disposition::Taken {
+        let accepted = |rejected, message: &str| Disposition::Accepted {
             rejected,
             message: message.to_owned(),
         };
-        assert_eq!(verdict(200, None, &response(2, "no")), taken(2, "no"));
-        assert_eq!(verdict(200, None, &response(0, "hm")), taken(0, "hm"));
-        assert_eq!(verdict(200, None, &response(-1, "")), taken(0, ""));
-        assert_eq!(verdict(200, None, b"{}"), taken(0, ""));
-        assert_eq!(verdict(202, None, b"\xff\xff\xff"), taken(0, ""));
-    }
-
-    #[test]
-    fn pauses_double_up_to_their_limit_and_are_never_all_equal() {
-        let pause = |failures, random| {
-            backoff(
-                Duration::from_secs(1),
-                Duration::from_mins(1),
-                failures,
-                random,
-            )
-            .as_millis()
-        };
         assert_eq!(
-            [1, 2, 3, 7, 60].map(|n| pause(n, 1.0)),
-            [1_000, 2_000, 4_000, 60_000, 60_000]
+            disposition(200, None, &response(2, "no")),
+            accepted(2, "no")
         );
         assert_eq!(
-            [1, 2, 3, 7, u32::MAX].map(|n| pause(n, 0.0)),
-            [500, 1_000, 2_000, 30_000, 30_000]
+            disposition(200, None, &response(0, "hm")),
+            accepted(0, "hm")
         );
+        assert_eq!(disposition(200, None, &response(-1, "")), accepted(0, ""));
+        assert_eq!(disposition(200, None, b"{}"), accepted(0, ""));
+        assert_eq!(disposition(202, None, b"\xff\xff\xff"), accepted(0, ""));
     }
 }

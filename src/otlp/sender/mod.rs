@@ -1,14 +1,14 @@
-//! Brings what is in the spool to the collector: in order, at once, one request at a time.
+//! Exports the batches of the spool to the collector, in order, one request at a time.
 //!
-//! Promised: nothing leaves the spool but what a collector took or refused for good; a collector that is away, hangs or
-//! is slow costs nobody else any time; at the end the rest is sent for as long as [`Pace::flush`], and stays in the spool
-//! otherwise. Certificates that cannot be read are read again with the next attempt, and so are those with which TLS
-//! fails, where they were read longer ago than [`Pace::longest_pause`]: such files are renewed, but a whole store is much
-//! to read.
+//! Invariants: only a batch that the collector accepted or rejected is removed from the spool; a slow or unreachable
+//! collector delays nothing else; at shutdown the remaining batches are exported for up to
+//! [`RetryTiming::flush_timeout`] and otherwise stay in the spool. Certificate files that cannot be read are read again
+//! with the next attempt. After a TLS failure all are read again, but not more often than every
+//! [`RetryTiming::max_backoff`], since a system's store is large.
 
-mod connection;
-mod data;
+mod client;
 mod disposition;
+mod sdk;
 
 use std::{pin::pin, time::Duration};
 
@@ -18,55 +18,55 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-pub use connection::SetupError;
-
 use self::{
-    connection::CollectorClient,
-    disposition::{Disposition, ExportAttempt, backoff},
+    client::CollectorClient,
+    disposition::{Disposition, ExportAttempt},
 };
 use super::{
     settings::OtlpSettings,
-    spool::{Batch, Lent, SpoolHandle},
+    spool::{Lease, SpoolHandle},
+    trace::Batch,
 };
-use crate::{snapshot::ExportFailure, time::Clock};
+use crate::{outbound::retry::backoff, snapshot::ExportFailure, time::Clock};
 
-/// How patient the sender is.
+/// Between two attempts while the exporter stops.
+const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// The pause after the first failure; each further one doubles it.
-    pub first_pause: Duration,
-    /// The longest pause.
-    pub longest_pause: Duration,
-    /// How often the spool is looked after while nothing happens.
-    pub maintenance: Duration,
-    /// How long the rest is tried at the end.
-    pub flush: Duration,
+pub struct RetryTiming {
+    /// After the first failure; each further one doubles it.
+    pub initial_backoff: Duration,
+    pub max_backoff: Duration,
+    /// How often an idle sender expires old spans and retries failed disk writes.
+    pub maintenance_interval: Duration,
+    /// How long the remaining spans are exported at shutdown.
+    pub flush_timeout: Duration,
 }
 
-impl Default for Pace {
+impl Default for RetryTiming {
     fn default() -> Self {
         Self {
-            first_pause: Duration::from_secs(1),
-            longest_pause: Duration::from_mins(1),
-            maintenance: Duration::from_secs(30),
-            flush: Duration::from_secs(5),
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_mins(1),
+            maintenance_interval: Duration::from_secs(30),
+            flush_timeout: Duration::from_secs(5),
         }
     }
 }
 
-/// Sends until `stop` says so, then what can still be sent.
+/// Exports until `stop` is true, then flushes the spool.
 pub async fn run(
     settings: OtlpSettings,
     spool: SpoolHandle,
     clock: Clock,
-    pace: Pace,
-    stop: watch::Receiver<bool>,
+    timing: RetryTiming,
+    mut stop: watch::Receiver<bool>,
 ) {
     info!(
-        endpoint = %settings.shown_endpoint(),
+        endpoint = %settings.redacted_endpoint(),
         gzip = settings.gzip,
-        survives_restart = spool.is_durable(),
-        "sending traces"
+        durable = spool.is_durable(),
+        "trace export enabled"
     );
     for ignored in &settings.ignored {
         warn!("{ignored}");
@@ -75,78 +75,72 @@ pub async fn run(
         settings,
         spool: spool.clone(),
         clock,
-        pace,
+        timing,
         stop: stop.clone(),
-        connection: None,
-        stale_at: Duration::ZERO,
+        client: None,
+        reload_certificates_at: Duration::ZERO,
         failures: 0,
-        failing: None,
+        last_failure: None,
     };
-    {
-        let mut sending = pin!(sender.go_on());
-        let mut stop = stop;
-        tokio::select! {
-            () = &mut sending => {}
-            () = told(&mut stop) => {
-                // What is under way goes on; cut off, it is sent once more after the next start.
-                if timeout(pace.flush, sending).await.is_err() {
-                    info!("no more time to send spans");
-                }
+    let mut sending = pin!(sender.send_until_stopped());
+    tokio::select! {
+        () = &mut sending => {}
+        () = cancelled(&mut stop) => {
+            // A batch whose request is cut off is sent again after the next start.
+            if timeout(timing.flush_timeout, sending).await.is_err() {
+                info!("trace flush timed out");
             }
         }
     }
-    let waiting = spool.counts().borrow().spooled;
-    if waiting > 0 {
+    let spans = spool.counts().borrow().spooled;
+    if spans > 0 {
         warn!(
-            spans = waiting,
+            spans,
             kept = spool.is_durable(),
             "stopping with unsent spans"
         );
     }
 }
 
-/// Done once the sender says so, or is gone.
-async fn told(stop: &mut watch::Receiver<bool>) {
-    let _sender_gone = stop.wait_for(|stop| *stop).await.is_err();
+/// Returns when the flag is set or its sender is gone.
+async fn cancelled(stop: &mut watch::Receiver<bool>) {
+    stop.wait_for(|stop| *stop).await.ok();
 }
 
 struct Sender {
     settings: OtlpSettings,
     spool: SpoolHandle,
     clock: Clock,
-    pace: Pace,
+    timing: RetryTiming,
     stop: watch::Receiver<bool>,
-    connection: Option<CollectorClient>,
-    /// From when on its certificates may have been renewed, by the monotonic clock.
-    stale_at: Duration,
-    /// In a row.
+    client: Option<CollectorClient>,
+    /// By the monotonic clock.
+    reload_certificates_at: Duration,
+    /// Consecutive failures.
     failures: u32,
-    /// The reason that was logged last.
-    failing: Option<ExportFailure>,
+    /// As logged.
+    last_failure: Option<ExportFailure>,
 }
 
 impl Sender {
-    /// Ends when it is to stop, and nothing is left or can be sent.
-    async fn go_on(&mut self) {
+    async fn send_until_stopped(&mut self) {
         loop {
             let now = self.clock.now().wall;
-            let Some(lent) = self.spool.next(now).await else {
+            let Some(lease) = self.spool.next(now).await else {
                 if self.is_stopping() {
                     return;
                 }
-                self.rest().await;
+                self.idle().await;
                 continue;
             };
-            let met = self.attempt(&lent.batch).await;
-            let verdict = Disposition::of(met, self.clock.now().wall);
-            let Some(asked) = self.settle(&lent, verdict).await else {
-                continue;
-            };
-            // Where the spool is on disk, the next start has more time than this end.
-            if self.is_stopping() && self.spool.is_durable() {
-                return;
+            let disposition = Disposition::of(self.attempt(&lease.batch).await);
+            if let Err(retry) = self.apply(&lease, disposition).await {
+                // A durable spool is exported after the next start.
+                if self.is_stopping() && self.spool.is_durable() {
+                    return;
+                }
+                self.wait_for_retry(retry).await;
             }
-            self.pause(asked).await;
         }
     }
 
@@ -155,33 +149,32 @@ impl Sender {
     }
 
     async fn attempt(&mut self, batch: &Batch) -> ExportAttempt {
-        let connection = if let Some(connection) = self.connection.take() {
-            Ok(connection)
+        let client = if let Some(client) = self.client.take() {
+            Ok(client)
         } else {
             let now = self.clock.now().monotonic;
-            self.stale_at = now.saturating_add(self.pace.longest_pause);
-            CollectorClient::open(&self.settings).await
+            self.reload_certificates_at = now.saturating_add(self.timing.max_backoff);
+            CollectorClient::open(&self.settings, self.clock).await
         };
-        match connection {
-            Ok(mut connection) => {
-                let met = connection.send(batch).await;
-                let is_tls = matches!(&met, ExportAttempt::Nothing { reason, .. } if *reason == ExportFailure::Tls);
-                let is_stale = is_tls && self.clock.now().monotonic >= self.stale_at;
-                self.connection = (!is_stale).then_some(connection);
-                met
+        match client {
+            Ok(mut client) => {
+                let attempt = client.send(batch).await;
+                let is_tls = matches!(&attempt, ExportAttempt::NoResponse { reason, .. } if *reason == ExportFailure::Tls);
+                let is_stale = is_tls && self.clock.now().monotonic >= self.reload_certificates_at;
+                self.client = (!is_stale).then_some(client);
+                attempt
             }
-            Err(error) => ExportAttempt::Nothing {
+            Err(error) => ExportAttempt::NoResponse {
                 reason: ExportFailure::Tls,
                 message: error.to_string(),
             },
         }
     }
 
-    /// Does what a verdict asks for. Returns the pause that the collector wants where the batch has to be sent again.
-    async fn settle(&mut self, lent: &Lent, verdict: Disposition) -> Option<Option<Duration>> {
-        let spans = lent.batch.spans.len() as u64;
-        match verdict {
-            Disposition::Taken { rejected, message } => {
+    async fn apply(&mut self, lease: &Lease, disposition: Disposition) -> Result<(), Retry> {
+        let spans = lease.batch.spans.len() as u64;
+        match disposition {
+            Disposition::Accepted { rejected, message } => {
                 self.recovered();
                 let rejected = rejected.min(spans);
                 if rejected > 0 {
@@ -191,100 +184,101 @@ impl Sender {
                         rejected,
                         of = spans,
                         message,
-                        "the collector did not take all of the spans: what it rejected is dropped"
+                        "collector rejected part of the spans, dropped"
                     );
                 } else if !message.is_empty() {
-                    warn!(message, "the collector took all spans, with a warning");
+                    warn!(message, "collector accepted spans with a warning");
                 }
-                self.spool
-                    .done(lent.ticket, spans - rejected, rejected)
-                    .await;
-                // Of a part it is not said which one.
+                self.spool.done(lease.id, spans - rejected, rejected).await;
+                // A partial success does not name the rejected spans.
                 if rejected < spans {
-                    report_sent(&lent.batch);
+                    log_sent(&lease.batch);
                 }
-                None
+                Ok(())
             }
-            Disposition::Refused { message } => {
+            Disposition::Rejected { message } => {
                 self.recovered();
                 self.spool
                     .count(|counts| counts.fail(ExportFailure::Rejected));
-                warn!(
-                    spans,
-                    error = message,
-                    "the collector refused spans for good: dropped"
-                );
-                self.spool.done(lent.ticket, 0, spans).await;
-                None
+                warn!(spans, error = message, "collector rejected spans, dropped");
+                self.spool.done(lease.id, 0, spans).await;
+                Ok(())
             }
-            Disposition::Again {
+            Disposition::Retry {
                 reason,
                 message,
                 retry_after,
             } => {
                 self.failed(reason, &message);
-                Some(retry_after)
+                Err(Retry { after: retry_after })
             }
         }
     }
 
-    /// Said when it begins and when the reason changes, not with each attempt.
+    /// Logs the first of consecutive failures, and a change of the reason.
     fn failed(&mut self, reason: ExportFailure, message: &str) {
         self.failures = self.failures.saturating_add(1);
         self.spool.count(|counts| counts.fail(reason));
-        if self.failing.replace(reason) != Some(reason) {
+        if self.last_failure.replace(reason) != Some(reason) {
             warn!(
                 reason = reason.as_str(),
                 error = message,
-                endpoint = %self.settings.shown_endpoint(),
-                "spans cannot be sent: they wait and are tried again"
+                endpoint = %self.settings.redacted_endpoint(),
+                "trace export failed"
             );
         }
     }
 
     fn recovered(&mut self) {
         self.failures = 0;
-        if self.failing.take().is_some() {
-            info!("spans can be sent again");
+        if self.last_failure.take().is_some() {
+            info!("trace export recovered");
         }
     }
 
-    /// Until there is something to send.
-    async fn rest(&mut self) {
+    async fn idle(&mut self) {
         tokio::select! {
             () = self.spool.fresh() => {}
-            () = told(&mut self.stop) => {}
-            () = sleep(self.pace.maintenance) => {
+            () = cancelled(&mut self.stop) => {}
+            () = sleep(self.timing.maintenance_interval) => {
                 self.spool.maintain(self.clock.now().wall).await;
             }
         }
     }
 
-    /// Until it is time to try again. Spans of a new event are worth an attempt of their own, since a Spot VM lives for
-    /// seconds only, but not against the wish of a collector.
-    async fn pause(&mut self, asked: Option<Duration>) {
-        let Pace {
-            first_pause,
-            longest_pause,
-            ..
-        } = self.pace;
+    /// Spans of a new event end our own backoff, since a Spot VM has only seconds, but not a delay that the collector
+    /// asked for.
+    async fn wait_for_retry(&mut self, retry: Retry) {
+        let timing = self.timing;
         self.spool.maintain(self.clock.now().wall).await;
         if self.is_stopping() {
-            // There is nothing to wait for but the end.
-            return sleep(first_pause.min(Duration::from_millis(500))).await;
+            return sleep(timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
         }
-        let pause = asked
-            .unwrap_or_else(|| backoff(first_pause, longest_pause, self.failures, fastrand::f64()));
+        let delay = retry.after.unwrap_or_else(|| {
+            let random = fastrand::f64();
+            backoff(
+                timing.initial_backoff,
+                timing.max_backoff,
+                self.failures,
+                random,
+            )
+        });
         tokio::select! {
-            () = sleep(pause) => {}
-            () = self.spool.fresh(), if asked.is_none() => {}
-            () = told(&mut self.stop) => {}
+            () = sleep(delay) => {}
+            () = self.spool.fresh(), if retry.after.is_none() => {}
+            () = cancelled(&mut self.stop) => {}
         }
     }
 }
 
-/// One line per span, so that a line of the log leads to the trace.
-fn report_sent(batch: &Batch) {
+/// The batch has to be sent again.
+struct Retry {
+    /// As the collector asked for.
+    after: Option<Duration>,
+}
+
+/// One line per span, so that the log leads to the trace.
+fn log_sent(batch: &Batch) {
     for span in &batch.spans {
         info!(
             trace_id = span.trace_id_hex(),

@@ -1,31 +1,31 @@
-//! Lists of `name=value` in the form of W3C Baggage (<https://www.w3.org/TR/baggage/#header-content>): values are
+//! Lists of `name=value` in the format of W3C Baggage (<https://www.w3.org/TR/baggage/#header-content>): values are
 //! percent-encoded.
 
-/// The entries of a list; empty ones are skipped.
+use percent_encoding::percent_decode_str;
+
+/// Empty entries are skipped.
 pub(super) fn entries(list: &str) -> impl Iterator<Item = &str> {
     list.split(',')
         .map(str::trim)
         .filter(|entry| !entry.is_empty())
 }
 
-/// Name and value, decoded. `None` without a name, without `=`, or where the encoding is broken.
+/// A decoded name and value. `None` without a name, without `=`, or where the encoding is invalid.
 pub(super) fn pair(entry: &str) -> Option<(String, String)> {
     let (name, value) = entry.split_once('=')?;
-    let (name, value) = (decoded(name.trim())?, decoded(value.trim())?);
+    let (name, value) = (decode(name.trim())?, decode(value.trim())?);
     (!name.is_empty()).then_some((name, value))
 }
 
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = text.bytes();
-    let mut decoded = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        if byte == b'%' {
-            let mut digit = || char::from(bytes.next()?).to_digit(16);
-            let (high, low) = (digit()?, digit()?);
-            decoded.push(u8::try_from(high * 16 + low).ok()?);
-        } else {
-            decoded.push(byte);
-        }
+/// Stricter than [`percent_decode_str`], which leaves `%zz` as it is.
+fn decode(text: &str) -> Option<String> {
+    let is_encoded = |rest: &str| {
+        let digits = rest.as_bytes().first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(is_encoded) {
+        return None;
     }
-    String::from_utf8(decoded).ok()
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    Some(decoded.into_owned())
 }

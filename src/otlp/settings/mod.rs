@@ -1,12 +1,10 @@
-//! OpenTelemetry's standard environment variables, as far as they are about sending traces.
+//! OpenTelemetry's environment variables for exporting traces. Pure: the environment is an argument.
 //!
 //! The rules are those of the specification
 //! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
-//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for traces beats the
-//! general one, an empty one is unset, and a value that cannot be understood is reported and ignored. Only an endpoint
-//! that is no URL is an error, since it leaves nothing to send to. Nothing is sent while no endpoint is set.
-//!
-//! The environment is handed in: this room never reads it.
+//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for traces overrides
+//! the general one, an empty value is unset, and an invalid value is logged and ignored. Only an invalid endpoint is an
+//! error. Without an endpoint no traces are exported.
 
 mod encoded;
 
@@ -17,63 +15,55 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
+use crate::outbound::url::{self, UrlError};
+
 /// The specification's default for one request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The two switches.
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
-/// The protocol that is spoken.
+/// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// Where traces go, how, and in whose name.
 #[derive(Debug, Clone)]
 pub struct OtlpSettings {
-    /// The whole URL, with the path.
+    /// With the path.
     pub endpoint: Url,
-    /// Sent with each request. The values are marked sensitive and stay out of the log.
+    /// The values are marked sensitive and do not appear in the log.
     pub headers: HeaderMap,
-    /// For one request, from the connection to the last byte of the answer.
+    /// For one request, from the connection to the last byte of the response.
     pub timeout: Duration,
-    /// Whether bodies are compressed.
     pub gzip: bool,
-    /// The only authorities to trust, PEM; without it the system's.
+    /// PEM; replaces the system's certificate authorities.
     pub certificate: Option<PathBuf>,
-    /// Our certificate and its key, PEM, for collectors that ask who sends.
     pub client: Option<ClientCertificate>,
     /// `OTEL_SERVICE_NAME`.
     pub service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`.
     pub resource_attributes: Vec<(String, String)>,
-    /// What was set and is not followed, as sentences for the log.
+    /// Messages about variables that are set and ignored.
     pub ignored: Vec<String>,
 }
 
-/// The files of mutual TLS.
+/// The PEM files of mutual TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The chain.
     pub certificate: PathBuf,
-    /// The private key.
     pub key: PathBuf,
 }
 
-/// An endpoint that nothing can be sent to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {value:?} {problem}; write a URL such as http://localhost:4318")]
 pub struct OtlpConfigError {
-    /// The variable.
     pub variable: String,
-    /// Its value.
     pub value: String,
-    /// What is wrong with it.
     pub problem: String,
 }
 
 impl OtlpSettings {
-    /// Reads what `lookup` finds; `None` where nothing is to be sent.
+    /// `None` if the export of traces is disabled.
     ///
     /// # Errors
-    /// When the endpoint is no URL.
+    /// When the endpoint is invalid.
     pub fn from_env(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OtlpConfigError> {
@@ -102,10 +92,10 @@ impl OtlpSettings {
         }))
     }
 
-    /// The endpoint without a password that may be in it.
-    pub fn shown_endpoint(&self) -> impl fmt::Display + use<> {
+    /// The endpoint without credentials and query.
+    pub(crate) fn redacted_endpoint(&self) -> impl fmt::Display + use<> {
         let mut url = self.endpoint.clone();
-        // Both fail only for a URL that can hold neither.
+        // These fail only for a URL that cannot have credentials.
         if url.set_username("").is_ok() && url.set_password(None).is_ok() {
             url.set_query(None);
         }
@@ -119,7 +109,7 @@ struct Reader<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// An empty value is an unset one.
+    /// An empty value is unset.
     fn get(&self, name: &str) -> Option<String> {
         let value = (self.lookup)(name)?;
         let value = value.trim();
@@ -143,47 +133,45 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     }
 
     fn is_disabled(&self) -> bool {
-        let is = |name: &str, word: &str| {
+        let is = |name: &str, expected: &str| {
             self.get(name)
-                .is_some_and(|value| value.eq_ignore_ascii_case(word))
+                .is_some_and(|value| value.eq_ignore_ascii_case(expected))
         };
         is(DISABLED, "true") || is(EXPORTER, "none")
     }
 
-    /// Whoever sets one of the two believes that it does something.
+    /// A value without effect is probably a mistake.
     fn check_switches(&mut self) {
-        let is_no_boolean = |value: &String| !value.eq_ignore_ascii_case("false");
-        if let Some(value) = self.get(DISABLED).filter(is_no_boolean) {
+        let is_invalid = |value: &String| !value.eq_ignore_ascii_case("false");
+        if let Some(value) = self.get(DISABLED).filter(is_invalid) {
             let problem = format!("{value:?} is neither true nor false, false is used");
             self.ignore(DISABLED, &problem);
         }
-        let is_without_otlp =
-            |value: &String| !encoded::entries(value).any(|word| word.eq_ignore_ascii_case("otlp"));
+        let is_without_otlp = |value: &String| {
+            !encoded::entries(value).any(|exporter| exporter.eq_ignore_ascii_case("otlp"))
+        };
         if let Some(value) = self.get(EXPORTER).filter(is_without_otlp) {
             let problem = format!("{value:?} is neither otlp nor none, otlp is used");
             self.ignore(EXPORTER, &problem);
         }
     }
 
-    /// The one for traces is used as it is; the general one is a base for the paths of all signals.
+    /// The endpoint for traces is used as it is; the general one is the base for all signals.
     fn endpoint(&self) -> Result<Option<Url>, OtlpConfigError> {
         let Some((variable, value)) = self.otlp("ENDPOINT") else {
             return Ok(None);
         };
-        let wrong = |problem: String| OtlpConfigError {
+        let wrong = |error: UrlError| OtlpConfigError {
             variable: variable.clone(),
             value: value.clone(),
-            problem,
+            problem: error.to_string(),
         };
-        let mut url = Url::parse(&value).map_err(|error| wrong(format!("is no URL ({error})")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("is neither http:// nor https://".to_owned()));
-        }
-        if !variable.contains("TRACES") {
-            let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
-            url.set_path(&path);
-        }
-        Ok(Some(url))
+        let url = url::http(&value).map_err(wrong)?;
+        Ok(Some(if variable.contains("TRACES") {
+            url
+        } else {
+            url::under(&url, "/v1/traces")
+        }))
     }
 
     fn check_protocol(&mut self) {
@@ -191,7 +179,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             self.ignore(
                 &name,
                 &format!(
-                    "{value:?} is not spoken here, spans go by {PROTOCOL}, for which collectors listen on port 4318"
+                    "{value:?} is not supported, {PROTOCOL} is used, for which collectors listen on port 4318"
                 ),
             );
         }
@@ -213,10 +201,10 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 Some((key, value)) => {
                     headers.insert(key, value);
                 }
-                // Not the entry itself: it may be a password.
+                // The entry may contain a secret.
                 None => self.ignore(
                     &name,
-                    "an entry is no name=value with a percent-encoded value, the others are used",
+                    "an entry is not a name=value pair with a percent-encoded value, the others are used",
                 ),
             }
         }
@@ -232,7 +220,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             _ => {
                 self.ignore(
                     &name,
-                    &format!("{value:?} is no number of milliseconds above 0, 10000 is used"),
+                    &format!("{value:?} is not a number of milliseconds above 0, 10000 is used"),
                 );
                 DEFAULT_TIMEOUT
             }
@@ -262,7 +250,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             (Some((name, _)), None) | (None, Some((name, _))) => {
                 self.ignore(
                     &name,
-                    "a client certificate and its key are of use together only",
+                    "a client certificate and its key are used only together",
                 );
                 None
             }
@@ -270,7 +258,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         }
     }
 
-    /// One entry that cannot be read spoils all of them, as the specification wants it.
+    /// The specification discards all entries if one is invalid.
     fn resource_attributes(&mut self) -> Vec<(String, String)> {
         const NAME: &str = "OTEL_RESOURCE_ATTRIBUTES";
         let Some(value) = self.get(NAME) else {
@@ -280,7 +268,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         pairs.unwrap_or_else(|| {
             self.ignore(
                 NAME,
-                &format!("{value:?} is no list of name=value with percent-encoded values"),
+                &format!("{value:?} is not a list of name=value pairs with percent-encoded values"),
             );
             Vec::new()
         })

@@ -15,7 +15,7 @@ fn on(environment: &[(&str, &str)]) -> OtlpSettings {
 }
 
 #[test]
-fn nothing_is_sent_without_an_endpoint_or_when_it_is_switched_off() {
+fn export_is_disabled_without_an_endpoint_and_by_the_switches() {
     for off in [
         &[][..],
         &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")],
@@ -28,12 +28,12 @@ fn nothing_is_sent_without_an_endpoint_or_when_it_is_switched_off() {
 }
 
 #[test]
-fn a_word_that_switches_nothing_off_is_reported() {
-    for silent in ["false", "FALSE", ""] {
-        assert_eq!(on(&[("OTEL_SDK_DISABLED", silent)]).ignored, [""; 0]);
+fn invalid_values_of_the_switches_are_reported() {
+    for valid in ["false", "FALSE", ""] {
+        assert_eq!(on(&[("OTEL_SDK_DISABLED", valid)]).ignored, [""; 0]);
     }
-    for silent in ["otlp", "OTLP", "console, otlp", ""] {
-        assert_eq!(on(&[("OTEL_TRACES_EXPORTER", silent)]).ignored, [""; 0]);
+    for valid in ["otlp", "OTLP", "console, otlp", ""] {
+        assert_eq!(on(&[("OTEL_TRACES_EXPORTER", valid)]).ignored, [""; 0]);
     }
     let given = on(&[
         ("OTEL_SDK_DISABLED", "1"),
@@ -49,7 +49,7 @@ fn a_word_that_switches_nothing_off_is_reported() {
 }
 
 #[test]
-fn the_general_endpoint_is_a_base_and_the_one_for_traces_is_used_as_it_is() {
+fn general_endpoint_is_a_base_and_traces_endpoint_is_used_as_it_is() {
     let endpoint =
         |environment: &[(&str, &str)]| read(environment).unwrap().unwrap().endpoint.to_string();
     for (given, used) in [
@@ -69,11 +69,11 @@ fn the_general_endpoint_is_a_base_and_the_one_for_traces_is_used_as_it_is() {
 }
 
 #[test]
-fn an_endpoint_that_is_no_url_is_named_with_the_mend() {
+fn invalid_endpoint_is_reported_with_a_remedy() {
     for (value, problem) in [
-        ("collector:4318", "is neither http:// nor https://"),
-        ("http://", "is no URL (empty host)"),
-        ("collector", "is no URL (relative URL without a base)"),
+        ("collector:4318", "is neither http nor https"),
+        ("http://", "is not a URL (empty host)"),
+        ("collector", "is not a URL (relative URL without a base)"),
     ] {
         let wrong = read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", value)]).unwrap_err();
         let line = format!(
@@ -84,7 +84,7 @@ fn an_endpoint_that_is_no_url_is_named_with_the_mend() {
 }
 
 #[test]
-fn a_variable_for_traces_beats_the_general_one_and_an_empty_one_does_not() {
+fn traces_variable_overrides_the_general_one_unless_it_is_empty() {
     let timeout = |environment: &[(&str, &str)]| on(environment).timeout;
     let general = ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500");
     assert_eq!(timeout(&[]), Duration::from_secs(10));
@@ -96,7 +96,7 @@ fn a_variable_for_traces_beats_the_general_one_and_an_empty_one_does_not() {
 }
 
 #[test]
-fn headers_are_decoded_and_kept_out_of_the_log() {
+fn headers_are_decoded_and_do_not_appear_in_the_log() {
     let given = "api-key=a%2Cb%20c%3D,Authorization=Bearer%20x=y, x-scope = tenant ,,broken,%zz=1";
     let settings = on(&[("OTEL_EXPORTER_OTLP_HEADERS", given)]);
     let get = |name: &str| {
@@ -113,7 +113,7 @@ fn headers_are_decoded_and_kept_out_of_the_log() {
     let broken = ("OTEL_EXPORTER_OTLP_HEADERS", "x=a%0Ab");
     assert!(
         on(&[broken]).headers.is_empty(),
-        "no header breaks out of its line"
+        "a header cannot contain a line break"
     );
     let accented = on(&[("OTEL_EXPORTER_OTLP_HEADERS", "x-team=Z%C3%BCrich")]);
     assert_eq!(accented.headers["x-team"], "Zürich");
@@ -125,7 +125,7 @@ fn headers_are_decoded_and_kept_out_of_the_log() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_reported_and_ignored() {
+fn invalid_values_are_reported_and_ignored() {
     let settings = on(&[
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
@@ -138,17 +138,17 @@ fn what_cannot_be_understood_is_reported_and_ignored() {
     assert_eq!(
         settings.ignored,
         [
-            "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: \"grpc\" is not spoken here, spans go by http/protobuf, for which collectors listen on port 4318",
-            "OTEL_EXPORTER_OTLP_TIMEOUT is ignored: \"10s\" is no number of milliseconds above 0, 10000 is used",
+            "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: \"grpc\" is not supported, http/protobuf is used, for which collectors listen on port 4318",
+            "OTEL_EXPORTER_OTLP_TIMEOUT is ignored: \"10s\" is not a number of milliseconds above 0, 10000 is used",
             "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: \"zstd\" is neither gzip nor none",
-            "OTEL_EXPORTER_OTLP_CLIENT_KEY is ignored: a client certificate and its key are of use together only",
-            "OTEL_RESOURCE_ATTRIBUTES is ignored: \"team=sre,half\" is no list of name=value with percent-encoded values",
+            "OTEL_EXPORTER_OTLP_CLIENT_KEY is ignored: a client certificate and its key are used only together",
+            "OTEL_RESOURCE_ATTRIBUTES is ignored: \"team=sre,half\" is not a list of name=value pairs with percent-encoded values",
         ]
     );
 }
 
 #[test]
-fn certificates_and_compression_are_taken_as_given() {
+fn certificates_and_compression_are_read() {
     let settings = on(&[
         ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "GZIP"),
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
@@ -166,11 +166,11 @@ fn certificates_and_compression_are_taken_as_given() {
 }
 
 #[test]
-fn a_password_in_the_endpoint_is_not_shown() {
+fn redacted_endpoint_has_no_credentials() {
     let settings = read(&[(
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "https://me:secret@collector/x",
     )]);
-    let shown = settings.unwrap().unwrap().shown_endpoint().to_string();
+    let shown = settings.unwrap().unwrap().redacted_endpoint().to_string();
     assert_eq!(shown, "https://collector/x/v1/traces");
 }

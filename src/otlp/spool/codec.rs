@@ -1,95 +1,94 @@
-//! How a batch is written: JSON of a version of its own, read by this file alone.
+//! The file format of a batch: versioned JSON, private to this file.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Batch;
 use crate::{
-    otlp::trace::{Attribute, Span, SpanEvent, Value},
+    otlp::trace::{Attribute, Batch, Span, SpanEvent, Value},
     time::Timestamp,
 };
 
-/// Raised when the form changes so that an older reader would misread it.
+/// Raised when an older reader would misread the format.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct BatchForm {
+struct StoredBatch {
     version: u32,
     resource: BTreeMap<String, String>,
-    spans: Vec<SpanForm>,
+    spans: Vec<StoredSpan>,
 }
 
 #[derive(Deserialize)]
-struct VersionForm {
+struct StoredVersion {
     version: u32,
 }
 
 #[derive(Serialize, Deserialize)]
-struct SpanForm {
+struct StoredSpan {
     trace_id: String,
     span_id: String,
     parent_span_id: Option<String>,
     name: String,
     start: i64,
     end: i64,
-    attributes: Vec<(String, ValueForm)>,
-    events: Vec<EventForm>,
+    attributes: Vec<(String, StoredValue)>,
+    events: Vec<StoredEvent>,
     error: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct EventForm {
+struct StoredEvent {
     name: String,
     at: i64,
-    attributes: Vec<(String, ValueForm)>,
+    attributes: Vec<(String, StoredValue)>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum ValueForm {
+enum StoredValue {
     Text(String),
     Int(i64),
     Float(f64),
     Texts(Vec<String>),
 }
 
-/// Why a batch cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unreadable {
-    /// Torn, or written by somebody else.
-    #[error("it is no batch of spans: {0}")]
-    Form(#[from] serde_json::Error),
-    /// Written by a newer exporter.
-    #[error("it is of version {0}, and this exporter reads version {VERSION}")]
+pub(super) enum DecodeError {
+    #[error("not a batch of spans: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("version {0}, but this exporter reads version {VERSION}")]
     Version(u32),
-    /// An id or a time that cannot be.
-    #[error("it has an id or a time that cannot be")]
-    Content,
+    #[error("invalid id or time")]
+    InvalidField,
 }
 
-pub(super) fn write(batch: &Batch) -> Result<Vec<u8>, serde_json::Error> {
-    serde_json::to_vec(&BatchForm {
+pub(super) fn encode(batch: &Batch) -> Result<Vec<u8>, serde_json::Error> {
+    serde_json::to_vec(&StoredBatch {
         version: VERSION,
         resource: batch.resource.clone(),
-        spans: batch.spans.iter().map(SpanForm::from).collect(),
+        spans: batch.spans.iter().map(StoredSpan::from).collect(),
     })
 }
 
-pub(super) fn read(bytes: &[u8]) -> Result<Batch, Unreadable> {
-    let VersionForm { version } = serde_json::from_slice(bytes)?;
+pub(super) fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
+    let StoredVersion { version } = serde_json::from_slice(bytes)?;
     if version != VERSION {
-        return Err(Unreadable::Version(version));
+        return Err(DecodeError::Version(version));
     }
-    let form: BatchForm = serde_json::from_slice(bytes)?;
-    let spans: Option<Vec<_>> = form.spans.into_iter().map(SpanForm::into_span).collect();
+    let stored: StoredBatch = serde_json::from_slice(bytes)?;
+    let spans: Option<Vec<_>> = stored
+        .spans
+        .into_iter()
+        .map(StoredSpan::into_span)
+        .collect();
     Ok(Batch {
-        resource: form.resource,
-        spans: spans.ok_or(Unreadable::Content)?,
+        resource: stored.resource,
+        spans: spans.ok_or(DecodeError::InvalidField)?,
     })
 }
 
-impl From<&Span> for SpanForm {
+impl From<&Span> for StoredSpan {
     fn from(span: &Span) -> Self {
         Self {
             trace_id: span.trace_id_hex(),
@@ -98,14 +97,14 @@ impl From<&Span> for SpanForm {
             name: span.name.clone(),
             start: nanos(span.start),
             end: nanos(span.end),
-            attributes: attributes(&span.attributes),
-            events: span.events.iter().map(EventForm::from).collect(),
+            attributes: store_attributes(&span.attributes),
+            events: span.events.iter().map(StoredEvent::from).collect(),
             error: span.error.clone(),
         }
     }
 }
 
-impl SpanForm {
+impl StoredSpan {
     fn into_span(self) -> Option<Span> {
         let parent_span_id = match self.parent_span_id {
             Some(digits) => Some(id(&digits)?),
@@ -118,62 +117,62 @@ impl SpanForm {
             name: self.name,
             start: at(self.start)?,
             end: at(self.end)?,
-            attributes: known(self.attributes),
+            attributes: load_attributes(self.attributes),
             events: self
                 .events
                 .into_iter()
-                .map(EventForm::into_event)
+                .map(StoredEvent::into_event)
                 .collect::<Option<_>>()?,
             error: self.error,
         })
     }
 }
 
-impl From<&SpanEvent> for EventForm {
+impl From<&SpanEvent> for StoredEvent {
     fn from(event: &SpanEvent) -> Self {
         Self {
             name: event.name.clone(),
             at: nanos(event.at),
-            attributes: attributes(&event.attributes),
+            attributes: store_attributes(&event.attributes),
         }
     }
 }
 
-impl EventForm {
+impl StoredEvent {
     fn into_event(self) -> Option<SpanEvent> {
         Some(SpanEvent {
             name: self.name,
             at: at(self.at)?,
-            attributes: known(self.attributes),
+            attributes: load_attributes(self.attributes),
         })
     }
 }
 
-fn attributes(attributes: &[Attribute]) -> Vec<(String, ValueForm)> {
-    let form = |value: &Value| match value {
-        Value::Text(text) => ValueForm::Text(text.clone()),
-        Value::Int(number) => ValueForm::Int(*number),
-        Value::Float(number) => ValueForm::Float(*number),
-        Value::Texts(texts) => ValueForm::Texts(texts.clone()),
+fn store_attributes(attributes: &[Attribute]) -> Vec<(String, StoredValue)> {
+    let store = |value: &Value| match value {
+        Value::Text(text) => StoredValue::Text(text.clone()),
+        Value::Int(number) => StoredValue::Int(*number),
+        Value::Float(number) => StoredValue::Float(*number),
+        Value::Texts(texts) => StoredValue::Texts(texts.clone()),
     };
     attributes
         .iter()
-        .map(|attribute| (attribute.key.clone(), form(&attribute.value)))
+        .map(|attribute| (attribute.key.clone(), store(&attribute.value)))
         .collect()
 }
 
-fn known(attributes: Vec<(String, ValueForm)>) -> Vec<Attribute> {
-    let value = |form| match form {
-        ValueForm::Text(text) => Value::Text(text),
-        ValueForm::Int(number) => Value::Int(number),
-        ValueForm::Float(number) => Value::Float(number),
-        ValueForm::Texts(texts) => Value::Texts(texts),
+fn load_attributes(attributes: Vec<(String, StoredValue)>) -> Vec<Attribute> {
+    let load = |value| match value {
+        StoredValue::Text(text) => Value::Text(text),
+        StoredValue::Int(number) => Value::Int(number),
+        StoredValue::Float(number) => Value::Float(number),
+        StoredValue::Texts(texts) => Value::Texts(texts),
     };
     attributes
         .into_iter()
-        .map(|(key, form)| Attribute {
+        .map(|(key, value)| Attribute {
             key,
-            value: value(form),
+            value: load(value),
         })
         .collect()
 }
@@ -186,7 +185,7 @@ fn id(digits: &str) -> Option<[u8; 8]> {
     Some(u64::from_str_radix(digits, 16).ok()?.to_be_bytes())
 }
 
-/// Good for the years 1678 to 2262; OTLP has no others.
+/// Saturates outside the years 1678 to 2262, which OTLP cannot express either.
 fn nanos(at: Timestamp) -> i64 {
     let nanos = at.as_unix_nanos();
     i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })

@@ -1,42 +1,50 @@
-//! What is kept of a batch in memory, and the name of its file, which says the same.
+//! What is kept in memory of a stored batch, and its file name, which contains the same values.
 
-use super::Ticket;
+/// Larger numbers are not ours: the sequence must not overflow.
+const MAX_SEQUENCE: u64 = u64::MAX / 2;
 
-/// No spool comes to this number by itself, and there is room for others after it.
-const LAST: u64 = u64::MAX / 2;
+/// Identifies a batch within this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchId(pub(super) u64);
 
-/// A batch in the spool.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) ticket: Ticket,
+    pub(super) id: BatchId,
     pub(super) sequence: u64,
-    pub(super) at: i64,
+    /// Unix time in seconds.
+    pub(super) appended_at: i64,
     pub(super) spans: u32,
     pub(super) bytes: u64,
-    /// The content, where the disk does not have it.
+    /// The encoded batch, while it is not on disk.
     pub(super) memory: Option<Box<[u8]>>,
-    /// It was said that it cannot be read for now.
+    /// A read error was logged.
     pub(super) is_reported: bool,
 }
 
 impl Entry {
-    pub(super) fn name(&self) -> String {
-        format!("{:020}-{}-{}.json", self.sequence, self.at, self.spans)
+    pub(super) fn file_name(&self) -> String {
+        let Self {
+            sequence,
+            appended_at,
+            spans,
+            ..
+        } = self;
+        format!("{sequence:020}-{appended_at}-{spans}.json")
     }
 
-    /// The numbers in a name that [`Entry::name`] made.
-    pub(super) fn parse(name: &str, bytes: u64, ticket: Ticket) -> Option<Self> {
+    /// `None` unless the name is one that [`Entry::file_name`] makes.
+    pub(super) fn parse(name: &str, bytes: u64, id: BatchId) -> Option<Self> {
         let mut numbers = name.strip_suffix(".json")?.split('-');
         let entry = Self {
-            ticket,
+            id,
             sequence: numbers.next()?.parse().ok()?,
-            at: numbers.next()?.parse().ok()?,
+            appended_at: numbers.next()?.parse().ok()?,
             spans: numbers.next()?.parse().ok()?,
             bytes,
             memory: None,
             is_reported: false,
         };
-        let is_ours = numbers.next().is_none() && entry.name() == name;
-        (is_ours && entry.sequence <= LAST).then_some(entry)
+        let is_ours = numbers.next().is_none() && entry.file_name() == name;
+        (is_ours && entry.sequence <= MAX_SEQUENCE).then_some(entry)
     }
 }

@@ -1,81 +1,93 @@
-//! The spool for tasks: its I/O happens on threads that may block, and what became of the spans can be watched.
+//! The spool for tasks: its I/O happens on the worker thread, and its counters can be watched.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use tokio::{
-    sync::{Notify, watch},
-    task::spawn_blocking,
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
-use tracing::error;
 
-use super::{Batch, Lent, Spool, Ticket};
-use crate::{otlp::Counts, time::Timestamp};
+use tokio::sync::{Notify, watch};
+
+use super::{Batch, BatchId, Lease, Spool};
+use crate::{otlp::Counts, snapshot::DropReason, time::Timestamp, worker::Worker};
 
 /// One spool, shared by the event loop, which appends, and the sender, which empties it.
 #[derive(Debug, Clone)]
 pub struct SpoolHandle {
     shared: Arc<Shared>,
+    /// `None` for a spool in memory, which never blocks.
+    worker: Option<Worker>,
 }
 
 #[derive(Debug)]
 struct Shared {
     spool: Mutex<Spool>,
-    is_durable: bool,
     counts: watch::Sender<Counts>,
-    fresh: Notify,
+    appended: Notify,
+    /// Spans that did not fit into the worker's queue.
+    refused: AtomicU64,
 }
 
 impl SpoolHandle {
-    /// Takes the spool over.
-    pub fn new(spool: Spool) -> Self {
+    /// A durable spool does its I/O on `worker`.
+    pub fn new(spool: Spool, worker: Option<Worker>) -> Self {
+        let worker = worker.filter(|_| spool.is_durable());
         let shared = Shared {
-            is_durable: spool.is_durable(),
             counts: watch::Sender::new(spool.counts().clone()),
             spool: Mutex::new(spool),
-            fresh: Notify::new(),
+            appended: Notify::new(),
+            refused: AtomicU64::new(0),
         };
         Self {
             shared: Arc::new(shared),
+            worker,
         }
     }
 
-    /// Takes spans in and wakes the sender. Once this is done they are durable, see [`Spool::append`].
-    pub async fn append(&self, batch: Batch, now: Timestamp) {
+    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full the spans are
+    /// dropped and counted.
+    pub fn append(&self, batch: Batch, now: Timestamp) {
         if batch.spans.is_empty() {
             return;
         }
+        let spans = u64::try_from(batch.spans.len()).unwrap_or(u64::MAX);
         let shared = Arc::clone(&self.shared);
-        self.with(move |spool| {
-            spool.append(&batch, now);
-            // From here, since the caller may have given up waiting.
-            shared.fresh.notify_one();
-        })
-        .await;
+        let append = move || {
+            shared.with(|spool| spool.append(&batch, now));
+            shared.appended.notify_one();
+        };
+        match &self.worker {
+            None => append(),
+            Some(worker) => {
+                if !worker.submit(append) {
+                    self.shared.refused.fetch_add(spans, Ordering::Relaxed);
+                    self.count(|counts| counts.drop_spans(DropReason::SpoolFull, spans));
+                }
+            }
+        }
     }
 
-    /// What became of the spans, now and whenever it changes.
+    /// The counters, now and whenever they change.
     pub fn counts(&self) -> watch::Receiver<Counts> {
         self.shared.counts.subscribe()
     }
 
-    /// Whether what waits survives the end of this process.
+    /// Whether waiting spans survive the end of this process.
     pub fn is_durable(&self) -> bool {
-        self.shared.is_durable
+        self.worker.is_some()
     }
 
-    /// Done when spans were appended since this was done last.
+    /// Done when spans were appended since the last call.
     pub(in crate::otlp) async fn fresh(&self) {
-        self.shared.fresh.notified().await;
+        self.shared.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lent> {
+    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lease> {
         self.with(move |spool| spool.next(now)).await.flatten()
     }
 
-    /// The batch is off our hands: the collector refused so many of its spans, and took the rest.
-    pub(in crate::otlp) async fn done(&self, ticket: Ticket, taken: u64, rejected: u64) {
-        self.with(move |spool| spool.refused(ticket, rejected))
-            .await;
+    /// The collector accepted `taken` spans of the batch and rejected `rejected`.
+    pub(in crate::otlp) async fn done(&self, id: BatchId, taken: u64, rejected: u64) {
+        self.with(move |spool| spool.complete(id, rejected)).await;
         self.count(|counts| counts.exported += taken);
     }
 
@@ -83,44 +95,46 @@ impl SpoolHandle {
         self.with(move |spool| spool.maintain(now)).await;
     }
 
-    /// Counts what only the sender knows of.
+    /// Counts what only the sender and this handle know.
     pub(in crate::otlp) fn count(&self, count: impl FnOnce(&mut Counts)) {
         self.shared.counts.send_modify(count);
     }
 
-    /// On a thread of its own where there is a disk to wait for. The work is done even if nobody waits for it any more.
+    /// `None` where the worker's queue is full.
     async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Spool) -> T + Send + 'static,
     ) -> Option<T> {
         let shared = Arc::clone(&self.shared);
-        let work = move || {
-            let mut spool = shared.spool.lock().unwrap_or_else(PoisonError::into_inner);
-            let result = work(&mut spool);
-            shared.publish(spool.counts());
-            result
-        };
-        if !self.is_durable() {
-            return Some(work());
+        let work = move || shared.with(work);
+        match &self.worker {
+            None => Some(work()),
+            Some(worker) => worker.run(work).await,
         }
-        let done = spawn_blocking(work).await;
-        done.inspect_err(|error| error!(%error, "the spool could not be asked"))
-            .ok()
     }
 }
 
 impl Shared {
-    /// What the spool knows of; the rest is the sender's.
+    fn with<T>(&self, work: impl FnOnce(&mut Spool) -> T) -> T {
+        let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = work(&mut spool);
+        self.publish(spool.counts());
+        result
+    }
+
+    /// Publishes the spool's own counters; the others belong to the sender.
     fn publish(&self, spool: &Counts) {
         self.counts.send_if_modified(|counts| {
-            let now = Counts {
+            let mut now = Counts {
                 exported: counts.exported,
                 failures: counts.failures.clone(),
                 ..spool.clone()
             };
-            let is_news = *counts != now;
+            let refused = self.refused.load(Ordering::Relaxed);
+            now.drop_spans(DropReason::SpoolFull, refused);
+            let is_changed = *counts != now;
             *counts = now;
-            is_news
+            is_changed
         });
     }
 }

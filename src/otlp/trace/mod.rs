@@ -1,20 +1,24 @@
-//! What happened to an event of this VM, as spans. Pure: ids, names and attributes follow from the event and the VM alone.
+//! Maps transitions of an event of this VM to spans. Pure: ids, names and attributes depend on the event and the VM only.
 //!
-//! One event is one trace: its id is the GUID of the event, so every VM that the event names writes into the same one,
-//! each with a root of its own.
+//! One event is one trace. The trace id is the event's GUID, so all VMs that the event names write to one trace, each with
+//! a root span of its own.
 //!
 //! ```text
 //! scheduled_event <EventType>   |first seen ------------------------- ended|   sent at the end
-//!   scheduled_event announced   |                                              sent at once
+//!   scheduled_event announced   |                                              sent immediately
 //!   scheduled_event notice      |first seen ------ started|                    sent at the start
 //!   scheduled_event impact                        |started ---------- ended|   sent at the end
 //! ```
 //!
-//! Ids are a function of event, VM and phase: a span that is made again, after a crash or for an event that came back,
-//! is the same span. Only an event that names this VM has spans ([`Scope::Own`]). Where that is learnt late, [`due`]
-//! makes up for all that is past.
+//! Span ids are a function of event, VM and phase: a span that is made again, after a crash or for an event that
+//! returned, has the same id. Only events that name this VM have spans ([`EventScope::Own`]). Where that becomes known
+//! late, `backfill` returns all past spans.
+
+mod span;
 
 use std::fmt;
+
+pub use span::{Attribute, Batch, Span, SpanEvent, Value};
 
 use crate::{
     event::{Event, EventScope, Source, resource_name},
@@ -23,75 +27,18 @@ use crate::{
     time::Timestamp,
 };
 
-/// What the names of all spans begin with.
 const PREFIX: &str = "scheduled_event";
 
-/// One span, ready to be kept and sent.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Span {
-    /// Names the event; the same on each VM.
-    pub trace_id: [u8; 16],
-    /// Names event, VM and phase.
-    pub span_id: [u8; 8],
-    /// The span of the whole event on this VM; none for that span itself.
-    pub parent_span_id: Option<[u8; 8]>,
-    /// `scheduled_event …`.
-    pub name: String,
-    /// Never after `end`.
-    pub start: Timestamp,
-    /// When it was over.
-    pub end: Timestamp,
-    /// What is known of the event.
-    pub attributes: Vec<Attribute>,
-    /// What happened meanwhile, in the order of time.
-    pub events: Vec<SpanEvent>,
-    /// Maintenance is no error; an approval that failed is.
-    pub error: Option<String>,
-}
-
-/// A name and a value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Attribute {
-    /// Its name.
-    pub key: String,
-    /// Its value.
-    pub value: Value,
-}
-
-/// The value of an attribute.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    /// A string.
-    Text(String),
-    /// A whole number.
-    Int(i64),
-    /// Any number.
-    Float(f64),
-    /// A list of strings.
-    Texts(Vec<String>),
-}
-
-/// A point in the course of a span.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpanEvent {
-    /// `rescheduled`, `approved` or `interrupted`.
-    pub name: String,
-    /// When.
-    pub at: Timestamp,
-    /// What is known of it.
-    pub attributes: Vec<Attribute>,
-}
-
-/// Tells the VMs of one event apart, the same before and after a reboot.
+/// Distinguishes the VMs of one event in span ids; stable over reboots.
 ///
-/// The VM's own name comes first: it is always known where an event names this VM, also before instance metadata have
-/// answered, and no two entries of one event's `Resources` are equal. An id that came to be known between the first and
-/// the last span of an event would tear them apart.
+/// The VM's own name is preferred to its id: where an event names this VM the name is always known, also before instance
+/// metadata is, and it is unique among the event's `Resources`. A key that changed between the first and the last span of
+/// an event would separate them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmKey(Box<str>);
 
 impl VmKey {
-    /// The own name, else the VM id, else a word that says that neither is known.
+    /// The VM's name, else its id, else `unknown`.
     pub fn of(identity: Option<&Identity>, vm_name: Option<&str>) -> Self {
         let name = vm_name.or(identity.map(|identity| identity.name.as_str()));
         let id = identity.map(|identity| identity.vm_id.as_str());
@@ -106,7 +53,7 @@ impl fmt::Display for VmKey {
     }
 }
 
-/// Which part of an event a span is about. The words are part of the span ids: they must never change.
+/// The part of an event that a span covers. The strings are hashed into span ids and must never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SpanPhase {
     Whole,
@@ -126,18 +73,19 @@ impl SpanPhase {
     }
 }
 
-/// The spans that are due because of one thing that happened.
+/// The spans that a transition completes.
 ///
-/// An event that came back and ended again has its spans sent again with the same ids and a later end.
+/// An event that returned and ended again has its spans sent again with the same ids and a later end.
 pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
     let tracked = transition.tracked.as_ref();
     if tracked.scope != EventScope::Own {
         return Vec::new();
     }
     match &transition.kind {
-        TransitionKind::Appeared => vec![announced(tracked, vm)],
-        // It names this VM from now on: what is past is due.
-        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => due(tracked, vm),
+        TransitionKind::Announced => vec![announced(tracked, vm)],
+        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
+            backfill(tracked, vm)
+        }
         TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
         TransitionKind::Ended(_) => ended(tracked, vm),
         TransitionKind::Rescheduled(_)
@@ -149,8 +97,8 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
     }
 }
 
-/// All spans of a life that are due by now: for an event of which it was learnt late that it names this VM.
-pub fn due(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
+/// All spans that are complete by now, for an event that was found to name this VM after it was first seen.
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     if tracked.scope != EventScope::Own {
         return Vec::new();
     }
@@ -164,11 +112,10 @@ pub fn due(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     spans
 }
 
-/// Zero length, and at once: on a Spot eviction it may be the only one.
+/// Has no length and is sent immediately: of a Spot eviction it may be the only one.
 fn announced(tracked: &TrackedEvent, vm: &VmKey) -> Span {
     let at = tracked.first_seen_at;
     let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
-    // What came later does not belong to the announcement.
     span.events.clear();
     span
 }
@@ -185,7 +132,7 @@ fn notice(tracked: &TrackedEvent, vm: &VmKey) -> Option<Span> {
     ))
 }
 
-/// What is due at the end. The notice of an event that was seen started has been sent then.
+/// The spans that the end completes. The notice of an event that has started was sent at its start.
 fn ended(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     let Some(end) = tracked.end else {
         return Vec::new();
@@ -196,18 +143,6 @@ fn ended(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     };
     let whole = span(tracked, vm, SpanPhase::Whole, tracked.first_seen_at, end.at);
     phase.into_iter().chain([whole]).collect()
-}
-
-impl Span {
-    /// The id of its trace as people and backends write it.
-    pub fn trace_id_hex(&self) -> String {
-        format!("{:032x}", u128::from_be_bytes(self.trace_id))
-    }
-
-    /// Its id as people and backends write it.
-    pub fn span_id_hex(&self) -> String {
-        format!("{:016x}", u64::from_be_bytes(self.span_id))
-    }
 }
 
 fn span(
@@ -222,7 +157,7 @@ fn span(
         SpanPhase::Whole => format!("{PREFIX} {}", event.event_type),
         part => format!("{PREFIX} {}", part.as_str()),
     };
-    // A clock that was set back must not make a span that ends before it starts.
+    // The clock may have been set back.
     let end = end.max(start);
     Span {
         trace_id: event.id.trace_id(),
@@ -237,8 +172,8 @@ fn span(
     }
 }
 
-/// FNV-1a of the three, mixed so that each bit of the id depends on all of them; never zero, which is no valid span id
-/// (W3C Trace Context).
+/// FNV-1a of event, VM and phase, finalised so that each bit depends on all of the input. Never zero, which is not a
+/// valid span id (W3C Trace Context).
 fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -247,11 +182,11 @@ fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
     let hash = bytes.iter().fold(OFFSET, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
     });
-    mixed(hash).max(1).to_be_bytes()
+    finalize(hash).max(1).to_be_bytes()
 }
 
-/// The last step of `SplitMix64`: a bijection in which a change of one bit changes half of all.
-fn mixed(hash: u64) -> u64 {
+/// The finaliser of `SplitMix64`.
+fn finalize(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     hash ^ (hash >> 31)
@@ -268,7 +203,7 @@ fn text(name: &str, value: impl Into<String>) -> Attribute {
     attribute(name, Value::Text(value.into()))
 }
 
-/// What is not known is absent.
+/// Unknown values are absent.
 fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     let event = &tracked.event;
     let mut all = vec![
@@ -286,7 +221,7 @@ fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
         event
             .resource_type
             .as_deref()
-            .map(|word| text("resource_type", word)),
+            .map(|value| text("resource_type", value)),
     );
     all.extend(event.resources.as_ref().map(|resources| {
         let names = resources
@@ -303,7 +238,7 @@ fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
         event
             .description
             .as_deref()
-            .map(|words| text("description", words)),
+            .map(|value| text("description", value)),
     );
     if phase != SpanPhase::Announced {
         all.extend(tracked.end.map(|end| text("outcome", end.outcome.as_str())));
@@ -316,14 +251,14 @@ fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     all
 }
 
-/// The root has all of them; the notice has what moved the start, the impact what it did.
-/// Maintenance is no error; an order to approve it that could not be carried out is.
+/// Maintenance is not an error; an approval that failed is.
 fn error(tracked: &TrackedEvent, phase: SpanPhase) -> Option<String> {
     let at = tracked.refused_at?.rfc3339();
-    let is_told = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
-    is_told.then(|| format!("the metadata service did not take the approval, last at {at}"))
+    let is_reported = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
+    is_reported.then(|| format!("the metadata service did not take the approval, last at {at}"))
 }
 
+/// The notice has the events that moved the start, the impact has the interruptions, the root has all.
 fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
     let mut all = Vec::new();
     if matches!(phase, SpanPhase::Whole | SpanPhase::Notice) {

@@ -219,7 +219,7 @@ fn approval_of(approval: Option<&Approval>) -> Markup {
     html! {
         @if let Some(approval) = approval {
             span data-testid="approval" data-decision=(approval.decision()) {
-                (plain(&approval.in_words())) "."
+                (plain(&approval.message())) "."
             }
             @if let Some(when) = approval.at() { " " (at(when)) }
         }

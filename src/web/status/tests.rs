@@ -194,7 +194,7 @@ fn a_card_says_who_approves_the_event_and_when() {
     let approvals = [
         (
             Approval::Waiting {
-                ground: ApprovalReason::ShortFreeze,
+                reason: ApprovalReason::ShortFreeze,
                 leader: "<web_0>".into(),
                 until: moment(60).wall,
             },

@@ -16,11 +16,12 @@ use azure_scheduled_events_exporter::{
     lifecycle::Tracker,
     otlp::{
         resource,
-        sender::{self, Pace},
+        sender::{self, RetryTiming},
         settings::OtlpSettings,
-        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
-        trace::{self, VmKey},
+        spool::{Spool, SpoolHandle, SpoolLimits},
+        trace::{self, Batch, VmKey},
     },
+    outbound::file::OsFilesystem,
     snapshot::Identity,
     time::{Clock, Moment, Timestamp},
 };
@@ -176,15 +177,22 @@ async fn send(
         .unwrap()
         .unwrap();
     let directory = folder.join(format!("spool-{number}"));
-    let spool = Spool::open(Some(&directory), Box::new(Disk), SpoolLimits::default());
-    let spool = SpoolHandle::new(spool);
+    let spool = Spool::open(
+        Some(&directory),
+        Box::new(OsFilesystem),
+        SpoolLimits::default(),
+    );
+    let spool = SpoolHandle::new(
+        spool,
+        Some(azure_scheduled_events_exporter::worker::Worker::start("disk").unwrap()),
+    );
     let all = batches(number, &settings);
     let (stop, stopped) = watch::channel(false);
     let running = sender::run(
         settings,
         spool.clone(),
         Clock::start(),
-        Pace::default(),
+        RetryTiming::default(),
         stopped,
     );
     let running = tokio::spawn(running);
@@ -192,7 +200,7 @@ async fn send(
     for batch in all {
         let ids = batch.spans.iter();
         sent.extend(ids.map(|span| (span.span_id_hex(), span.name.clone())));
-        spool.append(batch, Timestamp::now()).await;
+        spool.append(batch, Timestamp::now());
     }
     let mut counts = spool.counts();
     let done = counts.wait_for(|counts| counts.exported == 4);

@@ -5,6 +5,7 @@ mod by_hand;
 mod fleet;
 mod off;
 mod policy;
+mod restarts;
 mod retries;
 mod timing;
 

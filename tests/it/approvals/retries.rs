@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{approval::ApprovalPolicy, config::State};
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, config::StateStorage};
 use serde_json::Value;
 
 use super::{APPROVED, DRY_RUN, FAILED, RESTART, user_events};
@@ -54,7 +54,7 @@ async fn a_restarted_exporter_does_not_approve_again() {
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings(&imds.base());
     settings.approvals = user_events();
-    settings.state = State::Directory(directory.path().to_owned());
+    settings.state = StateStorage::Directory(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     exporter
         .until("it is approved", |it| it.value(APPROVED) == Some(1.0))

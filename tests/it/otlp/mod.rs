@@ -1,7 +1,6 @@
-//! The way of spans from the spool to a collector, over real sockets: whatever the collector answers, what it is to
-//! have arrives in order, and what does not is counted.
+//! The export of spans from the spool to a collector over real sockets: spans arrive in order, and others are counted.
 
-mod late;
+mod backfill;
 mod restarts;
 mod sending;
 mod tls;
@@ -9,7 +8,7 @@ mod tls;
 use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    otlp::spool::Batch,
+    otlp::trace::Batch,
     snapshot::{DropReason, ExportFailure},
     time::Timestamp,
 };
@@ -23,7 +22,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn a_span_arrives_as_it_was_made() {
+async fn exported_span_equals_the_span_in_the_spool() {
     let collector = FakeCollector::scripted([]).await;
     let mut sending = Sending::start(&base(&collector), &[], None);
     sending.append([1]).await;
@@ -74,7 +73,7 @@ async fn a_span_arrives_as_it_was_made() {
 }
 
 #[tokio::test]
-async fn each_status_is_final_or_retried_as_the_specification_says() {
+async fn statuses_are_final_or_retried_as_specified() {
     for status in [400, 401, 403, 404, 413, 415, 500, 501, 301, 307] {
         let collector = FakeCollector::scripted([Answer::status(status)]).await;
         let mut sending = Sending::start(&base(&collector), &[], None);
@@ -102,11 +101,11 @@ async fn each_status_is_final_or_retried_as_the_specification_says() {
 }
 
 #[tokio::test]
-async fn retry_after_is_waited_for() {
+async fn retry_after_is_honoured() {
     let collector = FakeCollector::scripted([Answer::retry_after(503, "1")]).await;
     let mut sending = Sending::start(&base(&collector), &[], None);
     sending.append([1]).await;
-    // A new event is no reason to act against the wish of a collector.
+    // A new batch does not end the delay that the collector asked for.
     sending
         .until(|counts| counts.failures[&ExportFailure::Status5xx] == 1)
         .await;
@@ -117,10 +116,10 @@ async fn retry_after_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_partial_success_is_counted_and_never_sent_again() {
+async fn partial_success_is_counted_and_not_sent_again() {
     let script = [
         Answer::partial(1, "too old"),
-        Answer::partial(0, "only a word"),
+        Answer::partial(0, "only a warning"),
     ];
     let collector = FakeCollector::scripted(script).await;
     let mut sending = Sending::start(&base(&collector), &[], None);
@@ -133,13 +132,17 @@ async fn a_partial_success_is_counted_and_never_sent_again() {
 }
 
 #[tokio::test]
-async fn the_log_says_of_no_span_that_it_was_sent_where_all_were_rejected() {
+async fn spans_of_a_batch_that_was_rejected_are_not_logged_as_sent() {
     let event = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
-    for (answer, said, sent) in [
-        (Answer::partial(1, "no"), "did not take all", 0),
+    for (answer, message, sent) in [
+        (
+            Answer::partial(1, "no"),
+            "collector rejected part of the spans",
+            0,
+        ),
         (
             Answer::partial(0, "hm"),
-            "took all spans, with a warning",
+            "collector accepted spans with a warning",
             1,
         ),
     ] {
@@ -151,7 +154,7 @@ async fn the_log_says_of_no_span_that_it_was_sent_where_all_were_rejected() {
             .arg(format!("--imds.url={}", imds.base()))
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector));
         let mut exporter = Process::start_as(&mut command);
-        exporter.says(said).await;
+        exporter.says(message).await;
         exporter.signal("TERM");
         let log = exporter.end().await.log;
         assert_eq!(log.matches("span sent").count(), sent, "{log}");
@@ -159,7 +162,7 @@ async fn the_log_says_of_no_span_that_it_was_sent_where_all_were_rejected() {
 }
 
 #[tokio::test]
-async fn a_status_stands_whatever_becomes_of_the_body_after_it() {
+async fn incomplete_body_does_not_change_the_meaning_of_the_status() {
     let endless = vec![b'x'; 5 << 20];
     let script = [
         Answer::cut(200, b"", End::Closed),
@@ -178,11 +181,11 @@ async fn a_status_stands_whatever_becomes_of_the_body_after_it() {
     assert_eq!(counts.failures[&ExportFailure::Status5xx], 1);
     assert_eq!(counts.failures[&ExportFailure::Connect], 0);
     assert_eq!(counts.failures[&ExportFailure::Timeout], 0);
-    assert_eq!(collector.taken(), ["1", "2", "3", "5"], "each of them once");
+    assert_eq!(collector.taken(), ["1", "2", "3", "5"], "each once");
 }
 
 #[tokio::test]
-async fn a_password_in_the_endpoint_is_basic_authentication_unless_a_header_says_otherwise() {
+async fn password_in_the_endpoint_is_basic_authentication_unless_a_header_overrides_it() {
     let collector = FakeCollector::scripted([]).await;
     let endpoint = format!("http://me%40home:p%3Ass@{}", collector.address);
     let other = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x");
@@ -198,7 +201,7 @@ async fn a_password_in_the_endpoint_is_basic_authentication_unless_a_header_says
 }
 
 #[tokio::test]
-async fn a_timeout_longer_than_any_clock_is_no_end_of_the_program() {
+async fn largest_possible_timeout_is_accepted() {
     let collector = FakeCollector::scripted([]).await;
     let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "18446744073709551615")];
     let mut sending = Sending::start(&base(&collector), &environment, None);
@@ -207,7 +210,7 @@ async fn a_timeout_longer_than_any_clock_is_no_end_of_the_program() {
 }
 
 #[tokio::test]
-async fn the_standard_variables_shape_the_request() {
+async fn standard_variables_set_path_headers_and_compression() {
     let collector = FakeCollector::scripted([]).await;
     let environment = [
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
@@ -238,7 +241,7 @@ async fn the_standard_variables_shape_the_request() {
 }
 
 #[tokio::test]
-async fn a_collector_that_hangs_resets_or_is_slow_costs_time_and_no_spans() {
+async fn collector_that_hangs_resets_or_is_slow_loses_no_spans() {
     let script = [
         Answer::Hang,
         Answer::Reset,
@@ -255,19 +258,19 @@ async fn a_collector_that_hangs_resets_or_is_slow_costs_time_and_no_spans() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_a_collector_that_hangs() {
+async fn hanging_collector_does_not_delay_append() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::Hang);
     let directory = tempfile::tempdir().unwrap();
     let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
-    // Each of these waits for the disk only; the sender waits for ten seconds meanwhile.
+    // The sender waits for a response for ten seconds meanwhile.
     timeout(PATIENCE, sending.append(1..=50)).await.unwrap();
     assert_eq!(sending.counts.borrow().spooled, 50);
     assert!(collector.received().len() <= 1);
 }
 
 #[tokio::test]
-async fn a_resource_that_changes_is_sent_with_the_spans_that_it_is_of() {
+async fn each_batch_is_exported_with_its_own_resource() {
     let collector = FakeCollector::scripted([]).await;
     let mut sending = Sending::start(&base(&collector), &[], None);
     for (number, host) in [(1, "web_0"), (2, "web_1"), (3, "web_1")] {
@@ -276,7 +279,7 @@ async fn a_resource_that_changes_is_sent_with_the_spans_that_it_is_of() {
             resource,
             ..batch(number)
         };
-        sending.spool.append(batch, Timestamp::now()).await;
+        sending.spool.append(batch, Timestamp::now());
     }
     sending.until(|counts| counts.exported == 3).await;
     let hosts: Vec<_> = collector

@@ -1,4 +1,4 @@
-//! The spool goes on over ends, kills and long absences of the collector.
+//! The spool survives restarts, kills and outages of the collector.
 
 use azure_scheduled_events_exporter::snapshot::ExportFailure;
 use tokio::time::timeout;
@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn after_a_long_absence_all_arrive_in_order_and_once() {
+async fn spans_arrive_in_order_and_once_after_an_outage() {
     let directory = tempfile::tempdir().unwrap();
     let refusing = RefusingPort::reserve();
     let mut sending = Sending::start(&refusing.base(), &[], Some(directory.path()));
@@ -20,7 +20,6 @@ async fn after_a_long_absence_all_arrive_in_order_and_once() {
         .await;
     let counts = sending.stop().await;
     assert_eq!((counts.spooled, counts.exported), (150, 0));
-    // The next run of the exporter finds a collector, and goes on where the first one ended.
     let collector = FakeCollector::scripted([Answer::status(503), Answer::Reset]).await;
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     sending.append(151..=160).await;
@@ -31,23 +30,21 @@ async fn after_a_long_absence_all_arrive_in_order_and_once() {
 }
 
 #[tokio::test]
-async fn a_sender_that_is_killed_at_any_time_loses_nothing() {
+async fn killed_sender_loses_no_spans() {
     let directory = tempfile::tempdir().unwrap();
     let collector = FakeCollector::scripted([]).await;
     let mut next = 1;
-    for kill in 0..40 {
+    for kill in 0..40_usize {
         let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
         sending.append(next..=next + 2).await;
         next += 3;
-        let wanted = usize::try_from(kill % 4).unwrap();
-        let before = collector.received().len();
-        // Checked whenever another task has run, so that the kill comes right after the request.
-        let requests = async {
-            while collector.received().len() < before + wanted {
+        let expected = collector.received().len() + kill % 4;
+        let received = async {
+            while collector.received().len() < expected {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, requests).await.unwrap();
+        timeout(PATIENCE, received).await.unwrap();
         sending.running.abort();
     }
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
@@ -65,14 +62,14 @@ async fn a_sender_that_is_killed_at_any_time_loses_nothing() {
 }
 
 #[tokio::test]
-async fn the_end_sends_what_it_can_and_keeps_the_rest() {
+async fn shutdown_flushes_the_spool_and_keeps_the_rest() {
     let directory = tempfile::tempdir().unwrap();
     let collector = FakeCollector::scripted([]).await;
     let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     sending.append(1..=20).await;
     let counts = sending.stop().await;
     assert_eq!((counts.exported, counts.spooled), (20, 0));
-    // A collector that hangs is given up after the time that is left for it.
+    // A hanging collector is abandoned after the flush timeout.
     collector.now(Answer::Hang);
     let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     sending.append(21..=25).await;
@@ -85,7 +82,7 @@ async fn the_end_sends_what_it_can_and_keeps_the_rest() {
 }
 
 #[tokio::test]
-async fn without_a_directory_the_end_tries_until_its_time_is_over() {
+async fn shutdown_retries_spans_in_memory_until_the_flush_timeout() {
     let collector = FakeCollector::scripted([Answer::status(503), Answer::status(503)]).await;
     let sending = Sending::start(&base(&collector), &[], None);
     sending.append([1]).await;

@@ -1,33 +1,34 @@
-//! A sender with a spool, and spans to send.
+//! A running sender with its spool, and spans to export.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
     otlp::{
         Counts,
-        sender::{self, Pace},
+        sender::{self, RetryTiming},
         settings::OtlpSettings,
-        spool::{Batch, Disk, Spool, SpoolHandle, SpoolLimits},
-        trace::{Attribute, Span, SpanEvent, Value},
+        spool::{Spool, SpoolHandle, SpoolLimits},
+        trace::{Attribute, Batch, Span, SpanEvent, Value},
     },
+    outbound::file::OsFilesystem,
     time::{Clock, Timestamp},
+    worker::Worker,
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
 use crate::support::{PATIENCE, collector::FakeCollector, install_cryptography};
 
-/// Quick enough for tests; only the order of things is looked at.
-pub(super) const PACE: Pace = Pace {
-    first_pause: Duration::from_millis(5),
-    longest_pause: Duration::from_millis(20),
-    maintenance: Duration::from_secs(1),
-    flush: Duration::from_secs(1),
+pub(super) const TIMING: RetryTiming = RetryTiming {
+    initial_backoff: Duration::from_millis(5),
+    max_backoff: Duration::from_millis(20),
+    maintenance_interval: Duration::from_secs(1),
+    flush_timeout: Duration::from_secs(1),
 };
 
-/// A running sender and its spool.
 pub(super) struct Sending {
     pub(super) spool: SpoolHandle,
+    worker: Worker,
     pub(super) counts: watch::Receiver<Counts>,
     stop: watch::Sender<bool>,
     pub(super) running: JoinHandle<()>,
@@ -40,14 +41,16 @@ impl Sending {
         directory: Option<&Path>,
     ) -> Self {
         install_cryptography();
-        let spool = Spool::open(directory, Box::new(Disk), SpoolLimits::default());
-        let spool = SpoolHandle::new(spool);
+        let spool = Spool::open(directory, Box::new(OsFilesystem), SpoolLimits::default());
+        let worker = Worker::start("disk").unwrap();
+        let spool = SpoolHandle::new(spool, Some(worker.clone()));
         let (stop, stopped) = watch::channel(false);
         let settings = settings(endpoint, environment);
-        let running = sender::run(settings, spool.clone(), Clock::start(), PACE, stopped);
+        let running = sender::run(settings, spool.clone(), Clock::start(), TIMING, stopped);
         Self {
             counts: spool.counts(),
             spool,
+            worker,
             stop,
             running: tokio::spawn(running),
         }
@@ -55,16 +58,16 @@ impl Sending {
 
     pub(super) async fn append(&self, names: impl IntoIterator<Item = u64>) {
         for name in names {
-            self.spool.append(batch(name), Timestamp::now()).await;
+            self.spool.append(batch(name), Timestamp::now());
         }
+        self.worker.run(|| ()).await.unwrap();
     }
 
-    /// Waits until the counts are as wanted.
-    pub(super) async fn until(&mut self, is_so: impl Fn(&Counts) -> bool) -> Counts {
-        let waiting = self.counts.wait_for(|counts| is_so(counts));
+    pub(super) async fn until(&mut self, condition: impl Fn(&Counts) -> bool) -> Counts {
+        let waiting = self.counts.wait_for(|counts| condition(counts));
         let waited = timeout(PATIENCE, waiting).await;
         let counts = waited.ok().map(|counts| counts.unwrap().clone());
-        counts.unwrap_or_else(|| panic!("only this came: {:?}", self.counts.borrow()))
+        counts.unwrap_or_else(|| panic!("timed out at {:?}", self.counts.borrow()))
     }
 
     pub(super) async fn stop(self) -> Counts {
@@ -89,7 +92,7 @@ pub(super) fn at(nanos: i128) -> Timestamp {
     Timestamp::from_unix_nanos(1_794_906_942_000_000_000 + nanos).unwrap()
 }
 
-/// One span that is called as its number.
+/// One span whose name is the number.
 pub(super) fn batch(number: u64) -> Batch {
     let attribute = |key: &str, value| Attribute {
         key: key.to_owned(),

@@ -1,19 +1,21 @@
-//! HTTPS: only a collector that the given authority vouches for gets spans, and it may ask who sends them.
+//! HTTPS: certificate authorities and client certificates.
 
 use azure_scheduled_events_exporter::snapshot::ExportFailure;
 
 use super::sending::Sending;
 use crate::support::{Pki, collector::FakeCollector, pki::Door};
 
-/// A collector behind a door of this authority.
-async fn collector(pki: &Pki, asks_who: bool) -> (FakeCollector, Door) {
+/// A collector behind a TLS proxy with a certificate of this authority.
+async fn collector(pki: &Pki, needs_client_certificate: bool) -> (FakeCollector, Door) {
     let collector = FakeCollector::scripted([]).await;
-    let door = pki.door("127.0.0.1", asks_who, collector.address).await;
+    let door = pki
+        .door("127.0.0.1", needs_client_certificate, collector.address)
+        .await;
     (collector, door)
 }
 
 #[tokio::test]
-async fn the_given_authority_is_trusted_and_no_other() {
+async fn only_the_given_authority_is_trusted() {
     let (ours, theirs) = (Pki::new(), Pki::new());
     let (_collector, door) = collector(&ours, false).await;
     let ca = ours.path("ca.pem");
@@ -24,9 +26,9 @@ async fn the_given_authority_is_trusted_and_no_other() {
     );
     sending.append([1]).await;
     sending.until(|counts| counts.exported == 1).await;
-    let (stranger, strange_door) = collector(&theirs, false).await;
+    let (untrusted, untrusted_door) = collector(&theirs, false).await;
     let mut sending = Sending::start(
-        &strange_door.base(),
+        &untrusted_door.base(),
         &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca)],
         None,
     );
@@ -35,11 +37,11 @@ async fn the_given_authority_is_trusted_and_no_other() {
         .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
         .await;
     assert_eq!((counts.exported, counts.spooled), (0, 1));
-    assert!(stranger.received().is_empty());
+    assert!(untrusted.received().is_empty());
 }
 
 #[tokio::test]
-async fn a_collector_that_asks_who_sends_is_shown_our_certificate() {
+async fn client_certificate_is_presented() {
     let pki = Pki::new();
     let (collector, door) = collector(&pki, true).await;
     let (ca, certificate, key) = (
@@ -48,9 +50,9 @@ async fn a_collector_that_asks_who_sends_is_shown_our_certificate() {
         pki.path("client-key.pem"),
     );
     let trusted = ("OTEL_EXPORTER_OTLP_CERTIFICATE", ca.as_str());
-    let mut nameless = Sending::start(&door.base(), &[trusted], None);
-    nameless.append([1]).await;
-    let counts = nameless
+    let mut anonymous = Sending::start(&door.base(), &[trusted], None);
+    anonymous.append([1]).await;
+    let counts = anonymous
         .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
         .await;
     assert_eq!(counts.exported, 0);
@@ -59,14 +61,14 @@ async fn a_collector_that_asks_who_sends_is_shown_our_certificate() {
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
     ];
-    let mut known = Sending::start(&door.base(), &environment, None);
-    known.append([2]).await;
-    known.until(|counts| counts.exported == 1).await;
+    let mut identified = Sending::start(&door.base(), &environment, None);
+    identified.append([2]).await;
+    identified.until(|counts| counts.exported == 1).await;
     assert_eq!(collector.taken(), ["2"]);
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_there_yet_is_waited_for() {
+async fn missing_certificate_file_is_read_when_it_appears() {
     let pki = Pki::new();
     let (_collector, door) = collector(&pki, false).await;
     let late = pki.path("late.pem");
@@ -86,7 +88,7 @@ async fn a_certificate_that_is_not_there_yet_is_waited_for() {
 }
 
 #[tokio::test]
-async fn an_authority_that_is_renewed_is_read_again() {
+async fn renewed_authority_is_read_again() {
     let (ours, theirs) = (Pki::new(), Pki::new());
     let (_collector, door) = collector(&ours, false).await;
     ours.write("trusted.pem", &theirs.authority());
@@ -105,7 +107,7 @@ async fn an_authority_that_is_renewed_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_holds_nothing_is_a_failure_of_tls() {
+async fn empty_certificate_file_is_a_tls_failure() {
     let pki = Pki::new();
     pki.write("empty.pem", "");
     let (collector, door) = collector(&pki, false).await;

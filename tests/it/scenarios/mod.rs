@@ -1,10 +1,10 @@
-//! Timelines in, goldens out. Each `tests/scenarios/NAME.txt` is the life of a VM called `web_0` as the exporter sees it
-//! from 2026-11-17 09:00 UTC on; `NAME.golden` is what it makes of each step: what happened, and which samples are new
-//! (`+`), changed (`~`) or gone (`-`). `tests/scenarios/README.md` has the form of a line.
+//! Timelines in, goldens out. Each `tests/scenarios/NAME.txt` is what happens to the VM `web_0` from 2026-11-17 09:00 UTC
+//! on; `NAME.golden` lists for each step the transitions, and which samples are new (`+`), changed (`~`) or gone (`-`).
+//! `tests/scenarios/README.md` documents the format of a line.
 
 /// What the lines of a timeline mean.
 mod timeline;
-/// The exporter's core, without its I/O.
+/// The engine, driven by a timeline.
 mod world;
 
 use std::{fs, path::PathBuf};
@@ -25,26 +25,24 @@ fn timelines() -> Vec<PathBuf> {
 }
 
 #[test]
-fn lives_go_as_their_goldens_say() {
+fn timelines_give_their_goldens() {
     let play = |path: &PathBuf| {
         let steps = timeline::read(path);
-        let mut world = world::World::new();
-        let told: String = steps.iter().map(|step| world.take(step)).collect();
-        difference(&path.with_extension("golden"), &told)
+        let is_named = !matches!(steps[0].stimulus, timeline::Stimulus::Nameless);
+        let mut world = world::World::new(is_named);
+        let report: String = steps.iter().map(|step| world.perform(step)).collect();
+        difference(&path.with_extension("golden"), &report)
     };
     let differences: Vec<_> = timelines().iter().filter_map(play).collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[test]
-fn every_golden_of_a_life_has_its_timeline() {
+fn every_golden_has_its_timeline() {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios"));
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let is_explanation = path.ends_with("README.md");
-        assert!(
-            is_explanation || path.with_extension("txt").exists(),
-            "{path:?}"
-        );
+        let is_readme = path.ends_with("README.md");
+        assert!(is_readme || path.with_extension("txt").exists(), "{path:?}");
     }
 }

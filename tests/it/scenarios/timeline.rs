@@ -8,18 +8,18 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::{Map, Value, json};
 
-/// One line, and those that belong to it.
+/// One line of a timeline, with the events of its document.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// As written, for the golden.
+    /// As written.
     pub(super) line: String,
-    /// So long after the beginning.
+    /// Since the beginning.
     pub(super) at: Duration,
-    pub(super) happening: Happening,
+    pub(super) stimulus: Stimulus,
 }
 
 #[derive(Debug)]
-pub(super) enum Happening {
+pub(super) enum Stimulus {
     Document(Vec<u8>),
     Failed(FailureReason),
     Unchanged,
@@ -67,38 +67,34 @@ pub(super) fn read(path: &Path) -> Vec<Step> {
         let mut words = line.split_whitespace();
         let at = parse_duration(words.next().unwrap().trim_start_matches('@')).unwrap();
         let words: Vec<_> = words.collect();
-        let happening = happening(&words, &entries)
+        let stimulus = stimulus(&words, &entries)
             .unwrap_or_else(|| panic!("{path:?}: nothing is known of: {line}"));
-        Step {
-            line,
-            at,
-            happening,
-        }
+        Step { line, at, stimulus }
     };
     steps.into_iter().map(step).collect()
 }
 
-fn happening(words: &[&str], entries: &[String]) -> Option<Happening> {
+fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
     if !entries.is_empty() && words.first() != Some(&"document") {
         return None;
     }
     Some(match *words {
         ["document", incarnation] => {
-            Happening::Document(document(incarnation.parse().ok()?, entries))
+            Stimulus::Document(document(incarnation.parse().ok()?, entries))
         }
         ["file", name] => {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents");
-            Happening::Document(fs::read(folder.join(format!("{name}.json"))).ok()?)
+            Stimulus::Document(fs::read(folder.join(format!("{name}.json"))).ok()?)
         }
-        ["failed", reason] => Happening::Failed(
+        ["failed", reason] => Stimulus::Failed(
             FailureReason::ALL
                 .into_iter()
                 .find(|known| known.as_str() == reason)?,
         ),
-        ["unchanged"] => Happening::Unchanged,
-        ["nameless"] => Happening::Nameless,
-        ["named", name] => Happening::Named(name.to_owned()),
-        ["frozen", length, ref rest @ ..] => Happening::Frozen {
+        ["unchanged"] => Stimulus::Unchanged,
+        ["nameless"] => Stimulus::Nameless,
+        ["named", name] => Stimulus::Named(name.to_owned()),
+        ["frozen", length, ref rest @ ..] => Stimulus::Frozen {
             length: parse_duration(length).ok()?,
             is_monotonic_stopped: match *rest {
                 [] => false,
@@ -106,7 +102,7 @@ fn happening(words: &[&str], entries: &[String]) -> Option<Happening> {
                 _ => return None,
             },
         },
-        ["clock", by] => Happening::Clock {
+        ["clock", by] => Stimulus::Clock {
             by: parse_duration(by.trim_start_matches(['+', '-'])).ok()?,
             is_forward: match by.chars().next()? {
                 '+' => true,
@@ -114,10 +110,10 @@ fn happening(words: &[&str], entries: &[String]) -> Option<Happening> {
                 _ => return None,
             },
         },
-        ["stops"] => Happening::Stops,
-        ["starts"] => Happening::Starts { rebooted: false },
-        ["boots"] => Happening::Starts { rebooted: true },
-        ["look"] => Happening::Look,
+        ["stops"] => Stimulus::Stops,
+        ["starts"] => Stimulus::Starts { rebooted: false },
+        ["boots"] => Stimulus::Starts { rebooted: true },
+        ["look"] => Stimulus::Look,
         _ => return None,
     })
 }

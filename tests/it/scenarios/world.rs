@@ -1,147 +1,171 @@
-//! The exporter's core in a world where time goes by as a timeline says: every poll, every beat of the pulse, every
-//! restart by the state file.
+//! The engine in a world where time passes as a timeline says: every poll, every tick of the heartbeat, every restart
+//! from the saved state.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    document,
-    heartbeat::{Heartbeat, PERIOD},
-    lifecycle::{Restored, Tracker, Transition, TransitionKind},
+    approval::ApprovalPolicy,
+    document::{self, Answer},
+    engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
+    heartbeat::PERIOD,
+    lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
-    snapshot::{SeriesScope, Snapshot},
-    state::{Directory, Found, Saved},
+    snapshot::{Identity, RequestError, SeriesScope, Snapshot},
+    state::{Directory, Found},
     time::{Moment, Timestamp},
 };
 
-use super::timeline::{Happening, Step, start};
-
-const ENDED_RETENTION: Duration = Duration::from_mins(10);
+use super::timeline::{Step, Stimulus, start};
 
 pub(super) struct World {
-    /// By a clock that never jumps, since the beginning.
+    /// Time since the beginning, by a clock that never jumps.
     elapsed: Duration,
     now: Moment,
-    tracker: Tracker,
-    heartbeat: Heartbeat,
-    /// All that is shown; the lives are filled in at each scrape.
-    snapshot: Snapshot,
+    engine: Engine,
+    snapshot: Arc<Snapshot>,
     is_running: bool,
+    has_rebooted: bool,
+    /// The last state that the engine wanted to be saved; it is on disk from the end of the process on.
+    saved: Option<Box<SavedState>>,
     folder: tempfile::TempDir,
     /// The samples of the last scrape.
-    shown: BTreeMap<String, String>,
+    scraped: BTreeMap<String, String>,
+}
+
+fn config(vm_name: Option<&str>, boot_id: &str) -> EngineConfig {
+    EngineConfig {
+        vm_name: vm_name.map(Arc::from),
+        approvals: ApprovalPolicy::default(),
+        boot_id: Some(boot_id.to_owned()),
+        traces: None,
+        is_persistent: true,
+    }
 }
 
 impl World {
-    pub(super) fn new() -> Self {
+    /// A VM whose name is known from the start, or is yet to be learned from instance metadata.
+    pub(super) fn new(is_named: bool) -> Self {
         let now = Moment {
             wall: start(),
             monotonic: Duration::from_secs(100),
         };
+        let engine = Engine::new(config(is_named.then_some("web_0"), "0"), None, now);
         let mut world = Self {
             elapsed: Duration::ZERO,
             now,
-            tracker: Tracker::new(ENDED_RETENTION),
-            heartbeat: Heartbeat::default(),
-            snapshot: Snapshot::empty(Some(Arc::from("web_0")), now),
+            snapshot: Arc::new(engine.snapshot(now)),
+            engine,
             is_running: true,
+            has_rebooted: false,
+            saved: None,
             folder: tempfile::tempdir().unwrap(),
-            shown: BTreeMap::new(),
+            scraped: BTreeMap::new(),
         };
-        world.shown = world.scrape();
+        world.scraped = world.scrape();
         world
     }
 
-    /// Goes to the step, carries it out, and tells what came of it.
-    pub(super) fn take(&mut self, step: &Step) -> String {
-        let mut told = String::new();
-        self.wait_until(step.at, &mut told);
-        writeln!(told, "{}", step.line).unwrap();
-        let happened = self.carry_out(&step.happening);
-        self.tell(&happened, &mut told);
+    /// Advances to the step, performs it, and describes what came of it.
+    pub(super) fn perform(&mut self, step: &Step) -> String {
+        let mut report = String::new();
+        self.wait_until(step.at, &mut report);
+        writeln!(report, "{}", step.line).unwrap();
+        self.apply_stimulus(&step.stimulus, &mut report);
         if self.is_running {
-            self.compare(&mut told);
+            self.compare(&mut report);
         }
-        told
+        report
     }
 
-    /// Time goes by; the pulse is taken while there is something to take it for.
-    fn wait_until(&mut self, at: Duration, told: &mut String) {
+    /// Time passes, with a heartbeat.
+    fn wait_until(&mut self, at: Duration, report: &mut String) {
         assert!(
             at >= self.elapsed,
             "a timeline goes forward, not back to {at:?}"
         );
         while self.elapsed + PERIOD <= at {
-            self.pass(PERIOD);
-            let happened = self.beat();
-            self.tell(&happened, told);
+            self.advance(PERIOD);
+            self.tick(report);
         }
-        self.pass(at.saturating_sub(self.elapsed));
+        self.advance(at.saturating_sub(self.elapsed));
     }
 
-    fn pass(&mut self, elapsed: Duration) {
+    fn advance(&mut self, elapsed: Duration) {
         self.elapsed += elapsed;
         self.now = self.now.after(elapsed);
     }
 
-    fn beat(&mut self) -> Vec<Transition> {
-        if !self.is_running || !self.tracker.is_own_pending() {
-            self.heartbeat.reset();
-            return Vec::new();
+    fn tick(&mut self, report: &mut String) {
+        if self.is_running && self.engine.wants_heartbeat() {
+            self.handle(Input::Tick, report);
         }
-        let interruption = self.heartbeat.tick(self.now);
-        interruption
-            .map(|it| self.tracker.record_interruption(it, self.now.wall))
-            .unwrap_or_default()
     }
 
-    fn carry_out(&mut self, happening: &Happening) -> Vec<Transition> {
-        let name = self.snapshot.vm_name.clone();
-        match happening {
-            Happening::Document(body) => {
+    /// Gives an input to the engine and performs its effects.
+    fn handle(&mut self, input: Input, report: &mut String) {
+        for effect in self.engine.handle(input, self.now) {
+            match effect {
+                Effect::Log(LogEntry::Transition(transition)) => describe(&transition, report),
+                Effect::Publish(snapshot) => self.snapshot = snapshot,
+                Effect::SaveState(saved) => {
+                    self.saved = Some(saved);
+                    self.handle(Input::StateWritten(Ok(())), report);
+                }
+                Effect::Log(_) => {}
+                Effect::AppendSpans(_) | Effect::Approve(_) | Effect::DiscardForeignState => {
+                    panic!("a timeline has no use for {effect:?}")
+                }
+            }
+        }
+    }
+
+    fn apply_stimulus(&mut self, stimulus: &Stimulus, report: &mut String) {
+        let took = Duration::ZERO;
+        match stimulus {
+            Stimulus::Document(body) => {
                 let (document, anomalies) = document::parse(body).unwrap();
-                let happened = self.tracker.observe(&document, name.as_deref(), self.now);
-                let counters = Arc::make_mut(&mut self.snapshot.counters);
-                anomalies
-                    .iter()
-                    .for_each(|anomaly| counters.count_anomalies(anomaly.kind, 1));
-                self.snapshot.has_document = true;
-                self.snapshot.health.incarnation = document.incarnation;
-                self.snapshot.health.succeed(self.now);
-                return happened;
+                let answer = Answer::Document {
+                    document,
+                    anomalies,
+                };
+                let result = Ok(answer);
+                self.handle(Input::Polled { result, took }, report);
             }
-            Happening::Unchanged => {
-                self.tracker.document_unchanged(self.now);
-                self.snapshot.health.succeed(self.now);
+            Stimulus::Unchanged => {
+                let result = Ok(Answer::Unchanged);
+                self.handle(Input::Polled { result, took }, report);
             }
-            Happening::Failed(reason) => {
-                self.tracker.poll_failed(self.now);
-                self.snapshot
-                    .health
-                    .count_request(Duration::ZERO, Some(*reason));
-                self.snapshot
-                    .health
-                    .fail(*reason, String::new(), self.now.wall);
+            Stimulus::Failed(reason) => {
+                let result = Err(RequestError {
+                    reason: *reason,
+                    message: String::new(),
+                    retry_after: None,
+                    status: None,
+                });
+                self.handle(Input::Polled { result, took }, report);
             }
-            Happening::Nameless => self.snapshot.vm_name = None,
-            Happening::Named(name) => {
-                self.snapshot.vm_name = Some(Arc::from(name.as_str()));
-                self.tracker.set_vm_name(Some(name));
+            Stimulus::Nameless => assert_eq!(self.snapshot.vm_name, None),
+            Stimulus::Named(name) => {
+                let result = Ok(Identity {
+                    name: name.clone(),
+                    ..Identity::default()
+                });
+                self.handle(Input::Identified { result, took }, report);
             }
-            Happening::Frozen {
+            Stimulus::Frozen {
                 length,
                 is_monotonic_stopped,
             } => {
-                // The last beat before it, and the first after it.
-                let mut happened = self.beat();
+                // The last tick before the pause, and the first after it.
+                self.tick(report);
                 let monotonic = self.now.monotonic;
-                self.pass(*length);
+                self.advance(*length);
                 if *is_monotonic_stopped {
                     self.now.monotonic = monotonic + PERIOD;
                 }
-                happened.extend(self.beat());
-                return happened;
+                self.tick(report);
             }
-            Happening::Clock { by, is_forward } => {
+            Stimulus::Clock { by, is_forward } => {
                 let wall = self.now.wall;
                 self.now.wall = if *is_forward {
                     wall.after(*by)
@@ -149,105 +173,45 @@ impl World {
                     wall.before(*by)
                 };
             }
-            Happening::Stops => self.stop(),
-            Happening::Starts { rebooted } => self.start(*rebooted),
-            Happening::Look => {}
+            Stimulus::Stops => {
+                self.handle(Input::Shutdown, report);
+                let mut directory = Directory::open(self.folder.path()).unwrap();
+                directory.write(&self.saved.take().unwrap()).unwrap();
+                self.is_running = false;
+            }
+            Stimulus::Starts { rebooted } => self.start(*rebooted),
+            Stimulus::Look => {}
         }
-        Vec::new()
     }
 
-    fn stop(&mut self) {
-        self.is_running = false;
-        let saved = Saved {
-            boot_id: None,
-            heartbeat_at: self.now.wall,
-            document_at: self.tracker.document_at(),
-            vm_name: self.snapshot.vm_name.as_deref().map(str::to_owned),
-            vm_id: None,
-            events: self.tracker.events(),
-        };
-        Directory::open(self.folder.path())
-            .unwrap()
-            .write(&saved)
-            .unwrap();
-    }
-
-    /// A new process: it counts from zero, and its monotonic clock begins anew.
+    /// A new process: it counts from zero. Its monotonic clock begins anew.
     fn start(&mut self, rebooted: bool) {
         assert!(!self.is_running, "it runs");
+        self.has_rebooted |= rebooted;
         self.now.monotonic = Duration::from_secs(1);
         let Found::State(saved) = Directory::open(self.folder.path())
             .unwrap()
             .read(self.now.wall)
         else {
-            panic!("there is no state to take over")
+            panic!("there is no state to restore")
         };
-        let name = saved.vm_name.as_deref().map(Arc::from);
-        let restored = Restored {
-            events: saved.events,
-            document_at: saved.document_at,
-            heartbeat_at: Some(saved.heartbeat_at),
-            rebooted,
-        };
-        self.tracker = Tracker::restore(ENDED_RETENTION, restored, self.now);
-        self.heartbeat = Heartbeat::default();
-        self.snapshot = Snapshot::empty(name, self.now);
-        self.snapshot.has_document = true;
+        let boot_id = if self.has_rebooted { "1" } else { "0" };
+        // The name that an operator gave is the name that was saved; one from instance metadata is not known yet.
+        let config = config(saved.vm_name.clone().as_deref(), boot_id);
+        self.engine = Engine::new(config, Some(*saved), self.now);
+        self.snapshot = Arc::new(self.engine.snapshot(self.now));
         self.is_running = true;
     }
 
-    fn tell(&mut self, happened: &[Transition], told: &mut String) {
-        for transition in happened {
-            Arc::make_mut(&mut self.snapshot.counters).count(transition);
-            let tracked = &transition.tracked;
-            write!(
-                told,
-                "  {} {} {}",
-                tracked.event.id,
-                tracked.event.event_type,
-                transition.kind.as_str()
-            )
-            .unwrap();
-            match &transition.kind {
-                TransitionKind::Ended(outcome) => write!(told, ": {}", outcome.as_str()),
-                TransitionKind::Rescheduled(it) => {
-                    let from = it
-                        .from
-                        .map_or_else(|| "nothing".to_owned(), Timestamp::rfc3339);
-                    write!(told, ": from {from} to {}", it.to.rfc3339())
-                }
-                TransitionKind::StatusChanged(was) => write!(
-                    told,
-                    ": from {} to {}",
-                    was.as_str(),
-                    tracked.event.status.as_str()
-                ),
-                TransitionKind::Interrupted(it) => write!(
-                    told,
-                    ": {:?} until {}",
-                    it.length,
-                    it.until.rfc3339_millis()
-                ),
-                TransitionKind::Appeared
-                | TransitionKind::Started
-                | TransitionKind::Amended { .. }
-                | TransitionKind::Approved
-                | TransitionKind::Returned => Ok(()),
-            }
-            .unwrap();
-            told.push('\n');
-        }
-    }
-
-    /// Tells which samples are new, changed or gone since the last scrape.
-    fn compare(&mut self, told: &mut String) {
+    /// Describes which samples are new, changed or gone since the last scrape.
+    fn compare(&mut self, report: &mut String) {
         let now = self.scrape();
-        let before = std::mem::take(&mut self.shown);
+        let before = std::mem::take(&mut self.scraped);
         for (series, value) in &before {
             match now.get(series) {
-                None => writeln!(told, "  - {series}").unwrap(),
+                None => writeln!(report, "  - {series}").unwrap(),
                 Some(new) if new != value => {
-                    writeln!(told, "  ~ {series} {value} → {new}").unwrap();
+                    writeln!(report, "  ~ {series} {value} → {new}").unwrap();
                 }
                 Some(_) => {}
             }
@@ -256,16 +220,15 @@ impl World {
             // Before the first document it is not known that nothing is pending.
             let is_zero = series.starts_with("events_pending") && value == "0";
             if !before.contains_key(series) && !is_zero {
-                writeln!(told, "  + {series} {value}").unwrap();
+                writeln!(report, "  + {series} {value}").unwrap();
             }
         }
-        self.shown = now;
+        self.scraped = now;
     }
 
     /// The samples but for those that every poll moves, and the single buckets.
     fn scrape(&self) -> BTreeMap<String, String> {
-        let mut snapshot = self.snapshot.clone();
-        snapshot.events = self.tracker.events().into();
+        let mut snapshot = Snapshot::clone(&self.snapshot);
         snapshot.as_of = self.now;
         let exposed = MetricsOptions {
             scope: SeriesScope::Own,
@@ -274,7 +237,7 @@ impl World {
         };
         let text =
             Format::Text.write(metrics::render(&Arc::new(snapshot), exposed, self.now).unwrap());
-        let is_told = |line: &&str| {
+        let is_compared = |line: &&str| {
             !line.starts_with('#')
                 && !["_bucket{", "_last_success_", "_build_info", "_imds_request"]
                     .iter()
@@ -284,11 +247,47 @@ impl World {
             let (series, value) = line.rsplit_once(' ').unwrap();
             (shortened(series), value.to_owned())
         };
-        text.lines().filter(is_told).map(sample).collect()
+        text.lines().filter(is_compared).map(sample).collect()
     }
 }
 
-/// The labels that say no more than the id does are left out, and what is common to all names.
+fn describe(transition: &Transition, report: &mut String) {
+    let tracked = &transition.tracked;
+    let details = match &transition.kind {
+        TransitionKind::Ended(outcome) => format!(": {}", outcome.as_str()),
+        TransitionKind::Rescheduled(it) => {
+            let from = it
+                .from
+                .map_or_else(|| "nothing".to_owned(), Timestamp::rfc3339);
+            format!(": from {from} to {}", it.to.rfc3339())
+        }
+        TransitionKind::StatusChanged(was) => {
+            format!(
+                ": from {} to {}",
+                was.as_str(),
+                tracked.event.status.as_str()
+            )
+        }
+        TransitionKind::Interrupted(it) => {
+            format!(": {:?} until {}", it.length, it.until.rfc3339_millis())
+        }
+        TransitionKind::Announced
+        | TransitionKind::Started
+        | TransitionKind::Amended { .. }
+        | TransitionKind::Approved
+        | TransitionKind::Returned => String::new(),
+    };
+    let event = &tracked.event;
+    let kind = transition.kind.as_str();
+    writeln!(
+        report,
+        "  {} {} {kind}{details}",
+        event.id, event.event_type
+    )
+    .unwrap();
+}
+
+/// Without labels that repeat the id, and without the common prefix of the names.
 fn shortened(series: &str) -> String {
     let mut short = series.trim_start_matches("azure_scheduled_").to_owned();
     for label in ["event_source=\"Platform\",", "event_source=\"User\","] {

@@ -1,14 +1,14 @@
-//! Driving the simulator: by program, by the page's forms, and not by other sites.
+//! The control API and the forms of the page.
 
-use super::Served;
+use super::TestServer;
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
 #[test]
-fn program_starts_a_scenario_by_name_and_clears_it() {
-    let served = Served::playing(&[], 1.0);
-    let state = served
+fn scenario_is_started_by_name_and_cleared() {
+    let server = TestServer::start(&[], 1.0);
+    let state = server
         .send(
             "POST",
             "/simulator/start",
@@ -19,31 +19,31 @@ fn program_starts_a_scenario_by_name_and_clears_it() {
     assert_eq!(state.status, 200);
     assert_eq!(state.json()["events"][0]["event_status"], "Started");
     assert_eq!(
-        served.get(EVENTS).json()["Events"][0]["Resources"],
+        server.get(EVENTS).json()["Events"][0]["Resources"],
         serde_json::json!(["web-vmss_0", "web-vmss_1"])
     );
     assert_eq!(
-        served
+        server
             .send("POST", "/simulator/clear", &[], "")
             .unwrap()
             .status,
         200
     );
-    assert_eq!(served.get(EVENTS).json()["Events"], serde_json::json!([]));
+    assert_eq!(server.get(EVENTS).json()["Events"], serde_json::json!([]));
 }
 
 #[test]
-fn program_starts_a_scenario_of_its_own() {
-    let served = Served::playing(&[], 1.0);
+fn scenario_is_started_from_the_request_body() {
+    let server = TestServer::start(&[], 1.0);
     let body = r#"{"scenario": {"events": [{"event_type": "Hibernate", "notice": "1h", "resources": ["a", "{vm}"]}]}}"#;
     assert_eq!(
-        served
+        server
             .send("POST", "/simulator/start", &[], body)
             .unwrap()
             .status,
         200
     );
-    let event = served.get(EVENTS).json()["Events"][0].clone();
+    let event = server.get(EVENTS).json()["Events"][0].clone();
     assert_eq!(
         (&event["EventType"], &event["Resources"]),
         (&"Hibernate".into(), &serde_json::json!(["a", "web-vmss_0"]))
@@ -51,8 +51,8 @@ fn program_starts_a_scenario_of_its_own() {
 }
 
 #[test]
-fn what_cannot_be_started_is_refused_with_the_reason() {
-    let served = Served::playing(&[], 1.0);
+fn invalid_start_requests_are_refused_with_the_reason() {
+    let server = TestServer::start(&[], 1.0);
     for (body, reason) in [
         ("", "EOF"),
         ("{}", "missing field `scenario`"),
@@ -67,13 +67,17 @@ fn what_cannot_be_started_is_refused_with_the_reason() {
             "unknown field `speed`",
         ),
     ] {
-        let got = served.send("POST", "/simulator/start", &[], body).unwrap();
-        assert_eq!(got.status, 400, "{body}");
-        assert!(got.error().contains(reason), "{body}: {}", got.error());
+        let response = server.send("POST", "/simulator/start", &[], body).unwrap();
+        assert_eq!(response.status, 400, "{body}");
+        assert!(
+            response.error().contains(reason),
+            "{body}: {}",
+            response.error()
+        );
     }
     let large = " ".repeat(1024 * 1024 + 1);
     assert_eq!(
-        served
+        server
             .send("POST", "/simulator/start", &[], &large)
             .unwrap()
             .status,
@@ -82,35 +86,41 @@ fn what_cannot_be_started_is_refused_with_the_reason() {
 }
 
 #[test]
-fn button_of_the_page_starts_a_scenario_and_leads_back() {
-    let served = Served::playing(&[], 1.0);
-    let origin = format!("http://{}", served.host());
+fn form_of_the_page_starts_a_scenario_and_redirects_to_the_page() {
+    let server = TestServer::start(&[], 1.0);
+    let origin = format!("http://{}", server.host());
     let headers = [
         FORM,
         ("Origin", &*origin),
-        ("Sec-Fetch-WebService", "same-origin"),
+        ("Sec-Fetch-Site", "same-origin"),
     ];
-    let got = served
+    let response = server
         .send("POST", "/simulator/start", &headers, "scenario=user-reboot")
         .unwrap();
-    assert_eq!((got.status, got.header("location")), (303, Some("/")));
     assert_eq!(
-        served.get(EVENTS).json()["Events"][0]["EventType"],
+        (response.status, response.header("location")),
+        (303, Some("/"))
+    );
+    assert_eq!(
+        server.get(EVENTS).json()["Events"][0]["EventType"],
         "Reboot"
     );
-    let got = served
+    let response = server
         .send("POST", "/simulator/clear", &headers, "")
         .unwrap();
-    assert_eq!((got.status, got.header("location")), (303, Some("/")));
+    assert_eq!(
+        (response.status, response.header("location")),
+        (303, Some("/"))
+    );
 }
 
 #[test]
-fn other_sites_cannot_drive_it() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let before = served.get("/simulator/state").json()["playing"].clone();
+fn cross_origin_requests_are_refused() {
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let before = server.get("/simulator/state").json()["playing"].clone();
     for (name, value) in [
-        ("Sec-Fetch-WebService", "cross-site"),
-        ("Sec-Fetch-WebService", "same-site"),
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
         ("Origin", "https://example.com"),
         ("Origin", "null"),
     ] {
@@ -118,15 +128,15 @@ fn other_sites_cannot_drive_it() {
             ("/simulator/start", "scenario=live-migration"),
             ("/simulator/clear", ""),
         ] {
-            let got = served
+            let response = server
                 .send("POST", path, &[FORM, (name, value)], body)
                 .unwrap();
-            assert_eq!(got.status, 403, "{name}: {value}");
+            assert_eq!(response.status, 403, "{name}: {value}");
         }
     }
-    assert_eq!(served.get("/simulator/state").json()["playing"], before);
+    assert_eq!(server.get("/simulator/state").json()["playing"], before);
     assert_eq!(
-        served.get(EVENTS).json()["Events"]
+        server.get(EVENTS).json()["Events"]
             .as_array()
             .unwrap()
             .len(),
@@ -135,11 +145,11 @@ fn other_sites_cannot_drive_it() {
 }
 
 #[test]
-fn state_counts_requests_by_what_became_of_them() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let first = served.get(EVENTS);
+fn state_counts_requests_by_result() {
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let first = server.get(EVENTS);
     let tag = first.header("etag").unwrap().to_owned();
-    served
+    server
         .send(
             "GET",
             EVENTS,
@@ -147,14 +157,14 @@ fn state_counts_requests_by_what_became_of_them() {
             "",
         )
         .unwrap();
-    served.send("GET", EVENTS, &[], "").unwrap();
-    served.get("/metadata/versions");
+    server.send("GET", EVENTS, &[], "").unwrap();
+    server.get("/metadata/versions");
     let id = first.json()["Events"][0]["EventId"].clone();
-    served.post(
+    server.post(
         EVENTS,
         &format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}"),
     );
-    let counts = served.get("/simulator/state").json()["requests"].clone();
+    let counts = server.get("/simulator/state").json()["requests"].clone();
     let expected = serde_json::json!({
         "documents": 1, "unchanged": 1, "approvals": 1, "metadata": 1, "refused": 1, "unanswered": 0,
     });
@@ -162,8 +172,10 @@ fn state_counts_requests_by_what_became_of_them() {
 }
 
 #[test]
-fn scenarios_are_listed_with_what_they_do() {
-    let list = Served::playing(&[], 1.0).get("/simulator/scenarios").json();
+fn scenarios_are_listed_with_descriptions() {
+    let list = TestServer::start(&[], 1.0)
+        .get("/simulator/scenarios")
+        .json();
     let list = list.as_array().unwrap();
     assert!(list.iter().any(|entry| entry["name"] == "spot-preempt"));
     assert!(
@@ -173,17 +185,17 @@ fn scenarios_are_listed_with_what_they_do() {
 }
 
 #[test]
-fn control_paths_take_their_own_method_only() {
-    let served = Served::playing(&[], 1.0);
+fn control_paths_accept_one_method_each() {
+    let server = TestServer::start(&[], 1.0);
     for (method, path, allow) in [
         ("GET", "/simulator/start", "POST"),
         ("GET", "/simulator/clear", "POST"),
         ("POST", "/simulator/state", "GET"),
         ("DELETE", "/", "GET"),
     ] {
-        let got = served.send(method, path, &[], "").unwrap();
+        let response = server.send(method, path, &[], "").unwrap();
         assert_eq!(
-            (got.status, got.header("allow")),
+            (response.status, response.header("allow")),
             (405, Some(allow)),
             "{method} {path}"
         );

@@ -1,4 +1,4 @@
-//! What `docs/simulator.md` says is so.
+//! Checks the examples and tables of `docs/simulator.md`.
 
 use std::{fs, path::Path};
 
@@ -9,12 +9,12 @@ fn page() -> String {
 }
 
 #[test]
-fn example_of_a_scenario_file_can_be_played() {
+fn example_scenario_file_is_valid() {
     let page = page();
     let (_, rest) = page.split_once("```json\n").unwrap();
     let (example, _) = rest.split_once("```").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("game-day.json");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("game-day.json");
     {
         use std::io::Write as _;
         fs::File::create(&file)
@@ -45,9 +45,9 @@ fn every_built_in_scenario_is_documented() {
 }
 
 #[test]
-fn folder_in_place_of_a_file_is_refused_in_one_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = Scenario::load(folder.path()).unwrap_err().to_string();
+fn error_for_a_directory_as_scenario_file_is_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = Scenario::load(directory.path()).unwrap_err().to_string();
     assert!(
         error.starts_with("scenario file ") && !error.contains('\n'),
         "{error}"

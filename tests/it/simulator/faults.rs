@@ -1,4 +1,4 @@
-//! Faults over sockets: what a client of a failing service sees.
+//! Faults, as a client sees them over a socket.
 
 use std::{
     io::{Read, Write},
@@ -7,59 +7,59 @@ use std::{
 
 use azure_scheduled_events_exporter::simulator::Scenario;
 
-use super::Served;
+use super::TestServer;
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 
 #[test]
-fn faults_answer_as_the_service_does() {
+fn faults_respond_with_the_documented_status() {
     for (scenario, status, retry_after) in [
         ("fault-410", 410, None),
         ("fault-429", 429, None),
         ("fault-429-retry-after", 429, Some("5")),
         ("fault-500", 500, None),
     ] {
-        let got = Served::playing(&[scenario], 1.0).get(EVENTS);
+        let response = TestServer::start(&[scenario], 1.0).get(EVENTS);
         assert_eq!(
-            (got.status, got.header("retry-after")),
+            (response.status, response.header("retry-after")),
             (status, retry_after),
             "{scenario}"
         );
-        assert!(!got.error().is_empty());
+        assert!(!response.error().is_empty());
     }
 }
 
 #[test]
-fn garbage_is_no_document_and_empty_is_empty() {
-    let garbage = Served::playing(&["fault-garbage", "user-reboot"], 1.0).get(EVENTS);
+fn garbage_is_not_json_and_empty_body_is_empty() {
+    let garbage = TestServer::start(&["fault-garbage", "user-reboot"], 1.0).get(EVENTS);
     assert_eq!(garbage.status, 200);
     assert!(serde_json::from_slice::<serde_json::Value>(&garbage.body).is_err());
-    let empty = Served::playing(&["fault-empty-body", "user-reboot"], 1.0).get(EVENTS);
+    let empty = TestServer::start(&["fault-empty-body", "user-reboot"], 1.0).get(EVENTS);
     assert_eq!((empty.status, empty.body.len()), (200, 0));
 }
 
 #[test]
-fn reset_closes_the_connection_without_an_answer() {
-    let served = Served::playing(&["fault-reset"], 1.0);
+fn reset_closes_the_connection_without_a_response() {
+    let server = TestServer::start(&["fault-reset"], 1.0);
     assert!(
-        served
+        server
             .send("GET", EVENTS, &[("Metadata", "true")], "")
             .is_none()
     );
 }
 
 #[test]
-fn slow_answer_is_that_of_the_moment_at_which_it_comes() {
+fn slow_response_has_the_document_of_the_time_at_which_it_is_sent() {
     let text = br#"{"faults": [{"fault": "slow", "for": "300ms"}],
         "events": [{"at": "200ms", "event_type": "Freeze", "notice": "1h"}]}"#;
     let scenario = Scenario::parse("slow", "here", text).unwrap();
-    let served = Served::with(vec![scenario], 1.0);
-    let compute = served.get("/metadata/instance/compute?api-version=2021-02-01");
+    let server = TestServer::with(vec![scenario], 1.0);
+    let compute = server.get("/metadata/instance/compute?api-version=2021-02-01");
     assert_eq!(compute.status, 200, "only the events are slow");
-    let late = served.get(EVENTS);
-    assert_eq!(late.status, 200);
-    assert_eq!(late.json()["Events"][0]["EventType"], "Freeze");
-    let counts = served.get("/simulator/state").json()["requests"].clone();
+    let delayed = server.get(EVENTS);
+    assert_eq!(delayed.status, 200);
+    assert_eq!(delayed.json()["Events"][0]["EventType"], "Freeze");
+    let counts = server.get("/simulator/state").json()["requests"].clone();
     assert_eq!(
         (&counts["documents"], &counts["unanswered"]),
         (&1.into(), &0.into())
@@ -67,18 +67,18 @@ fn slow_answer_is_that_of_the_moment_at_which_it_comes() {
 }
 
 #[test]
-fn hang_never_answers_and_hinders_nobody_else() {
-    let served = Served::playing(&["fault-hang"], 1.0);
-    let mut waiting = served.connect();
+fn hang_never_responds_and_does_not_block_other_requests() {
+    let server = TestServer::start(&["fault-hang"], 1.0);
+    let mut waiting = server.connect();
     write!(
         waiting,
         "GET {EVENTS} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n"
     )
     .unwrap();
-    // The request has arrived once it is counted; the state is answered all the same.
+    // The request has arrived when it is counted; the state endpoint still responds.
     let deadline = Duration::from_mins(1);
     super::until(deadline, || {
-        served.get("/simulator/state").json()["requests"]["unanswered"] == 1
+        server.get("/simulator/state").json()["requests"]["unanswered"] == 1
     });
     waiting
         .set_read_timeout(Some(Duration::from_millis(200)))

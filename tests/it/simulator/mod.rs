@@ -1,4 +1,4 @@
-//! The simulated Azure: over sockets as a client sees it, and its scenarios played through without waiting.
+//! The simulator: over sockets as a client sees it, and its scenarios without waiting.
 
 mod control;
 mod documentation;
@@ -25,25 +25,24 @@ use azure_scheduled_events_exporter::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-/// Longer than any answer takes, on any machine that builds this.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// For one response; generous, for slow machines.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A simulator that is served; it ends with this value.
-pub(crate) struct Served {
+/// A simulator that serves on a socket until it is dropped.
+pub(crate) struct TestServer {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What came back.
 #[derive(Debug)]
-pub(crate) struct Got {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Got {
+impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -64,9 +63,8 @@ impl Got {
     }
 }
 
-impl Served {
-    /// These built-in scenarios, at this speed.
-    pub(crate) fn playing(scenarios: &[&str], speed: f64) -> Self {
+impl TestServer {
+    pub(crate) fn start(scenarios: &[&str], speed: f64) -> Self {
         Self::with(
             scenarios
                 .iter()
@@ -114,18 +112,18 @@ impl Served {
 
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
-    /// One request on a connection of its own; `None` where the connection ends without an answer.
+    /// Sends one request on a new connection. `None` if the connection closes without a response.
     pub(crate) fn send(
         &self,
         method: &str,
         target: &str,
         headers: &[(&str, &str)],
         body: &str,
-    ) -> Option<Got> {
+    ) -> Option<Response> {
         let mut request = format!(
             "{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
             self.address
@@ -140,17 +138,17 @@ impl Served {
         request.push_str(body);
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok()?;
-        parse(&answer)
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).ok()?;
+        parse(&response)
     }
 
-    pub(crate) fn get(&self, target: &str) -> Got {
+    pub(crate) fn get(&self, target: &str) -> Response {
         self.send("GET", target, &[("Metadata", "true")], "")
             .unwrap()
     }
 
-    pub(crate) fn post(&self, target: &str, body: &str) -> Got {
+    pub(crate) fn post(&self, target: &str, body: &str) -> Response {
         self.send("POST", target, &[("Metadata", "true")], body)
             .unwrap()
     }
@@ -160,7 +158,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take()
@@ -172,7 +170,7 @@ impl Drop for Served {
     }
 }
 
-fn parse(answer: &[u8]) -> Option<Got> {
+fn parse(answer: &[u8]) -> Option<Response> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).unwrap();
     let mut lines = head.split("\r\n");
@@ -180,20 +178,20 @@ fn parse(answer: &[u8]) -> Option<Got> {
     let headers = lines
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Some(Got {
+    Some(Response {
         status,
         headers: headers.collect(),
         body: answer[end + 4..].to_vec(),
     })
 }
 
-/// Asks until it is so.
-pub(crate) fn until(deadline: Duration, is_so: impl FnMut() -> bool) {
+/// Calls `condition` until it is true.
+pub(crate) fn until(deadline: Duration, condition: impl FnMut() -> bool) {
     let clock = Clock::start();
-    let mut answers = std::iter::repeat_with(is_so);
-    let in_time = answers
+    let mut results = std::iter::repeat_with(condition);
+    let in_time = results
         .by_ref()
         .take_while(|_| clock.now().monotonic < deadline)
-        .any(|answer| answer);
+        .any(|result| result);
     assert!(in_time, "not within {deadline:?}");
 }

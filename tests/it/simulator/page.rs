@@ -2,12 +2,12 @@
 
 use azure_scheduled_events_exporter::simulator::Scenario;
 
-use super::Served;
+use super::TestServer;
 
 #[test]
 fn page_shows_events_faults_and_a_button_for_each_scenario() {
-    let served = Served::playing(&["live-migration", "fault-incarnation-reset"], 1.0);
-    served
+    let server = TestServer::start(&["live-migration", "fault-incarnation-reset"], 1.0);
+    server
         .send(
             "POST",
             "/simulator/start",
@@ -15,7 +15,7 @@ fn page_shows_events_faults_and_a_button_for_each_scenario() {
             r#"{"scenario": {"faults": [{"fault": "empty-body", "for": "1h"}]}}"#,
         )
         .unwrap();
-    let page = served.get("/");
+    let page = server.get("/");
     assert_eq!(
         (page.status, page.header("content-type")),
         (200, Some("text/html; charset=utf-8"))
@@ -37,23 +37,23 @@ fn page_shows_events_faults_and_a_button_for_each_scenario() {
 }
 
 #[test]
-fn page_stays_readable_however_much_is_going_on() {
+fn page_limits_events_and_names() {
     let many = |count: usize, entry: &str| vec![entry; count].join(",");
     let names = many(50, "\"{vm+1}\"");
     let event = format!(r#"{{"event_type": "Freeze", "notice": "1h", "resources": [{names}]}}"#);
     let text = format!(r#"{{"events": [{}]}}"#, many(300, &event));
     let scenario = Scenario::parse("many", "test", text.as_bytes()).unwrap();
-    let page = Served::with(vec![scenario], 1.0).get("/");
+    let page = TestServer::with(vec![scenario], 1.0).get("/");
     let text = page.text();
     assert_eq!(text.matches("scenario many").count(), 25);
     assert_eq!(text.matches("web-vmss_1").count(), 25 * 6);
-    assert!(text.contains("and 44 more") && text.contains("275 more are in"));
+    assert!(text.contains("and 44 more") && text.contains("275 more events are in"));
 }
 
 #[test]
-fn page_loads_nothing_but_its_own_style() {
-    let served = Served::playing(&[], 1.0);
-    let page = served.get("/");
+fn page_loads_only_its_own_style_sheet() {
+    let server = TestServer::start(&[], 1.0);
+    let page = server.get("/");
     let policy = page.header("content-security-policy").unwrap();
     assert!(
         policy.starts_with("default-src 'none'; style-src 'self'; form-action 'self'"),
@@ -65,7 +65,7 @@ fn page_loads_nothing_but_its_own_style() {
         !text.contains("<script") && !text.contains("style=") && !text.contains("://"),
         "{text}"
     );
-    let style = served.get("/simulator/page.css");
+    let style = server.get("/simulator/page.css");
     assert_eq!(
         (style.status, style.header("content-type")),
         (200, Some("text/css; charset=utf-8"))
@@ -74,11 +74,11 @@ fn page_loads_nothing_but_its_own_style() {
 }
 
 #[test]
-fn whatever_a_scenario_says_stays_text() {
+fn values_of_a_scenario_are_escaped() {
     let text = r#"{"description": "</p><script>1</script>", "repeat_every": "1h", "events": [{"event_type": "<img src=x>",
         "event_source": "\"'&", "description": "<b>bold</b>", "notice": "1m", "resources": ["<i>"]}]}"#;
     let scenario = Scenario::parse("<u>", "test", text.as_bytes()).unwrap();
-    let page = Served::with(vec![scenario], 1.0).get("/");
+    let page = TestServer::with(vec![scenario], 1.0).get("/");
     let text = page.text();
     for raw in ["<script", "<img", "<b>", "<i>", "<u>", "\"'&"] {
         assert!(!text.contains(raw), "{raw} is on the page unescaped");

@@ -1,34 +1,39 @@
-//! What holds for every scenario, whatever it plays.
+//! Properties of scenarios: speed, approvals, faults, repetitions.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use azure_scheduled_events_exporter::simulator::{Scenario, catalog, document, world::World};
+use azure_scheduled_events_exporter::{
+    api_version::ApiVersion,
+    simulator::{Scenario, catalog, document, world::World},
+};
 use serde_json::Value;
 
-use super::timelines::{morning, playing, seen};
+use super::timelines::{morning, poll, run_scenario};
 
-const VERSION: &str = "2020-07-01";
+fn render(world: &World) -> String {
+    document(world, ApiVersion::find("2020-07-01").unwrap())
+}
 
 fn status_of(line: &str) -> String {
     line.chars().take(3).collect()
 }
 
-fn named(name: &str) -> Scenario {
+fn builtin(name: &str) -> Scenario {
     Scenario::named(name).unwrap()
 }
 
-fn written(text: &str) -> Scenario {
+fn parsed(text: &str) -> Scenario {
     Scenario::parse("x", "x", text.as_bytes()).unwrap()
 }
 
 fn at(world: &mut World, seconds: f64) -> Value {
     world.advance(morning().after(Duration::from_secs_f64(seconds)));
-    serde_json::from_str(&document(world, VERSION)).unwrap()
+    serde_json::from_str(&render(world)).unwrap()
 }
 
 #[test]
 fn speed_shortens_waiting_but_not_what_is_announced() {
-    let mut world = playing(named("live-migration"), 60.0);
+    let mut world = run_scenario(builtin("live-migration"), 60.0);
     let scheduled = at(&mut world, 0.0);
     assert_eq!(
         scheduled["Events"][0]["NotBefore"],
@@ -45,8 +50,8 @@ fn speed_shortens_waiting_but_not_what_is_announced() {
 }
 
 #[test]
-fn whoever_asks_once_a_second_sees_every_phase_at_any_speed() {
-    let mut world = playing(named("spot-preempt"), 100_000.0);
+fn poll_once_a_second_sees_every_phase_at_any_speed() {
+    let mut world = run_scenario(builtin("spot-preempt"), 100_000.0);
     let mut shown = Vec::new();
     for second in 0..6 {
         let document = at(&mut world, 0.9 + f64::from(second));
@@ -59,7 +64,7 @@ fn whoever_asks_once_a_second_sees_every_phase_at_any_speed() {
 
 #[test]
 fn canceled_event_never_reaches_its_not_before_at_any_speed() {
-    let mut world = playing(named("canceled-maintenance"), 100_000.0);
+    let mut world = run_scenario(builtin("canceled-maintenance"), 100_000.0);
     let canceled_at = world.next_change().unwrap();
     let not_before = world.pending()[0].not_before.unwrap();
     let wait = canceled_at.saturating_sub(morning().monotonic);
@@ -71,28 +76,28 @@ fn canceled_event_never_reaches_its_not_before_at_any_speed() {
 }
 
 #[test]
-fn a_fault_lasts_long_enough_to_be_met_at_any_speed() {
-    let mut world = playing(named("fault-410"), 100_000.0);
+fn fault_lasts_at_least_two_seconds_at_any_speed() {
+    let mut world = run_scenario(builtin("fault-410"), 100_000.0);
     let after = |millis| morning().after(Duration::from_millis(millis));
-    assert_eq!(status_of(&seen(&mut world, after(1_900))), "410");
-    assert_eq!(status_of(&seen(&mut world, after(2_000))), "200");
+    assert_eq!(status_of(&poll(&mut world, after(1_900))), "410");
+    assert_eq!(status_of(&poll(&mut world, after(2_000))), "200");
 }
 
 #[test]
-fn a_phase_that_is_written_short_stays_short() {
+fn phase_shorter_than_two_seconds_is_not_extended() {
     let text =
         r#"{"events": [{"event_type": "Freeze", "notice": "500ms", "started_for": "500ms"}]}"#;
-    let mut world = playing(written(text), 1.0);
+    let mut world = run_scenario(parsed(text), 1.0);
     assert_eq!(at(&mut world, 0.5)["Events"][0]["EventStatus"], "Started");
     assert_eq!(at(&mut world, 1.0)["Events"], Value::Array(Vec::new()));
 }
 
 #[test]
-fn sixth_request_of_a_second_is_one_too_many_under_the_rate_limit() {
-    let mut world = playing(named("fault-rate-limit"), 1.0);
+fn sixth_request_within_a_second_exceeds_the_rate_limit() {
+    let mut world = run_scenario(builtin("fault-rate-limit"), 1.0);
     let mut status = |millis| {
         let now = morning().after(Duration::from_millis(millis));
-        status_of(&seen(&mut world, now))
+        status_of(&poll(&mut world, now))
     };
     let first: Vec<_> = (0..6).map(|number| status(number * 100)).collect();
     assert_eq!(first, ["200", "200", "200", "200", "200", "429"]);
@@ -100,18 +105,18 @@ fn sixth_request_of_a_second_is_one_too_many_under_the_rate_limit() {
 }
 
 #[test]
-fn nothing_is_lost_between_two_looks() {
-    let mut watched = playing(named("back-to-back"), 1.0);
+fn result_does_not_depend_on_how_often_the_world_advances() {
+    let mut stepped = run_scenario(builtin("back-to-back"), 1.0);
     for second in 0..=4_600 {
-        at(&mut watched, f64::from(second));
+        at(&mut stepped, f64::from(second));
     }
-    let mut slept = playing(named("back-to-back"), 1.0);
-    assert_eq!(at(&mut slept, 4_600.0), at(&mut watched, 4_600.0));
+    let mut jumped = run_scenario(builtin("back-to-back"), 1.0);
+    assert_eq!(at(&mut jumped, 4_600.0), at(&mut stepped, 4_600.0));
 }
 
 #[test]
-fn approved_event_starts_at_once_and_ends_as_much_earlier() {
-    let mut world = playing(named("user-reboot"), 1.0);
+fn approved_event_starts_at_once_and_ends_earlier() {
+    let mut world = run_scenario(builtin("user-reboot"), 1.0);
     let id = world.pending()[0].id.clone();
     world
         .approve(&[id], morning().after(Duration::from_mins(1)))
@@ -122,8 +127,8 @@ fn approved_event_starts_at_once_and_ends_as_much_earlier() {
 }
 
 #[test]
-fn approved_event_is_not_canceled_any_more() {
-    let mut world = playing(named("canceled-maintenance"), 1.0);
+fn approved_event_is_not_canceled() {
+    let mut world = run_scenario(builtin("canceled-maintenance"), 1.0);
     let id = world.pending()[0].id.clone();
     world
         .approve(&[id], morning().after(Duration::from_mins(7)))
@@ -138,11 +143,11 @@ fn approved_event_is_not_canceled_any_more() {
 #[test]
 fn equal_incarnation_is_equal_content_until_a_reset() {
     for (name, _) in catalog() {
-        let mut world = playing(named(name), 1.0);
+        let mut world = run_scenario(builtin(name), 1.0);
         let mut known: HashMap<u64, String> = HashMap::new();
         for minute in 0..160 {
             at(&mut world, f64::from(minute) * 60.0);
-            let text = document(&world, VERSION);
+            let text = render(&world);
             let first = known
                 .entry(world.incarnation())
                 .or_insert_with(|| text.clone());
@@ -152,12 +157,12 @@ fn equal_incarnation_is_equal_content_until_a_reset() {
 }
 
 #[test]
-fn incarnation_begins_anew_while_the_event_goes_on() {
-    let mut world = playing(named("live-migration"), 1.0);
+fn incarnation_reset_keeps_the_event() {
+    let mut world = run_scenario(builtin("live-migration"), 1.0);
     let before = at(&mut world, 10.0);
     world
         .start(
-            Arc::new(named("fault-incarnation-reset")),
+            Arc::new(builtin("fault-incarnation-reset")),
             morning().after(Duration::from_secs(20)),
         )
         .unwrap();
@@ -173,8 +178,8 @@ fn incarnation_begins_anew_while_the_event_goes_on() {
 }
 
 #[test]
-fn each_round_of_the_demo_has_events_of_its_own() {
-    let mut world = playing(named("demo"), 60.0);
+fn each_round_of_the_demo_has_new_event_ids() {
+    let mut world = run_scenario(builtin("demo"), 60.0);
     let first = at(&mut world, 6.0)["Events"][0]["EventId"].clone();
     let second = at(&mut world, 156.0)["Events"][0]["EventId"].clone();
     assert!(first.is_string() && second.is_string());
@@ -182,14 +187,14 @@ fn each_round_of_the_demo_has_events_of_its_own() {
 }
 
 #[test]
-fn demo_shows_all_five_types_and_calm_within_two_minutes() {
-    let mut world = playing(named("demo"), 60.0);
+fn demo_shows_all_event_types_and_no_event_within_two_minutes() {
+    let mut world = run_scenario(builtin("demo"), 60.0);
     let mut types = std::collections::BTreeSet::new();
-    let mut calm = 0;
+    let mut idle = 0;
     for second in 0..120 {
         let document = at(&mut world, f64::from(second));
         let events = document["Events"].as_array().unwrap();
-        calm += i32::from(events.is_empty());
+        idle += i32::from(events.is_empty());
         types.extend(
             events
                 .iter()
@@ -200,20 +205,20 @@ fn demo_shows_all_five_types_and_calm_within_two_minutes() {
         types.into_iter().collect::<Vec<_>>(),
         ["Freeze", "Preempt", "Reboot", "Redeploy", "Terminate"]
     );
-    assert!(calm >= 10, "{calm} seconds without an event");
+    assert!(idle >= 10, "{idle} seconds without an event");
 }
 
 #[test]
-fn demo_that_nobody_watched_for_a_month_goes_on_at_once() {
-    let mut world = playing(named("demo"), 100_000.0);
+fn demo_skips_missed_rounds_after_a_month_without_requests() {
+    let mut world = run_scenario(builtin("demo"), 100_000.0);
     let month = Duration::from_hours(30 * 24);
     world.advance(morning().after(month));
     assert!(world.next_change().unwrap() > morning().after(month).monotonic);
-    assert!(world.playing()[0].cycle() < 10);
+    assert!(world.runs()[0].cycle() < 10);
 }
 
 #[test]
-fn another_start_makes_other_ids() {
+fn event_ids_depend_on_the_start_time() {
     let id = |started: u64| {
         let now = morning().after(Duration::from_secs(started));
         let mut world = World::new(
@@ -221,7 +226,9 @@ fn another_start_makes_other_ids() {
             1.0,
             now,
         );
-        world.start(Arc::new(named("live-migration")), now).unwrap();
+        world
+            .start(Arc::new(builtin("live-migration")), now)
+            .unwrap();
         world.pending()[0].id.clone()
     };
     assert_ne!(id(0), id(1));
@@ -229,26 +236,26 @@ fn another_start_makes_other_ids() {
 }
 
 #[test]
-fn fault_covers_what_goes_on_and_then_is_over() {
-    let mut world = playing(named("live-migration"), 1.0);
+fn fault_hides_the_event_until_it_ends() {
+    let mut world = run_scenario(builtin("live-migration"), 1.0);
     world
         .start(
-            Arc::new(named("fault-410")),
+            Arc::new(builtin("fault-410")),
             morning().after(Duration::from_secs(30)),
         )
         .unwrap();
     let at = |seconds: u64| morning().after(Duration::from_secs(seconds));
-    assert!(seen(&mut world, at(30)).starts_with("410 "));
-    assert!(seen(&mut world, at(99)).starts_with("410 "));
-    assert!(seen(&mut world, at(100)).contains("\"EventStatus\":\"Scheduled\""));
+    assert!(poll(&mut world, at(30)).starts_with("410 "));
+    assert!(poll(&mut world, at(99)).starts_with("410 "));
+    assert!(poll(&mut world, at(100)).contains("\"EventStatus\":\"Scheduled\""));
 }
 
 #[test]
 fn latest_of_several_faults_is_active() {
     let text = r#"{"faults": [{"fault": "gone", "for": "1m"}, {"at": "10s", "fault": "server-error", "for": "10s"}]}"#;
-    let mut world = playing(written(text), 1.0);
+    let mut world = run_scenario(parsed(text), 1.0);
     let mut status = |seconds: u64| {
-        status_of(&seen(
+        status_of(&poll(
             &mut world,
             morning().after(Duration::from_secs(seconds)),
         ))
@@ -263,9 +270,9 @@ fn latest_of_several_faults_is_active() {
 fn fault_ends_with_the_round_that_it_is_in() {
     let text =
         r#"{"repeat_every": "1m", "faults": [{"at": "10s", "fault": "gone", "for": "10s"}]}"#;
-    let mut world = playing(written(text), 1.0);
+    let mut world = run_scenario(parsed(text), 1.0);
     let mut status = |seconds: u64| {
-        status_of(&seen(
+        status_of(&poll(
             &mut world,
             morning().after(Duration::from_secs(seconds)),
         ))
@@ -285,7 +292,7 @@ fn fault_ends_with_the_round_that_it_is_in() {
 
 #[test]
 fn clear_ends_everything_with_a_new_incarnation() {
-    let mut world = playing(named("demo"), 1.0);
+    let mut world = run_scenario(builtin("demo"), 1.0);
     let before = at(&mut world, 400.0)["DocumentIncarnation"]
         .as_u64()
         .unwrap();
@@ -293,14 +300,14 @@ fn clear_ends_everything_with_a_new_incarnation() {
     let document = at(&mut world, 100_000.0);
     assert_eq!(document["Events"], Value::Array(Vec::new()));
     assert_eq!(document["DocumentIncarnation"], before + 1);
-    assert!(world.playing().is_empty() && world.next_change().is_none());
+    assert!(world.runs().is_empty() && world.next_change().is_none());
 }
 
 #[test]
 fn too_many_scenarios_at_once_are_refused() {
-    let mut world = playing(named("demo"), 1.0);
+    let mut world = run_scenario(builtin("demo"), 1.0);
     let refused = (0..200)
-        .filter(|_| world.start(Arc::new(named("demo")), morning()).is_err())
+        .filter(|_| world.start(Arc::new(builtin("demo")), morning()).is_err())
         .count();
     assert_eq!(refused, 101);
 }

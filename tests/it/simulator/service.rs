@@ -1,15 +1,15 @@
-//! The metadata service over sockets: what Microsoft documents of it.
+//! The documented behaviour of the metadata service, over sockets.
 
-use super::{Got, Served};
+use super::{Response, TestServer};
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 
-fn calm() -> Served {
-    Served::playing(&[], 1.0)
+fn idle() -> TestServer {
+    TestServer::start(&[], 1.0)
 }
 
-fn member_names(got: &Got) -> Vec<String> {
-    let text = got.text();
+fn member_names(response: &Response) -> Vec<String> {
+    let text = response.text();
     let (_, event) = text.split_once("[{").unwrap();
     let quoted: Vec<&str> = event.split('"').collect();
     quoted
@@ -20,29 +20,29 @@ fn member_names(got: &Got) -> Vec<String> {
 }
 
 #[test]
-fn calm_service_has_an_empty_document_in_one_line() {
-    let got = calm().get(EVENTS);
-    assert_eq!(got.status, 200);
-    assert_eq!(got.text(), r#"{"DocumentIncarnation":1,"Events":[]}"#);
+fn idle_service_has_an_empty_document_in_one_line() {
+    let response = idle().get(EVENTS);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.text(), r#"{"DocumentIncarnation":1,"Events":[]}"#);
     assert_eq!(
-        got.header("content-type"),
+        response.header("content-type"),
         Some("application/json; charset=utf-8")
     );
 }
 
 #[test]
 fn request_without_the_metadata_header_is_refused() {
-    let served = calm();
+    let server = idle();
     for headers in [&[][..], &[("Metadata", "yes")][..]] {
-        let got = served.send("GET", EVENTS, headers, "").unwrap();
-        assert_eq!(got.status, 400);
+        let response = server.send("GET", EVENTS, headers, "").unwrap();
+        assert_eq!(response.status, 400);
         assert_eq!(
-            got.text(),
+            response.text(),
             r#"{"error":"Bad request. Required metadata header not specified"}"#
         );
     }
     assert_eq!(
-        served
+        server
             .send("GET", EVENTS, &[("metadata", "TRUE")], "")
             .unwrap()
             .status,
@@ -53,14 +53,14 @@ fn request_without_the_metadata_header_is_refused() {
 #[test]
 fn forwarded_request_is_refused() {
     let headers = [("Metadata", "true"), ("X-Forwarded-For", "10.0.0.9")];
-    let got = calm().send("GET", EVENTS, &headers, "").unwrap();
-    assert_eq!(got.status, 400);
-    assert!(got.error().contains("X-Forwarded-For"));
+    let response = idle().send("GET", EVENTS, &headers, "").unwrap();
+    assert_eq!(response.status, 400);
+    assert!(response.error().contains("X-Forwarded-For"));
 }
 
 #[test]
 fn missing_unknown_and_repeated_versions_are_refused() {
-    let served = calm();
+    let server = idle();
     for query in [
         "",
         "?api-version=",
@@ -68,22 +68,22 @@ fn missing_unknown_and_repeated_versions_are_refused() {
         "?api-version=2021-02-01",
         "?version=2020-07-01",
     ] {
-        let got = served.get(&format!("/metadata/scheduledevents{query}"));
-        assert_eq!(got.status, 400, "{query}");
+        let response = server.get(&format!("/metadata/scheduledevents{query}"));
+        assert_eq!(response.status, 400, "{query}");
         assert_eq!(
-            got.text(),
+            response.text(),
             "{\"error\":\"Bad request. api-version is invalid or was not specified in the request.\",\
              \"newest-versions\":[\"2025-04-07\",\"2024-07-17\",\"2024-03-15\"]}"
         );
     }
-    let twice = served.get(&format!("{EVENTS}&api-version=2020-07-01"));
+    let twice = server.get(&format!("{EVENTS}&api-version=2020-07-01"));
     assert_eq!(twice.status, 400);
     assert!(twice.error().contains("more than once"));
 }
 
 #[test]
-fn all_seven_versions_have_their_members_in_the_captured_order() {
-    let served = Served::playing(&["live-migration"], 1.0);
+fn members_of_each_version_are_in_the_captured_order() {
+    let server = TestServer::start(&["live-migration"], 1.0);
     let all = [
         "EventId",
         "EventStatus",
@@ -104,17 +104,17 @@ fn all_seven_versions_have_their_members_in_the_captured_order() {
         ("2019-08-01", 8),
         ("2020-07-01", 9),
     ] {
-        let got = served.get(&format!("/metadata/scheduledevents?api-version={version}"));
-        assert_eq!(got.status, 200);
-        assert_eq!(member_names(&got), all[..members], "{version}");
+        let response = server.get(&format!("/metadata/scheduledevents?api-version={version}"));
+        assert_eq!(response.status, 200);
+        assert_eq!(member_names(&response), all[..members], "{version}");
     }
 }
 
 #[test]
-fn preview_has_iso_times_and_underscores() {
-    let served = Served::playing(&["live-migration"], 1.0);
+fn preview_has_iso_8601_times_and_underscores() {
+    let server = TestServer::start(&["live-migration"], 1.0);
     let event = |version: &str| {
-        served
+        server
             .get(&format!("/metadata/scheduledevents?api-version={version}"))
             .json()["Events"][0]
             .clone()
@@ -130,10 +130,10 @@ fn preview_has_iso_times_and_underscores() {
 }
 
 #[test]
-fn older_versions_hide_the_types_that_they_do_not_know() {
-    let served = Served::playing(&["spot-preempt", "scale-in-terminate"], 1.0);
+fn older_versions_leave_out_newer_event_types() {
+    let server = TestServer::start(&["spot-preempt", "scale-in-terminate"], 1.0);
     let types = |version: &str| {
-        let document = served
+        let document = server
             .get(&format!("/metadata/scheduledevents?api-version={version}"))
             .json();
         let events = document["Events"].as_array().unwrap().clone();
@@ -148,12 +148,12 @@ fn older_versions_hide_the_types_that_they_do_not_know() {
 }
 
 #[test]
-fn unchanged_document_is_304_until_it_changes() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let first = served.get(EVENTS);
+fn unchanged_document_is_304() {
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let first = server.get(EVENTS);
     let tag = first.header("etag").unwrap().to_owned();
     let again = |tag: &str| {
-        served
+        server
             .send(
                 "GET",
                 EVENTS,
@@ -169,7 +169,7 @@ fn unchanged_document_is_304_until_it_changes() {
     assert_eq!(again("\"other\"").status, 200);
     let id = first.json()["Events"][0]["EventId"].clone();
     assert_eq!(
-        served
+        server
             .post(
                 EVENTS,
                 &format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}")
@@ -182,10 +182,10 @@ fn unchanged_document_is_304_until_it_changes() {
 
 #[test]
 fn approval_starts_the_event() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let before = served.get(EVENTS).json();
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let before = server.get(EVENTS).json();
     let id = before["Events"][0]["EventId"].as_str().unwrap();
-    let approved = served.post(
+    let approved = server.post(
         EVENTS,
         &format!(
             "{{\"StartRequests\":[{{\"EventId\":\"{}\"}}]}}",
@@ -193,7 +193,7 @@ fn approval_starts_the_event() {
         ),
     );
     assert_eq!(approved.status, 200);
-    let after = served.get(EVENTS).json();
+    let after = server.get(EVENTS).json();
     assert_eq!(after["Events"][0]["EventStatus"], "Started");
     assert_eq!(after["Events"][0]["NotBefore"], "");
     assert_eq!(after["Events"][0]["EventId"], id);
@@ -201,18 +201,18 @@ fn approval_starts_the_event() {
         after["DocumentIncarnation"],
         before["DocumentIncarnation"].as_u64().unwrap() + 1
     );
-    let again = served.post(
+    let again = server.post(
         EVENTS,
         &format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}"),
     );
-    assert_eq!(again.status, 200, "approving twice is no error");
-    assert_eq!(served.get(EVENTS).json(), after);
+    assert_eq!(again.status, 200, "a second approval succeeds");
+    assert_eq!(server.get(EVENTS).json(), after);
 }
 
 #[test]
-fn one_post_approves_several_events_in_the_form_of_the_first_version() {
-    let served = Served::playing(&["user-reboot", "live-migration"], 1.0);
-    let document = served.get(EVENTS).json();
+fn one_post_approves_several_events_in_the_format_of_the_first_version() {
+    let server = TestServer::start(&["user-reboot", "live-migration"], 1.0);
+    let document = server.get(EVENTS).json();
     let ids: Vec<&str> = (0..2)
         .map(|index| document["Events"][index]["EventId"].as_str().unwrap())
         .collect();
@@ -221,12 +221,12 @@ fn one_post_approves_several_events_in_the_form_of_the_first_version() {
         ids[0], ids[1]
     );
     assert_eq!(
-        served
+        server
             .post("/metadata/scheduledevents?api-version=2017-08-01", &body)
             .status,
         200
     );
-    let after = served.get(EVENTS).json();
+    let after = server.get(EVENTS).json();
     assert!(
         (0..2).all(|index| after["Events"][index]["EventStatus"] == "Started"),
         "{after}"
@@ -235,8 +235,8 @@ fn one_post_approves_several_events_in_the_form_of_the_first_version() {
 
 #[test]
 fn malformed_approvals_are_refused_and_change_nothing() {
-    let served = Served::playing(&["user-reboot"], 1.0);
-    let before = served.get(EVENTS);
+    let server = TestServer::start(&["user-reboot"], 1.0);
+    let before = server.get(EVENTS);
     let id = before.json()["Events"][0]["EventId"]
         .as_str()
         .unwrap()
@@ -251,57 +251,60 @@ fn malformed_approvals_are_refused_and_change_nothing() {
         "{\"StartRequests\":[{}]}".to_owned(),
         format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}},{{\"EventId\":\"none\"}}]}}"),
     ] {
-        let got = served.post(EVENTS, &body);
-        assert_eq!(got.status, 400, "{body}");
-        assert!(got.error().starts_with("Bad request."), "{body}");
+        let response = server.post(EVENTS, &body);
+        assert_eq!(response.status, 400, "{body}");
+        assert!(response.error().starts_with("Bad request."), "{body}");
     }
     let body = format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
     assert_eq!(
-        served.send("POST", EVENTS, &[], &body).unwrap().status,
+        server.send("POST", EVENTS, &[], &body).unwrap().status,
         400,
-        "the header is needed here too"
+        "the header is required"
     );
     assert_eq!(
-        served.post("/metadata/scheduledevents", &body).status,
+        server.post("/metadata/scheduledevents", &body).status,
         400,
-        "and so is the version"
+        "the version is required"
     );
-    assert_eq!(served.get(EVENTS).body, before.body);
+    assert_eq!(server.get(EVENTS).body, before.body);
 }
 
 #[test]
-fn other_methods_are_refused_with_those_that_work() {
-    let served = calm();
+fn other_methods_are_refused_with_the_allowed_ones() {
+    let server = idle();
     for method in ["PUT", "DELETE", "PATCH", "OPTIONS"] {
-        let got = served
+        let response = server
             .send(method, EVENTS, &[("Metadata", "true")], "")
             .unwrap();
         assert_eq!(
-            (got.status, got.header("allow")),
+            (response.status, response.header("allow")),
             (405, Some("GET, POST")),
             "{method}"
         );
     }
-    let got = served.post("/metadata/instance?api-version=2021-02-01", "{}");
-    assert_eq!((got.status, got.header("allow")), (405, Some("GET")));
+    let response = server.post("/metadata/instance?api-version=2021-02-01", "{}");
+    assert_eq!(
+        (response.status, response.header("allow")),
+        (405, Some("GET"))
+    );
 }
 
 #[test]
-fn instance_metadata_says_who_the_vm_is() {
-    let served = calm();
-    let compute = served
+fn instance_metadata_identifies_the_vm() {
+    let server = idle();
+    let compute = server
         .get("/metadata/instance/compute?api-version=2021-02-01")
         .json();
     assert_eq!(compute["name"], "web-vmss_0");
     assert_eq!(compute["vmScaleSetName"], "web-vmss");
     assert_eq!(compute["osProfile"]["computerName"], "web-vmss000000");
     assert_eq!(compute["tagsList"][0]["name"], "env");
-    let instance = served
+    let instance = server
         .get("/metadata/instance?api-version=2021-02-01")
         .json();
     assert_eq!(instance["compute"], compute);
     assert!(instance["network"]["interface"].is_array());
-    let name = served.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text");
+    let name = server.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text");
     assert_eq!(
         (name.text(), name.header("content-type")),
         ("web-vmss_0", Some("text/plain; charset=utf-8"))
@@ -309,14 +312,14 @@ fn instance_metadata_says_who_the_vm_is() {
 }
 
 #[test]
-fn instance_metadata_has_versions_of_its_own() {
-    let served = calm();
+fn instance_metadata_has_its_own_versions() {
+    let server = idle();
     for query in ["", "?api-version=2020-07-01"] {
-        let got = served.get(&format!("/metadata/instance/compute{query}"));
-        assert_eq!(got.status, 400, "{query}");
-        assert_eq!(got.json()["newest-versions"][0], "2025-04-07");
+        let response = server.get(&format!("/metadata/instance/compute{query}"));
+        assert_eq!(response.status, 400, "{query}");
+        assert_eq!(response.json()["newest-versions"][0], "2025-04-07");
     }
-    let versions = served.get("/metadata/versions").json();
+    let versions = server.get("/metadata/versions").json();
     assert!(
         versions["apiVersions"]
             .as_array()
@@ -327,8 +330,8 @@ fn instance_metadata_has_versions_of_its_own() {
 }
 
 #[test]
-fn anything_else_is_not_found() {
-    let served = calm();
+fn unknown_paths_are_not_found() {
+    let server = idle();
     for path in [
         "/metadata",
         "/metadata/latest/scheduledevents",
@@ -336,14 +339,14 @@ fn anything_else_is_not_found() {
         "/metadata/instance/compute/nothing?api-version=2021-02-01",
         "/other",
     ] {
-        assert_eq!(served.get(path).status, 404, "{path}");
+        assert_eq!(server.get(path).status, 404, "{path}");
     }
 }
 
 #[test]
-fn case_of_the_path_does_not_matter() {
+fn path_is_case_insensitive() {
     assert_eq!(
-        calm()
+        idle()
             .get("/metadata/scheduledEvents?api-version=2020-07-01")
             .status,
         200

@@ -1,14 +1,15 @@
-//! Each built-in scenario, played at speed 1: the document, or the answer, after each change.
+//! The response after each change of each built-in scenario, at speed 1.
 //!
-//! The goldens are `tests/simulator/NAME.txt`. `UPDATE_GOLDENS=1 cargo test` writes them anew; read the difference before
-//! it is committed.
+//! The goldens are `tests/simulator/NAME.txt`. `UPDATE_GOLDENS=1 cargo test` rewrites them; review the difference before
+//! you commit it.
 
 use std::{fmt::Write as _, fs, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     simulator::{
         Scenario, Vm, catalog,
-        imds_api::{Ask, Outcome, answer},
+        http::Request,
+        imds_api::{Action, handle},
         world::World,
     },
     time::{Moment, Timestamp},
@@ -17,7 +18,7 @@ use hyper::{HeaderMap, Method, header::HeaderValue};
 
 use crate::support::golden::difference;
 
-/// A repeating scenario is played for so long.
+/// How long a repeating scenario is recorded.
 const ONE_ROUND: Duration = Duration::from_mins(151);
 
 /// Tue, 17 Nov 2026 09:00:00 GMT.
@@ -28,38 +29,45 @@ pub(crate) fn morning() -> Moment {
     }
 }
 
-pub(crate) fn playing(scenario: Scenario, speed: f64) -> World {
+pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
     let mut world = World::new(Vm::new(None), speed, morning());
     world.start(Arc::new(scenario), morning()).unwrap();
     world
 }
 
-/// What a client sees at a moment, in one line.
-pub(crate) fn seen(world: &mut World, now: Moment) -> String {
+/// The response to a poll at `now`, in one line.
+pub(crate) fn poll(world: &mut World, now: Moment) -> String {
     let mut headers = HeaderMap::new();
     headers.insert("metadata", HeaderValue::from_static("true"));
-    let ask = Ask {
+    let request = Request {
         method: &Method::GET,
         path: "/metadata/scheduledevents",
         query: "api-version=2020-07-01",
         headers: &headers,
         body: &[],
     };
-    match answer(world, &ask, now) {
-        Outcome::Hang => "no answer".to_owned(),
-        Outcome::Reset => "connection closed".to_owned(),
-        Outcome::Later(wait) => format!("an answer after {wait:?}"),
-        Outcome::SimulatorResponse(reply) => {
-            let retry_after = reply.headers.iter().find(|(name, _)| name == "retry-after");
+    match handle(world, &request, now) {
+        Action::Hang => "no response".to_owned(),
+        Action::CloseConnection => "connection closed".to_owned(),
+        Action::Delay(wait) => format!("response after {wait:?}"),
+        Action::Respond(response) => {
+            let retry_after = response
+                .headers
+                .iter()
+                .find(|(name, _)| name == "retry-after");
             let retry_after = retry_after
                 .map(|(_, value)| format!(" Retry-After: {value}"))
                 .unwrap_or_default();
-            let body = if reply.body.is_empty() {
+            let body = if response.body.is_empty() {
                 "(empty)".into()
             } else {
-                reply.body.escape_ascii().to_string().replace("\\\"", "\"")
+                response
+                    .body
+                    .escape_ascii()
+                    .to_string()
+                    .replace("\\\"", "\"")
             };
-            format!("{}{retry_after} {body}", reply.status.as_u16())
+            format!("{}{retry_after} {body}", response.status.as_u16())
         }
     }
 }
@@ -70,12 +78,12 @@ fn timeline(scenario: Scenario) -> String {
     } else {
         Duration::MAX
     };
-    let mut world = playing(scenario, 1.0);
+    let mut world = run_scenario(scenario, 1.0);
     let mut text = String::new();
     let mut after = Duration::ZERO;
     loop {
         let now = morning().after(after);
-        writeln!(text, "{:>7}s {}", after.as_secs(), seen(&mut world, now)).unwrap();
+        writeln!(text, "{:>7}s {}", after.as_secs(), poll(&mut world, now)).unwrap();
         let next = world
             .next_change()
             .map(|at| at.saturating_sub(morning().monotonic));
@@ -87,12 +95,12 @@ fn timeline(scenario: Scenario) -> String {
 }
 
 #[test]
-fn every_built_in_scenario_plays_as_its_golden_says() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulator");
+fn every_built_in_scenario_matches_its_golden() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulator");
     let differences: Vec<String> = catalog()
         .filter_map(|(name, _)| {
             difference(
-                &folder.join(format!("{name}.txt")),
+                &directory.join(format!("{name}.txt")),
                 &timeline(Scenario::named(name).unwrap()),
             )
         })
@@ -100,8 +108,8 @@ fn every_built_in_scenario_plays_as_its_golden_says() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
     let scenarios = catalog().count();
     assert_eq!(
-        fs::read_dir(&folder).unwrap().count(),
+        fs::read_dir(&directory).unwrap().count(),
         scenarios,
-        "a golden without a scenario"
+        "there is a golden without a scenario"
     );
 }

@@ -1,6 +1,8 @@
 //! What survives a restart, and what a bad file or a bad disk does: nothing but a line in the log.
 
 /// A disk that is full, read-only or gone.
+#[cfg(unix)]
+mod blocked_disk;
 mod disks;
 /// The file and the lock.
 mod file;
@@ -15,8 +17,8 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     document,
+    engine::SavedState,
     lifecycle::Tracker,
-    state::Saved,
     time::{Moment, Timestamp},
 };
 
@@ -38,7 +40,7 @@ fn at() -> Timestamp {
 }
 
 /// A state with one life in it.
-fn saved(vm_id: &str) -> Saved {
+fn saved(vm_id: &str) -> SavedState {
     let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
     let now = Moment {
         wall: at(),
@@ -46,7 +48,7 @@ fn saved(vm_id: &str) -> Saved {
     };
     let mut tracker = Tracker::new(Duration::from_mins(10));
     tracker.observe(&document::parse(body).unwrap().0, Some("web_0"), now);
-    Saved {
+    SavedState {
         boot_id: Some("a-boot".to_owned()),
         heartbeat_at: at(),
         document_at: Some(at()),

@@ -4,8 +4,9 @@ use std::{fs, time::Duration};
 
 use azure_scheduled_events_exporter::{
     document,
+    engine::SavedState,
     lifecycle::Tracker,
-    state::{Directory, Saved},
+    state::Directory,
     time::{Moment, Timestamp},
 };
 
@@ -57,7 +58,7 @@ async fn what_was_known_outlives_a_kill() {
 }
 
 /// The state of an exporter whose last sign of life, in another boot, is two minutes old.
-fn left_before_a_boot(event_type: &str) -> Saved {
+fn left_before_a_boot(event_type: &str) -> SavedState {
     let body = format!(
         r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}}]}}"#
     );
@@ -68,7 +69,7 @@ fn left_before_a_boot(event_type: &str) -> Saved {
     let mut tracker = Tracker::new(Duration::from_mins(10));
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     tracker.observe(&document, Some("web_0"), now);
-    Saved {
+    SavedState {
         boot_id: Some("another-boot".to_owned()),
         heartbeat_at: now.wall,
         document_at: tracker.document_at(),
@@ -258,11 +259,11 @@ async fn who_the_vm_is_is_kept_also_where_it_is_learnt_late() {
     let mut exporter = Running::start(&imds, folder.path()).await;
     exporter.until("it polls", Metrics::is_up).await;
     wait_for(folder.path(), "state.json").await;
-    assert_eq!(member(folder.path(), "vm_name"), "null");
+    assert_eq!(member(folder.path(), "own_name"), "null");
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
     exporter.process.says("this VM is known").await;
     let asked = imds.event_requests();
     imds.until_requests(asked + 1).await;
-    assert_eq!(member(folder.path(), "vm_name"), r#""web_0""#);
+    assert_eq!(member(folder.path(), "own_name"), r#""web_0""#);
     assert_eq!(member(folder.path(), "vm_id"), r#""this-vm""#);
 }

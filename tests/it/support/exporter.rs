@@ -3,9 +3,10 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    api_version::ApiVersion,
     app, approval,
-    config::{Config, Imds, State},
-    imds::Endpoint,
+    config::{Config, ImdsSettings, StateStorage},
+    imds::{Endpoint, cadence::IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
     snapshot::SeriesScope,
@@ -38,17 +39,17 @@ pub(crate) fn settings(imds: &str) -> Config {
             },
             serving_lead_time: Duration::from_mins(5),
         },
-        imds: Imds {
+        imds: ImdsSettings {
             endpoint: Endpoint::new(imds, API_VERSION).unwrap(),
-            api_version: API_VERSION,
-            hidden: "",
+            api_version: ApiVersion::find(API_VERSION).unwrap(),
             timeout: PATIENCE,
             first_timeout: PATIENCE,
+            identity_timing: IdentityTiming::default(),
             vm_name: Some(Arc::from("web_0")),
         },
         interval: Duration::from_millis(200),
         approvals: approval::ApprovalPolicy::default(),
-        state: State::Forgotten,
+        state: StateStorage::Disabled,
         traces: None,
         alertmanagers: Vec::new(),
     }

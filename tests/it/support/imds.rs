@@ -115,6 +115,14 @@ impl FakeImds {
         posts.count()
     }
 
+    /// Waits for so many approvals, those so far included.
+    pub(crate) async fn until_posts(&self, count: usize) {
+        wait_until(PATIENCE, &format!("{count} approvals"), || {
+            (self.posts() >= count).then_some(())
+        })
+        .await;
+    }
+
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.state().requests.clone()
     }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use azure_scheduled_events_exporter::otlp::spool::{Disk, Files as _};
+use azure_scheduled_events_exporter::outbound::file::{OsFilesystem, replace};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::{
     RootCertStore, ServerConfig,
@@ -59,7 +59,7 @@ impl Pki {
 
     pub(crate) fn write(&self, name: &str, content: &str) {
         let path = self.folder.path().join(name);
-        Disk.write(&path, content.as_bytes()).unwrap();
+        replace(&mut OsFilesystem, &path, content.as_bytes()).unwrap();
     }
 
     /// A proxy in front of `inside` with a certificate for `name`. With `asks_who` it requires client certificates of

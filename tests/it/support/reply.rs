@@ -5,11 +5,14 @@ use std::{fmt::Write as _, time::Duration};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    sync::watch,
 };
 
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     before: Duration,
+    /// Nothing is sent before the value is true, or the other side closes the connection.
+    gate: Option<watch::Receiver<bool>>,
     bytes: Vec<u8>,
     /// So many bytes at a time, with a delay between them.
     drip: Option<(usize, Duration)>,
@@ -28,11 +31,22 @@ enum End {
     Hang,
 }
 
+/// Holds replies back until it is open.
+#[derive(Debug)]
+pub(crate) struct Gate(watch::Sender<bool>);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.0.send_replace(true);
+    }
+}
+
 impl Reply {
     /// These bytes, and the connection stays open.
     pub(crate) fn raw(bytes: impl Into<Vec<u8>>) -> Self {
         Self {
             before: Duration::ZERO,
+            gate: None,
             bytes: bytes.into(),
             drip: None,
             end: End::KeepAlive,
@@ -80,6 +94,13 @@ impl Reply {
         Self::raw(bytes)
     }
 
+    /// Sent once the gate is open.
+    pub(crate) fn gated(mut self) -> (Self, Gate) {
+        let (open, gate) = watch::channel(false);
+        self.gate = Some(gate);
+        (self, Gate(open))
+    }
+
     /// No response; the connection stays open.
     pub(crate) fn silence() -> Self {
         Self::raw([]).then_hang()
@@ -124,6 +145,13 @@ impl Reply {
     /// Sends it; returns whether the connection stays open for another request.
     pub(super) async fn send(&self, stream: &mut TcpStream) -> bool {
         tokio::time::sleep(self.before).await;
+        if let Some(mut gate) = self.gate.clone() {
+            let mut byte = [0];
+            tokio::select! {
+                opened = gate.wait_for(|open| *open) => if opened.is_err() { return false },
+                _ = stream.peek(&mut byte) => return false,
+            }
+        }
         let (size, pause) = self.drip.unwrap_or((usize::MAX, Duration::ZERO));
         for piece in self.bytes.chunks(size) {
             if stream.write_all(piece).await.is_err() {

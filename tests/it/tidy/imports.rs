@@ -1,4 +1,6 @@
-//! Reads `use` declarations and paths of a source: enough of the grammar for the form that rustfmt gives them.
+//! Reads the `use` declarations and paths of a source file: enough of the grammar for what rustfmt writes.
+
+use std::collections::BTreeMap;
 
 /// Every path that a source names, from the crate's root, as segments: `crate::a::{b, c::D}` gives `a b` and `a c D`,
 /// `super::x` is resolved against the module. Paths of other crates begin with their name.
@@ -8,6 +10,8 @@ pub(super) struct Imports {
     pub(super) own: Vec<Vec<String>>,
     /// Of other crates, as written.
     pub(super) foreign: Vec<String>,
+    /// The names that a `pub use` exports, with the paths of what they name.
+    pub(super) exported: BTreeMap<String, Vec<String>>,
 }
 
 /// The module of a file: `src/a/b.rs` and `src/a/b/mod.rs` are `a::b`.
@@ -23,13 +27,17 @@ pub(super) fn of(module: &[String], text: &str) -> Imports {
     let mut imports = Imports::default();
     let mut rest = String::new();
     let mut declarations = Vec::new();
+    let mut children = Vec::new();
     let mut lines = code.lines();
     while let Some(line) = lines.next() {
         let trimmed = line.trim_start();
+        if let Some(child) = child_module(trimmed) {
+            children.push(child.to_owned());
+        }
         let declaration = ["use ", "pub use ", "pub(crate) use ", "pub(super) use "]
             .iter()
-            .find_map(|start| trimmed.strip_prefix(start));
-        let Some(declaration) = declaration else {
+            .find_map(|start| Some((trimmed.strip_prefix(start)?, *start != "use ")));
+        let Some((declaration, is_exported)) = declaration else {
             rest.push_str(line);
             rest.push('\n');
             continue;
@@ -38,9 +46,9 @@ pub(super) fn of(module: &[String], text: &str) -> Imports {
         while !whole.contains(';') {
             whole.push_str(lines.next().expect("a use declaration has an end"));
         }
-        declarations.push(whole);
+        declarations.push((whole, is_exported));
     }
-    for declaration in declarations {
+    for (declaration, is_exported) in declarations {
         let tree: String = declaration
             .split(';')
             .next()
@@ -49,7 +57,18 @@ pub(super) fn of(module: &[String], text: &str) -> Imports {
             .collect::<Vec<_>>()
             .join(" ");
         for path in expanded(&tree) {
-            imports.take(module, &path);
+            let first = path.split("::").next().unwrap();
+            let path = if children.iter().any(|child| child == first) {
+                format!("self::{path}")
+            } else {
+                path
+            };
+            let before = imports.own.len();
+            imports.add(module, &path);
+            if let Some(own) = imports.own.get(before).filter(|_| is_exported) {
+                let name = own.last().unwrap().clone();
+                imports.exported.insert(name, own.clone());
+            }
         }
     }
     for marker in [
@@ -68,7 +87,7 @@ pub(super) fn of(module: &[String], text: &str) -> Imports {
             if before.is_none_or(|c| !c.is_alphanumeric() && !"_:$".contains(c)) {
                 let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
                 let path: String = path.chars().take_while(|c| is_path(*c)).collect();
-                imports.take(module, path.trim_end_matches(':'));
+                imports.add(module, path.trim_end_matches(':'));
             }
         }
     }
@@ -76,7 +95,7 @@ pub(super) fn of(module: &[String], text: &str) -> Imports {
 }
 
 impl Imports {
-    fn take(&mut self, module: &[String], path: &str) {
+    fn add(&mut self, module: &[String], path: &str) {
         let mut segments: Vec<String> = path
             .split("::")
             .map(|part| part.trim().to_owned())
@@ -102,6 +121,14 @@ impl Imports {
             _ => self.foreign.push(path.to_owned()),
         }
     }
+}
+
+/// The name of a module that a line declares.
+fn child_module(line: &str) -> Option<&str> {
+    let rest = ["mod ", "pub mod ", "pub(crate) mod ", "pub(super) mod "]
+        .iter()
+        .find_map(|start| line.strip_prefix(start))?;
+    rest.strip_suffix(';')
 }
 
 /// The paths of a use tree.

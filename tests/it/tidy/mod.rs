@@ -1,22 +1,20 @@
-//! What the house rules say of the sources, and what the documents say of the program: read from the files themselves.
+//! Rules for the sources and for the names in the documents, checked on the files themselves.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Which names the sources import.
+mod cycles;
 mod imports;
-/// An import may only point down.
 mod layers;
-/// Metrics and flags are named alike everywhere.
 mod names;
 
 /// Production lines of one file.
-const LONGEST: usize = 350;
+const MAX_LINES: usize = 350;
 /// Longer files, up to how many lines, and why they stand.
 const LONG: [(&str, usize, &str); 0] = [];
-/// Names that say nothing of what is inside.
+/// Names that do not describe their content.
 const EMPTY_NAMES: [&str; 7] = [
     "utils", "util", "helpers", "helper", "manager", "common", "misc",
 ];
@@ -74,10 +72,7 @@ pub(crate) fn sources() -> Vec<Source> {
         .into_iter()
         .filter(|source| is_rust(&source.path))
         .collect();
-    assert!(
-        sources.len() > 50,
-        "the sources are not where they are looked for"
-    );
+    assert!(sources.len() > 50, "sources are missing");
     sources
 }
 
@@ -123,17 +118,17 @@ pub(crate) fn production() -> Vec<Source> {
 }
 
 #[test]
-fn files_are_short_enough_to_be_read_at_once() {
+fn files_are_short() {
     let mut long = Vec::new();
     for source in production() {
         let lines = source.text.lines().count();
         let exception = LONG.iter().find(|(path, ..)| *path == source.path);
-        let most = exception.map_or(LONGEST, |(_, most, _)| *most);
+        let most = exception.map_or(MAX_LINES, |(_, most, _)| *most);
         if lines > most {
             long.push(format!("{}: {lines} lines, at most {most}", source.path));
         }
         assert!(
-            exception.is_none() || lines > LONGEST,
+            exception.is_none() || lines > MAX_LINES,
             "{} is no longer long: take it off the list",
             source.path
         );
@@ -142,14 +137,14 @@ fn files_are_short_enough_to_be_read_at_once() {
 }
 
 #[test]
-fn every_exception_names_a_file_that_is_there() {
+fn every_exception_names_a_file() {
     for (path, _, why) in LONG {
         assert!(root().join(path).is_file() && !why.is_empty(), "{path}");
     }
 }
 
 #[test]
-fn no_file_and_no_module_has_a_name_that_says_nothing() {
+fn no_file_and_no_module_has_an_empty_name() {
     for source in below("src").into_iter().chain(below("tests/it")) {
         for part in source.path.split('/') {
             let stem = part.split('.').next().unwrap();

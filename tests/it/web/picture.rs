@@ -1,10 +1,10 @@
-//! Pictures made of documents, as real ones are.
+//! Snapshots made by the engine from documents.
 
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    document,
-    lifecycle::Tracker,
+    document::{self, Answer},
+    engine::{Engine, EngineConfig, Input},
     snapshot::Snapshot,
     time::{Moment, Timestamp},
 };
@@ -34,17 +34,24 @@ pub(crate) fn event(id: &str, description: &str) -> Value {
     })
 }
 
-/// What is known on the VM `web_1` when this was the only document.
-pub(crate) fn picture(incarnation: u64, events: &[Value]) -> Snapshot {
-    let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
-    let (document, _) = document::parse(body.as_bytes()).unwrap();
-    let mut tracker = Tracker::new(Duration::from_mins(10));
-    let mut snapshot = Snapshot::empty(Some("web_1".into()), at(0));
-    tracker.observe(&document, Some("web_1"), at(0));
-    snapshot.events = tracker.events().into();
-    snapshot.has_document = true;
-    snapshot.health.incarnation = document.incarnation;
-    snapshot.health.requests = incarnation;
-    snapshot.health.succeed(at(0));
-    snapshot
+/// The engine's snapshot on the VM `web_1` after `polls` polls that gave this document.
+pub(crate) fn picture(polls: u64, events: &[Value]) -> Snapshot {
+    let body = json!({ "DocumentIncarnation": polls, "Events": events }).to_string();
+    let config = EngineConfig {
+        vm_name: Some("web_1".into()),
+        ..EngineConfig::default()
+    };
+    let mut engine = Engine::new(config, None, at(0));
+    for _ in 0..polls {
+        let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
+        let input = Input::Polled {
+            result: Ok(Answer::Document {
+                document,
+                anomalies,
+            }),
+            took: Duration::ZERO,
+        };
+        engine.handle(input, at(0));
+    }
+    engine.snapshot(at(0))
 }

@@ -1,0 +1,186 @@
+//! The versions of the Scheduled Events API and of instance metadata.
+//!
+//! Sources:
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability> and
+//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#supported-api-versions>.
+
+use self::EventField::{Description, DurationInSeconds, EventSource};
+use crate::event::EventType::{self, Freeze, Preempt, Reboot, Redeploy, Terminate};
+
+/// A version of the Scheduled Events API, with the event types and optional fields that its documents contain.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ApiVersion {
+    pub(crate) name: &'static str,
+    event_types: &'static [EventType],
+    fields: &'static [EventField],
+    /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
+    pub(crate) is_preview: bool,
+}
+
+/// A field of an event that older versions do not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EventField {
+    Description,
+    EventSource,
+    DurationInSeconds,
+}
+
+/// Oldest first.
+pub(crate) static API_VERSIONS: [ApiVersion; 7] = [
+    ApiVersion {
+        name: "2017-03-01",
+        event_types: &[Freeze, Reboot, Redeploy],
+        fields: &[],
+        is_preview: true,
+    },
+    ApiVersion {
+        name: "2017-08-01",
+        event_types: &[Freeze, Reboot, Redeploy],
+        fields: &[],
+        is_preview: false,
+    },
+    ApiVersion {
+        name: "2017-11-01",
+        event_types: &[Freeze, Reboot, Redeploy, Preempt],
+        fields: &[],
+        is_preview: false,
+    },
+    ApiVersion {
+        name: "2019-01-01",
+        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
+        fields: &[],
+        is_preview: false,
+    },
+    ApiVersion {
+        name: "2019-04-01",
+        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
+        fields: &[Description],
+        is_preview: false,
+    },
+    ApiVersion {
+        name: "2019-08-01",
+        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
+        fields: &[Description, EventSource],
+        is_preview: false,
+    },
+    ApiVersion {
+        name: LATEST_API_VERSION,
+        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
+        fields: &[Description, EventSource, DurationInSeconds],
+        is_preview: false,
+    },
+];
+
+/// The default of `--imds.api-version`; the only version with all event types and fields.
+pub(crate) const LATEST_API_VERSION: &str = "2020-07-01";
+
+/// The versions of `/metadata/instance`, oldest first.
+pub(crate) const INSTANCE_API_VERSIONS: [&str; 34] = [
+    "2017-03-01",
+    "2017-04-02",
+    "2017-08-01",
+    "2017-10-01",
+    "2017-12-01",
+    "2018-02-01",
+    "2018-04-02",
+    "2018-10-01",
+    "2019-02-01",
+    "2019-03-11",
+    "2019-04-30",
+    "2019-06-01",
+    "2019-06-04",
+    "2019-08-01",
+    "2019-08-15",
+    "2019-11-01",
+    "2020-06-01",
+    "2020-07-15",
+    "2020-09-01",
+    "2020-10-01",
+    "2020-12-01",
+    "2021-01-01",
+    "2021-02-01",
+    "2021-03-01",
+    "2021-05-01",
+    "2021-10-01",
+    "2021-11-01",
+    "2021-11-15",
+    "2021-12-13",
+    "2023-07-01",
+    "2023-11-15",
+    "2024-03-15",
+    "2024-07-17",
+    "2025-04-07",
+];
+
+impl ApiVersion {
+    pub fn find(name: &str) -> Option<&'static Self> {
+        API_VERSIONS.iter().find(|version| version.name == name)
+    }
+
+    /// True also for types that Microsoft does not document: no version is known to leave them out.
+    pub(crate) fn has_event_type(&self, event_type: &EventType) -> bool {
+        matches!(event_type, EventType::Other(_)) || self.event_types.contains(event_type)
+    }
+
+    pub(crate) fn has_field(&self, field: EventField) -> bool {
+        self.fields.contains(&field)
+    }
+
+    /// The event types and fields that this version leaves out, as a list for the log; empty for the latest version.
+    pub(crate) fn missing(&self) -> String {
+        let event_types = EventType::KNOWN
+            .into_iter()
+            .filter(|known| !self.has_event_type(known))
+            .map(|event_type| format!("{} events", event_type.as_str()));
+        let fields = EventField::ALL
+            .into_iter()
+            .filter(|field| !self.has_field(*field))
+            .map(|field| field.as_str().to_owned());
+        event_types.chain(fields).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl EventField {
+    const ALL: [Self; 3] = [Description, EventSource, DurationInSeconds];
+
+    /// The name in the document.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Description => "Description",
+            EventSource => "EventSource",
+            DurationInSeconds => "DurationInSeconds",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_in_order_and_each_has_what_the_one_before_has() {
+        for pair in API_VERSIONS.windows(2) {
+            let (older, newer) = (&pair[0], &pair[1]);
+            assert!(older.name < newer.name);
+            assert!(newer.event_types.starts_with(older.event_types));
+            assert!(newer.fields.starts_with(older.fields));
+        }
+        assert!(INSTANCE_API_VERSIONS.is_sorted());
+    }
+
+    #[test]
+    fn missing_event_types_and_fields_are_listed() {
+        let missing = |name| ApiVersion::find(name).unwrap().missing();
+        assert_eq!(
+            missing("2017-08-01"),
+            "Preempt events, Terminate events, Description, EventSource, DurationInSeconds"
+        );
+        assert_eq!(
+            missing("2019-01-01"),
+            "Description, EventSource, DurationInSeconds"
+        );
+        assert_eq!(missing("2019-08-01"), "DurationInSeconds");
+        assert_eq!(missing(LATEST_API_VERSION), "");
+        assert_eq!(ApiVersion::find("2018-01-01"), None);
+    }
+}

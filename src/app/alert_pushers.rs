@@ -1,0 +1,46 @@
+//! One task per Alertmanager: started before the first poll, and finished at the end.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+
+use crate::{
+    alertmanager::{Pusher, SetupError, Target},
+    snapshot::{PushCounts, Snapshot},
+    time::Clock,
+};
+
+/// How long the end of the process waits for the last pushes.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The running pushers.
+#[derive(Debug)]
+pub(super) struct AlertPushers {
+    tasks: JoinSet<()>,
+}
+
+impl AlertPushers {
+    /// Starts them. What they count comes through the receiver.
+    pub(super) fn start(
+        targets: &[Target],
+        clock: Clock,
+        snapshots: &watch::Receiver<Arc<Snapshot>>,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<(Self, watch::Receiver<PushCounts>), SetupError> {
+        let counts = watch::Sender::new(PushCounts::default());
+        let counted = counts.subscribe();
+        let mut tasks = JoinSet::new();
+        for target in targets {
+            let pusher = Pusher::new(target.clone(), clock, counts.clone())?;
+            tasks.spawn(pusher.run(snapshots.clone(), stopped.clone()));
+        }
+        Ok((Self { tasks }, counted))
+    }
+
+    /// Waits for the last pushes, after the last snapshot was published.
+    pub(super) async fn finish(mut self) {
+        let finished = async { while self.tasks.join_next().await.is_some() {} };
+        // What is not pushed by then expires in Alertmanager by itself.
+        timeout(SHUTDOWN_TIMEOUT, finished).await.ok();
+    }
+}

@@ -1,0 +1,315 @@
+//! The event loop: waits for the next input, gives it to the engine, performs the effects in their order.
+//!
+//! It asks IMDS one request at a time, and ticks the heartbeat between and during requests. It waits for no disk and no
+//! receiver: a snapshot is published after the state that it shows is on disk, or after [`DISK_TIMEOUT`].
+
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{Interval, MissedTickBehavior, interval, sleep},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    logging,
+    publisher::{DISK_TIMEOUT, Publisher},
+    state_writer::StateWriter,
+};
+use crate::{
+    config::ImdsSettings,
+    engine::{Effect, Engine, Input},
+    event::EventId,
+    heartbeat,
+    imds::{
+        Client,
+        cadence::{self, PollResult},
+    },
+    otlp::spool::SpoolHandle,
+    snapshot::{PushCounts, RequestError, SpanCounts},
+    time::{Clock, Moment},
+};
+
+/// How long the end of the process waits for the disk, and for the answer to an approval.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The engine, and what its effects need but IMDS.
+pub(super) struct Driver {
+    pub(super) engine: Engine,
+    pub(super) clock: Clock,
+    pub(super) state: Option<StateWriter>,
+    pub(super) spool: Option<SpoolHandle>,
+    pub(super) span_counts: Option<watch::Receiver<SpanCounts>>,
+    pub(super) push_counts: watch::Receiver<PushCounts>,
+    pub(super) publisher: Publisher,
+    /// An approval that the engine wants to be sent.
+    pub(super) approval: Option<EventId>,
+    /// The document that IMDS may confirm by a 304 is no longer known.
+    pub(super) needs_whole_document: bool,
+}
+
+impl Driver {
+    /// Gives an input to the engine and performs the effects.
+    fn apply(&mut self, input: Input) {
+        let now = self.clock.now();
+        let is_write_over = matches!(input, Input::StateWritten(_));
+        for effect in self.engine.handle(input, now) {
+            self.perform(effect, now);
+        }
+        if is_write_over {
+            self.publisher.is_stalled = false;
+            if !self.is_write_outstanding() {
+                self.publisher.release();
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, now: Moment) {
+        match effect {
+            Effect::Log(entry) => logging::entry(&entry),
+            Effect::DiscardForeignState => {
+                self.needs_whole_document = true;
+                if let Some(state) = &mut self.state {
+                    state.discard_foreign(now.wall);
+                }
+            }
+            Effect::AppendSpans(batch) => {
+                if let Some(spool) = &self.spool {
+                    spool.append(batch, now.wall);
+                }
+            }
+            Effect::SaveState(saved) => {
+                if let Some(state) = &mut self.state {
+                    state.write(*saved);
+                }
+            }
+            Effect::Publish(snapshot) => {
+                let is_write_outstanding = self.is_write_outstanding();
+                self.publisher.publish(snapshot, is_write_outstanding);
+            }
+            Effect::Approve(id) => self.approval = Some(id),
+        }
+    }
+
+    fn is_write_outstanding(&self) -> bool {
+        self.state.as_ref().is_some_and(StateWriter::is_outstanding)
+    }
+
+    /// The next input that does not come from IMDS.
+    async fn next_input(&mut self, ticks: &mut Interval) -> Input {
+        tokio::select! {
+            biased;
+            _ = ticks.tick(), if self.engine.wants_heartbeat() => Input::Tick,
+            result = written(&mut self.state) => Input::StateWritten(result),
+            () = self.publisher.overdue() => {
+                self.publisher.is_stalled = true;
+                self.publisher.release();
+                Input::StateWriteStalled
+            }
+            counts = changed(self.span_counts.as_mut()) => Input::SpanCounts(counts),
+            counts = changed(Some(&mut self.push_counts)) => Input::PushCounts(counts),
+        }
+    }
+
+    /// Waits for `future` and applies all other inputs meanwhile.
+    async fn drive<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        let mut ticks = ticks();
+        loop {
+            tokio::select! {
+                biased;
+                input = self.next_input(&mut ticks) => self.apply(input),
+                done = &mut future => return done,
+            }
+        }
+    }
+
+    /// Waits until no write of the state is outstanding.
+    async fn flush(&mut self, limit: Duration) {
+        let mut limit = pin!(sleep(limit));
+        let mut ticks = ticks();
+        while self.is_write_outstanding() {
+            tokio::select! {
+                input = self.next_input(&mut ticks) => self.apply(input),
+                () = &mut limit => return,
+            }
+        }
+    }
+}
+
+fn ticks() -> Interval {
+    let mut ticks = interval(heartbeat::PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+async fn written(state: &mut Option<StateWriter>) -> Result<(), String> {
+    match state {
+        Some(state) => state.written().await,
+        None => pending().await,
+    }
+}
+
+/// The next value; never ready where nothing changes it.
+async fn changed<T: Clone>(values: Option<&mut watch::Receiver<T>>) -> T {
+    if let Some(values) = values
+        && values.changed().await.is_ok()
+    {
+        return values.borrow_and_update().clone();
+    }
+    pending().await
+}
+
+/// Asks IMDS again and again.
+pub(super) struct EventLoop {
+    client: Client,
+    imds: ImdsSettings,
+    interval: Duration,
+    driver: Driver,
+    failures_in_a_row: u32,
+    identity_unavailable: u32,
+}
+
+impl EventLoop {
+    pub(super) fn new(
+        client: Client,
+        imds: ImdsSettings,
+        interval: Duration,
+        driver: Driver,
+    ) -> Self {
+        Self {
+            client,
+            imds,
+            interval,
+            driver,
+            failures_in_a_row: 0,
+            identity_unavailable: 0,
+        }
+    }
+
+    /// Runs until it is cancelled, then saves what is known.
+    pub(super) async fn run(&mut self, stopping: &CancellationToken) {
+        let mut identity_due = Duration::ZERO;
+        while !stopping.is_cancelled() {
+            let now = self.driver.clock.now().monotonic;
+            if self.driver.engine.needs_identity() && now >= identity_due {
+                let Some(delay) = self.identify(stopping).await else {
+                    break;
+                };
+                identity_due = self.driver.clock.now().monotonic.saturating_add(delay);
+            }
+            let Some(delay) = self.poll(stopping).await else {
+                break;
+            };
+            let pause = stopping.run_until_cancelled(sleep(delay));
+            self.driver.drive(pause).await;
+        }
+        self.driver.apply(Input::Shutdown);
+        self.driver.flush(SHUTDOWN_TIMEOUT).await;
+        self.driver.publisher.release();
+    }
+
+    /// Asks for the identity of this VM. Returns the delay before the next attempt; `None` when cancelled.
+    async fn identify(&mut self, stopping: &CancellationToken) -> Option<Duration> {
+        let clock = self.driver.clock;
+        let began = clock.now();
+        let request = stopping.run_until_cancelled(self.client.identify(clock));
+        let result = self.driver.drive(request).await?;
+        let took = elapsed(began, clock.now());
+        let result = result.map_err(|error| RequestError::from(&error));
+        let error = result.as_ref().err().cloned();
+        self.driver.apply(Input::Identified { result, took });
+        let Some(error) = error else {
+            return Some(Duration::ZERO);
+        };
+        if cadence::is_identity_unavailable(&error) {
+            self.identity_unavailable = self.identity_unavailable.saturating_add(1);
+        } else {
+            self.identity_unavailable = 0;
+        }
+        let timing = self.imds.identity_timing;
+        Some(cadence::identity_retry_delay(
+            &error,
+            self.identity_unavailable,
+            timing,
+        ))
+    }
+
+    /// Asks for the events, and sends at most one approval. Returns the delay before the next poll; `None` when
+    /// cancelled.
+    async fn poll(&mut self, stopping: &CancellationToken) -> Option<Duration> {
+        if std::mem::take(&mut self.driver.needs_whole_document) {
+            self.client.forget();
+        }
+        let timeout = if self.driver.engine.has_succeeded() {
+            self.imds.timeout
+        } else {
+            self.imds.first_timeout
+        };
+        let clock = self.driver.clock;
+        let began = clock.now();
+        let request = stopping.run_until_cancelled(self.client.poll(timeout, clock));
+        let result = self.driver.drive(request).await?;
+        let took = elapsed(began, clock.now());
+        let result = result.map_err(|error| RequestError::from(&error));
+        let outcome = self.outcome(result.as_ref().err());
+        self.driver.apply(Input::Polled { result, took });
+        if let Some(id) = self.driver.approval.take() {
+            self.approve(id, stopping).await;
+        }
+        let busy = match outcome {
+            PollResult::Answered => elapsed(began, clock.now()),
+            PollResult::Failed { .. } => took,
+        };
+        let jitter = fastrand::f64();
+        Some(cadence::next_delay(outcome, busy, self.interval, jitter))
+    }
+
+    fn outcome(&mut self, error: Option<&RequestError>) -> PollResult {
+        let Some(error) = error else {
+            self.failures_in_a_row = 0;
+            return PollResult::Answered;
+        };
+        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        PollResult::Failed {
+            reason: error.reason,
+            retry_after: error.retry_after,
+            in_a_row: self.failures_in_a_row,
+        }
+    }
+
+    /// Sends an approval once the state that records it is on disk. It is not cancelled: the end of the process waits
+    /// for the answer, but no longer than [`SHUTDOWN_TIMEOUT`].
+    async fn approve(&mut self, id: EventId, stopping: &CancellationToken) {
+        self.driver.flush(DISK_TIMEOUT).await;
+        let clock = self.driver.clock;
+        let began = clock.now();
+        let request = self.client.approve(&id, self.imds.timeout, clock);
+        let too_late = async {
+            stopping.cancelled().await;
+            sleep(SHUTDOWN_TIMEOUT).await;
+        };
+        let answer = async {
+            tokio::select! {
+                biased;
+                result = request => Some(result),
+                () = too_late => None,
+            }
+        };
+        let Some(result) = self.driver.drive(answer).await else {
+            logging::approval_unanswered(&id);
+            return;
+        };
+        let result = result.map_err(|error| RequestError::from(&error));
+        let took = elapsed(began, clock.now());
+        self.driver.apply(Input::ApprovalSent { id, result, took });
+    }
+}
+
+fn elapsed(began: Moment, now: Moment) -> Duration {
+    now.monotonic.saturating_sub(began.monotonic)
+}

@@ -1,0 +1,62 @@
+//! Shows snapshots to the readers once the state behind them is on disk.
+
+use std::{future::pending, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use crate::snapshot::Snapshot;
+
+/// How long a snapshot waits for the state to be on disk.
+pub(super) const DISK_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Shows snapshots to the readers.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    snapshots: watch::Sender<Arc<Snapshot>>,
+    /// A snapshot whose state is not on disk yet, and when it is shown all the same.
+    held: Option<(Arc<Snapshot>, Instant)>,
+    /// The outstanding write is late: nothing waits for it any more.
+    pub(super) is_stalled: bool,
+}
+
+impl Publisher {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self {
+            snapshots: watch::Sender::new(Arc::new(snapshot)),
+            held: None,
+            is_stalled: false,
+        }
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.subscribe()
+    }
+
+    pub(super) fn publish(&mut self, snapshot: Arc<Snapshot>, is_write_outstanding: bool) {
+        if is_write_outstanding && !self.is_stalled {
+            let deadline = self.held.take().map(|(_, deadline)| deadline);
+            let deadline = deadline.unwrap_or_else(|| Instant::now() + DISK_TIMEOUT);
+            self.held = Some((snapshot, deadline));
+        } else {
+            self.held = None;
+            self.snapshots.send_replace(snapshot);
+        }
+    }
+
+    pub(super) fn release(&mut self) {
+        if let Some((snapshot, _)) = self.held.take() {
+            self.snapshots.send_replace(snapshot);
+        }
+    }
+
+    /// Done when the held snapshot has waited for too long; never without one.
+    pub(super) async fn overdue(&self) {
+        match &self.held {
+            Some((_, deadline)) => sleep_until(*deadline).await,
+            None => pending().await,
+        }
+    }
+}

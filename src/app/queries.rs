@@ -1,0 +1,126 @@
+//! The commands `list` and `approve`, which ask IMDS once.
+
+use std::time::Duration;
+
+use super::{Error, logging};
+use crate::{
+    approval::by_hand::{self, ApproveOutcome},
+    cli::Output,
+    config::ImdsSettings,
+    document::{Answer, Document},
+    event::{Event, EventId, Status},
+    imds::Client,
+    list,
+    time::{Clock, Timestamp},
+};
+
+#[derive(Debug)]
+pub struct Approve {
+    /// Compared without case.
+    pub id: EventId,
+    pub dry_run: bool,
+    pub output: Output,
+}
+
+/// Reads the event from IMDS, gives its description to `announce`, and then approves it.
+///
+/// # Errors
+/// When IMDS does not answer, has no such event, or refuses the approval.
+pub async fn approve(
+    settings: &ImdsSettings,
+    wanted: &Approve,
+    announce: impl FnOnce(&str),
+    clock: Clock,
+) -> Result<String, Error> {
+    let mut client = Client::new(&settings.endpoint)?;
+    let vm_name = match settings.vm_name.as_deref() {
+        Some(name) => Some(name.to_owned()),
+        None => client.identify(clock).await.ok().map(|vm| vm.name),
+    };
+    let document = read(&mut client, settings.first_timeout, clock).await?;
+    let event = find(&document, &wanted.id).ok_or_else(|| Error::NoSuchEvent {
+        id: wanted.id.as_str().to_owned(),
+        pending: document.events.len(),
+    })?;
+    announce(&by_hand::announcement(
+        event,
+        vm_name.as_deref(),
+        clock.now().wall,
+    ));
+    let outcome = if event.status == Status::Started {
+        ApproveOutcome::AlreadyStarted
+    } else if wanted.dry_run {
+        ApproveOutcome::DryRun
+    } else {
+        // The id as Azure wrote it, not as it was typed.
+        match client.approve(&event.id, settings.timeout, clock).await {
+            Ok(()) => ApproveOutcome::Approved,
+            Err(cause) => {
+                let now = read(&mut client, settings.timeout, clock).await.ok();
+                let now = now.map(|document| state(&document, &event.id));
+                return Err(Error::NotApproved { cause, now });
+            }
+        }
+    };
+    match wanted.output {
+        Output::Table => Ok(by_hand::sentence(event, outcome)),
+        Output::Json => {
+            by_hand::json(event, outcome).map_err(|error| Error::Task(error.to_string()))
+        }
+    }
+}
+
+/// Reads the document once, and logs its anomalies.
+async fn read(client: &mut Client, patience: Duration, clock: Clock) -> Result<Document, Error> {
+    match client.poll(patience, clock).await? {
+        Answer::Document {
+            document,
+            anomalies,
+        } => {
+            for anomaly in &anomalies {
+                logging::log_anomaly(anomaly);
+            }
+            Ok(document)
+        }
+        // Only a second request has an ETag.
+        Answer::Unchanged => Err(Error::Unchanged),
+    }
+}
+
+fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
+    document.events.iter().find(|event| event.id == *id)
+}
+
+/// The event in the document after a failed approval.
+fn state(document: &Document, id: &EventId) -> String {
+    match find(document, id) {
+        None => "it is gone from the document now".to_owned(),
+        Some(event) => {
+            let not_before = event.not_before.map(Timestamp::rfc3339);
+            let due = not_before.map_or_else(String::new, |at| format!(", not before {at}"));
+            format!("it is {} now{due}", event.status.as_str())
+        }
+    }
+}
+
+/// Asks IMDS once for the pending events.
+///
+/// # Errors
+/// When it does not answer with a document.
+pub async fn list(settings: &ImdsSettings, output: Output, clock: Clock) -> Result<String, Error> {
+    let mut client = Client::new(&settings.endpoint)?;
+    let named = settings.vm_name.as_deref().map(str::to_owned);
+    let vm_name = match (named, output) {
+        (None, Output::Table) => client
+            .identify(clock)
+            .await
+            .ok()
+            .map(|identity| identity.name),
+        (named, _) => named,
+    };
+    let document = read(&mut client, settings.first_timeout, clock).await?;
+    Ok(match output {
+        Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string()))?,
+        Output::Table => list::table(&document, vm_name.as_deref(), clock.now().wall),
+    })
+}

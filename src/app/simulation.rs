@@ -1,0 +1,85 @@
+//! The commands `demo` and `simulate`.
+
+use std::{future::Future, net::TcpListener, time::Duration};
+
+use super::{Error, bind, describe_end, listen_error, logging, run};
+use crate::{
+    config::{Config, ConfigError, Simulation},
+    server::{self, ServerLimits},
+    simulator::Simulator,
+    time::Clock,
+};
+
+/// The fault `hang` gives no response for longer than any client waits.
+fn simulator_limits() -> ServerLimits {
+    ServerLimits {
+        answer: Duration::from_mins(10),
+        ..ServerLimits::default()
+    }
+}
+
+/// The simulated Azure and the exporter in one process.
+///
+/// # Errors
+/// When there is no socket, or the exporter ends.
+pub async fn demo(
+    simulation: Simulation,
+    exporter: impl FnOnce(&str) -> Result<Config, ConfigError>,
+    clock: Clock,
+    stop: impl Future<Output = ()>,
+) -> Result<(), DemoError> {
+    let azure =
+        TcpListener::bind(("127.0.0.1", 0)).map_err(|cause| listen_error("127.0.0.1:0", cause))?;
+    let azure_url = azure
+        .local_addr()
+        .map(|address| format!("http://{address}"));
+    let azure_url = azure_url.map_err(|cause| listen_error("127.0.0.1:0", cause))?;
+    let settings = exporter(&azure_url)?;
+    let listeners = bind(&[simulation.listen])?;
+    logging::demo(&listeners, &azure_url);
+    let simulator = Simulator::new(simulation.simulator, clock);
+    let mut serving = tokio::spawn(server::serve(
+        azure,
+        simulator,
+        simulator_limits(),
+        std::future::pending(),
+    ));
+    tokio::select! {
+        ran = Box::pin(run(settings, listeners, clock, stop)) => ran?,
+        ended = &mut serving => {
+            let ended = ended.map(|served| ("simulator", served.map_err(|error| error.to_string())));
+            return Err(Error::Task(describe_end(ended)).into());
+        }
+    }
+    serving.abort();
+    Ok(())
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    #[error(transparent)]
+    ConfigError(#[from] ConfigError),
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+/// Runs the simulated Azure alone.
+///
+/// # Errors
+/// When there is no socket.
+pub async fn simulate(
+    simulation: Simulation,
+    clock: Clock,
+    stop: impl Future<Output = ()> + Send,
+) -> Result<(), Error> {
+    let address = simulation.listen.to_string();
+    let listener = simulation
+        .listen
+        .bind()
+        .map_err(|cause| listen_error(&address, cause))?;
+    logging::simulating(&listener);
+    let simulator = Simulator::new(simulation.simulator, clock);
+    server::serve(listener, simulator, simulator_limits(), stop)
+        .await
+        .map_err(|cause| listen_error(&address, cause))
+}

@@ -1,0 +1,147 @@
+//! The settings of the exporter.
+
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
+
+use super::{
+    error::{ConfigError, flag_error, in_range},
+    imds::ImdsSettings,
+    outputs,
+};
+use crate::{
+    alertmanager::Target,
+    approval,
+    cli::{EventsFlags, PollFlags, RunFlags, ScopeArg, WebFlags},
+    listen::ListenAddress,
+    metrics::MetricsOptions,
+    otlp,
+    snapshot::SeriesScope,
+    web,
+};
+
+/// IMDS allows five requests per second and VM, for all its clients together.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+const MAX_INTERVAL: Duration = Duration::from_hours(1);
+/// Azure announces nothing further ahead.
+const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub listen: Vec<ListenAddress>,
+    pub web: web::WebSettings,
+    pub imds: ImdsSettings,
+    /// Between two polls.
+    pub interval: Duration,
+    pub approvals: approval::ApprovalPolicy,
+    pub state: StateStorage,
+    /// `None` if no spans are exported.
+    pub traces: Option<otlp::settings::OtlpSettings>,
+    pub alertmanagers: Vec<Target>,
+}
+
+/// Where the state is kept over a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateStorage {
+    Directory(PathBuf),
+    /// Not kept; a warning at start-up names the consequences.
+    InMemory,
+    /// Not kept, without a warning: in the demo.
+    Disabled,
+}
+
+impl Config {
+    pub(crate) fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
+        let listen = flags
+            .web
+            .listen_addresses
+            .iter()
+            .map(|text| listen_address(text))
+            .collect::<Result<_, _>>()?;
+        let imds = ImdsSettings::new(&flags.imds)?;
+        Ok(Self {
+            listen,
+            web: web_settings(&flags.web, &flags.events)?,
+            approvals: outputs::approvals(flags.approve, imds.api_version)?,
+            imds,
+            interval: interval(&flags.poll)?,
+            state: state_storage(flags.state.directory.as_deref())?,
+            traces: outputs::traces()?,
+            alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
+        })
+    }
+}
+
+fn metrics_options(flags: &EventsFlags) -> MetricsOptions {
+    let scope = match flags.scope {
+        ScopeArg::Own => SeriesScope::Own,
+        ScopeArg::All => SeriesScope::All,
+    };
+    MetricsOptions {
+        scope,
+        resources: flags.resources,
+        process: true,
+    }
+}
+
+/// systemd separates several state directories with colons; the first one is used.
+fn state_storage(given: Option<&OsStr>) -> Result<StateStorage, ConfigError> {
+    let Some(given) = given else {
+        return Ok(StateStorage::InMemory);
+    };
+    let first = match given.to_str() {
+        Some(list) if cfg!(unix) => OsStr::new(list.split(':').next().unwrap_or_default()),
+        _ => given,
+    };
+    if first.is_empty() {
+        let problem = "is empty: use a directory that this process can write to, or omit the flag and $STATE_DIRECTORY";
+        return Err(flag_error("state.directory", problem));
+    }
+    Ok(StateStorage::Directory(PathBuf::from(first)))
+}
+
+pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
+    text.parse()
+        .map_err(|problem: String| flag_error("web.listen-address", problem))
+}
+
+fn interval(flags: &PollFlags) -> Result<Duration, ConfigError> {
+    in_range(
+        "imds.poll-interval",
+        flags.interval,
+        MIN_INTERVAL,
+        MAX_INTERVAL,
+    )
+}
+
+pub(super) fn web_settings(
+    flags: &WebFlags,
+    events: &EventsFlags,
+) -> Result<web::WebSettings, ConfigError> {
+    let path = flags.telemetry_path.as_str();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    if !path.starts_with('/') || !path.chars().all(is_plain) {
+        let problem = format!(
+            "{path:?} is not a path: it must start with / and contain only letters, digits and /-_.~"
+        );
+        return Err(flag_error("web.telemetry-path", problem));
+    }
+    let is_reserved = ["/", "/healthz", "/readyz"].contains(&path)
+        || ["/-/", "/api/", "/assets/"]
+            .iter()
+            .any(|root| path.starts_with(root));
+    if is_reserved {
+        let problem =
+            format!("{path:?} is reserved for another page: use another path, such as /metrics");
+        return Err(flag_error("web.telemetry-path", problem));
+    }
+    let lead_time = in_range(
+        "serving.lead-time",
+        flags.serving_lead_time,
+        Duration::ZERO,
+        MAX_LEAD_TIME,
+    )?;
+    Ok(web::WebSettings {
+        telemetry_path: path.to_owned(),
+        exposed: metrics_options(events),
+        serving_lead_time: lead_time,
+    })
+}

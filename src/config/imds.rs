@@ -1,0 +1,63 @@
+//! How IMDS is read.
+
+use std::{sync::Arc, time::Duration};
+
+use super::error::{ConfigError, flag_error, in_range};
+use crate::{
+    api_version::{API_VERSIONS, ApiVersion},
+    cli::ImdsFlags,
+    imds::{Endpoint, cadence::IdentityTiming},
+};
+
+/// Azure's first response may take two minutes.
+const MIN_FIRST_TIMEOUT: Duration = Duration::from_secs(130);
+const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// Settings that all commands share that read IMDS.
+#[derive(Debug, Clone)]
+pub struct ImdsSettings {
+    pub endpoint: Endpoint,
+    pub api_version: &'static ApiVersion,
+    /// Per request.
+    pub timeout: Duration,
+    /// Per request, until the first success.
+    pub first_timeout: Duration,
+    pub identity_timing: IdentityTiming,
+    /// The value of `--vm.name`.
+    pub vm_name: Option<Arc<str>>,
+}
+
+impl ImdsSettings {
+    pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, ConfigError> {
+        let api_version = ApiVersion::find(&flags.api_version).ok_or_else(|| {
+            let known = API_VERSIONS.each_ref().map(|version| version.name);
+            let problem = format!(
+                "{:?} is not a version of the Scheduled Events API: use one of {}",
+                flags.api_version,
+                known.join(", ")
+            );
+            flag_error("imds.api-version", problem)
+        })?;
+        let endpoint = Endpoint::new(&flags.url, api_version.name)
+            .map_err(|error| flag_error("imds.url", error.to_string()))?;
+        let min = Duration::from_millis(1);
+        let timeout = in_range("imds.timeout", flags.timeout, min, MAX_TIMEOUT)?;
+        Ok(Self {
+            endpoint,
+            api_version,
+            timeout,
+            first_timeout: timeout.max(MIN_FIRST_TIMEOUT),
+            identity_timing: IdentityTiming::default(),
+            vm_name: vm_name(flags.vm_name.as_deref())?.map(Arc::from),
+        })
+    }
+}
+
+pub(super) fn vm_name(given: Option<&str>) -> Result<Option<&str>, ConfigError> {
+    let name = given.map(str::trim);
+    if name.is_some_and(str::is_empty) {
+        let problem = "is empty: use the name of this VM in Resources, or omit the flag";
+        return Err(flag_error("vm.name", problem));
+    }
+    Ok(name)
+}

@@ -1,0 +1,96 @@
+//! The settings of `demo` and `simulate`.
+
+use std::time::Duration;
+
+use super::{
+    error::{ConfigError, flag_error},
+    exporter::{Config, StateStorage, listen_address, web_settings},
+    imds::{ImdsSettings, vm_name},
+    outputs,
+};
+use crate::{
+    api_version::LATEST_API_VERSION,
+    approval,
+    cli::{DemoFlags, ImdsFlags, SimulateFlags, WebFlags, scenario_file},
+    listen::ListenAddress,
+    simulator::{Scenario, SimulatorSettings},
+};
+
+#[derive(Debug)]
+pub struct Simulation {
+    pub(crate) listen: ListenAddress,
+    pub(crate) simulator: SimulatorSettings,
+}
+
+/// The simulator of `demo`, with the address of the exporter.
+pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
+    let listen = listen_address(&flags.listen_address)?;
+    if !listen.is_loopback() {
+        let problem = format!(
+            "{:?} is not a loopback address: the demo serves on loopback only, such as 127.0.0.1:10169",
+            flags.listen_address
+        );
+        return Err(flag_error("web.listen-address", problem));
+    }
+    Ok(Simulation {
+        listen,
+        simulator: simulator_settings(&flags.scenarios, flags.speed, None)?,
+    })
+}
+
+/// The exporter of `demo`, which polls the simulator at `imds_url`.
+pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config, ConfigError> {
+    let imds = ImdsFlags {
+        url: imds_url.to_owned(),
+        api_version: LATEST_API_VERSION.to_owned(),
+        timeout: Duration::from_secs(10),
+        vm_name: None,
+    };
+    let web = WebFlags {
+        listen_addresses: vec![flags.listen_address.clone()],
+        telemetry_path: "/metrics".to_owned(),
+        serving_lead_time: Duration::from_mins(5),
+    };
+    Ok(Config {
+        listen: vec![listen_address(&flags.listen_address)?],
+        web: web_settings(&web, &flags.events)?,
+        imds: ImdsSettings::new(&imds)?,
+        interval: Duration::from_secs(1),
+        approvals: approval::ApprovalPolicy::default(),
+        state: StateStorage::Disabled,
+        traces: outputs::traces()?,
+        alertmanagers: Vec::new(),
+    })
+}
+
+pub(crate) fn simulate(flags: &SimulateFlags) -> Result<Simulation, ConfigError> {
+    let listen = listen_address(&flags.listen_address)?;
+    Ok(Simulation {
+        listen,
+        simulator: simulator_settings(
+            &flags.scenarios,
+            flags.speed,
+            vm_name(flags.vm_name.as_deref())?,
+        )?,
+    })
+}
+
+fn simulator_settings(
+    scenarios: &[String],
+    speed: f64,
+    vm_name: Option<&str>,
+) -> Result<SimulatorSettings, ConfigError> {
+    if !(0.01..=100_000.0).contains(&speed) {
+        let problem = format!("{speed} is out of range: use a factor from 0.01 to 100000");
+        return Err(flag_error("speed", problem));
+    }
+    let load = |scenario: &String| {
+        let loaded = match scenario_file(scenario) {
+            Some(path) => Scenario::load(path),
+            None => Scenario::named(scenario),
+        };
+        loaded.map_err(|error| flag_error("scenario", error.to_string()))
+    };
+    let scenarios = scenarios.iter().map(load).collect::<Result<_, _>>()?;
+    Ok(SimulatorSettings::new(scenarios, speed, vm_name))
+}

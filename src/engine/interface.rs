@@ -1,0 +1,115 @@
+//! What goes into the engine and what comes out of it.
+
+use std::{sync::Arc, time::Duration};
+
+use super::LogEntry;
+use crate::{
+    approval::ApprovalPolicy,
+    document::Answer,
+    event::EventId,
+    lifecycle::TrackedEvent,
+    otlp::{settings::OtlpSettings, trace::Batch},
+    snapshot::{Identity, PushCounts, RequestError, Snapshot, SpanCounts},
+    time::Timestamp,
+};
+
+/// What the engine is configured with.
+#[derive(Debug, Default)]
+pub struct EngineConfig {
+    /// `--vm.name`: takes precedence over the name in instance metadata.
+    pub vm_name: Option<Arc<str>>,
+    /// Which events are approved.
+    pub approvals: ApprovalPolicy,
+    /// The boot id of the running system, where it has one.
+    pub boot_id: Option<String>,
+    /// The source of resource attributes; `None` makes no spans.
+    pub traces: Option<OtlpSettings>,
+    /// Whether [`Effect::SaveState`] is wanted.
+    pub is_persistent: bool,
+}
+
+/// Something that happened outside of the engine.
+#[derive(Debug)]
+pub enum Input {
+    /// A request for the scheduled-events document ended.
+    Polled {
+        /// The document or the error.
+        result: Result<Answer, RequestError>,
+        /// The duration of the request.
+        took: Duration,
+    },
+    /// A request for the instance metadata ended.
+    Identified {
+        /// The identity or the error.
+        result: Result<Identity, RequestError>,
+        /// The duration of the request.
+        took: Duration,
+    },
+    /// The request of an [`Effect::Approve`] ended.
+    ApprovalSent {
+        /// The event.
+        id: EventId,
+        /// Whether IMDS accepted the approval.
+        result: Result<(), RequestError>,
+        /// The duration of the request.
+        took: Duration,
+    },
+    /// A tick of the heartbeat, due every [`heartbeat::PERIOD`](crate::heartbeat::PERIOD) while
+    /// [`Engine::wants_heartbeat`].
+    Tick,
+    /// The write of an [`Effect::SaveState`] ended.
+    StateWritten(Result<(), String>),
+    /// The write of an [`Effect::SaveState`] has not ended in time. It may still end.
+    StateWriteStalled,
+    /// The counters of the span spool and its sender changed.
+    SpanCounts(SpanCounts),
+    /// The counters of the Alertmanager push changed.
+    PushCounts(PushCounts),
+    /// The process is about to end: what is known is saved and published once more.
+    Shutdown,
+}
+
+/// Something for the caller to do. The order within one list is part of the contract.
+#[derive(Debug)]
+pub enum Effect {
+    /// Write a log line.
+    Log(LogEntry),
+    /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a whole
+    /// document.
+    DiscardForeignState,
+    /// Append spans to the spool.
+    AppendSpans(Batch),
+    /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
+    SaveState(Box<SavedState>),
+    /// Show this snapshot to every reader.
+    Publish(Arc<Snapshot>),
+    /// Send the approval of an event, after the state before it is on disk. [`Input::ApprovalSent`] ends it.
+    Approve(EventId),
+}
+
+/// What must survive a restart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedState {
+    /// The boot in which it was written.
+    pub boot_id: Option<String>,
+    /// When the exporter was last known to run.
+    pub heartbeat_at: Timestamp,
+    /// When a document was last read or confirmed; `None` before the first.
+    pub document_at: Option<Timestamp>,
+    /// The name of the VM.
+    pub vm_name: Option<String>,
+    /// The id of the VM: a state that was cloned with a disk is recognized by it.
+    pub vm_id: Option<String>,
+    /// Every tracked event.
+    pub events: Vec<Arc<TrackedEvent>>,
+}
+
+impl SavedState {
+    /// Whether the VM was booted after the state was written; false where a boot id is unknown.
+    pub fn is_rebooted(&self, boot_id: Option<&str>) -> bool {
+        match (self.boot_id.as_deref(), boot_id) {
+            (Some(saved), Some(current)) => saved != current,
+            _ => false,
+        }
+    }
+}

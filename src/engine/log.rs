@@ -1,0 +1,76 @@
+//! What the engine has to report, as data; `app::logging` writes the lines.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    document::{Anomaly, AnomalyKind},
+    lifecycle::{TrackedEvent, Transition},
+    snapshot::{Approval, Failure, Identity},
+};
+
+/// One log line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LogEntry {
+    /// Something happened to an event.
+    Transition(Transition),
+    /// A document is malformed in a way in which the last one was not.
+    Anomaly(Anomaly),
+    /// More anomalies of a kind than are described one by one.
+    MoreAnomalies {
+        /// The kind.
+        kind: AnomalyKind,
+        /// How many more than in the last document.
+        count: u64,
+    },
+    /// The first failed poll, or the first with another reason.
+    PollingFailed {
+        /// The reason and the time of the first failure.
+        failure: Failure,
+        /// The events that stay pending meanwhile.
+        pending: usize,
+    },
+    /// The first successful poll, or the first after failures.
+    PollingRecovered {
+        /// The time from the first failure; `None` for the first poll of the process.
+        failed_for: Option<Duration>,
+        /// `DocumentIncarnation`.
+        incarnation: Option<i64>,
+        /// The events that are pending.
+        pending: usize,
+    },
+    /// Instance metadata named this VM.
+    Identified {
+        /// All of it.
+        identity: Arc<Identity>,
+        /// The name in use: `--vm.name`, else that of the identity.
+        vm_name: Option<Arc<str>>,
+    },
+    /// Instance metadata could not be read. Logged once.
+    IdentityUnavailable {
+        /// The error of the first request.
+        error: String,
+        /// `--vm.name` is given, so that only labels are missing.
+        is_name_known: bool,
+    },
+    /// The restored state was written on another VM.
+    ForeignState {
+        /// The id of this VM.
+        vm_id: String,
+    },
+    /// A decision about the approval of an event, when it changes.
+    Approval {
+        /// The decision.
+        approval: Approval,
+        /// The event.
+        tracked: Arc<TrackedEvent>,
+    },
+    /// The first write of the state that failed.
+    StateWriteFailed {
+        /// The error of the system.
+        error: String,
+    },
+    /// A write of the state does not end.
+    StateWriteStalled,
+    /// The state is written again.
+    StateWriteRecovered,
+}

@@ -1,0 +1,277 @@
+//! The sans-I/O engine: everything that is known, and what each input does to it.
+//!
+//! The engine owns the tracked events, the counters, the health of polling, the identity of the VM and the approval
+//! decisions. [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to perform in
+//! their order. It never awaits, reads no clock, and touches no file and no socket. The event loop in `app` and the tests
+//! drive the same engine.
+//!
+//! Invariants: an input that carries an error ends no event; spans come before the state that counts them, and the
+//! state before the snapshot, so that a crash between two effects repeats and loses nothing; an approval is part of the
+//! state before its request is sent.
+
+mod anomalies;
+mod approvals;
+mod interface;
+mod log;
+mod requests;
+mod save_schedule;
+
+use std::{sync::Arc, time::Duration};
+
+use self::{anomalies::AnomalyTracker, approvals::Approvals, save_schedule::SaveSchedule};
+pub use self::{
+    interface::{Effect, EngineConfig, Input, SavedState},
+    log::LogEntry,
+};
+use crate::{
+    event::EventId,
+    heartbeat::Heartbeat,
+    lifecycle::{Restored, TrackedEvent, Tracker, Transition},
+    otlp::{
+        resource,
+        trace::{self, Batch, VmKey},
+    },
+    snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot, SpanCounts},
+    time::Moment,
+};
+
+/// How long an ended event stays in the snapshot, so that every scraper sees its end.
+const ENDED_RETENTION: Duration = Duration::from_mins(10);
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    tracker: Tracker,
+    heartbeat: Heartbeat,
+    health: Health,
+    counters: Arc<EventCounters>,
+    outputs: Arc<OutputCounters>,
+    identity: Option<Arc<Identity>>,
+    vm_name: Option<Arc<str>>,
+    /// From instance metadata or, until they answer, from the restored state.
+    vm_id: Option<String>,
+    identity_failed: bool,
+    has_document: bool,
+    approvals: Approvals,
+    anomalies: AnomalyTracker,
+    saves: SaveSchedule,
+    spool_write_failures: u64,
+    /// Transitions since the last effects; their spans are due.
+    transitions: Vec<Transition>,
+    /// Events found late to name this VM; the spans of their past are due.
+    newly_own: Vec<Arc<TrackedEvent>>,
+    effects: Vec<Effect>,
+    publish: bool,
+    approve: Option<EventId>,
+}
+
+impl Engine {
+    /// An engine that continues from `restored`, the state of an earlier process.
+    pub fn new(config: EngineConfig, restored: Option<SavedState>, now: Moment) -> Self {
+        let has_document = restored
+            .as_ref()
+            .is_some_and(|saved| saved.document_at.is_some());
+        let saved_name = restored.as_ref().and_then(|saved| saved.vm_name.as_deref());
+        let vm_name = config.vm_name.clone().or(saved_name.map(Arc::from));
+        let vm_id = restored
+            .as_ref()
+            .and_then(|saved| saved.vm_id.clone())
+            .filter(|id| !id.is_empty());
+        let mut tracker = match restored {
+            Some(saved) => {
+                let rebooted = saved.is_rebooted(config.boot_id.as_deref());
+                let restored = Restored {
+                    events: saved.events,
+                    document_at: saved.document_at,
+                    heartbeat_at: Some(saved.heartbeat_at),
+                    rebooted,
+                };
+                Tracker::restore(ENDED_RETENTION, restored, now)
+            }
+            None => Tracker::new(ENDED_RETENTION),
+        };
+        let newly_own = tracker.set_vm_name(vm_name.as_deref());
+        Self {
+            tracker,
+            heartbeat: Heartbeat::default(),
+            health: Health::default(),
+            counters: Arc::default(),
+            outputs: Arc::default(),
+            identity: None,
+            vm_name,
+            vm_id,
+            identity_failed: false,
+            has_document,
+            approvals: Approvals::new(config.approvals),
+            anomalies: AnomalyTracker::default(),
+            saves: SaveSchedule::new(config.is_persistent),
+            spool_write_failures: 0,
+            transitions: Vec::new(),
+            newly_own,
+            effects: Vec::new(),
+            publish: false,
+            approve: None,
+            config,
+        }
+    }
+
+    /// Applies one input and returns its effects, to be performed in this order.
+    pub fn handle(&mut self, input: Input, now: Moment) -> Vec<Effect> {
+        match input {
+            Input::Polled { result, took } => self.polled(result, took, now),
+            Input::Identified { result, took } => self.identified(result, took, now),
+            Input::ApprovalSent { id, result, took } => {
+                self.approval_sent(&id, result, took, now);
+            }
+            Input::Tick => self.tick(now),
+            Input::StateWritten(result) => {
+                let log = self.saves.written(result);
+                self.set_write_failures(log);
+            }
+            Input::StateWriteStalled => {
+                let log = self.saves.stalled();
+                self.set_write_failures(log);
+            }
+            Input::SpanCounts(counts) => self.set_span_counts(&counts),
+            Input::PushCounts(counts) => {
+                let outputs = Arc::make_mut(&mut self.outputs);
+                outputs.alert_pushes = counts.pushes;
+                outputs.alert_push_failures = counts.failures;
+                self.publish = true;
+            }
+            Input::Shutdown => {
+                self.saves.mark_urgent();
+                self.publish = true;
+            }
+        }
+        if !self.wants_heartbeat() {
+            self.heartbeat.reset();
+        }
+        self.take_effects(now)
+    }
+
+    /// Whether [`Input::Tick`] is of use: an event that names this VM is pending.
+    pub fn wants_heartbeat(&self) -> bool {
+        self.tracker.is_own_pending()
+    }
+
+    /// Whether the instance metadata have not answered yet.
+    pub fn needs_identity(&self) -> bool {
+        self.identity.is_none()
+    }
+
+    /// Whether any poll succeeded.
+    pub fn has_succeeded(&self) -> bool {
+        self.health.last_success.is_some()
+    }
+
+    /// What is known now.
+    pub fn snapshot(&self, now: Moment) -> Snapshot {
+        Snapshot {
+            events: self.tracker.events().into(),
+            has_document: self.has_document,
+            health: self.health.clone(),
+            counters: Arc::clone(&self.counters),
+            outputs: Arc::clone(&self.outputs),
+            approvals: self.approvals.decided(),
+            identity: self.identity.clone(),
+            vm_name: self.vm_name.clone(),
+            as_of: now,
+        }
+    }
+
+    fn tick(&mut self, now: Moment) {
+        if !self.wants_heartbeat() {
+            return;
+        }
+        if let Some(interruption) = self.heartbeat.tick(now) {
+            let transitions = self.tracker.record_interruption(interruption, now.wall);
+            self.publish = !transitions.is_empty();
+            self.apply(transitions);
+        }
+    }
+
+    fn set_span_counts(&mut self, counts: &SpanCounts) {
+        counts.show_in(Arc::make_mut(&mut self.outputs));
+        self.spool_write_failures = counts.write_failures;
+        self.set_write_failures(None);
+        self.publish = true;
+    }
+
+    fn set_write_failures(&mut self, log: Option<LogEntry>) {
+        self.effects.extend(log.map(Effect::Log));
+        let failures = self.saves.failures() + self.spool_write_failures;
+        // The snapshots share the counters as long as they are equal.
+        if self.outputs.state_write_failures != failures {
+            Arc::make_mut(&mut self.outputs).state_write_failures = failures;
+            self.publish = true;
+        }
+    }
+
+    fn apply(&mut self, transitions: Vec<Transition>) {
+        for transition in &transitions {
+            Arc::make_mut(&mut self.counters).count(transition);
+            self.log(LogEntry::Transition(transition.clone()));
+        }
+        if !transitions.is_empty() {
+            self.saves.mark();
+        }
+        self.transitions.extend(transitions);
+    }
+
+    fn log(&mut self, entry: LogEntry) {
+        self.effects.push(Effect::Log(entry));
+    }
+
+    fn log_failure(&mut self) {
+        if let Some(failure) = self.health.failure.clone() {
+            let pending = self.tracker.pending();
+            self.log(LogEntry::PollingFailed { failure, pending });
+        }
+    }
+
+    fn take_effects(&mut self, now: Moment) -> Vec<Effect> {
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.extend(self.take_spans().map(Effect::AppendSpans));
+        if self.saves.begin(self.tracker.pending() > 0, now) {
+            effects.push(Effect::SaveState(Box::new(self.saved_state(now))));
+        }
+        if std::mem::take(&mut self.publish) {
+            effects.push(Effect::Publish(Arc::new(self.snapshot(now))));
+        }
+        effects.extend(self.approve.take().map(Effect::Approve));
+        effects
+    }
+
+    fn take_spans(&mut self) -> Option<Batch> {
+        let transitions = std::mem::take(&mut self.transitions);
+        let newly_own = std::mem::take(&mut self.newly_own);
+        let settings = self.config.traces.as_ref()?;
+        let vm = VmKey::of(self.identity.as_deref(), self.vm_name.as_deref());
+        let spans: Vec<_> = newly_own
+            .iter()
+            .flat_map(|tracked| trace::backfill(tracked, &vm))
+            .chain(
+                transitions
+                    .iter()
+                    .flat_map(|transition| trace::spans(transition, &vm)),
+            )
+            .collect();
+        (!spans.is_empty()).then(|| Batch {
+            resource: resource::of(settings, self.identity.as_deref(), self.vm_name.as_deref()),
+            spans,
+        })
+    }
+
+    fn saved_state(&self, now: Moment) -> SavedState {
+        SavedState {
+            boot_id: self.config.boot_id.clone(),
+            heartbeat_at: now.wall,
+            document_at: self.tracker.document_at(),
+            vm_name: self.vm_name.as_deref().map(str::to_owned),
+            vm_id: self.vm_id.clone(),
+            events: self.tracker.events(),
+        }
+    }
+}

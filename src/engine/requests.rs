@@ -1,0 +1,191 @@
+//! The inputs that end a request to IMDS: the document, the identity, an approval.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{ENDED_RETENTION, Effect, Engine, LogEntry};
+use crate::{
+    document::{Anomalies, Answer, Document},
+    event::{EventId, EventType},
+    imds::cadence,
+    lifecycle::Tracker,
+    snapshot::{ApprovalResult, Identity, RequestError, TypeLabel},
+    time::Moment,
+};
+
+impl Engine {
+    pub(super) fn polled(
+        &mut self,
+        result: Result<Answer, RequestError>,
+        took: Duration,
+        now: Moment,
+    ) {
+        self.publish = true;
+        let reason = result.as_ref().err().map(|error| error.reason);
+        self.health.count_request(took, reason);
+        match result {
+            Ok(Answer::Document {
+                document,
+                anomalies,
+            }) => self.observe(&document, &anomalies, now),
+            Ok(Answer::Unchanged) => {
+                self.tracker.document_unchanged(now);
+                self.poll_succeeded(now);
+            }
+            Err(error) => {
+                self.tracker.poll_failed(now);
+                if self.health.fail(error.reason, error.message, now.wall) {
+                    self.log_failure();
+                }
+                return;
+            }
+        }
+        self.evaluate_approvals(true, now);
+    }
+
+    fn observe(&mut self, document: &Document, anomalies: &Anomalies, now: Moment) {
+        self.has_document = true;
+        self.health.incarnation = document.incarnation;
+        self.approvals.set_document(document);
+        let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
+        let found = self.anomalies.compare(anomalies, &transitions);
+        for (kind, count) in found.counts {
+            Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
+        }
+        self.effects.extend(found.log.into_iter().map(Effect::Log));
+        self.poll_succeeded(now);
+        self.apply(transitions);
+    }
+
+    fn poll_succeeded(&mut self, now: Moment) {
+        let is_first = !self.has_succeeded();
+        let ended = self.health.succeed(now);
+        if is_first || ended.is_some() {
+            self.log(LogEntry::PollingRecovered {
+                failed_for: ended.map(|failure| now.wall.saturating_since(failure.since)),
+                incarnation: self.health.incarnation,
+                pending: self.tracker.pending(),
+            });
+        }
+    }
+
+    pub(super) fn identified(
+        &mut self,
+        result: Result<Identity, RequestError>,
+        took: Duration,
+        now: Moment,
+    ) {
+        self.publish = true;
+        // Classic cloud services have no `compute` metadata: their 400 and 404 are no failure of polling.
+        let error = result.as_ref().err();
+        let counted = error.filter(|error| !cadence::is_identity_unavailable(error));
+        let reason = counted.map(|error| error.reason);
+        self.health.count_request(took, reason);
+        match result {
+            Ok(identity) => {
+                self.set_identity(identity);
+                self.saves.mark();
+                self.evaluate_approvals(false, now);
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.identity_failed, true) {
+                    self.log(LogEntry::IdentityUnavailable {
+                        error: error.message,
+                        is_name_known: self.config.vm_name.is_some(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn set_identity(&mut self, identity: Identity) {
+        // An empty id is a missing one.
+        let vm_id = Some(identity.vm_id.clone()).filter(|id| !id.is_empty());
+        let is_foreign = match (&self.vm_id, &vm_id) {
+            (Some(known), Some(current)) => !known.eq_ignore_ascii_case(current),
+            _ => false,
+        };
+        self.vm_id = vm_id.or(self.vm_id.take());
+        if is_foreign {
+            self.log(LogEntry::ForeignState {
+                vm_id: identity.vm_id.clone(),
+            });
+            self.tracker = Tracker::new(ENDED_RETENTION);
+            self.has_document = false;
+            self.effects.push(Effect::DiscardForeignState);
+        }
+        if self.config.vm_name.is_none() {
+            self.vm_name = Some(Arc::from(identity.name.as_str()));
+        }
+        let identity = Arc::new(identity);
+        self.log(LogEntry::Identified {
+            identity: Arc::clone(&identity),
+            vm_name: self.vm_name.clone(),
+        });
+        self.identity = Some(identity);
+        self.newly_own
+            .extend(self.tracker.set_vm_name(self.vm_name.as_deref()));
+    }
+
+    pub(super) fn approval_sent(
+        &mut self,
+        id: &EventId,
+        result: Result<(), RequestError>,
+        took: Duration,
+        now: Moment,
+    ) {
+        self.publish = true;
+        let reason = result.as_ref().err().map(|error| error.reason);
+        self.health.count_request(took, reason);
+        let outcome = match &result {
+            Ok(()) => ApprovalResult::Approved,
+            Err(_) => ApprovalResult::Failed,
+        };
+        if let Some(event_type) = self.approvals.sent(id, result.as_ref().err(), now) {
+            self.count_approval(event_type, outcome);
+        }
+        match outcome {
+            ApprovalResult::Approved => {
+                let transitions = self.tracker.record_approval(id, now.wall);
+                self.apply(transitions.into_iter().collect());
+            }
+            ApprovalResult::Failed | ApprovalResult::DryRun => {
+                self.tracker.record_refusal(id, now.wall);
+                self.saves.mark();
+            }
+        }
+        self.evaluate_approvals(false, now);
+    }
+
+    /// Decides about every event. `may_send`: a poll has just succeeded, so one approval may be sent.
+    fn evaluate_approvals(&mut self, may_send: bool, now: Moment) {
+        let vm_name = self.certain_name();
+        let events = self.tracker.events();
+        let evaluation = self
+            .approvals
+            .evaluate(&events, vm_name.as_deref(), may_send, now);
+        self.effects
+            .extend(evaluation.log.into_iter().map(Effect::Log));
+        for event_type in evaluation.dry_runs {
+            self.count_approval(event_type, ApprovalResult::DryRun);
+        }
+        if let Some(id) = evaluation.send {
+            self.tracker.record_approval_request(&id, now.wall);
+            self.saves.mark();
+            self.approve = Some(id);
+        }
+    }
+
+    /// The name of this VM where this process got it from the operator or from instance metadata. The name in a restored
+    /// state may be that of the VM whose disk was cloned.
+    fn certain_name(&self) -> Option<Arc<str>> {
+        let is_certain = self.config.vm_name.is_some() || self.identity.is_some();
+        self.vm_name.clone().filter(|_| is_certain)
+    }
+
+    fn count_approval(&mut self, event_type: EventType, result: ApprovalResult) {
+        let approvals = &mut Arc::make_mut(&mut self.outputs).approvals;
+        *approvals
+            .entry((TypeLabel::from(event_type), result))
+            .or_default() += 1;
+    }
+}

@@ -1,0 +1,184 @@
+//! When the state is saved: after each change, once a second while an event is pending, and once a second after a failure.
+
+use std::time::Duration;
+
+use super::LogEntry;
+use crate::time::Moment;
+
+/// From one write to the next while an event is pending, and from one attempt to the next while writes fail.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// One write is outstanding at a time; the changes during it are saved by the next one.
+#[derive(Debug)]
+pub(super) struct SaveSchedule {
+    is_persistent: bool,
+    /// Something changed since the last write began, or that write failed.
+    is_dirty: bool,
+    is_outstanding: bool,
+    is_stalled: bool,
+    is_failing: bool,
+    begun_at: Option<Duration>,
+    failures: u64,
+}
+
+impl SaveSchedule {
+    /// A first write is due at once: it shows whether the directory can be written to.
+    pub(super) fn new(is_persistent: bool) -> Self {
+        Self {
+            is_persistent,
+            is_dirty: true,
+            is_outstanding: false,
+            is_stalled: false,
+            is_failing: false,
+            begun_at: None,
+            failures: 0,
+        }
+    }
+
+    pub(super) fn mark(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// The next write does not wait for [`INTERVAL`].
+    pub(super) fn mark_urgent(&mut self) {
+        self.is_dirty = true;
+        self.begun_at = None;
+    }
+
+    /// Writes that failed or stalled.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Whether a write is due; it counts as begun then.
+    pub(super) fn begin(&mut self, is_pending: bool, now: Moment) -> bool {
+        if !self.is_persistent || self.is_outstanding {
+            return false;
+        }
+        let is_old = self
+            .begun_at
+            .is_none_or(|at| now.monotonic.saturating_sub(at) >= INTERVAL);
+        let is_due = if self.is_failing {
+            is_old
+        } else {
+            self.is_dirty || is_pending && is_old
+        };
+        if is_due {
+            self.is_dirty = false;
+            self.is_outstanding = true;
+            self.begun_at = Some(now.monotonic);
+        }
+        is_due
+    }
+
+    /// The outstanding write ended. Only a change is logged.
+    pub(super) fn written(&mut self, result: Result<(), String>) -> Option<LogEntry> {
+        let was_failing = std::mem::replace(&mut self.is_failing, result.is_err());
+        let was_stalled = std::mem::take(&mut self.is_stalled);
+        self.is_outstanding = false;
+        match result {
+            Ok(()) => (was_failing || was_stalled).then_some(LogEntry::StateWriteRecovered),
+            Err(error) => {
+                self.is_dirty = true;
+                self.failures += u64::from(!was_stalled);
+                (!was_failing).then_some(LogEntry::StateWriteFailed { error })
+            }
+        }
+    }
+
+    /// The outstanding write takes too long. It is counted as failed; what follows waits for it no longer.
+    pub(super) fn stalled(&mut self) -> Option<LogEntry> {
+        if std::mem::replace(&mut self.is_stalled, true) {
+            return None;
+        }
+        self.failures += 1;
+        Some(LogEntry::StateWriteStalled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn at(millis: u64) -> Moment {
+        let start = Moment {
+            wall: Timestamp::UNIX_EPOCH,
+            monotonic: Duration::from_secs(100),
+        };
+        start.after(Duration::from_millis(millis))
+    }
+
+    fn failed() -> Result<(), String> {
+        Err("disk full".to_owned())
+    }
+
+    #[test]
+    fn a_change_is_written_at_once_and_a_pending_event_once_a_second() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        assert_eq!(saves.written(Ok(())), None);
+        assert!(!saves.begin(false, at(5_000)), "nothing has changed");
+        assert!(saves.begin(true, at(5_000)));
+        saves.written(Ok(()));
+        assert!(!saves.begin(true, at(5_999)));
+        saves.mark();
+        assert!(saves.begin(true, at(5_999)));
+    }
+
+    #[test]
+    fn a_change_during_a_write_is_written_after_it() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        saves.mark();
+        assert!(!saves.begin(false, at(0)), "one write at a time");
+        saves.written(Ok(()));
+        assert!(saves.begin(false, at(1)));
+    }
+
+    #[test]
+    fn a_failing_disk_is_tried_once_a_second_and_logged_on_change() {
+        let mut saves = SaveSchedule::new(true);
+        let mut attempts = 0;
+        let mut logged = 0;
+        for tenth in 0..30 {
+            saves.mark();
+            if saves.begin(true, at(100 * tenth)) {
+                attempts += 1;
+                logged += u32::from(saves.written(failed()).is_some());
+            }
+        }
+        assert_eq!((attempts, logged, saves.failures()), (3, 1, 3));
+        assert!(saves.begin(false, at(3_000)), "what was not written is due");
+        assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
+        assert_eq!(saves.failures(), 3);
+    }
+
+    #[test]
+    fn a_stalled_write_is_one_failure_and_two_log_lines() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        assert_eq!(saves.stalled(), Some(LogEntry::StateWriteStalled));
+        assert_eq!(saves.stalled(), None);
+        assert!(!saves.begin(true, at(60_000)), "it is still outstanding");
+        assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
+        assert_eq!(saves.failures(), 1);
+    }
+
+    #[test]
+    fn nothing_is_written_without_a_state_directory() {
+        let mut saves = SaveSchedule::new(false);
+        saves.mark_urgent();
+        assert!(!saves.begin(true, at(0)));
+    }
+
+    #[test]
+    fn the_last_write_does_not_wait_for_its_turn() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        saves.written(failed());
+        assert!(!saves.begin(false, at(10)));
+        saves.mark_urgent();
+        assert!(saves.begin(false, at(10)));
+    }
+}

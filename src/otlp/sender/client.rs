@@ -1,0 +1,207 @@
+//! The client of one collector: OpenTelemetry's exporter on a reqwest client with our certificates.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{
+    Compression, ExporterBuildError, Protocol, RetryPolicy, SpanExporter, WithExportConfig,
+    WithHttpConfig,
+};
+use opentelemetry_sdk::trace::SpanExporter as _;
+use reqwest::{
+    Client, Url,
+    header::{self, HeaderMap, HeaderValue},
+};
+use tokio::task::spawn_blocking;
+
+use super::{disposition::ExportAttempt, sdk};
+use crate::{
+    otlp::{resource::Resource, settings::OtlpSettings, trace::Batch},
+    outbound::{
+        error::{causes, is_tls, root_cause},
+        http::{self, PemError, USER_AGENT, read_up_to},
+        retry::retry_after,
+    },
+    snapshot::ExportFailure,
+    time::Clock,
+};
+
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// Why no client can be made now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SetupError {
+    #[error("{variable}: {path} {cause}", path = path.display())]
+    File {
+        variable: &'static str,
+        path: PathBuf,
+        cause: PemError,
+    },
+    /// No client, usually because the system has no certificates.
+    #[error(
+        "no client can be made: {0}; where the system has no certificates, OTEL_EXPORTER_OTLP_CERTIFICATE names a file of them"
+    )]
+    Client(String),
+    #[error("{0}")]
+    Exporter(#[from] ExporterBuildError),
+    /// The thread that reads the files failed.
+    #[error("{0}")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+#[derive(Debug)]
+pub(super) struct CollectorClient {
+    exporter: SpanExporter,
+    last_attempt: LastAttempt,
+    resource: Option<Resource>,
+}
+
+impl CollectorClient {
+    /// Reads the certificates; the first batch connects.
+    pub(super) async fn open(settings: &OtlpSettings, clock: Clock) -> Result<Self, SetupError> {
+        let for_client = settings.clone();
+        let last_attempt = LastAttempt::default();
+        let http_client = RecordingHttpClient {
+            client: spawn_blocking(move || client(&for_client)).await??,
+            endpoint: settings.endpoint.clone(),
+            headers: settings.headers.clone(),
+            clock,
+            last_attempt: Arc::clone(&last_attempt),
+        };
+        let mut builder = SpanExporter::builder()
+            .with_http()
+            .with_http_client(http_client)
+            .with_protocol(Protocol::HttpBinary)
+            // The spool retries, also over restarts.
+            .with_retry_policy(RetryPolicy::disabled())
+            .with_timeout(settings.timeout)
+            .with_endpoint(settings.endpoint.as_str());
+        if settings.gzip {
+            builder = builder.with_compression(Compression::Gzip);
+        }
+        Ok(Self {
+            exporter: builder.build()?,
+            last_attempt,
+            resource: None,
+        })
+    }
+
+    /// Sends a batch in one request.
+    pub(super) async fn send(&mut self, batch: &Batch) -> ExportAttempt {
+        if self.resource.as_ref() != Some(&batch.resource) {
+            self.exporter.set_resource(&sdk::resource(&batch.resource));
+            self.resource = Some(batch.resource.clone());
+        }
+        let spans = batch.spans.iter().map(sdk::span).collect();
+        let exported = self.exporter.export(spans).await;
+        let attempt = lock(&self.last_attempt).take();
+        // Without an attempt, the exporter failed before the request.
+        attempt.unwrap_or_else(|| ExportAttempt::NoResponse {
+            reason: ExportFailure::Connect,
+            message: match exported {
+                Ok(()) => "no request was made".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        })
+    }
+}
+
+type LastAttempt = Arc<Mutex<Option<ExportAttempt>>>;
+
+fn lock(last_attempt: &LastAttempt) -> MutexGuard<'_, Option<ExportAttempt>> {
+    last_attempt.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records what the exporter does not return: status, `Retry-After` and body.
+#[derive(Debug)]
+struct RecordingHttpClient {
+    client: Client,
+    endpoint: Url,
+    headers: HeaderMap,
+    clock: Clock,
+    last_attempt: LastAttempt,
+}
+
+#[async_trait]
+impl HttpClient for RecordingHttpClient {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let mut headers = parts.headers;
+        let library = headers
+            .get(header::USER_AGENT)
+            .and_then(|value| value.to_str().ok());
+        let agent = format!("{USER_AGENT} {}", library.unwrap_or_default());
+        headers.insert(header::USER_AGENT, HeaderValue::from_str(agent.trim_end())?);
+        // The exporter reads the variables of the headers too, but does not decode all values.
+        for (name, value) in &self.headers {
+            headers.insert(name.clone(), value.clone());
+        }
+        // With the URL of the settings: reqwest takes basic authentication from it, but not from a ready request.
+        let request = self.client.post(self.endpoint.clone());
+        let mut response = match request.headers(headers).body(body).send().await {
+            Ok(response) => response,
+            Err(error) => {
+                // The URL may hold a secret.
+                let error = error.without_url();
+                *lock(&self.last_attempt) = Some(ExportAttempt::NoResponse {
+                    reason: reason(&error),
+                    message: root_cause(&error),
+                });
+                return Err(error.into());
+            }
+        };
+        let body = read_up_to(&mut response, MAX_BODY_BYTES).await;
+        *lock(&self.last_attempt) = Some(ExportAttempt::Response {
+            status: response.status(),
+            retry_after: retry_after(response.headers(), self.clock.now().wall),
+            body: body.clone(),
+        });
+        Ok(Response::builder().status(response.status()).body(body)?)
+    }
+}
+
+fn reason(error: &reqwest::Error) -> ExportFailure {
+    if error.is_timeout() {
+        ExportFailure::Timeout
+    } else if causes(error).any(is_tls) {
+        ExportFailure::Tls
+    } else {
+        ExportFailure::Connect
+    }
+}
+
+fn client(settings: &OtlpSettings) -> Result<Client, SetupError> {
+    const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
+    const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
+    const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
+    let is_https = settings.endpoint.scheme() == "https";
+    let ca_file = settings.certificate.as_deref().filter(|_| is_https);
+    let mut builder = http::client(&settings.endpoint, ca_file)
+        .map_err(|cause| file_error(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?
+        .timeout(settings.timeout);
+    if let Some(own) = settings.client.as_ref().filter(|_| is_https) {
+        let read = |variable, path: &Path| {
+            fs::read(path).map_err(|cause| file_error(variable, path, cause.into()))
+        };
+        let (certificate, key) = (read(CERTIFICATE, &own.certificate)?, read(KEY, &own.key)?);
+        let identity = http::identity(&certificate, &key)
+            .map_err(|cause| file_error(CERTIFICATE, &own.certificate, cause))?;
+        builder = builder.identity(identity);
+    }
+    builder
+        .build()
+        .map_err(|error| SetupError::Client(root_cause(&error)))
+}
+
+fn file_error(variable: &'static str, path: &Path, cause: PemError) -> SetupError {
+    SetupError::File {
+        variable,
+        path: path.to_owned(),
+        cause,
+    }
+}

@@ -1,0 +1,83 @@
+//! A kill loses no batch.
+
+use super::*;
+
+#[test]
+fn batches_are_restored_in_order_and_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    for number in 1..=12 {
+        spool.append(&batch(number), at(0));
+    }
+    assert_eq!(spool.counts().spooled, 12);
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    assert_eq!(spool.counts().spooled, 12);
+    spool.append(&batch(13), at(1));
+    assert_eq!(drain(&mut spool, at(2)), (1..=13).collect::<Vec<_>>());
+    assert_eq!(spool.counts().spooled, 0);
+    assert!(file_names(directory.path()).is_empty());
+}
+
+/// Appends and completes batches, kills the process at a step, restarts it, and continues. Returns how often each batch
+/// was delivered, and whether the step was reached.
+fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usize>, bool) {
+    const BATCHES: u64 = 6;
+    let mut delivered = BTreeMap::new();
+    let mut deliver = |spool: &mut Spool| {
+        let lease = spool.next(at(1))?;
+        for span in &lease.batch.spans {
+            *delivered
+                .entry(span.name.parse::<u64>().unwrap())
+                .or_default() += 1;
+        }
+        spool.complete(lease.id, 0);
+        Some(())
+    };
+    let mut files = FaultyFilesystem::killed_at(step);
+    let mut spool = open(directory, &files);
+    let mut next = 1;
+    let mut was_killed = false;
+    while next <= BATCHES || spool.counts().spooled > 0 {
+        if next <= BATCHES {
+            spool.append(&batch(next), at(0));
+            // A killed process appends the batch again.
+            next += u64::from(!files.is_killed());
+        }
+        if !files.is_killed() && next.is_multiple_of(2) || next > BATCHES {
+            deliver(&mut spool);
+        }
+        if files.is_killed() {
+            was_killed = true;
+            files = FaultyFilesystem::default();
+            spool = open(directory, &files);
+        }
+    }
+    (delivered, was_killed)
+}
+
+#[test]
+fn kill_at_any_step_loses_no_batch_and_repeats_each_at_most_once() {
+    let mut kills = 0;
+    let mut repeated = 0;
+    for step in 0.. {
+        let directory = tempfile::tempdir().unwrap();
+        let (delivered, was_killed) = deliveries_with_kill_at(step, directory.path());
+        let numbers: Vec<_> = delivered.keys().copied().collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6], "killed at step {step}");
+        assert!(
+            delivered.values().all(|times| *times <= 2),
+            "killed at step {step}: {delivered:?}"
+        );
+        assert!(
+            file_names(directory.path()).is_empty(),
+            "killed at step {step}"
+        );
+        repeated += delivered.values().filter(|times| **times > 1).count();
+        if !was_killed {
+            break;
+        }
+        kills += 1;
+    }
+    println!("killed at each of {kills} steps: 0 batches lost, {repeated} sent twice");
+    assert!(kills > 60, "{kills}");
+}

@@ -1,0 +1,108 @@
+//! Files that cannot be read or decoded.
+
+use super::*;
+
+#[test]
+fn decoded_batch_equals_the_encoded_one() {
+    for number in [1, 4] {
+        let written = codec::encode(&batch(number)).unwrap();
+        assert_eq!(codec::decode(&written).unwrap(), batch(number));
+    }
+}
+
+#[test]
+fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut spool = open(path, &FaultyFilesystem::default());
+    for number in 1..=4 {
+        spool.append(&batch(number), at(0));
+    }
+    let files = file_names(path);
+    let content = read_file(&path.join(&files[0]));
+    OsFilesystem
+        .write(&path.join(&files[0]), &content[..content.len() / 2])
+        .unwrap();
+    OsFilesystem
+        .write(&path.join(&files[1]), b"{\"version\":2,\"spans\":{}}")
+        .unwrap();
+    OsFilesystem.write(&path.join(&files[2]), b"").unwrap();
+    OsFilesystem
+        .write(&path.join("notes.txt"), b"by hand")
+        .unwrap();
+    OsFilesystem
+        .write(&path.join(format!("{}{DRAFT_SUFFIX}", files[3])), b"{")
+        .unwrap();
+    let mut spool = open(path, &FaultyFilesystem::default());
+    assert_eq!(drain(&mut spool, at(0)), [4]);
+    assert_eq!(dropped(&spool, DropReason::Unreadable), 3);
+    assert_eq!(spool.counts().spooled, 0);
+    let mut left: Vec<_> = files[..3]
+        .iter()
+        .map(|name| format!("{name}{ASIDE}"))
+        .collect();
+    left.push("notes.txt".to_owned());
+    assert_eq!(file_names(path), left);
+}
+
+fn read_file(path: &Path) -> Vec<u8> {
+    OsFilesystem.read(path).unwrap()
+}
+
+#[test]
+fn transient_read_error_keeps_the_batch_and_delays_no_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = FaultyFilesystem::default();
+    let mut spool = open(directory.path(), &files);
+    for number in 1..=3 {
+        spool.append(&batch(number), at(0));
+    }
+    let denied = io::ErrorKind::PermissionDenied;
+    files.0.lock().unwrap().read_errors = vec![denied];
+    assert_eq!(drain(&mut spool, at(0)), [2, 1, 3]);
+    assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
+    spool.append(&batch(4), at(0));
+    files.0.lock().unwrap().read_errors = vec![denied];
+    assert_eq!(spool.next(at(0)), None);
+    assert_eq!(spool.counts().spooled, 1, "it is kept");
+    assert_eq!(drain(&mut spool, at(0)), [4]);
+    spool.append(&batch(5), at(0));
+    files.0.lock().unwrap().read_errors = vec![denied];
+    assert_eq!(spool.next(at(7 * 86_400)), None);
+    assert_eq!(spool.next(at(7 * 86_400 + 1)), None);
+    assert_eq!(
+        dropped(&spool, DropReason::Age),
+        1,
+        "but not beyond its age"
+    );
+}
+
+#[test]
+fn file_with_the_largest_sequence_number_is_foreign() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = format!("{}-1794906942-1.json", u64::MAX);
+    OsFilesystem
+        .write(&directory.path().join(&name), b"{}")
+        .unwrap();
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    spool.append(&batch(1), at(0));
+    assert_eq!(drain(&mut spool, at(0)), [1]);
+    assert_eq!(file_names(directory.path()), [name]);
+}
+
+#[test]
+fn number_of_files_that_are_set_aside_is_limited() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    for number in 1..=40 {
+        spool.append(&batch(number), at(0));
+    }
+    for name in file_names(directory.path()) {
+        OsFilesystem
+            .write(&directory.path().join(name), b"?")
+            .unwrap();
+    }
+    assert!(drain(&mut spool, at(0)).is_empty());
+    assert_eq!(dropped(&spool, DropReason::Unreadable), 40);
+    assert_eq!(file_names(directory.path()).len(), MAX_SET_ASIDE);
+}

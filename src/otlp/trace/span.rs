@@ -1,0 +1,61 @@
+//! Spans as plain data.
+
+use crate::{otlp::resource::Resource, time::Timestamp};
+
+/// Spans that are exported together, with their resource.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Batch {
+    pub resource: Resource,
+    pub spans: Vec<Span>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Span {
+    /// Identifies the event; the same on each VM.
+    pub trace_id: [u8; 16],
+    /// Identifies event, VM and phase.
+    pub span_id: [u8; 8],
+    /// The span of the whole event on this VM; none for that span itself.
+    pub parent_span_id: Option<[u8; 8]>,
+    pub name: String,
+    /// Never after `end`.
+    pub start: Timestamp,
+    pub end: Timestamp,
+    pub attributes: Vec<Attribute>,
+    /// In the order of time.
+    pub events: Vec<SpanEvent>,
+    /// The message of the status `Error`; without one the status is unset.
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attribute {
+    pub key: String,
+    pub value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Text(String),
+    Int(i64),
+    Float(f64),
+    Texts(Vec<String>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpanEvent {
+    /// `rescheduled`, `approved` or `interrupted`.
+    pub name: String,
+    pub at: Timestamp,
+    pub attributes: Vec<Attribute>,
+}
+
+impl Span {
+    pub fn trace_id_hex(&self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.trace_id))
+    }
+
+    pub fn span_id_hex(&self) -> String {
+        format!("{:016x}", u64::from_be_bytes(self.span_id))
+    }
+}

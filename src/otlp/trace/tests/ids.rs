@@ -1,0 +1,69 @@
+//! Span ids and the key of the VM.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn span_ids_do_not_change_between_versions() {
+    let all = spans_of(&[(1_000, vec![event(Status::Started)]), (1_010, vec![])]);
+    let ids: Vec<_> = all.iter().map(Span::span_id_hex).collect();
+    assert_eq!(all[0].trace_id_hex(), "602d9444d2cd49c786248643e7171297");
+    assert_eq!(
+        ids,
+        [
+            "fda15b2bda66aae6",
+            "7235247390c2b899",
+            "4af5fa1fae56ba12",
+            "78e44c55f102ec61"
+        ]
+    );
+}
+
+#[test]
+fn vm_key_does_not_change_when_the_identity_becomes_known() {
+    let identity = Identity {
+        name: "WEB_0".to_owned(),
+        vm_id: "8f1e9b6a".to_owned(),
+        ..Identity::default()
+    };
+    assert_eq!(VmKey::of(Some(&identity), None), vm());
+    assert_eq!(
+        VmKey::of(Some(&identity), Some(OWN)),
+        VmKey::of(None, Some(OWN))
+    );
+    let nameless = Identity {
+        name: String::new(),
+        ..identity
+    };
+    assert_eq!(VmKey::of(Some(&nameless), None).to_string(), "8f1e9b6a");
+    assert_eq!(VmKey::of(None, None).to_string(), "unknown");
+}
+
+fn ended_event(id: &str) -> TrackedEvent {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let event = Event {
+        id: EventId::new(id),
+        ..event(Status::Started)
+    };
+    tracker.observe(&document(vec![event]), Some(OWN), moment(1_000));
+    tracker.observe(&document(vec![]), Some(OWN), moment(1_010));
+    TrackedEvent::clone(&tracker.events()[0])
+}
+
+proptest! {
+    #[test]
+    fn ids_depend_on_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
+        let tracked = ended_event(&id);
+        let names: Vec<_> = names.into_iter().collect();
+        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &VmKey::of(None, Some(name)))).collect();
+        let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| (span.trace_id, span.span_id, span.parent_span_id)).collect() };
+        let uppercase = backfill(&ended_event(&id.to_uppercase()), &VmKey::of(None, Some(&names[0].to_uppercase())));
+        prop_assert_eq!(ids(&all[0]), ids(&uppercase));
+        let traces: BTreeSet<_> = all.iter().flatten().map(|span| span.trace_id).collect();
+        let spans: BTreeSet<_> = all.iter().flatten().map(|span| span.span_id).collect();
+        prop_assert_eq!(traces.len(), 1);
+        prop_assert_eq!(spans.len(), 8);
+        prop_assert!(!traces.contains(&[0; 16]) && !spans.contains(&[0; 8]));
+    }
+}

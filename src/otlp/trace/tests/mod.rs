@@ -1,0 +1,340 @@
+mod ids;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use super::*;
+use crate::{
+    document::Document,
+    event::{EventId, EventType, Status},
+    lifecycle::{Interruption, Tracker},
+    time::Moment,
+};
+
+const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
+const OWN: &str = "web_0";
+
+fn event(status: Status) -> Event {
+    Event {
+        id: EventId::new(ID),
+        event_type: EventType::Reboot,
+        status,
+        source: Some(Source::Platform),
+        resource_type: Some("VirtualMachine".into()),
+        resources: Some(vec![OWN.into(), "_web_1".into()]),
+        not_before: Timestamp::from_unix_seconds(2_000),
+        duration_seconds: Some(9),
+        description: Some("Host server is undergoing maintenance.".into()),
+        unknown_members: Vec::new(),
+    }
+}
+
+fn moment(seconds: i64) -> Moment {
+    Moment {
+        wall: Timestamp::from_unix_seconds(seconds).unwrap(),
+        monotonic: Duration::from_secs(u64::try_from(seconds).unwrap()),
+    }
+}
+
+fn document(events: Vec<Event>) -> Document {
+    Document {
+        events,
+        ..Document::default()
+    }
+}
+
+fn vm() -> VmKey {
+    VmKey::of(None, Some(OWN))
+}
+
+/// The spans of a sequence of documents, each with the second when it is observed.
+fn spans_of(documents: &[(i64, Vec<Event>)]) -> Vec<Span> {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let observe = |(at, events): &(i64, Vec<Event>)| {
+        tracker.observe(&document(events.clone()), Some(OWN), moment(*at))
+    };
+    let transitions: Vec<_> = documents.iter().flat_map(observe).collect();
+    transitions
+        .iter()
+        .flat_map(|transition| spans(transition, &vm()))
+        .collect()
+}
+
+fn summary(spans: &[Span]) -> Vec<(&str, f64, f64)> {
+    let seconds = Timestamp::as_unix_seconds;
+    let times = spans
+        .iter()
+        .map(|span| (seconds(span.start), seconds(span.end)));
+    let names = spans.iter().map(|span| span.name.as_str());
+    names
+        .zip(times)
+        .map(|(name, (start, end))| (name, start, end))
+        .collect()
+}
+
+fn get<'a>(span: &'a Span, name: &str) -> Option<&'a Value> {
+    let key = format!("azure.scheduled_event.{name}");
+    span.attributes
+        .iter()
+        .find(|attribute| attribute.key == key)
+        .map(|attribute| &attribute.value)
+}
+
+#[test]
+fn each_of_the_four_spans_is_made_when_its_end_is_known() {
+    let all = spans_of(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_900, vec![event(Status::Started)]),
+        (1_960, vec![]),
+    ]);
+    assert_eq!(
+        summary(&all),
+        [
+            ("scheduled_event announced", 1_000.0, 1_000.0),
+            ("scheduled_event notice", 1_000.0, 1_900.0),
+            ("scheduled_event impact", 1_900.0, 1_960.0),
+            ("scheduled_event Reboot", 1_000.0, 1_960.0),
+        ]
+    );
+    let root = all.last().unwrap();
+    assert_eq!(root.parent_span_id, None);
+    assert!(
+        all[..3]
+            .iter()
+            .all(|span| span.parent_span_id == Some(root.span_id))
+    );
+    assert!(
+        all.iter()
+            .all(|span| span.trace_id == EventId::new(ID).trace_id())
+    );
+    assert!(all.iter().all(|span| span.error.is_none()));
+    let ids: BTreeSet<_> = all.iter().map(|span| span.span_id).collect();
+    assert_eq!(ids.len(), 4);
+}
+
+#[test]
+fn notice_of_an_event_that_never_starts_lasts_until_its_end() {
+    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+    assert_eq!(
+        summary(&all),
+        [
+            ("scheduled_event announced", 1_000.0, 1_000.0),
+            ("scheduled_event notice", 1_000.0, 1_100.0),
+            ("scheduled_event Reboot", 1_000.0, 1_100.0),
+        ]
+    );
+    assert_eq!(
+        get(&all[2], "outcome"),
+        Some(&Value::Text("cancelled".to_owned()))
+    );
+}
+
+#[test]
+fn only_known_attributes_are_present() {
+    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+    let text = |text: &str| Value::Text(text.to_owned());
+    for (name, value) in [
+        ("id", text(ID)),
+        ("type", text("Reboot")),
+        ("status", text("Scheduled")),
+        ("source", text("Platform")),
+        ("resource_type", text("VirtualMachine")),
+        (
+            "resources",
+            Value::Texts(vec![OWN.to_owned(), "web_1".to_owned()]),
+        ),
+        ("not_before", text("1970-01-01T00:33:20Z")),
+        ("duration", Value::Int(9)),
+        (
+            "description",
+            text("Host server is undergoing maintenance."),
+        ),
+    ] {
+        assert_eq!(get(&all[0], name), Some(&value), "{name}");
+    }
+    assert_eq!(get(&all[0], "outcome"), None);
+    assert_eq!(get(&all[2], "observed_interruption"), None);
+    let bare = Event {
+        source: None,
+        resource_type: None,
+        not_before: None,
+        duration_seconds: None,
+        description: None,
+        ..event(Status::Scheduled)
+    };
+    let names: Vec<_> = spans_of(&[(1_000, vec![bare])])[0]
+        .attributes
+        .iter()
+        .map(|attribute| attribute.key.clone())
+        .collect();
+    let expected =
+        ["id", "type", "status", "resources"].map(|name| format!("azure.scheduled_event.{name}"));
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn span_events_are_in_the_order_of_time() {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut transitions = tracker.observe(
+        &document(vec![event(Status::Scheduled)]),
+        Some(OWN),
+        moment(1_000),
+    );
+    let moved = Event {
+        not_before: Timestamp::from_unix_seconds(3_000),
+        ..event(Status::Scheduled)
+    };
+    transitions.extend(tracker.observe(&document(vec![moved]), Some(OWN), moment(1_010)));
+    transitions.extend(tracker.record_approval(&EventId::new(ID), moment(1_005).wall));
+    let blanked = Event {
+        not_before: None,
+        ..event(Status::Started)
+    };
+    transitions.extend(tracker.observe(&document(vec![blanked]), Some(OWN), moment(1_020)));
+    let interruption = Interruption {
+        until: moment(1_034).wall,
+        length: Duration::from_millis(7_250),
+    };
+    transitions.extend(tracker.record_interruption(interruption, moment(1_034).wall));
+    transitions.extend(tracker.observe(&document(vec![]), Some(OWN), moment(1_050)));
+    let all: Vec<_> = transitions
+        .iter()
+        .flat_map(|transition| spans(transition, &vm()))
+        .collect();
+    let names = |span: &Span| -> Vec<String> {
+        span.events.iter().map(|event| event.name.clone()).collect()
+    };
+    assert_eq!(all.len(), 4);
+    assert!(names(&all[0]).is_empty());
+    assert_eq!(names(&all[1]), ["approved", "rescheduled"]);
+    assert_eq!(names(&all[2]), ["interrupted"]);
+    assert_eq!(names(&all[3]), ["approved", "rescheduled", "interrupted"]);
+    assert_eq!(
+        get(&all[3], "observed_interruption"),
+        Some(&Value::Float(7.25))
+    );
+    assert!(
+        all.iter()
+            .all(|span| span.events.is_sorted_by_key(|event| event.at))
+    );
+}
+
+#[test]
+fn only_events_of_this_vm_have_spans_and_a_late_name_backfills_them() {
+    let documents = [
+        document(vec![event(Status::Scheduled)]),
+        document(vec![event(Status::Started)]),
+        document(vec![]),
+    ];
+    for (vm_name, expected) in [(Some("other"), 0), (None, 0), (Some(OWN), 4)] {
+        let mut tracker = Tracker::new(Duration::from_mins(10));
+        let mut made = 0;
+        for (at, document) in (1_000..).zip(&documents) {
+            let transitions = tracker.observe(document, vm_name, moment(at));
+            made += transitions
+                .iter()
+                .flat_map(|transition| spans(transition, &vm()))
+                .count();
+        }
+        assert_eq!(made, expected, "{vm_name:?}");
+    }
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    for (seen, expected) in [(0, 1), (1, 2), (2, 4)] {
+        tracker.observe(
+            &documents[seen],
+            None,
+            moment(1_000 + i64::try_from(seen).unwrap()),
+        );
+        assert!(backfill(&tracker.events()[0], &vm()).is_empty());
+        let mut named = tracker.clone();
+        named.set_vm_name(Some(OWN));
+        assert_eq!(backfill(&named.events()[0], &vm()).len(), expected);
+    }
+}
+
+#[test]
+fn event_that_is_amended_to_name_this_vm_has_all_its_spans() {
+    let of_another_vm = |status| Event {
+        resources: Some(vec!["web_1".into()]),
+        ..event(status)
+    };
+    let whole = "scheduled_event Reboot";
+    let [announced, notice, impact] =
+        ["announced", "notice", "impact"].map(|name| format!("scheduled_event {name}"));
+    let before_the_start = spans_of(&[
+        (1_000, vec![of_another_vm(Status::Scheduled)]),
+        (1_010, vec![event(Status::Scheduled)]),
+        (1_020, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let at_the_start = spans_of(&[
+        (1_000, vec![of_another_vm(Status::Scheduled)]),
+        (1_020, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let after_the_start = spans_of(&[
+        (1_000, vec![of_another_vm(Status::Scheduled)]),
+        (1_020, vec![of_another_vm(Status::Started)]),
+        (1_025, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    for all in [before_the_start, at_the_start, after_the_start] {
+        let expected = [
+            (&*announced, 1_000.0, 1_000.0),
+            (&*notice, 1_000.0, 1_020.0),
+            (&*impact, 1_020.0, 1_030.0),
+            (whole, 1_000.0, 1_030.0),
+        ];
+        assert_eq!(summary(&all), expected);
+    }
+}
+
+#[test]
+fn event_that_returns_has_the_same_span_ids() {
+    let all = spans_of(&[
+        (1_000, vec![event(Status::Started)]),
+        (1_010, vec![]),
+        (1_020, vec![event(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let ids: Vec<_> = all
+        .iter()
+        .map(|span| (span.name.as_str(), span.span_id))
+        .collect();
+    assert_eq!(ids.len(), 6);
+    assert_eq!(ids[2..4], ids[4..6]);
+    assert_eq!(all[5].end, moment(1_030).wall);
+}
+
+#[test]
+fn no_span_ends_before_it_starts_after_the_clock_was_set_back() {
+    let all = spans_of(&[
+        (9_000, vec![event(Status::Scheduled)]),
+        (5_400, vec![event(Status::Started)]),
+        (1_800, vec![]),
+    ]);
+    assert_eq!(all.len(), 4);
+    assert!(all.iter().all(|span| span.start <= span.end));
+}
+
+#[test]
+fn only_a_failed_approval_is_an_error() {
+    for (is_accepted, expected) in [(false, [false, true, true]), (true, [false, false, false])] {
+        let mut tracker = Tracker::new(Duration::from_mins(10));
+        let mut all = Vec::new();
+        for (seconds, events) in [(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])] {
+            let seen = document(events);
+            for transition in tracker.observe(&seen, Some(OWN), moment(seconds)) {
+                all.extend(spans(&transition, &vm()));
+            }
+            tracker.record_refusal(&EventId::new(ID), moment(1_005).wall);
+            if is_accepted {
+                tracker.record_approval(&EventId::new(ID), moment(1_006).wall);
+            }
+        }
+        let errors: Vec<_> = all.iter().map(|span| span.error.is_some()).collect();
+        assert_eq!(
+            errors, expected,
+            "announced, notice, whole; accepted: {is_accepted}"
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! The causes under the errors of HTTP libraries.
+
+use std::{error::Error, io};
+
+/// An error and its causes, outermost first.
+pub(crate) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&inner| {
+        // The source of an I/O error is the source of the error that it wraps, which would be skipped.
+        match inner
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+        {
+            Some(wrapped) => Some(wrapped),
+            None => inner.source(),
+        }
+    })
+}
+
+/// The innermost error: what the system or the peer said, without the layers around it.
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    causes(error)
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+pub(crate) fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    error.is::<rustls::Error>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_cause_looks_into_io_errors() {
+        let tls = rustls::Error::HandshakeNotComplete;
+        let nested = io::Error::other(io::Error::other(tls.clone()));
+        assert_eq!(root_cause(&nested), tls.to_string());
+        assert!(causes(&nested).any(is_tls));
+        assert_eq!(root_cause(&tls), tls.to_string());
+    }
+}

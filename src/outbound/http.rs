@@ -1,0 +1,85 @@
+//! HTTP clients with their certificates, and bounded reading of response bodies.
+
+use std::{fs, io, path::Path};
+
+use bytes::{Bytes, BytesMut};
+use reqwest::{
+    Certificate, Client, ClientBuilder, Identity, Response, StatusCode, Url, redirect::Policy,
+};
+
+use super::error::root_cause;
+
+pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+
+/// Why a PEM file cannot be used. The text continues a sentence that begins with its path.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PemError {
+    #[error("cannot be read: {0}")]
+    Read(#[from] io::Error),
+    #[error("holds no usable PEM: {0}")]
+    Invalid(String),
+    #[error("holds no certificate in PEM")]
+    Empty,
+}
+
+/// A client that does not follow redirects and trusts the authorities in `ca_file` alone, or those of the system.
+/// Proxies are used as the environment says (`HTTPS_PROXY`, `NO_PROXY`).
+pub(crate) fn client(url: &Url, ca_file: Option<&Path>) -> Result<ClientBuilder, PemError> {
+    let builder = Client::builder()
+        .user_agent(USER_AGENT)
+        .redirect(Policy::none())
+        .referer(false)
+        .pool_max_idle_per_host(1);
+    Ok(match ca_file {
+        Some(path) => builder.tls_certs_only(certificates(path)?),
+        // Without TLS no certificate authority is needed, and a container may have none.
+        None if url.scheme() == "http" => builder.tls_certs_only([]),
+        None => builder,
+    })
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate>, PemError> {
+    let found = Certificate::from_pem_bundle(&fs::read(path)?)
+        .map_err(|error| PemError::Invalid(root_cause(&error)))?;
+    if found.is_empty() {
+        return Err(PemError::Empty);
+    }
+    Ok(found)
+}
+
+/// A client certificate with its private key, both PEM.
+pub(crate) fn identity(certificate: &[u8], key: &[u8]) -> Result<Identity, PemError> {
+    Identity::from_pem(&[key, certificate].join(&b'\n'))
+        .map_err(|error| PemError::Invalid(root_cause(&error)))
+}
+
+/// The first `max` bytes of a body. Ends early where the connection breaks or the client's timeout strikes: what the
+/// status says stands whether or not the body is complete.
+pub(crate) async fn read_up_to(response: &mut Response, max: usize) -> Bytes {
+    let mut read = BytesMut::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        let left = max.saturating_sub(read.len());
+        read.extend_from_slice(&chunk.slice(..chunk.len().min(left)));
+        if chunk.len() >= left {
+            break;
+        }
+    }
+    read.freeze()
+}
+
+/// The status of an error response and the beginning of its body, for messages.
+pub(crate) fn describe(status: StatusCode, body: &[u8], max: usize) -> String {
+    match excerpt(body, max).as_str() {
+        "" => format!("HTTP {status}"),
+        text => format!("HTTP {status}: {text}"),
+    }
+}
+
+/// The printable part of a body, which may be protobuf, in at most `max` characters.
+pub(crate) fn excerpt(body: &[u8], max: usize) -> String {
+    String::from_utf8_lossy(body)
+        .chars()
+        .filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER)
+        .take(max)
+        .collect()
+}

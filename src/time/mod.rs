@@ -1,0 +1,250 @@
+//! Timestamps, their text formats, durations, and the only code that reads the system clocks.
+//!
+//! All other code takes a [`Moment`] as an argument, so tests simulate hours in milliseconds.
+
+mod duration;
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, civil, fmt::rfc2822, tz::Offset};
+
+pub use self::duration::parse_duration;
+pub(crate) use self::duration::{format_duration, in_words};
+
+/// A point in time, in UTC, with nanosecond precision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(jiff::Timestamp);
+
+/// One reading of the wall clock and of the monotonic clock, taken together.
+///
+/// The wall clock dates events; the monotonic clock measures elapsed time and does not jump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    pub wall: Timestamp,
+    /// Time since an arbitrary origin that is constant within one process.
+    pub monotonic: Duration,
+}
+
+/// Reads the system clocks.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    started: std::time::Instant,
+}
+
+impl Clock {
+    /// Creates a clock whose monotonic time is zero now.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only this module reads the clock"
+    )]
+    pub fn start() -> Self {
+        Self {
+            started: std::time::Instant::now(),
+        }
+    }
+
+    pub fn now(&self) -> Moment {
+        Moment {
+            wall: Timestamp::now(),
+            monotonic: self.started.elapsed(),
+        }
+    }
+}
+
+impl Moment {
+    /// Adds `elapsed` to both clocks.
+    #[must_use]
+    pub fn after(self, elapsed: Duration) -> Self {
+        Self {
+            wall: self.wall.after(elapsed),
+            monotonic: self.monotonic.saturating_add(elapsed),
+        }
+    }
+}
+
+impl Timestamp {
+    pub const UNIX_EPOCH: Self = Self(jiff::Timestamp::UNIX_EPOCH);
+
+    /// Reads the wall clock. Prefer [`Clock::now`], which also reads the monotonic clock.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only this module reads the clock"
+    )]
+    pub fn now() -> Self {
+        jiff::Timestamp::try_from(std::time::SystemTime::now()).map_or(Self::UNIX_EPOCH, Self)
+    }
+
+    /// `None` outside the years -9999 to 9999.
+    pub fn from_unix_seconds(seconds: i64) -> Option<Self> {
+        jiff::Timestamp::from_second(seconds).ok().map(Self)
+    }
+
+    /// `None` outside the years -9999 to 9999.
+    pub fn from_unix_nanos(nanos: i128) -> Option<Self> {
+        jiff::Timestamp::from_nanosecond(nanos).ok().map(Self)
+    }
+
+    pub(crate) fn as_unix_nanos(self) -> i128 {
+        self.0.as_nanosecond()
+    }
+
+    /// Fractional seconds since the epoch, as Prometheus expects them.
+    pub fn as_unix_seconds(self) -> f64 {
+        self.0.as_duration().as_secs_f64()
+    }
+
+    /// Parses the formats found in scheduled-events documents: RFC 1123 with `GMT` or a numeric zone, RFC 3339 (UTC if
+    /// the zone is missing), and RFC 850.
+    ///
+    /// The weekday is not checked: Microsoft's documentation has examples with a wrong one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        rfc3339(text)
+            .or_else(|| rfc1123(text))
+            .or_else(|| rfc850(text))
+            .map(Self)
+    }
+
+    /// `Tue, 17 Nov 2026 09:15:42 GMT`, the form of `NotBefore` since api-version 2017-08-01 (RFC 9110, section 5.6.7).
+    pub fn rfc1123(self) -> String {
+        self.0.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+    }
+
+    /// `2026-11-17T09:15:42Z`, to the second.
+    pub fn rfc3339(self) -> String {
+        self.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    }
+
+    /// `2026-11-17T09:15:42.123Z`.
+    pub fn rfc3339_millis(self) -> String {
+        self.0.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+    }
+
+    /// RFC 3339 with full precision; [`Timestamp::parse`] restores the same value.
+    pub(crate) fn rfc3339_exact(self) -> String {
+        self.0.to_string()
+    }
+
+    /// Time since `earlier`; zero if `earlier` is later, as after a clock adjustment.
+    pub fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::try_from(self.0.duration_since(earlier.0)).unwrap_or(Duration::ZERO)
+    }
+
+    /// Seconds from `now` until this time; negative if it has passed.
+    pub(crate) fn seconds_from(self, now: Self) -> f64 {
+        self.0.duration_since(now.0).as_secs_f64()
+    }
+
+    /// Adds `elapsed`, saturating at the end of the calendar.
+    #[must_use]
+    pub fn after(self, elapsed: Duration) -> Self {
+        Self(self.0.saturating_add(signed(elapsed)).unwrap_or(self.0))
+    }
+
+    /// Subtracts `elapsed`, saturating at the start of the calendar.
+    #[must_use]
+    pub fn before(self, elapsed: Duration) -> Self {
+        Self(self.0.saturating_sub(signed(elapsed)).unwrap_or(self.0))
+    }
+}
+
+impl From<Timestamp> for std::time::SystemTime {
+    fn from(at: Timestamp) -> Self {
+        at.0.into()
+    }
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+fn rfc3339(text: &str) -> Option<jiff::Timestamp> {
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok().or_else(|| utc(text.parse().ok()?))
+}
+
+fn rfc1123(text: &str) -> Option<jiff::Timestamp> {
+    static PARSER: rfc2822::DateTimeParser = rfc2822::DateTimeParser::new().relaxed_weekday(true);
+    PARSER.parse_timestamp(text).ok()
+}
+
+/// `Sunday, 06-Nov-94 08:49:37 GMT` (RFC 9110, section 5.6.7). The weekday is removed because it is not checked.
+fn rfc850(text: &str) -> Option<jiff::Timestamp> {
+    let (_weekday, rest) = text.split_once(", ")?;
+    let rest = rest.strip_suffix(" GMT")?;
+    utc(civil::DateTime::strptime("%d-%b-%y %H:%M:%S", rest).ok()?)
+}
+
+fn utc(at: civil::DateTime) -> Option<jiff::Timestamp> {
+    Offset::UTC.to_timestamp(at).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(text: &str) -> Option<f64> {
+        Timestamp::parse(text).map(Timestamp::as_unix_seconds)
+    }
+
+    #[test]
+    fn every_documented_format_of_not_before_is_parsed() {
+        let expected = Some(1_794_906_942.0);
+        for text in [
+            "Tue, 17 Nov 2026 09:15:42 GMT",
+            "Mon, 17 Nov 2026 09:15:42 GMT",
+            "Tue, 17 Nov 2026 10:15:42 +0100",
+            "17 Nov 2026 09:15:42 GMT",
+            "2026-11-17T09:15:42Z",
+            "2026-11-17T10:15:42+01:00",
+            "2026-11-17T09:15:42",
+            "2026-11-17 09:15:42Z",
+            "Tuesday, 17-Nov-26 09:15:42 GMT",
+            "Sunday, 17-Nov-26 09:15:42 GMT",
+            " Tue, 17 Nov 2026 09:15:42 GMT\n",
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+        assert_eq!(
+            seconds("Sun, 1 Nov 2026 09:15:42 GMT"),
+            Some(1_793_524_542.0)
+        );
+        assert_eq!(seconds("2026-11-17T09:15:42.5Z"), Some(1_794_906_942.5));
+    }
+
+    #[test]
+    fn invalid_timestamps_are_rejected() {
+        for text in [
+            "",
+            "soon",
+            "11/17/2026 9:15:42 AM",
+            "2026-13-41T00:00:00Z",
+            "Tue, 99 Nov 2026 09:15:42 GMT",
+            "1",
+        ] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn formatted_timestamps_parse_back() {
+        let at = Timestamp::from_unix_seconds(1_794_906_942).unwrap();
+        assert_eq!(at.rfc1123(), "Tue, 17 Nov 2026 09:15:42 GMT");
+        assert_eq!(at.rfc3339(), "2026-11-17T09:15:42Z");
+        assert_eq!(at.rfc3339_millis(), "2026-11-17T09:15:42.000Z");
+        assert_eq!(Timestamp::parse(&at.rfc1123()), Some(at));
+        assert_eq!(Timestamp::parse(&at.rfc3339()), Some(at));
+    }
+
+    #[test]
+    fn differences_are_never_negative_and_additions_never_overflow() {
+        let early = Timestamp::from_unix_seconds(100).unwrap();
+        let late = Timestamp::from_unix_seconds(160).unwrap();
+        assert_eq!(late.saturating_since(early), Duration::from_mins(1));
+        assert_eq!(early.saturating_since(late), Duration::ZERO);
+        assert!(late.after(Duration::MAX) > late);
+        assert!(late.before(Duration::MAX) < early);
+    }
+}

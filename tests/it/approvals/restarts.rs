@@ -1,0 +1,60 @@
+//! An approval that is under way when the process ends: it is finished, or recorded, and never sent twice.
+
+use azure_scheduled_events_exporter::config::StateStorage;
+use serde_json::Value;
+
+use super::{RESTART, user_events};
+use crate::support::{
+    FakeImds, Reply,
+    exporter::{Exporter, settings},
+};
+
+/// The approval of the only event, in the JSON of a running exporter.
+async fn approval(exporter: &Exporter) -> Value {
+    let (_, body) = exporter.get("/api/v1/events").await;
+    serde_json::from_str::<Value>(&body).unwrap()["events"][0]["approval"].clone()
+}
+
+#[tokio::test]
+async fn an_approval_under_way_at_shutdown_is_finished_and_saved() {
+    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
+    let (reply, gate) = Reply::ok("").gated();
+    imds.approvals(reply);
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&imds.base());
+    settings.approvals = user_events();
+    settings.state = StateStorage::Directory(directory.path().to_owned());
+    let exporter = Exporter::start(settings.clone());
+    imds.until_posts(1).await;
+    let stopping = tokio::spawn(exporter.stop());
+    gate.open();
+    stopping.await.unwrap();
+    let before = imds.event_requests();
+    let exporter = Exporter::start(settings);
+    imds.until_requests(before + 3).await;
+    assert_eq!(imds.posts(), 1);
+    assert_eq!(approval(&exporter).await["decision"], "approved");
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn an_approval_without_an_answer_is_not_sent_again_after_a_restart() {
+    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
+    let (reply, _gate) = Reply::ok("").gated();
+    imds.approvals(reply);
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&imds.base());
+    settings.approvals = user_events();
+    settings.state = StateStorage::Directory(directory.path().to_owned());
+    let exporter = Exporter::start(settings.clone());
+    imds.until_posts(1).await;
+    exporter.kill().await;
+    let before = imds.event_requests();
+    let exporter = Exporter::start(settings);
+    imds.until_requests(before + 3).await;
+    assert_eq!(imds.posts(), 1);
+    let approval = approval(&exporter).await;
+    assert_eq!(approval["decision"], "withheld");
+    assert_eq!(approval["reason"], "result_unknown");
+    exporter.stop().await;
+}

@@ -1,0 +1,114 @@
+//! An event that is found to name this VM only later has all spans.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::config::{self, StateStorage};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::sending::{base, settings as traces};
+use crate::support::{
+    FakeImds, PATIENCE, Reply,
+    collector::FakeCollector,
+    exporter::{Exporter, Metrics, settings},
+};
+
+const EXPORTED: &str = "azure_scheduled_events_spans_exported_total";
+
+fn freeze(status: &str, resource: &str) -> Reply {
+    let event = json!({
+        "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "EventStatus": status, "EventType": "Freeze",
+        "ResourceType": "VirtualMachine", "Resources": [resource], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
+    });
+    Reply::ok(json!({"DocumentIncarnation": 1, "Events": [event]}).to_string())
+}
+
+fn exporting(imds: &FakeImds, collector: &FakeCollector) -> config::Config {
+    let mut settings = settings(&imds.base());
+    settings.traces = Some(traces(&base(collector), &[]));
+    settings
+}
+
+/// The names of the received spans without their common prefix.
+fn sent(collector: &FakeCollector) -> Vec<String> {
+    let names = collector.taken().into_iter();
+    names
+        .map(|name| name.replace("scheduled_event ", ""))
+        .collect()
+}
+
+fn has_sent(metrics: &Metrics, spans: f64) -> bool {
+    metrics.value(EXPORTED) >= Some(spans)
+}
+
+#[tokio::test]
+async fn event_that_is_amended_to_name_this_vm_has_its_past_spans() {
+    let imds = FakeImds::standing(freeze("Scheduled", "web_1")).await;
+    let collector = FakeCollector::scripted([]).await;
+    let exporter = Exporter::start(exporting(&imds, &collector));
+    imds.until_requests(3).await;
+    imds.now(freeze("Started", "web_0"));
+    exporter
+        .until("both are sent", |it| has_sent(it, 2.0))
+        .await;
+    imds.now(Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#));
+    exporter.until("all are sent", |it| has_sent(it, 4.0)).await;
+    assert_eq!(
+        sent(&collector),
+        ["announced", "notice", "impact", "Freeze"]
+    );
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn vm_name_that_is_set_at_a_restart_backfills_spans() {
+    let imds = FakeImds::standing(freeze("Scheduled", "web_0")).await;
+    imds.identity(Reply::error("500 Internal Server Error", "oops"));
+    let collector = FakeCollector::scripted([]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = exporting(&imds, &collector);
+    settings.state = StateStorage::Directory(directory.path().to_owned());
+    let name = settings.imds.vm_name.take();
+    let exporter = Exporter::start(settings.clone());
+    imds.until_requests(3).await;
+    exporter.stop().await;
+    assert_eq!(sent(&collector), [""; 0]);
+    settings.imds.vm_name = name;
+    let exporter = Exporter::start(settings);
+    exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
+    assert_eq!(sent(&collector), ["announced"]);
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn spans_are_backfilled_while_the_next_poll_hangs() {
+    let imds = FakeImds::standing(freeze("Scheduled", "web_0")).await;
+    imds.identity(Reply::error("500 Internal Server Error", "oops"));
+    let collector = FakeCollector::scripted([]).await;
+    let mut settings = exporting(&imds, &collector);
+    settings.imds.vm_name = None;
+    settings.imds.timeout = PATIENCE * 10;
+    let exporter = Exporter::start(settings);
+    imds.until_requests(3).await;
+    // The name is answered late enough to make the next request for events hang.
+    let name = Reply::ok(r#"{"name":"web_0","vmId":"1"}"#);
+    imds.identity(name.after(Duration::from_secs(1)));
+    let asked = |imds: &FakeImds| {
+        let requests = imds.requests().into_iter();
+        requests
+            .filter(|it| it.target.contains("/metadata/instance"))
+            .count()
+    };
+    let before = asked(&imds);
+    let asked_again = async {
+        while asked(&imds) == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, asked_again).await.unwrap();
+    imds.now(Reply::silence());
+    let metrics = exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
+    assert!(metrics.is_up(), "no poll has failed");
+    assert_eq!(sent(&collector), ["announced"]);
+    exporter.stop().await;
+}
