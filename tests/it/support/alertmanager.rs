@@ -28,7 +28,7 @@ struct State {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct ReceivedAlert {
     pub(crate) labels: Value,
     pub(crate) ends_at: String,
 }
@@ -99,14 +99,14 @@ impl FakeAlertmanager {
     }
 
     /// The alerts of every request so far.
-    pub(crate) fn told(&self) -> Vec<Told> {
+    pub(crate) fn alerts(&self) -> Vec<ReceivedAlert> {
         let requests = self.requests();
         let alerts = requests.iter().flat_map(|request| {
             let alerts: Vec<Value> = serde_json::from_str(&request.body).unwrap();
             alerts
         });
         alerts
-            .map(|alert| Told {
+            .map(|alert| ReceivedAlert {
                 labels: alert["labels"].clone(),
                 ends_at: alert["endsAt"].as_str().unwrap().to_owned(),
             })
@@ -121,7 +121,7 @@ impl FakeAlertmanager {
             assert!(
                 !is_over,
                 "not within {PATIENCE:?}: {what}: {:#?}",
-                self.told()
+                self.alerts()
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

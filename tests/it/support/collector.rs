@@ -92,7 +92,7 @@ pub(crate) struct Received {
     /// When it was complete.
     pub(crate) at: Instant,
     /// Whether the response was a 200.
-    pub(crate) is_taken: bool,
+    pub(crate) is_accepted: bool,
 }
 
 impl Received {
@@ -149,10 +149,10 @@ impl FakeCollector {
     }
 
     /// The names of the spans of requests answered with 200, in order.
-    pub(crate) fn taken(&self) -> Vec<String> {
+    pub(crate) fn accepted(&self) -> Vec<String> {
         let received = self.received();
-        let taken = received.iter().filter(|received| received.is_taken);
-        taken
+        let accepted = received.iter().filter(|received| received.is_accepted);
+        accepted
             .flat_map(|received| received.spans().map(|span| span.name.clone()))
             .collect()
     }
@@ -181,7 +181,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             let mut state = state.lock().unwrap();
             let answer = state.script.pop_front();
             let answer = answer.unwrap_or_else(|| state.standing.clone());
-            received.is_taken = answer.is_success();
+            received.is_accepted = answer.is_success();
             state.received.push(received);
             answer
         };
@@ -244,6 +244,6 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
         line,
         headers,
         at: Instant::now(),
-        is_taken: false,
+        is_accepted: false,
     })
 }

@@ -62,15 +62,20 @@ impl Pki {
         replace(&mut OsFilesystem, &path, content.as_bytes()).unwrap();
     }
 
-    /// A proxy in front of `inside` with a certificate for `name`. With `asks_who` it requires client certificates of
+    /// A proxy in front of `inside` with a certificate for `name`. With `needs_client_certificate` it requires client certificates of
     /// this authority.
-    pub(crate) async fn door(&self, name: &str, asks_who: bool, inside: SocketAddr) -> Door {
+    pub(crate) async fn tls_proxy(
+        &self,
+        name: &str,
+        needs_client_certificate: bool,
+        inside: SocketAddr,
+    ) -> TlsProxy {
         install_cryptography();
         let (certificate, key) = self.issue(name);
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let builder = ServerConfig::builder();
-        let builder = if asks_who {
+        let builder = if needs_client_certificate {
             let mut roots = RootCertStore::empty();
             roots.add(self.authority.der().clone()).unwrap();
             let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
@@ -81,18 +86,18 @@ impl Pki {
             builder.with_no_client_auth()
         };
         let config = builder.with_single_cert(chain, key).unwrap();
-        Door::open(TlsAcceptor::from(Arc::new(config)), inside).await
+        TlsProxy::open(TlsAcceptor::from(Arc::new(config)), inside).await
     }
 }
 
 /// Listens until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct TlsProxy {
     address: SocketAddr,
     accepting: JoinHandle<()>,
 }
 
-impl Door {
+impl TlsProxy {
     async fn open(tls: TlsAcceptor, inside: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -118,7 +123,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for TlsProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }
