@@ -26,7 +26,7 @@ fmt:
 
 # lint Rust and Python
 lint:
-    cargo clippy --all-targets --locked -- -D warnings
+    cargo clippy --all-targets --all-features --locked -- -D warnings
     tests/lint-python
 
 # build the crate documentation
@@ -67,7 +67,7 @@ windows:
 
 # check the crate with the oldest supported toolchain
 msrv:
-    cargo +$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) check --all-targets --locked
+    cargo +$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) check --all-targets --all-features --locked
 
 # fuzz the document parser; needs cargo-fuzz and a nightly toolchain
 fuzz seconds="60":

@@ -19,7 +19,7 @@ SCENARIO=${SCENARIO:-host-maintenance}
 
 die() { printf 'process.sh: %s\n' "$*" >&2; exit 1; }
 for tool in prometheus-node-exporter wrk curl; do
-  command -v "$tool" >/dev/null || die "$tool not found; run: tests/parts/install bench"
+  command -v "$tool" >/dev/null || die "$tool not found; run: tests/tools/install bench"
 done
 command -v python3 >/dev/null || die "python3 not found"
 

@@ -79,7 +79,8 @@ fn run(flags: &RunFlags) -> Result<String, CommandError> {
     run_until_signal(Box::new(|stop| {
         Box::pin(async move {
             let clock = Clock::start();
-            Ok(app::run(settings, listeners, dropped_log_lines, clock, stop).await?)
+            let exporter = app::run(settings, listeners, dropped_log_lines, clock, stop);
+            Ok(Box::pin(exporter).await?)
         })
     }))
 }

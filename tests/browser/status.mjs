@@ -1,11 +1,10 @@
-// Opens one page in the Chromium of this machine and prints, as JSON, what a person would see of it
-// and what a browser would complain about.
+// Opens a page in Chromium and prints, as JSON, what it shows and what the browser complains about.
 //
 //   node status.mjs URL [--width=1280] [--height=800] [--scheme=light|dark] [--script=on|off]
 //                       [--press=BUTTON] [--watch=SECONDS] [--screenshot=FILE]
 //
-// `--press` presses the button of that name first, and looks at the page that comes then.
-// `--watch` waits at most so long for the visible text, and the countdowns in it, to change by themselves.
+// `--press` presses the button of that name first and waits for the next page.
+// `--watch` waits for at most so many seconds until the visible text and its countdowns change by themselves.
 // `parts` holds the text of each element with a data-testid, `countdowns` that of each countdown,
 // before and after the change.
 import { parseArgs } from 'node:util';
@@ -25,20 +24,19 @@ const { values, positionals } = parseArgs({
 });
 const [url] = positionals;
 
-// A page that renews itself may go away while it is looked at: then the next one is looked at.
-const steadily = async (look) => {
-  for (;;) {
-    try {
-      return await look();
-    } catch (error) {
-      if (!/context was destroyed|because of a navigation/.test(error.message)) throw error;
-    }
+// The page may reload itself while it is read; it is read again then.
+const retry = async (read, attempts = 5) => {
+  try {
+    return await read();
+  } catch (error) {
+    if (attempts <= 1 || !/context was destroyed|because of a navigation/.test(error.message)) throw error;
+    return retry(read, attempts - 1);
   }
 };
 
 const browser = await chromium.launch({
   executablePath: '/usr/bin/chromium',
-  // Root, as in a container, cannot have the sandbox; the only page opened is our own.
+  // The sandbox does not work as root, as in a container; the only page is our own.
   args: ['--no-sandbox', '--disable-dev-shm-usage'],
 });
 try {
@@ -56,16 +54,16 @@ try {
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('requestfailed', (request) => {
     const { errorText } = request.failure();
-    // The browser's own doing, when one page gives way to the next.
+    // The browser aborts requests when one page replaces another.
     if (errorText !== 'net::ERR_ABORTED') complaints.push(`${request.url()}: ${errorText}`);
   });
   page.on('request', (request) => requests.push(request.url()));
 
-  const countdowns = () => steadily(() => page.locator('[data-not-before]').allInnerTexts());
-  const visible = () => steadily(() => page.locator('body').innerText());
+  const countdowns = () => retry(() => page.locator('[data-not-before]').allInnerTexts());
+  const visible = () => retry(() => page.locator('body').innerText());
   let answer = await page.goto(url, { waitUntil: 'load' });
   if (values.press) {
-    // Not the page that comes because it renews itself: the one to which the form's answer leads.
+    // The page that the form redirects to, not one that the page reloads by itself.
     const next = page.waitForResponse((response) => response.request().redirectedFrom()?.method() === 'POST');
     await page.getByRole('button', { name: values.press, exact: true }).click();
     answer = await next;
@@ -92,7 +90,7 @@ try {
     ),
     links: [...document.querySelectorAll('a[href]')].map((link) => link.getAttribute('href')),
   });
-  const seen = await steadily(() => page.evaluate(look));
+  const seen = await retry(() => page.evaluate(look));
   if (values.screenshot) await page.screenshot({ path: values.screenshot, fullPage: true });
   const shown = { text, later, countdowns: { before, after }, ...seen };
   process.stdout.write(JSON.stringify({ status: answer.status(), complaints, requests, ...shown }));

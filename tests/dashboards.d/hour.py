@@ -1,6 +1,6 @@
 """A scripted hour, sixty times as fast: the simulator, an exporter that is frozen for a while, and a Prometheus that scrapes it.
 
-A second target of the same job has nobody behind it, so that the panels about exporters that fail have something to show.
+A second target of the same job refuses connections, so that the panels about exporters that fail have something to show.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}
 rule_files: ["{rules}"]
 scrape_configs:
   - job_name: azure-scheduled-events
-    static_configs: [{{ targets: ["127.0.0.1:{port}", "127.0.0.1:{nobody}"] }}]
+    static_configs: [{{ targets: ["127.0.0.1:{port}", "127.0.0.1:{refusing}"] }}]
 """
 
 
@@ -64,33 +64,21 @@ def _has(port: int, name: str, *labels: str) -> Callable[[], bool]:
 def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], float, float]]:
     """Yields Prometheus, what to choose on the VM's dashboard, and when the hour began and ended."""
     program = binary()
-    azure, port, nobody = (prometheus.free_port() for _ in range(3))
     scenario = Path(__file__).with_name("hour.json")
-    exporter = [
-        program,
-        f"--imds.url=http://127.0.0.1:{azure}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        "--imds.poll-interval=250ms",
-    ]
-    exporter += ["--approve.user-events", "--approve.delay=1s"]
+    listen = "--web.listen-address=127.0.0.1:0"
+    simulator = [program, "simulate", listen, f"--scenario={scenario}", "--speed=60"]
     with ExitStack() as stack:
         began = time.time()
-        stack.enter_context(
-            running(
-                [
-                    program,
-                    "simulate",
-                    f"--web.listen-address=127.0.0.1:{azure}",
-                    f"--scenario={scenario}",
-                    "--speed=60",
-                ],
-                directory / "simulator.log",
-            )
-        )
+        azure = stack.enter_context(running(simulator, directory / "simulator.log"))
+        imds_url = f"--imds.url=http://127.0.0.1:{prometheus.listening_port(azure)}"
+        exporter = [program, imds_url, listen, "--imds.poll-interval=250ms"]
+        exporter += ["--approve.user-events", "--approve.delay=1s"]
         process = stack.enter_context(running(exporter, directory / "exporter.log"))
+        port = prometheus.listening_port(process)
+        refusing = stack.enter_context(prometheus.refusing_port())
         api = stack.enter_context(
             prometheus.serving(
-                directory, SCRAPE.format(port=port, nobody=nobody, rules=ROOT / "alerts" / "*.rules.yml")
+                directory, SCRAPE.format(port=port, refusing=refusing, rules=ROOT / "alerts" / "*.rules.yml")
             )
         )
         started = _has(port, "azure_scheduled_event_status", 'event_type="Freeze"', 'event_status="Started"')

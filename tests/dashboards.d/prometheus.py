@@ -30,10 +30,27 @@ def promtool() -> str:
     return need(os.environ.get("PROMTOOL", "promtool"), "apt-get install prometheus")
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def listening_port(process: subprocess.Popen[bytes]) -> int:
+    """The port of the process's TCP socket, as soon as it listens: started with port 0, it got one that is its own."""
+    links = Path(f"/proc/{process.pid}/fd")
+
+    def port() -> int:
+        if process.poll() is not None:
+            raise SystemExit(f"tests/dashboards: {process.args} ended")
+        inodes = {str(link.readlink()).removeprefix("socket:[").rstrip("]") for link in links.iterdir()}
+        rows = (row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
+        ports = (int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[9] in inodes)
+        return next(ports, 0)
+
+    return wait_for("a program to listen", port)
+
+
+@contextmanager
+def refusing_port() -> Iterator[int]:
+    """A port that refuses connections: bound by a socket that does not listen."""
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        yield reserved.getsockname()[1]
 
 
 def wait_for(what: str, ready: Any, limit: float = 120.0) -> Any:
@@ -101,7 +118,6 @@ def serving(directory: Path, scrape: str, data: Path | None = None) -> Iterator[
     binary = need(os.environ.get("PROMETHEUS", "prometheus"), "apt-get install prometheus")
     config = directory / "prometheus.yml"
     config.write_text(scrape, encoding="utf-8")
-    port = free_port()
     with (directory / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
             [
@@ -109,13 +125,13 @@ def serving(directory: Path, scrape: str, data: Path | None = None) -> Iterator[
                 f"--config.file={config}",
                 f"--storage.tsdb.path={data or directory / 'data'}",
                 "--storage.tsdb.retention.time=100d",
-                f"--web.listen-address=127.0.0.1:{port}",
+                "--web.listen-address=127.0.0.1:0",
             ],
             stdout=log,
             stderr=log,
         )
     try:
-        api = Api(f"http://127.0.0.1:{port}")
+        api = Api(f"http://127.0.0.1:{listening_port(process)}")
         wait_for("Prometheus to be ready", lambda: api.instant("vector(1)", time.time()))
         yield api
     finally:

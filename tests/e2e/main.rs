@@ -1,9 +1,8 @@
-//! End to end: the built binary beside the very programs that people run it with.
+//! End-to-end tests: the built binary with the programs that users run it with.
 //!
-//! Promises that Prometheus (an old and a new one), `VictoriaMetrics`, promtool, Chromium and Wine take
-//! what the exporter serves, and the OpenTelemetry Collector what it sends. A program that is not there fails its test with the line that installs it;
-//! nothing is skipped. Everything listens on loopback, on a port of its own, and ends with its test.
-//! What can be tested without a foreign program belongs to the other integration binary.
+//! Prometheus 2 and 3, `VictoriaMetrics`, promtool, Alertmanager, the OpenTelemetry Collector, Chromium and Wine. A
+//! missing program fails its test with the command that installs it; no test is skipped. Every program listens on a
+//! loopback port that the kernel chooses. What needs no foreign program is tested in `tests/it`.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests read clocks and the environment and write scratch files"
@@ -15,12 +14,12 @@
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::print_stderr,
-    reason = "a test that cannot go on says so by failing"
+    reason = "a panic fails the test"
 )]
 
+mod alerting;
 mod otlp;
-mod page;
-mod paging;
+mod pages;
 mod promtool;
 mod scrapers;
 mod support;

@@ -1,4 +1,4 @@
-//! Prometheus' own linter has nothing to say about `/metrics`.
+//! `promtool check metrics` accepts `/metrics`.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,16 +7,16 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use crate::support::exporter::Exporter;
-use crate::support::{Part, cached, client, get, system};
+use crate::support::{Tool, cached, client, get, system};
 
 #[tokio::test]
-async fn promtool_2_and_3_find_nothing_to_mend_in_metrics() {
+async fn promtool_2_and_3_find_no_fault_in_metrics() {
     let folder = TempDir::new().unwrap();
     let demo = Exporter::demo(folder.path(), &[]).await;
     let metrics = get(&client(), &demo.url("/metrics")).await.unwrap();
     for promtool in [
-        system(Part::Debian, "/usr/bin/promtool"),
-        cached(Part::Prometheus3, "prometheus", "promtool"),
+        system(Tool::Debian, "/usr/bin/promtool"),
+        cached(Tool::Prometheus3, "prometheus", "promtool"),
     ] {
         assert_eq!(
             complaints(&promtool, &metrics),
@@ -27,7 +27,7 @@ async fn promtool_2_and_3_find_nothing_to_mend_in_metrics() {
     }
 }
 
-/// All that `promtool check metrics` prints, and its exit code when it prints nothing but fails.
+/// The output of `promtool check metrics`; its exit status when it fails without output.
 fn complaints(promtool: &Path, metrics: &str) -> String {
     let mut child = Command::new(promtool)
         .args(["check", "metrics"])
@@ -43,11 +43,11 @@ fn complaints(promtool: &Path, metrics: &str) -> String {
         .write_all(metrics.as_bytes())
         .unwrap();
     let done = child.wait_with_output().unwrap();
-    let said = [done.stdout, done.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    if said.is_empty() && !done.status.success() {
+    let output = [done.stdout, done.stderr].concat();
+    let output = String::from_utf8_lossy(&output).into_owned();
+    if output.is_empty() && !done.status.success() {
         done.status.to_string()
     } else {
-        said
+        output
     }
 }

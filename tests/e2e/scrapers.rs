@@ -1,7 +1,8 @@
-//! Three scrapers of different age and make take `/metrics` in silence, and give back what it said.
+//! Three scrapers store `/metrics` without a complaint in their logs, and return its values.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde_json::Value;
@@ -9,50 +10,46 @@ use tempfile::TempDir;
 
 use crate::support::exporter::Exporter;
 use crate::support::{
-    DEADLINE, Daemon, Part, Sample, Series, cached, client, free_port, get, samples, system,
-    wait_until, wait_until_for,
+    DEADLINE, Daemon, Sample, Series, Tool, cached, client, get, samples, system, wait_until,
+    wait_until_for,
 };
 
 #[tokio::test]
-async fn prometheus_2_scrapes_in_silence_and_gives_back_what_metrics_said() {
-    scraped_by_prometheus("prometheus-2", &system(Part::Debian, "/usr/bin/prometheus")).await;
+async fn prometheus_2_stores_what_metrics_serves() {
+    scraped_by_prometheus("prometheus-2", &system(Tool::Debian, "/usr/bin/prometheus")).await;
 }
 
 #[tokio::test]
-async fn prometheus_3_scrapes_in_silence_and_gives_back_what_metrics_said() {
-    let program = cached(Part::Prometheus3, "prometheus", "prometheus");
+async fn prometheus_3_stores_what_metrics_serves() {
+    let program = cached(Tool::Prometheus3, "prometheus", "prometheus");
     scraped_by_prometheus("prometheus-3", &program).await;
 }
 
 #[tokio::test]
-async fn victoria_metrics_scrapes_in_silence_and_gives_back_what_metrics_said() {
-    let program = system(Part::Debian, "/usr/bin/victoria-metrics");
+async fn victoria_metrics_stores_what_metrics_serves() {
+    let program = system(Tool::Debian, "/usr/bin/victoria-metrics");
     let folder = TempDir::new().unwrap();
     let demo = Exporter::demo(folder.path(), &[]).await;
-    let listen = format!("127.0.0.1:{}", free_port());
     let config = scrape_config(folder.path(), &demo.address);
     let args = [
         format!(
             "-storageDataPath={}",
             folder.path().join("victoria").display()
         ),
-        format!("-httpListenAddr={listen}"),
+        "-httpListenAddr=127.0.0.1:0".to_owned(),
         format!("-promscrape.config={config}"),
-        // A sample is to be had at once, not half a minute later.
+        // Samples can be queried at once, not after 30 seconds.
         "-search.latencyOffset=0s".to_owned(),
     ];
-    let mut scraper = Scraper::new(
-        Daemon::start("victoria-metrics", &program, args, folder.path()),
-        &listen,
-    );
-    scraper.gives_back_what_metrics_said(&demo).await;
-    scraper.kept_silent(&["\twarn\t", "\terror\t", "\tfatal\t", "\tpanic\t"]);
+    let daemon = Daemon::start("victoria-metrics", &program, args, folder.path());
+    let mut scraper = Scraper::new(daemon).await;
+    scraper.stores_what_metrics_serves(&demo).await;
+    scraper.assert_no_complaint(&["\twarn\t", "\terror\t", "\tfatal\t", "\tpanic\t"]);
 }
 
 async fn scraped_by_prometheus(name: &'static str, program: &Path) {
     let folder = TempDir::new().unwrap();
     let demo = Exporter::demo(folder.path(), &[]).await;
-    let listen = format!("127.0.0.1:{}", free_port());
     let args = [
         format!(
             "--config.file={}",
@@ -62,14 +59,14 @@ async fn scraped_by_prometheus(name: &'static str, program: &Path) {
             "--storage.tsdb.path={}",
             folder.path().join("tsdb").display()
         ),
-        format!("--web.listen-address={listen}"),
-        // What is wrong with a scrape is told at this level.
+        "--web.listen-address=127.0.0.1:0".to_owned(),
+        // Errors of a scrape are logged at this level.
         "--log.level=debug".to_owned(),
     ];
-    let mut scraper = Scraper::new(Daemon::start(name, program, args, folder.path()), &listen);
-    scraper.gives_back_what_metrics_said(&demo).await;
-    scraper.understood_open_metrics(&demo).await;
-    scraper.kept_silent(&[
+    let mut scraper = Scraper::new(Daemon::start(name, program, args, folder.path())).await;
+    scraper.stores_what_metrics_serves(&demo).await;
+    scraper.parsed_open_metrics(&demo).await;
+    scraper.assert_no_complaint(&[
         "level=warn",
         "level=error",
         "scrape failed",
@@ -77,7 +74,7 @@ async fn scraped_by_prometheus(name: &'static str, program: &Path) {
     ]);
 }
 
-/// Both kinds of scraper read the same file.
+/// Prometheus and `VictoriaMetrics` read the same file.
 fn scrape_config(folder: &Path, target: &str) -> String {
     let path = folder.join("scrape.yml");
     let text = format!(
@@ -89,7 +86,7 @@ fn scrape_config(folder: &Path, target: &str) -> String {
 }
 
 /// Values by series.
-type Said = BTreeMap<Series, f64>;
+type Values = BTreeMap<Series, f64>;
 
 struct Scraper {
     daemon: Daemon,
@@ -98,35 +95,36 @@ struct Scraper {
 }
 
 impl Scraper {
-    fn new(daemon: Daemon, listen: &str) -> Self {
+    async fn new(mut daemon: Daemon) -> Self {
+        let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await;
         Self {
             daemon,
-            api: format!("http://{listen}/api/v1"),
+            api: format!("http://{address}/api/v1"),
             http: client(),
         }
     }
 
-    /// Every series of `/metrics` is there and no other; whatever stood still around the scrape has its value.
+    /// Waits until it has the series of `/metrics` and no other, and the value of each that did not change around the
+    /// scrape.
     ///
-    /// Asked again while they differ: an event comes or goes meanwhile, and `VictoriaMetrics` finds a
-    /// new series only some time after it took it.
-    async fn gives_back_what_metrics_said(&mut self, demo: &Exporter) {
-        let what = "the scraper says what /metrics says";
+    /// They may differ at first: events come and go, and `VictoriaMetrics` takes time to find a new series.
+    async fn stores_what_metrics_serves(&mut self, demo: &Exporter) {
+        let what = "the scraper has what /metrics serves";
         wait_until_for(DEADLINE, what, async || {
-            self.daemon.must_run();
-            let before = said(&self.http, demo).await;
+            self.daemon.assert_running();
+            let before = values(&self.http, demo).await;
             self.scraped_since(now()).await;
-            let kept = self.kept().await.ok_or("no answer to the query")?;
-            let after = said(&self.http, demo).await;
-            compare(&before, &kept, &after)
+            let stored = self.stored().await.ok_or("no response to the query")?;
+            let after = values(&self.http, demo).await;
+            compare(&before, &stored, &after)
         })
         .await;
     }
 
-    /// Until the scraper holds a sample that was taken after `instant`.
+    /// Waits until the scraper has a sample taken after `instant`.
     async fn scraped_since(&mut self, instant: f64) {
         wait_until("a fresh scrape", async || {
-            self.daemon.must_run();
+            self.daemon.assert_running();
             let answer = self.query("timestamp(azure_scheduled_events_up)").await?;
             let taken = answer.first()?["value"][1].as_str()?.parse::<f64>().ok()?;
             (taken > instant).then_some(())
@@ -144,8 +142,8 @@ impl Scraper {
         Some(answer["data"]["result"].as_array()?.clone())
     }
 
-    /// What the scraper has of us, as `/metrics` would name it.
-    async fn kept(&self) -> Option<Said> {
+    /// The stored series, without the labels that a scraper adds.
+    async fn stored(&self) -> Option<Values> {
         let answer = self.query(r#"{__name__=~"azure_.*"}"#).await?;
         let series = answer.iter().map(|one| {
             let mut labels: BTreeMap<String, String> =
@@ -161,8 +159,8 @@ impl Scraper {
         Some(series.collect())
     }
 
-    /// The unit of a metric is only told by `OpenMetrics`: Prometheus asks for it first, and got it.
-    async fn understood_open_metrics(&self, demo: &Exporter) {
+    /// Prometheus prefers `OpenMetrics`, the only format that has units.
+    async fn parsed_open_metrics(&self, demo: &Exporter) {
         let answer = get(&self.http, &format!("{}/targets/metadata", self.api))
             .await
             .unwrap();
@@ -188,8 +186,8 @@ impl Scraper {
         }
     }
 
-    /// Nothing in the log, in whatever case, of what a scraper complains with.
-    fn kept_silent(&self, complaints: &[&str]) {
+    /// No line of the log contains one of these words, in any case.
+    fn assert_no_complaint(&self, complaints: &[&str]) {
         let log = self.daemon.log();
         let bad: Vec<&str> = log
             .lines()
@@ -203,8 +201,8 @@ impl Scraper {
     }
 }
 
-/// `/metrics` now, without what every process has.
-async fn said(http: &reqwest::Client, demo: &Exporter) -> Said {
+/// `/metrics` now, without the metrics of the process.
+async fn values(http: &reqwest::Client, demo: &Exporter) -> Values {
     let text = get(http, &demo.url("/metrics"))
         .await
         .expect("/metrics of the demo");
@@ -215,29 +213,29 @@ async fn said(http: &reqwest::Client, demo: &Exporter) -> Said {
         .collect()
 }
 
-/// What differs, if anything, between the scraper and what `/metrics` said before and after.
-fn compare(before: &Said, kept: &Said, after: &Said) -> Result<(), String> {
-    let missing = before.keys().find(|&series| !kept.contains_key(series));
-    let invented = kept.keys().find(|&series| !before.contains_key(series));
-    if missing.is_some() || invented.is_some() {
-        return Err(format!("it lacks {missing:?}, it has besides {invented:?}"));
+/// Fails with the first difference between the scraper and `/metrics` before and after the scrape.
+fn compare(before: &Values, stored: &Values, after: &Values) -> Result<(), String> {
+    let missing = before.keys().find(|&series| !stored.contains_key(series));
+    let surplus = stored.keys().find(|&series| !before.contains_key(series));
+    if missing.is_some() || surplus.is_some() {
+        return Err(format!("missing {missing:?}, surplus {surplus:?}"));
     }
-    let still = |&(series, value): &(&Series, &f64)| {
+    let is_constant = |&(series, value): &(&Series, &f64)| {
         after
             .get(series)
             .is_some_and(|then| then.to_bits() == value.to_bits())
     };
     let mut of_events = 0;
-    for (series, &value) in before.iter().filter(still) {
-        let found = kept[series];
-        // VictoriaMetrics keeps decimals, good for fifteen digits.
+    for (series, &value) in before.iter().filter(is_constant) {
+        let found = stored[series];
+        // VictoriaMetrics stores decimals of fifteen digits.
         if (found - value).abs() > value.abs() * 1e-14 {
-            return Err(format!("{series:?}: {found}, but /metrics said {value}"));
+            return Err(format!("{series:?}: {found}, but /metrics has {value}"));
         }
         of_events += usize::from(series.labels.contains_key("event_id"));
     }
     if of_events < 6 {
-        return Err(format!("only {of_events} series of events stood still"));
+        return Err(format!("only {of_events} series of events were constant"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The exporter stays a Windows program: it is built for it, starts under Wine and answers.
+//! The Windows build of the exporter runs under Wine.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::support::{Daemon, Part, client, free_port, get, samples, system, wait_until_for};
+use crate::support::{Daemon, Tool, client, get, samples, system, wait_until_for};
 
-/// Wine prepares its prefix at the first start, which takes a while.
-const WINE: Duration = Duration::from_mins(5);
+/// Wine creates its prefix before the program starts.
+const WINE_DEADLINE: Duration = Duration::from_mins(5);
 
 #[tokio::test]
 async fn demo_answers_metrics_on_windows() {
     let wine = Wine::new();
     let exe = exe();
-    let address = format!("127.0.0.1:{}", free_port());
-    let listen = format!("--web.listen-address={address}");
-    let args = [exe.as_os_str(), OsStr::new("demo"), OsStr::new(&listen)];
+    let args = [
+        exe.as_os_str(),
+        OsStr::new("demo"),
+        OsStr::new("--web.listen-address=127.0.0.1:0"),
+    ];
     let mut daemon = Daemon::start_with(
         "exporter.exe",
         &wine.program,
@@ -26,10 +28,11 @@ async fn demo_answers_metrics_on_windows() {
         &wine.variables(),
         wine.folder.path(),
     );
+    let address = daemon.logged_address(WINE_DEADLINE).await;
     let (http, url) = (client(), format!("http://{address}/metrics"));
-    let metrics = wait_until_for(WINE, "a successful poll on /metrics", async || {
-        daemon.must_run();
-        let metrics = get(&http, &url).await.ok_or("no answer")?;
+    let metrics = wait_until_for(WINE_DEADLINE, "a successful poll on /metrics", async || {
+        daemon.assert_running();
+        let metrics = get(&http, &url).await.ok_or("no response")?;
         if metrics.contains("\nazure_scheduled_events_up 1\n") {
             Ok(metrics)
         } else {
@@ -44,20 +47,20 @@ async fn demo_answers_metrics_on_windows() {
     assert_eq!(build["version"], env!("CARGO_PKG_VERSION"));
 }
 
-/// Asks cargo, which does nothing when the program is up to date.
+/// Builds it, which takes no time when it is up to date.
 fn exe() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/parts/windows-exe");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/windows-exe");
     let built = Command::new(&script).output().unwrap();
-    let said = String::from_utf8_lossy(&built.stderr);
+    let log = String::from_utf8_lossy(&built.stderr);
     assert!(
         built.status.success(),
-        "{} failed:\n{said}",
+        "{} failed:\n{log}",
         script.display()
     );
     PathBuf::from(String::from_utf8(built.stdout).unwrap().trim())
 }
 
-/// A prefix of its own, so that nothing of the machine's own Wine is touched.
+/// Wine with a prefix in a temporary directory.
 struct Wine {
     program: PathBuf,
     folder: TempDir,
@@ -66,7 +69,7 @@ struct Wine {
 
 impl Wine {
     fn new() -> Self {
-        let program = system(Part::Windows, "/usr/lib/wine/wine64");
+        let program = system(Tool::Windows, "/usr/lib/wine/wine64");
         let folder = TempDir::new().unwrap();
         let prefix = folder.path().join("prefix");
         Self {
@@ -86,7 +89,7 @@ impl Wine {
 
 impl Drop for Wine {
     fn drop(&mut self) {
-        // Wine's own server outlives the program: this ends the one of our prefix and no other.
+        // Wine's server outlives the program; this ends the server of our prefix only.
         let server = "/usr/lib/wine/wineserver64";
         Command::new(server)
             .arg("-k")

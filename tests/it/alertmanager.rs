@@ -9,11 +9,10 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 
 use crate::support::{
-    FakeAlertmanager, FakeImds, Pki, Reply,
-    alertmanager::Told,
+    FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
+    alertmanager::ReceivedAlert,
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process},
 };
@@ -61,7 +60,7 @@ fn pushing(imds: &FakeImds, bases: &[String]) -> Config {
     settings
 }
 
-impl Told {
+impl ReceivedAlert {
     fn is_resolved(&self) -> bool {
         Timestamp::parse(&self.ends_at).unwrap() <= Timestamp::now()
     }
@@ -78,7 +77,7 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     let request = &alertmanager.requests()[0];
     assert_eq!(
@@ -87,7 +86,7 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
     );
     assert_eq!(request.header("content-type"), Some("application/json"));
     assert_eq!(request.header("authorization"), None);
-    let alert = &alertmanager.told()[0];
+    let alert = &alertmanager.alerts()[0];
     let labels = json!({
         "alertname": "AzureScheduledEventPreempt", "severity": "critical",
         "event_id": ID, "event_type": "Preempt", "event_source": "Platform",
@@ -97,10 +96,10 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
     imds.now(Reply::ok(NOTHING));
     alertmanager
         .until("the resolution is pushed", |it| {
-            it.told().iter().any(Told::is_resolved)
+            it.alerts().iter().any(ReceivedAlert::is_resolved)
         })
         .await;
-    assert_eq!(alertmanager.told().last().unwrap().labels, labels);
+    assert_eq!(alertmanager.alerts().last().unwrap().labels, labels);
     let metrics = exporter
         .until("both pushes are counted", |metrics| {
             push_counter(metrics, "es") >= 2.0
@@ -117,15 +116,22 @@ async fn resolved_alert_is_sent_again_in_short_intervals() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     imds.now(Reply::ok(NOTHING));
     alertmanager
         .until("the resolution is pushed three times", |it| {
-            it.told().iter().filter(|alert| alert.is_resolved()).count() >= 3
+            it.alerts()
+                .iter()
+                .filter(|alert| alert.is_resolved())
+                .count()
+                >= 3
         })
         .await;
-    let ends = alertmanager.told().into_iter().filter(Told::is_resolved);
+    let ends = alertmanager
+        .alerts()
+        .into_iter()
+        .filter(ReceivedAlert::is_resolved);
     let mut times: Vec<_> = ends.map(|alert| alert.ends_at).collect();
     times.dedup();
     assert_eq!(times.len(), 1, "the end does not change");
@@ -135,17 +141,13 @@ async fn resolved_alert_is_sent_again_in_short_intervals() {
 #[tokio::test]
 async fn unreachable_hanging_and_failing_alertmanagers_do_not_delay_a_working_one() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = RefusingPort::reserve();
     let silent = FakeAlertmanager::standing(Reply::silence()).await;
     let refusing =
         FakeAlertmanager::standing(Reply::error("500 Internal Server Error", "no")).await;
     let working = FakeAlertmanager::scripted([]).await;
     let bases = [
-        format!("http://{closed}"),
+        closed.base(),
         silent.base(),
         refusing.base(),
         working.base(),
@@ -154,7 +156,7 @@ async fn unreachable_hanging_and_failing_alertmanagers_do_not_delay_a_working_on
     exporter.until("it polls", Metrics::is_up).await;
     imds.now(preempt());
     working
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     exporter
         .until("the others are retried", |metrics| {
@@ -181,7 +183,10 @@ async fn failed_push_is_retried_until_it_succeeds() {
         3,
         "an accepted push is not repeated"
     );
-    assert_eq!(alertmanager.told()[0].labels, alertmanager.told()[2].labels);
+    assert_eq!(
+        alertmanager.alerts()[0].labels,
+        alertmanager.alerts()[2].labels
+    );
     let metrics = exporter
         .until("all pushes are counted", |metrics| {
             push_counter(metrics, "es") >= 3.0
@@ -246,9 +251,12 @@ async fn https_trusts_only_the_given_authority() {
     let other_name = FakeAlertmanager::scripted([]).await;
     let untrusted = FakeAlertmanager::scripted([]).await;
     let doors = [
-        ours.door("127.0.0.1", false, trusted.address()).await,
-        ours.door("elsewhere", false, other_name.address()).await,
-        theirs.door("127.0.0.1", false, untrusted.address()).await,
+        ours.tls_proxy("127.0.0.1", false, trusted.address()).await,
+        ours.tls_proxy("elsewhere", false, other_name.address())
+            .await,
+        theirs
+            .tls_proxy("127.0.0.1", false, untrusted.address())
+            .await,
     ];
     let folder = TempDir::new().unwrap();
     let token = folder.path().join("token");
@@ -256,8 +264,8 @@ async fn https_trusts_only_the_given_authority() {
     let mut settings = settings(&imds.base());
     settings.alertmanagers = doors
         .iter()
-        .map(|door| {
-            Target::new(&format!("{}/am/", door.base()))
+        .map(|proxy| {
+            Target::new(&format!("{}/am/", proxy.base()))
                 .unwrap()
                 .with_timing(TIMING)
                 .with_authorities(Some(ours.path("ca.pem").into()))
@@ -266,7 +274,7 @@ async fn https_trusts_only_the_given_authority() {
         .collect();
     let exporter = Exporter::start(settings);
     trusted
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     exporter
         .until("the others are retried", |metrics| {
@@ -289,17 +297,17 @@ async fn https_trusts_the_systems_authorities_by_default() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let address = alertmanager.address();
-    let door = pki.door("127.0.0.1", false, address).await;
+    let proxy = pki.tls_proxy("127.0.0.1", false, address).await;
     let mut command = Command::new(PROGRAM);
     command
         .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
         .arg(format!("--imds.url={}", imds.base()))
-        .arg(format!("--alertmanager.url={}", door.base()))
+        .arg(format!("--alertmanager.url={}", proxy.base()))
         .env("SSL_CERT_FILE", pki.path("ca.pem"))
         .env_remove("SSL_CERT_DIR");
     let _exporter = Process::start_as(&mut command);
     alertmanager
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
 }
 
@@ -309,7 +317,7 @@ async fn neither_a_failed_poll_nor_shutdown_resolves_an_alert() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     imds.now(Reply::error("500 Internal Server Error", "no"));
     exporter
@@ -319,9 +327,9 @@ async fn neither_a_failed_poll_nor_shutdown_resolves_an_alert() {
         .await;
     exporter.stop().await;
     assert!(
-        !alertmanager.told().iter().any(Told::is_resolved),
+        !alertmanager.alerts().iter().any(ReceivedAlert::is_resolved),
         "{:#?}",
-        alertmanager.told()
+        alertmanager.alerts()
     );
 }
 
@@ -331,7 +339,7 @@ async fn unsent_resolution_is_pushed_on_shutdown() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     alertmanager.now(Reply::error("503 Service Unavailable", "down"));
     imds.now(Reply::ok(NOTHING));
@@ -342,7 +350,7 @@ async fn unsent_resolution_is_pushed_on_shutdown() {
         .await;
     alertmanager.now(Reply::ok(""));
     exporter.stop().await;
-    assert!(alertmanager.told().last().unwrap().is_resolved());
+    assert!(alertmanager.alerts().last().unwrap().is_resolved());
 }
 
 #[tokio::test]
@@ -362,12 +370,12 @@ async fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the alert is pushed", |it| !it.told().is_empty())
+        .until("the alert is pushed", |it| !it.alerts().is_empty())
         .await;
     imds.now(document("Reboot", "User", "Started", "web_0"));
     alertmanager
         .until("it is resolved", |it| {
-            it.told().iter().any(Told::is_resolved)
+            it.alerts().iter().any(ReceivedAlert::is_resolved)
         })
         .await;
     exporter.stop().await;
@@ -379,11 +387,11 @@ async fn replaced_alert_is_resolved_while_its_event_is_pending() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
-        .until("the freeze is pushed", |it| !it.told().is_empty())
+        .until("the freeze is pushed", |it| !it.alerts().is_empty())
         .await;
     imds.now(document("Redeploy", "Platform", "Started", "web_0"));
     let has = |it: &FakeAlertmanager, name: &str, is_resolved: bool| {
-        let mut alerts = it.told().into_iter();
+        let mut alerts = it.alerts().into_iter();
         alerts.any(|alert| alert.labels["alertname"] == name && alert.is_resolved() == is_resolved)
     };
     alertmanager
@@ -419,7 +427,7 @@ async fn vm_name_flag_applies_to_pushed_alerts_and_metrics() {
     settings.imds.vm_name = Some("given".into());
     let exporter = Exporter::start(settings);
     alertmanager
-        .until("the event is pushed", |it| !it.told().is_empty())
+        .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     let pushed = &alertmanager.requests()[0].body;
     assert!(pushed.contains(r#""description":"VM: given "#), "{pushed}");

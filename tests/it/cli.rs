@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    FakeImds, PATIENCE, RefusingPort, Reply,
     process::{Ended, PROGRAM, Process, page},
 };
 
@@ -183,9 +183,8 @@ async fn error_for_a_foreign_address_does_not_blame_the_port() {
 
 #[tokio::test]
 async fn error_message_does_not_repeat_itself() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let unreachable = format!("--imds.url=http://{}", closed.local_addr().unwrap());
-    drop(closed);
+    let refusing = RefusingPort::reserve();
+    let unreachable = format!("--imds.url={}", refusing.base());
     let file = tempfile::NamedTempFile::new().unwrap();
     let unusable = format!("--state.directory={}", file.path().display());
     for (arguments, code, words) in [

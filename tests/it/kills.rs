@@ -1,29 +1,39 @@
-//! The exporter is killed at random moments, again and again, while events come and go; in the end the collector has
-//! every span of every event, and has those that came more than once under the same id.
+//! The exporter is killed at random moments while events come and go. In the end the collector has every span of every
+//! event, and repeated spans have the same id. `KILLS=500 cargo test --test it kills` kills it more often.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::Command,
     time::Duration,
 };
 
 use tokio::time::{Instant, sleep};
 
-use crate::support::{FakeImds, PATIENCE, Reply, collector::FakeCollector};
+use crate::support::{
+    FakeImds, PATIENCE, Reply,
+    collector::FakeCollector,
+    process::{PROGRAM, Process},
+    wait_until,
+};
 
-const KILLS: usize = 500;
-/// So many events are to end on the way; a slow disk needs more kills for that.
-const EVENTS: u32 = 10;
-const MAX_KILLS: usize = 4 * KILLS;
+/// Kills, and events that must have ended meanwhile; a slow disk needs up to four times as many kills for that.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable belongs to this test"
+)]
+fn goals() -> (usize, u32) {
+    let kills = std::env::var("KILLS").map_or(40, |kills| kills.parse().expect("KILLS: a number"));
+    (kills, u32::try_from(kills / 50).unwrap().max(1))
+}
 
-/// How long a process lives after its first poll: mostly for some milliseconds, sometimes for half a second, so that
-/// each step from the poll to the picture is hit, and each is passed now and then.
-fn tracked(random: &mut fastrand::Rng) -> Duration {
+/// How long a process lives after its first poll: 1 to 500 ms, half of them less than 25 ms. Each step from the poll to
+/// the snapshot is interrupted in some processes and completed in others.
+fn lifetime(random: &mut fastrand::Rng) -> Duration {
     Duration::from_secs_f64(0.001 * 500_f64.powf(random.f64()))
 }
 
-/// The life of event after event, as IMDS shows it.
+/// One event after the other, as IMDS shows them.
 struct Script {
     number: u32,
     step: Step,
@@ -59,17 +69,17 @@ impl Script {
         ))
     }
 
-    /// Goes on once the state on disk says that this step was seen: what was seen must never be lost after that.
-    fn follow(&mut self, state_directory: &Path) -> bool {
-        let Some(tracked) = saved_life(state_directory, &Self::event_id(self.number)) else {
+    /// Takes the next step once the state file has this one: it must not be lost from then on.
+    fn advance(&mut self, state_directory: &Path) -> bool {
+        let Some(tracked) = saved_event(state_directory, &Self::event_id(self.number)) else {
             return false;
         };
-        let is_seen = match self.step {
+        let is_saved = match self.step {
             Step::Scheduled => true,
             Step::Started => !tracked["started_at"].is_null(),
             Step::Gone => !tracked["ended"].is_null(),
         };
-        if is_seen {
+        if is_saved {
             match self.step {
                 Step::Scheduled => self.step = Step::Started,
                 Step::Started => self.step = Step::Gone,
@@ -79,14 +89,14 @@ impl Script {
                 }
             }
         }
-        is_seen
+        is_saved
     }
 }
 
-fn saved_life(state_directory: &Path, id: &str) -> Option<serde_json::Value> {
+fn saved_event(state_directory: &Path, id: &str) -> Option<serde_json::Value> {
     let text = std::fs::read(state_directory.join("state.json")).ok()?;
     let state: serde_json::Value =
-        serde_json::from_slice(&text).expect("the state file is whole at any moment");
+        serde_json::from_slice(&text).expect("the state file is complete at any time");
     state["events"]
         .as_array()?
         .iter()
@@ -94,8 +104,9 @@ fn saved_life(state_directory: &Path, id: &str) -> Option<serde_json::Value> {
         .cloned()
 }
 
-fn start(imds: &FakeImds, collector: &FakeCollector, state_directory: &Path) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"))
+fn start(imds: &FakeImds, collector: &FakeCollector, state_directory: &Path) -> Process {
+    let mut command = Command::new(PROGRAM);
+    command
         .args([
             "--web.listen-address=127.0.0.1:0",
             "--imds.poll-interval=200ms",
@@ -107,14 +118,11 @@ fn start(imds: &FakeImds, collector: &FakeCollector, state_directory: &Path) -> 
         .env(
             "OTEL_EXPORTER_OTLP_ENDPOINT",
             format!("http://{}", collector.address),
-        )
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the exporter starts")
+        );
+    Process::start_as(&mut command)
 }
 
-/// Names by trace, and the ids under which each came.
+/// The ids of each span by trace and name.
 fn spans(collector: &FakeCollector) -> BTreeMap<(Vec<u8>, String), BTreeSet<Vec<u8>>> {
     let mut spans: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for received in collector.received() {
@@ -155,30 +163,27 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
     let imds = FakeImds::standing(script.document()).await;
     let collector = FakeCollector::scripted([]).await;
     let mut random = fastrand::Rng::with_seed(7);
+    let (min_kills, min_events) = goals();
     let mut kills = 0;
-    while kills < KILLS || (script.number <= EVENTS && kills < MAX_KILLS) {
+    while kills < min_kills || (script.number <= min_events && kills < 4 * min_kills) {
         kills += 1;
-        let mut exporter = start(&imds, &collector, &state_directory);
-        // One in four dies before its first poll, the others at any moment after it.
         let polls = imds.event_requests();
-        let is_early = random.u8(..4) == 0;
-        let began = Instant::now();
-        while !is_early && imds.event_requests() == polls {
-            assert!(began.elapsed() < PATIENCE, "a new process polls");
-            sleep(Duration::from_millis(1)).await;
+        let exporter = start(&imds, &collector, &state_directory);
+        // One in four is killed before its first poll, the others at any time after it.
+        if random.u8(..4) != 0 {
+            imds.until_requests(polls + 1).await;
         }
-        let dies_at = Instant::now() + tracked(&mut random);
+        let dies_at = Instant::now() + lifetime(&mut random);
         while Instant::now() < dies_at {
-            if script.follow(&state_directory) {
+            if script.advance(&state_directory) {
                 imds.now(script.document());
             }
             sleep(Duration::from_millis(2)).await;
         }
-        exporter.kill().unwrap();
-        exporter.wait().unwrap();
+        drop(exporter);
     }
     assert!(
-        script.number > EVENTS,
+        script.number > min_events,
         "only {} events in {kills} kills",
         script.number
     );
@@ -203,11 +208,11 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
         received.len(),
         sent - received.len()
     );
-    // Each new process asks while IMDS still thinks that it answers the one that was killed.
+    // A new process polls while the request of the killed one is still in flight.
     imds.take_complaints();
 }
 
-/// Lets the event that is under way end, and all that waits be sent.
+/// Waits until the current event has ended and all spans have been exported; returns its number.
 async fn finish(
     script: &mut Script,
     imds: &FakeImds,
@@ -215,19 +220,13 @@ async fn finish(
     state_directory: &Path,
 ) -> u32 {
     let last = script.number;
-    let mut exporter = start(imds, collector, state_directory);
-    let deadline = Instant::now() + PATIENCE;
-    while script.number == last || spans(collector).len() < expected(last).len() {
-        assert!(
-            Instant::now() < deadline,
-            "event {last} ends and its spans arrive"
-        );
-        if script.number == last && script.follow(state_directory) {
+    let _exporter = start(imds, collector, state_directory);
+    wait_until(PATIENCE, "the last event ends and is exported", || {
+        if script.number == last && script.advance(state_directory) {
             imds.now(script.document());
         }
-        sleep(Duration::from_millis(5)).await;
-    }
-    exporter.kill().unwrap();
-    exporter.wait().unwrap();
+        (script.number > last && spans(collector).len() >= expected(last).len()).then_some(())
+    })
+    .await;
     last
 }

@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::imds::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    API_VERSION, FakeImds, PATIENCE, Reply,
+    API_VERSION, FakeImds, PATIENCE, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
 };
 
@@ -304,9 +304,8 @@ async fn events_have_scope_unknown_until_the_vm_name_is_known() {
 
 #[tokio::test]
 async fn a_refused_connection_is_a_connect_failure() {
-    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", unused.local_addr().unwrap());
-    drop(unused);
+    let refusing = RefusingPort::reserve();
+    let base = refusing.base();
     let mut settings = settings(&base);
     settings.imds.endpoint = Endpoint::new(&base, API_VERSION).unwrap();
     let exporter = Exporter::start(settings);

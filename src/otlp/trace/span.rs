@@ -55,7 +55,7 @@ impl Span {
         format!("{:032x}", u128::from_be_bytes(self.trace_id))
     }
 
-    pub(crate) fn span_id_hex(&self) -> String {
+    pub fn span_id_hex(&self) -> String {
         format!("{:016x}", u64::from_be_bytes(self.span_id))
     }
 }

@@ -1,10 +1,11 @@
-//! What the OpenTelemetry Collector understands of our spans, over HTTP and over HTTPS with mutual TLS.
+//! The OpenTelemetry Collector receives our spans, over HTTP and over HTTPS with mutual TLS.
 
 mod processes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    net::{Ipv4Addr, SocketAddrV4},
     path::Path,
     time::Duration,
 };
@@ -28,45 +29,50 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::support::{DEADLINE, Daemon, Part, cached, client, free_port, wait_until};
+use crate::support::{DEADLINE, Daemon, Tool, cached, client, wait_until};
 
 const EVENT_ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
+/// The Collector's addresses: each listener gets its port from the kernel and is found by its address.
+const HTTP: Ipv4Addr = Ipv4Addr::LOCALHOST;
+const HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const TRACE_ID: &str = "602d9444d2cd49c786248643e7171297";
 
-/// An authority, and files of certificates that it signed for the Collector and for its clients.
+/// Writes the certificates of an authority, of the Collector and of its clients.
 fn certificates(folder: &Path) {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
-    for (file, name) in [("server", "127.0.0.1"), ("client", "exporter")] {
+    for (file, name) in [
+        ("server", HTTPS.to_string()),
+        ("client", "exporter".to_owned()),
+    ] {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let params = CertificateParams::new([name]).unwrap();
         let certificate = params.signed_by(&key, &authority).unwrap();
         fs::write(folder.join(format!("{file}.pem")), certificate.pem()).unwrap();
         fs::write(folder.join(format!("{file}-key.pem")), key.serialize_pem()).unwrap();
     }
 }
 
-/// The Collector, with an open door and one that asks who comes; it writes down all that it gets.
+/// The Collector, with a plain receiver and one that requires client certificates; its log has every span.
 struct Collector {
-    http: u16,
-    https: u16,
+    http: SocketAddrV4,
+    https: SocketAddrV4,
     daemon: Daemon,
 }
 
 impl Collector {
     async fn start(folder: &Path) -> Self {
         certificates(folder);
-        let (http, https) = (free_port(), free_port());
         let path = |name: &str| folder.join(name).display().to_string();
         let (ca, certificate, key) = (path("ca.pem"), path("server.pem"), path("server-key.pem"));
         let config = format!(
             "receivers:
   otlp:
-    protocols: {{http: {{endpoint: '127.0.0.1:{http}'}}}}
+    protocols: {{http: {{endpoint: '{HTTP}:0'}}}}
   otlp/tls:
-    protocols: {{http: {{endpoint: '127.0.0.1:{https}', tls: {{cert_file: '{certificate}', key_file: '{key}', client_ca_file: '{ca}'}}}}}}
+    protocols: {{http: {{endpoint: '{HTTPS}:0', tls: {{cert_file: '{certificate}', key_file: '{key}', client_ca_file: '{ca}'}}}}}}
 exporters:
   debug: {{verbosity: detailed}}
 service:
@@ -76,22 +82,22 @@ service:
 "
         );
         fs::write(folder.join("otelcol.yaml"), config).unwrap();
-        let program = cached(Part::Collector, "otelcol", "otelcol");
+        let program = cached(Tool::Collector, "otelcol", "otelcol");
         let args = [format!("--config=file:{}", path("otelcol.yaml"))];
         let mut daemon = Daemon::start("otelcol", &program, args, folder);
         wait_until("the Collector is ready", async || {
-            daemon.must_run();
+            daemon.assert_running();
             daemon.log().contains("Everything is ready").then_some(())
         })
         .await;
         Self {
-            http,
-            https,
+            http: daemon.listening_on(HTTP).await,
+            https: daemon.listening_on(HTTPS).await,
             daemon,
         }
     }
 
-    /// Trace, parent, id and name of each span that the Collector has written down.
+    /// Trace, parent, id and name of each span in the log.
     fn spans(&self) -> Vec<[String; 4]> {
         let log = self.daemon.log();
         let spans = log.split("Span #").skip(1);
@@ -117,7 +123,7 @@ fn identity(number: usize) -> Identity {
     }
 }
 
-/// What one exporter sends of a Reboot that names three VMs.
+/// The spans of one exporter for a Reboot of three VMs.
 fn batches(number: usize, settings: &OtlpSettings) -> Vec<Batch> {
     let identity = identity(number);
     let event = |status| Event {
@@ -161,7 +167,7 @@ fn batches(number: usize, settings: &OtlpSettings) -> Vec<Batch> {
     batches
 }
 
-/// Plays one exporter from the announcement to the end; returns id and name of what it sends.
+/// Sends the spans of one exporter; returns the id and name of each.
 async fn send(
     number: usize,
     folder: &Path,
@@ -199,13 +205,13 @@ async fn send(
     let mut counts = spool.counts();
     let done = counts.wait_for(|counts| counts.exported == 4);
     let done = tokio::time::timeout(DEADLINE, done).await;
-    done.expect("four spans are sent").unwrap();
+    done.expect("four spans are exported").unwrap();
     stop.send_replace(true);
     running.await.unwrap();
     sent
 }
 
-/// One trace with a root for each VM, and all others below one of these.
+/// One trace with a root for each VM, which is the parent of all other spans of the VM.
 fn assert_one_trace(spans: &[[String; 4]]) {
     let traces: BTreeSet<_> = spans.iter().map(|[trace, ..]| trace).collect();
     assert_eq!(traces.len(), 1, "{traces:?}");
@@ -221,13 +227,13 @@ fn assert_one_trace(spans: &[[String; 4]]) {
 }
 
 #[tokio::test]
-async fn three_vms_write_one_trace_into_the_collector_over_http_and_mutual_tls() {
+async fn spans_of_three_vms_are_one_trace_over_http_and_mutual_tls() {
     let folder = TempDir::new().unwrap();
     let collector = Collector::start(folder.path()).await;
-    // The sender needs what `main` has installed.
+    // The sender needs the crypto provider, which `client` installs.
     drop(client());
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let endpoint = |scheme: &str, port: u16| format!("{scheme}://127.0.0.1:{port}");
+    let endpoint = |scheme: &str, address: SocketAddrV4| format!("{scheme}://{address}");
     let plain = BTreeMap::from([
         (
             "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -249,19 +255,19 @@ async fn three_vms_write_one_trace_into_the_collector_over_http_and_mutual_tls()
         expected.extend(send(number, folder.path(), environment).await);
     }
     assert_eq!(expected.len(), 12);
-    let understood = wait_until("twelve spans are written down", async || {
+    let logged = wait_until("twelve spans are logged", async || {
         let spans = collector.spans();
         (spans.len() == 12).then_some(spans)
     })
     .await;
-    let ids = understood
+    let ids = logged
         .iter()
         .map(|[_, _, id, name]| (id.clone(), name.clone()));
     assert_eq!(ids.collect::<BTreeSet<_>>(), expected);
-    assert_one_trace(&understood);
-    assert_eq!(understood[0][0], TRACE_ID);
+    assert_one_trace(&logged);
+    assert_eq!(logged[0][0], TRACE_ID);
     let log = collector.daemon.log();
-    for said in [
+    for line in [
         "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",
         "-> azure.scheduled_event.duration: Int(9)",
         "-> azure.scheduled_event.outcome: Str(completed)",
@@ -270,6 +276,6 @@ async fn three_vms_write_one_trace_into_the_collector_over_http_and_mutual_tls()
         "-> service.name: Str(azure-scheduled-events-exporter)",
         "Status code    : Unset",
     ] {
-        assert!(log.contains(said), "no {said:?}");
+        assert!(log.contains(line), "no {line:?}");
     }
 }

@@ -1,11 +1,15 @@
-//! The built exporter: three of them see one event and write one trace, and one that cannot speak TLS goes on.
+//! Processes of the built exporter: three that see one event export one trace, and one without CA certificates goes on.
 
 use std::{collections::BTreeSet, ffi::OsStr, path::Path};
 
 use tempfile::TempDir;
 
 use super::{Collector, assert_one_trace};
-use crate::support::{Daemon, client, exporter::Exporter, free_port, get, wait_until};
+use crate::support::{
+    DEADLINE, Daemon, client,
+    exporter::{Exporter, PROGRAM},
+    get, wait_until,
+};
 
 /// A Freeze of three VMs, in seconds where Azure takes minutes.
 const SCENARIO: &str = r#"{"scenario": {"events": [{
@@ -13,41 +17,40 @@ const SCENARIO: &str = r#"{"scenario": {"events": [{
     "notice": "6s", "started_for": "6s"
 }]}}"#;
 
-/// An exporter of one VM, with variables of its own.
+/// An exporter of one VM.
 struct Vm {
     address: String,
     daemon: Daemon,
 }
 
 impl Vm {
-    fn start(
+    async fn start(
         name: &'static str,
         azure: &Exporter,
         folder: &Path,
         variables: &[(&str, &str)],
     ) -> Self {
-        let address = format!("127.0.0.1:{}", free_port());
         let args = [
-            format!("--web.listen-address={address}"),
+            "--web.listen-address=127.0.0.1:0".to_owned(),
             format!("--imds.url={}", azure.url("")),
             format!("--vm.name={name}"),
             format!("--state.directory={}", folder.join(name).display()),
         ];
-        let program = Path::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
         let variables: Vec<_> = variables
             .iter()
             .map(|(name, value)| (*name, OsStr::new(*value)))
             .collect();
-        let daemon = Daemon::start_with(name, program, args, &variables, folder);
+        let mut daemon = Daemon::start_with(name, Path::new(PROGRAM), args, &variables, folder);
+        let address = daemon.logged_address(DEADLINE).await;
         Self { address, daemon }
     }
 
-    /// Waits until a series on `/metrics` has a value.
+    /// Waits until a series on `/metrics` has this value.
     async fn until(&mut self, series: &str, value: u32) {
         let http = client();
         let url = format!("http://{}/metrics", self.address);
         wait_until(&format!("{series} {value}"), async || {
-            self.daemon.must_run();
+            self.daemon.assert_running();
             let text = get(&http, &url).await?;
             let mut samples = text.lines().filter_map(|line| line.rsplit_once(' '));
             let (_, shown) = samples.find(|(shown, _)| *shown == series)?;
@@ -67,14 +70,14 @@ async fn play(azure: &Exporter) {
 }
 
 #[tokio::test]
-async fn three_exporters_that_see_one_event_write_one_trace() {
+async fn three_exporters_that_see_one_event_export_one_trace() {
     let folder = TempDir::new().unwrap();
     let collector = Collector::start(folder.path()).await;
     let azure = Exporter::simulator(folder.path(), &[]).await;
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client-key.pem"));
-    let http = format!("http://127.0.0.1:{}", collector.http);
-    let https = format!("https://127.0.0.1:{}", collector.https);
+    let http = format!("http://{}", collector.http);
+    let https = format!("https://{}", collector.https);
     let plain = [("OTEL_EXPORTER_OTLP_ENDPOINT", http.as_str())];
     let mutual = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", https.as_str()),
@@ -84,9 +87,9 @@ async fn three_exporters_that_see_one_event_write_one_trace() {
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
     ];
     let mut vms = [
-        Vm::start("web_0", &azure, folder.path(), &plain),
-        Vm::start("web_1", &azure, folder.path(), &mutual),
-        Vm::start("web_2", &azure, folder.path(), &mutual),
+        Vm::start("web_0", &azure, folder.path(), &plain).await,
+        Vm::start("web_1", &azure, folder.path(), &mutual).await,
+        Vm::start("web_2", &azure, folder.path(), &mutual).await,
     ];
     for vm in &mut vms {
         vm.until("azure_scheduled_events_up", 1).await;
@@ -98,7 +101,7 @@ async fn three_exporters_that_see_one_event_write_one_trace() {
         vm.until("azure_scheduled_events_spans_spooled", 0).await;
         assert_eq!(vm.daemon.log().matches("span sent").count(), 4);
     }
-    let spans = wait_until("twelve spans are written down", async || {
+    let spans = wait_until("twelve spans are logged", async || {
         let spans = collector.spans();
         (spans.len() == 12).then_some(spans)
     })
@@ -113,28 +116,28 @@ async fn three_exporters_that_see_one_event_write_one_trace() {
 }
 
 #[tokio::test]
-async fn without_certificates_of_the_system_the_push_stops_and_the_exporter_does_not() {
+async fn without_system_certificates_the_export_stops_and_the_exporter_does_not() {
     let folder = TempDir::new().unwrap();
     let azure = Exporter::simulator(folder.path(), &[]).await;
-    let nowhere = [
+    let unusable = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://127.0.0.1:9"),
         ("SSL_CERT_FILE", "/nonexistent"),
         ("SSL_CERT_DIR", "/nonexistent"),
     ];
-    let mut vm = Vm::start("web_0", &azure, folder.path(), &nowhere);
+    let mut vm = Vm::start("web_0", &azure, folder.path(), &unusable).await;
     vm.until("azure_scheduled_events_up", 1).await;
     play(&azure).await;
     let ended = r#"azure_scheduled_events_ended_total{event_type="Freeze",outcome="completed"}"#;
     vm.until(ended, 1).await;
     vm.until("azure_scheduled_events_spans_spooled", 4).await;
     let log = vm.daemon.log();
-    let said = log
+    let line = log
         .lines()
         .find(|line| line.contains("no client can be made"));
-    let said = said.expect("a line about it");
+    let line = line.expect("a log line");
     assert!(
-        said.contains("OTEL_EXPORTER_OTLP_CERTIFICATE names a file"),
-        "{said}"
+        line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE names a file"),
+        "{line}"
     );
     assert_eq!(log.matches("no client can be made").count(), 1);
 }

@@ -1,11 +1,15 @@
-//! A program that runs in the background for as long as a test holds it.
+//! Programs that run in the background for as long as a test holds them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-/// Ends its process when dropped, and shows what the process said when the test failed.
+use super::{wait_until, wait_until_for};
+
+/// Kills its process when dropped, and prints the end of its log when the test has failed.
 pub(crate) struct Daemon {
     name: &'static str,
     child: Child,
@@ -13,9 +17,9 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `program`; both its outputs go to a file in `folder`.
+    /// Starts `program`; stdout and stderr go to a file in `folder`.
     ///
-    /// The environment is a bare one, so that no variable of the machine changes what a test means.
+    /// The environment is empty but for PATH and HOME, so that no variable of the machine changes the test.
     pub(crate) fn start<A: AsRef<OsStr>>(
         name: &'static str,
         program: &Path,
@@ -25,7 +29,7 @@ impl Daemon {
         Self::start_with(name, program, args, &[], folder)
     }
 
-    /// [`Daemon::start`] with variables of one's own.
+    /// [`Daemon::start`] with more environment variables.
     pub(crate) fn start_with<A: AsRef<OsStr>>(
         name: &'static str,
         program: &Path,
@@ -50,17 +54,49 @@ impl Daemon {
         Self { name, child, log }
     }
 
-    /// All that the process has said so far.
     pub(crate) fn log(&self) -> String {
         let bytes = fs::read(&self.log).expect("the log file");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Fails at once when the process is gone: no test should wait for the dead.
-    pub(crate) fn must_run(&mut self) {
+    /// Fails at once when the process has ended, so that no test waits for its deadline.
+    pub(crate) fn assert_running(&mut self) {
         if let Some(status) = self.child.try_wait().expect("the state of a child") {
             panic!("{} ended: {status}", self.name);
         }
+    }
+
+    /// The address of the TCP socket on `ip` that the process listens on, as soon as there is one.
+    ///
+    /// Started with port 0, a program gets a port from the kernel that no other program can take, but not every program
+    /// logs it.
+    pub(crate) async fn listening_on(&mut self, ip: Ipv4Addr) -> SocketAddrV4 {
+        let what = format!("{} listens on {ip}", self.name);
+        wait_until(&what, async || {
+            self.assert_running();
+            let sockets = listening_sockets(self.child.id());
+            sockets.into_iter().find(|socket| *socket.ip() == ip)
+        })
+        .await
+    }
+
+    /// The address in the exporter's log line "listening", as soon as it is there.
+    pub(crate) async fn logged_address(&mut self, deadline: Duration) -> String {
+        let what = format!("{} logs its address", self.name);
+        wait_until_for(deadline, &what, async || {
+            self.assert_running();
+            let log = self.log();
+            // A line that is being written has no end yet.
+            let mut lines = log
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            let line = lines.find(|line| line.contains("listening"));
+            let rest = line.and_then(|line| line.split_once("address="));
+            let address = rest.and_then(|(_, rest)| rest.split_whitespace().next());
+            let address = address.map(|address| address.trim_matches('"').to_owned());
+            address.ok_or_else(String::new)
+        })
+        .await
     }
 }
 
@@ -73,7 +109,35 @@ impl Drop for Daemon {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
             let tail = &lines[lines.len().saturating_sub(60)..];
-            eprintln!("---- {} said ----\n{}", self.name, tail.join("\n"));
+            eprintln!("---- log of {} ----\n{}", self.name, tail.join("\n"));
         }
     }
+}
+
+/// The IPv4 sockets that a process listens on, from /proc.
+fn listening_sockets(pid: u32) -> Vec<SocketAddrV4> {
+    const LISTEN: &str = "0A";
+    let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
+        return Vec::new();
+    };
+    let links: Vec<PathBuf> = descriptors
+        .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+        .collect();
+    let table = fs::read_to_string("/proc/net/tcp").expect("/proc/net/tcp");
+    let is_ours = |inode: &str| {
+        let link = format!("socket:[{inode}]");
+        links.iter().any(|found| found.as_os_str() == link.as_str())
+    };
+    table
+        .lines()
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let (local, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
+            let (ip, port) = local.split_once(':')?;
+            // The kernel prints the bytes of the address as a number of the machine's byte order.
+            let ip = u32::from_str_radix(ip, 16).ok()?.to_ne_bytes();
+            let port = u16::from_str_radix(port, 16).ok()?;
+            (*state == LISTEN && is_ours(inode)).then(|| SocketAddrV4::new(ip.into(), port))
+        })
+        .collect()
 }

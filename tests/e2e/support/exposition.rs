@@ -1,8 +1,8 @@
-//! Reads Prometheus' text format 0.0.4 without the code under test.
+//! A parser of Prometheus' text format 0.0.4, independent of the code under test.
 
 use std::collections::BTreeMap;
 
-/// A name and its labels, without those that a scraper adds.
+/// A metric name and its labels, without those that a scraper adds.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Series {
     pub(crate) name: String,
@@ -10,7 +10,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// `le="1"` and `le="1.0"` are one bucket: the formats and Prometheus 3 write it differently.
+    /// `le="1"` and `le="1.0"` are the same bucket: the text formats and Prometheus 3 differ.
     pub(crate) fn new(name: &str, labels: BTreeMap<String, String>) -> Self {
         let labels = labels
             .into_iter()
@@ -33,7 +33,7 @@ pub(crate) struct Sample {
     pub(crate) value: f64,
 }
 
-/// Every sample of a text; a line that is none fails the test.
+/// Every sample of an exposition; any other line fails the test.
 pub(crate) fn samples(text: &str) -> Vec<Sample> {
     text.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))

@@ -1,44 +1,27 @@
-//! What every end-to-end test needs: programs, daemons, ports, deadlines, HTTP.
+//! What every end-to-end test needs: programs, processes, deadlines, HTTP.
 
+pub(crate) mod alerting;
 mod daemon;
 pub(crate) mod exporter;
 mod exposition;
-pub(crate) mod paging;
 mod programs;
 pub(crate) mod webhook;
 
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use daemon::Daemon;
 pub(crate) use exposition::{Sample, Series, samples};
-pub(crate) use programs::{Part, cached, node_script, system};
+pub(crate) use programs::{Tool, cached, node_script, system};
 
-/// Generous: a deadline only bounds a failure, and the machine may be busy with other builds.
+/// Bounds a failure, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
 
-/// A port on loopback that nothing listens on, never the same twice in this process.
-///
-/// Taken from below the ephemeral range, so that no outgoing connection can grab it meanwhile.
-pub(crate) fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 400).unwrap() * 25;
-    loop {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = 20_000 + (start + step) % 12_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-/// Asks again until the answer is there; fails with `what` after [`DEADLINE`].
+/// Repeats `ask` until it returns a value; fails with `what` after [`DEADLINE`].
 pub(crate) async fn wait_until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
     wait_until_for(DEADLINE, what, async || ask().await.ok_or_else(String::new)).await
 }
 
-/// [`wait_until`] with a deadline of one's own, and the last reason why the answer was not there.
+/// [`wait_until`] with another deadline; the failure names the last reason.
 pub(crate) async fn wait_until_for<T>(
     deadline: Duration,
     what: &str,
@@ -58,7 +41,7 @@ pub(crate) async fn wait_until_for<T>(
     }
 }
 
-/// A client that talks plain HTTP to loopback and nothing else.
+/// A client for plain HTTP on loopback.
 pub(crate) fn client() -> reqwest::Client {
     // Another test of this process may have installed the same provider already.
     rustls::crypto::ring::default_provider()
@@ -72,11 +55,11 @@ pub(crate) fn client() -> reqwest::Client {
         .expect("an HTTP client")
 }
 
-/// The body of a 200, or nothing.
+/// The body of a 200; `None` for any other response.
 pub(crate) async fn get(client: &reqwest::Client, url: &str) -> Option<String> {
     let answer = client
         .get(url)
-        .header("accept", "text/plain; version=0.0.4")
+        .header("accept", "text/plain; version=0.0.4, */*;q=0.1")
         .send()
         .await
         .ok()?;

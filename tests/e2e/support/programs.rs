@@ -1,11 +1,11 @@
-//! Where the foreign programs are; who is missing one is told how to get it.
+//! Paths of the foreign programs; a missing one fails the test with the command that installs it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A part as `tests/parts/install` calls it.
+/// An argument of `tests/tools/install`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Part {
+pub(crate) enum Tool {
     Debian,
     Prometheus3,
     Alertmanager,
@@ -14,8 +14,8 @@ pub(crate) enum Part {
     Collector,
 }
 
-impl Part {
-    fn word(self) -> &'static str {
+impl Tool {
+    fn name(self) -> &'static str {
         match self {
             Self::Debian => "debian",
             Self::Prometheus3 => "prometheus3",
@@ -26,54 +26,54 @@ impl Part {
         }
     }
 
-    /// What its variables in `tests/parts/pins` begin with.
+    /// The prefix of its variables in `tests/tools/pins`.
     fn key(self) -> String {
         match self {
             Self::Collector => "OTELCOL".to_owned(),
-            named_alike => named_alike.word().to_uppercase(),
+            other => other.name().to_uppercase(),
         }
     }
 }
 
-/// A program that the system's packages bring.
-pub(crate) fn system(part: Part, path: &str) -> PathBuf {
-    present(part, PathBuf::from(path))
+/// A program of a Debian package.
+pub(crate) fn system(tool: Tool, path: &str) -> PathBuf {
+    present(tool, PathBuf::from(path))
 }
 
-/// A program built by `tests/parts/install`: `cached(Part::Prometheus3, "prometheus", "promtool")`.
-pub(crate) fn cached(part: Part, name: &str, program: &str) -> PathBuf {
-    let key = format!("{}_VERSION=", part.key());
-    let version = include_str!("../../parts/pins")
+/// A program built by `tests/tools/install`: `cached(Tool::Prometheus3, "prometheus", "promtool")`.
+pub(crate) fn cached(tool: Tool, name: &str, program: &str) -> PathBuf {
+    let key = format!("{}_VERSION=", tool.key());
+    let version = include_str!("../../tools/pins")
         .lines()
         .find_map(|line| line.strip_prefix(&key))
-        .unwrap_or_else(|| panic!("tests/parts/pins has no {key}"));
+        .unwrap_or_else(|| panic!("tests/tools/pins has no {key}"));
     let caches = std::env::var_os("XDG_CACHE_HOME").map_or_else(
         || PathBuf::from(std::env::var_os("HOME").expect("HOME or XDG_CACHE_HOME")).join(".cache"),
         PathBuf::from,
     );
     let folder = format!("azure-scheduled-events-exporter/{name}-{version}");
-    present(part, caches.join(folder).join(program))
+    present(tool, caches.join(folder).join(program))
 }
 
-/// `node` with a script of `tests/browser`, whose packages must be there.
+/// `node` with a script of `tests/browser`.
 pub(crate) fn node_script(script: &str) -> Command {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
     present(
-        Part::Browser,
+        Tool::Browser,
         folder.join("node_modules/playwright-core/package.json"),
     );
-    present(Part::Browser, PathBuf::from("/usr/bin/chromium"));
+    present(Tool::Browser, PathBuf::from("/usr/bin/chromium"));
     let mut node = Command::new("node");
     node.arg(folder.join(script));
     node
 }
 
-fn present(part: Part, path: PathBuf) -> PathBuf {
+fn present(tool: Tool, path: PathBuf) -> PathBuf {
     assert!(
         path.exists(),
-        "{} is missing; run: tests/parts/install {}",
+        "{} is missing; run: tests/tools/install {}",
         path.display(),
-        part.word()
+        tool.name()
     );
     path
 }

@@ -1,4 +1,4 @@
-//! The person at the end: a webhook that writes down what Alertmanager sends.
+//! A webhook receiver that records what Alertmanager sends.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -8,28 +8,28 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// One notification, as a person reads it.
+/// Alert and receiver of `Alertmanager::until_flushed`.
+pub(crate) const BARRIER: &str = "Barrier";
+
+/// One alert of a notification.
 #[derive(Debug, Clone)]
 pub(crate) struct Notification {
-    /// Seconds after the webhook was there.
+    /// Seconds since the webhook was started.
     pub(crate) at: f64,
     /// The receiver's name in Alertmanager's configuration.
     pub(crate) receiver: String,
     /// `firing` or `resolved`.
     pub(crate) status: String,
-    /// The name of the alert.
-    pub(crate) name: String,
-    /// Empty for what is no event.
+    pub(crate) alert_name: String,
+    /// Empty for an alert without an event.
     pub(crate) event_id: String,
-    /// What it says.
     pub(crate) description: String,
 }
 
 /// Listens until it is dropped.
 pub(crate) struct Webhook {
     pub(crate) address: String,
-    began: Instant,
-    taken: Arc<Mutex<Vec<Notification>>>,
+    received: Arc<Mutex<Vec<Notification>>>,
     accepting: JoinHandle<()>,
 }
 
@@ -37,38 +37,42 @@ impl Webhook {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let taken = Arc::new(Mutex::new(Vec::new()));
-        let began = Instant::now();
-        let shared = Arc::clone(&taken);
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let started = Instant::now();
+        let shared = Arc::clone(&received);
         let accepting = tokio::spawn(async move {
             loop {
                 let (stream, _peer) = listener.accept().await.unwrap();
-                tokio::spawn(converse(stream, began, Arc::clone(&shared)));
+                tokio::spawn(serve(stream, started, Arc::clone(&shared)));
             }
         });
         Self {
             address,
-            began,
-            taken,
+            received,
             accepting,
         }
     }
 
-    /// Seconds since it is there.
-    pub(crate) fn now(&self) -> f64 {
-        self.began.elapsed().as_secs_f64()
+    /// Every notification but those of [`BARRIER`].
+    pub(crate) fn received(&self) -> Vec<Notification> {
+        self.by(|receiver| receiver != BARRIER)
     }
 
-    /// Everything so far.
-    pub(crate) fn taken(&self) -> Vec<Notification> {
-        self.taken.lock().unwrap().clone()
+    pub(crate) fn barriers(&self) -> Vec<Notification> {
+        self.by(|receiver| receiver == BARRIER)
     }
 
-    /// What was told of events, by status.
+    fn by(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<Notification> {
+        let received = self.received.lock().unwrap();
+        let wanted = received.iter().filter(|one| is_wanted(&one.receiver));
+        wanted.cloned().collect()
+    }
+
+    /// Notifications of events, by status.
     pub(crate) fn of_events(&self, status: &str) -> Vec<Notification> {
-        let mut taken = self.taken();
-        taken.retain(|one| !one.event_id.is_empty() && one.status == status);
-        taken
+        let mut received = self.received();
+        received.retain(|one| !one.event_id.is_empty() && one.status == status);
+        received
     }
 }
 
@@ -76,17 +80,17 @@ impl Drop for Webhook {
     fn drop(&mut self) {
         self.accepting.abort();
         if std::thread::panicking() {
-            eprintln!("---- a person would have read ----");
-            for one in self.taken() {
+            eprintln!("---- notifications ----");
+            for one in self.received() {
                 let Notification {
                     at,
                     receiver,
                     status,
-                    name,
+                    alert_name,
                     ..
                 } = &one;
                 eprintln!(
-                    "after {at:.1} s, {receiver}: {status} {name}\n{}",
+                    "after {at:.1} s, {receiver}: {status} {alert_name}\n{}",
                     one.description
                 );
             }
@@ -94,32 +98,32 @@ impl Drop for Webhook {
     }
 }
 
-async fn converse(mut stream: TcpStream, began: Instant, taken: Arc<Mutex<Vec<Notification>>>) {
+async fn serve(mut stream: TcpStream, started: Instant, received: Arc<Mutex<Vec<Notification>>>) {
     let mut read = Vec::new();
     while let Some(body) = body(&mut stream, &mut read).await {
-        let at = began.elapsed().as_secs_f64();
+        let at = started.elapsed().as_secs_f64();
         let message: Value = serde_json::from_slice(&body).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let alerts = message["alerts"].as_array().unwrap().iter();
-        taken
+        received
             .lock()
             .unwrap()
             .extend(alerts.map(|alert| Notification {
                 at,
                 receiver: text(&message["receiver"]),
                 status: text(&alert["status"]),
-                name: text(&alert["labels"]["alertname"]),
+                alert_name: text(&alert["labels"]["alertname"]),
                 event_id: text(&alert["labels"]["event_id"]),
                 description: text(&alert["annotations"]["description"]),
             }));
-        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-        if stream.write_all(answer).await.is_err() {
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+        if stream.write_all(response).await.is_err() {
             return;
         }
     }
 }
 
-/// The body of the next request.
+/// The body of the next request; `None` once the connection is closed.
 async fn body(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<Vec<u8>> {
     let head = loop {
         if let Some(at) = read.windows(4).position(|four| four == b"\r\n\r\n") {

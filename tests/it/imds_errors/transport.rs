@@ -8,10 +8,11 @@ use azure_scheduled_events_exporter::{
     snapshot::FailureReason,
     time::Clock,
 };
+
 use tokio::net::TcpListener;
 
 use super::{NOTHING, check, poll_error};
-use crate::support::{FakeImds, PATIENCE, Reply, client_of, install_cryptography};
+use crate::support::{FakeImds, PATIENCE, RefusingPort, Reply, client_of, install_cryptography};
 
 #[tokio::test]
 async fn a_connection_without_a_response_differs_from_no_connection() {
@@ -61,10 +62,8 @@ async fn a_connection_without_a_response_differs_from_no_connection() {
     ])
     .await;
 
-    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", unused.local_addr().unwrap());
-    drop(unused);
-    let error = client_of(&base)
+    let refusing = RefusingPort::reserve();
+    let error = client_of(&refusing.base())
         .poll(PATIENCE, Clock::start())
         .await
         .unwrap_err();

@@ -31,7 +31,7 @@ fn exporting(imds: &FakeImds, collector: &FakeCollector) -> config::Config {
 
 /// The names of the received spans without their common prefix.
 fn sent(collector: &FakeCollector) -> Vec<String> {
-    let names = collector.taken().into_iter();
+    let names = collector.accepted().into_iter();
     names
         .map(|name| name.replace("scheduled_event ", ""))
         .collect()

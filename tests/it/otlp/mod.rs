@@ -81,7 +81,7 @@ async fn statuses_are_final_or_retried_as_specified() {
         let counts = sending.until(|counts| counts.exported == 1).await;
         assert_eq!(counts.dropped[&DropReason::Rejected], 1, "{status}");
         assert_eq!(counts.failures[&ExportFailure::Rejected], 1, "{status}");
-        assert_eq!(collector.taken(), ["2"], "{status}");
+        assert_eq!(collector.accepted(), ["2"], "{status}");
     }
     for (status, reason) in [
         (429, ExportFailure::Throttled),
@@ -96,7 +96,7 @@ async fn statuses_are_final_or_retried_as_specified() {
         let counts = sending.until(|counts| counts.exported == 2).await;
         assert_eq!(counts.failures[&reason], 2, "{status}");
         assert_eq!(counts.dropped.values().sum::<u64>(), 0, "{status}");
-        assert_eq!(collector.taken(), ["1", "2"], "{status}");
+        assert_eq!(collector.accepted(), ["1", "2"], "{status}");
     }
 }
 
@@ -181,7 +181,7 @@ async fn incomplete_body_does_not_change_the_meaning_of_the_status() {
     assert_eq!(counts.failures[&ExportFailure::Status5xx], 1);
     assert_eq!(counts.failures[&ExportFailure::Connect], 0);
     assert_eq!(counts.failures[&ExportFailure::Timeout], 0);
-    assert_eq!(collector.taken(), ["1", "2", "3", "5"], "each once");
+    assert_eq!(collector.accepted(), ["1", "2", "3", "5"], "each once");
 }
 
 #[tokio::test]
@@ -237,7 +237,7 @@ async fn standard_variables_set_path_headers_and_compression() {
             .is_some_and(|agent| agent.starts_with("azure-scheduled-events-exporter/")),
         "{received:?}"
     );
-    assert_eq!(collector.taken(), ["1"]);
+    assert_eq!(collector.accepted(), ["1"]);
 }
 
 #[tokio::test]
@@ -254,7 +254,7 @@ async fn collector_that_hangs_resets_or_is_slow_loses_no_spans() {
     let counts = sending.until(|counts| counts.exported == 3).await;
     assert_eq!(counts.failures[&ExportFailure::Timeout], 1);
     assert_eq!(counts.failures[&ExportFailure::Connect], 1);
-    assert_eq!(collector.taken(), numbers(1..=3));
+    assert_eq!(collector.accepted(), numbers(1..=3));
 }
 
 #[tokio::test]

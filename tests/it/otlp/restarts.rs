@@ -1,23 +1,19 @@
 //! The spool survives restarts, kills and outages of the collector.
 
-use std::net::TcpListener;
-
 use azure_scheduled_events_exporter::snapshot::ExportFailure;
 use tokio::time::timeout;
 
 use super::sending::{Sending, base, numbers};
 use crate::support::{
-    PATIENCE,
+    PATIENCE, RefusingPort,
     collector::{Answer, FakeCollector},
 };
 
 #[tokio::test]
 async fn spans_arrive_in_order_and_once_after_an_outage() {
     let directory = tempfile::tempdir().unwrap();
-    let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
-    let unreachable = format!("http://{}", reserved.local_addr().unwrap());
-    drop(reserved);
-    let mut sending = Sending::start(&unreachable, &[], Some(directory.path()));
+    let refusing = RefusingPort::reserve();
+    let mut sending = Sending::start(&refusing.base(), &[], Some(directory.path()));
     sending.append(1..=150).await;
     sending
         .until(|counts| counts.failures[&ExportFailure::Connect] >= 3)
@@ -28,7 +24,7 @@ async fn spans_arrive_in_order_and_once_after_an_outage() {
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     sending.append(151..=160).await;
     let counts = sending.until(|counts| counts.exported == 160).await;
-    assert_eq!(collector.taken(), numbers(1..=160));
+    assert_eq!(collector.accepted(), numbers(1..=160));
     assert_eq!(counts.spooled, 0);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
@@ -53,14 +49,14 @@ async fn killed_sender_loses_no_spans() {
     }
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     sending.until(|counts| counts.spooled == 0).await;
-    let taken = collector.taken();
-    let mut once = taken.clone();
+    let accepted = collector.accepted();
+    let mut once = accepted.clone();
     once.sort_by_key(|name| name.parse::<u64>().unwrap());
     once.dedup();
     println!(
         "40 kills: {} spans, {} of them twice",
         once.len(),
-        taken.len() - once.len()
+        accepted.len() - once.len()
     );
     assert_eq!(once, numbers(1..=120));
 }
@@ -82,7 +78,7 @@ async fn shutdown_flushes_the_spool_and_keeps_the_rest() {
     collector.now(Answer::status(200));
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     sending.until(|counts| counts.exported == 5).await;
-    assert_eq!(collector.taken(), numbers(1..=25));
+    assert_eq!(collector.accepted(), numbers(1..=25));
 }
 
 #[tokio::test]

@@ -3,24 +3,24 @@
 use azure_scheduled_events_exporter::snapshot::ExportFailure;
 
 use super::sending::Sending;
-use crate::support::{Pki, collector::FakeCollector, pki::Door};
+use crate::support::{Pki, collector::FakeCollector, pki::TlsProxy};
 
 /// A collector behind a TLS proxy with a certificate of this authority.
-async fn collector(pki: &Pki, needs_client_certificate: bool) -> (FakeCollector, Door) {
+async fn collector(pki: &Pki, needs_client_certificate: bool) -> (FakeCollector, TlsProxy) {
     let collector = FakeCollector::scripted([]).await;
-    let door = pki
-        .door("127.0.0.1", needs_client_certificate, collector.address)
+    let proxy = pki
+        .tls_proxy("127.0.0.1", needs_client_certificate, collector.address)
         .await;
-    (collector, door)
+    (collector, proxy)
 }
 
 #[tokio::test]
 async fn only_the_given_authority_is_trusted() {
     let (ours, theirs) = (Pki::new(), Pki::new());
-    let (_collector, door) = collector(&ours, false).await;
+    let (_collector, proxy) = collector(&ours, false).await;
     let ca = ours.path("ca.pem");
     let mut sending = Sending::start(
-        &door.base(),
+        &proxy.base(),
         &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca)],
         None,
     );
@@ -43,14 +43,14 @@ async fn only_the_given_authority_is_trusted() {
 #[tokio::test]
 async fn client_certificate_is_presented() {
     let pki = Pki::new();
-    let (collector, door) = collector(&pki, true).await;
+    let (collector, proxy) = collector(&pki, true).await;
     let (ca, certificate, key) = (
         pki.path("ca.pem"),
         pki.path("client.pem"),
         pki.path("client-key.pem"),
     );
     let trusted = ("OTEL_EXPORTER_OTLP_CERTIFICATE", ca.as_str());
-    let mut anonymous = Sending::start(&door.base(), &[trusted], None);
+    let mut anonymous = Sending::start(&proxy.base(), &[trusted], None);
     anonymous.append([1]).await;
     let counts = anonymous
         .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
@@ -61,19 +61,19 @@ async fn client_certificate_is_presented() {
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
     ];
-    let mut identified = Sending::start(&door.base(), &environment, None);
+    let mut identified = Sending::start(&proxy.base(), &environment, None);
     identified.append([2]).await;
     identified.until(|counts| counts.exported == 1).await;
-    assert_eq!(collector.taken(), ["2"]);
+    assert_eq!(collector.accepted(), ["2"]);
 }
 
 #[tokio::test]
 async fn missing_certificate_file_is_read_when_it_appears() {
     let pki = Pki::new();
-    let (_collector, door) = collector(&pki, false).await;
+    let (_collector, proxy) = collector(&pki, false).await;
     let late = pki.path("late.pem");
     let mut sending = Sending::start(
-        &door.base(),
+        &proxy.base(),
         &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &late)],
         None,
     );
@@ -90,11 +90,11 @@ async fn missing_certificate_file_is_read_when_it_appears() {
 #[tokio::test]
 async fn renewed_authority_is_read_again() {
     let (ours, theirs) = (Pki::new(), Pki::new());
-    let (_collector, door) = collector(&ours, false).await;
+    let (_collector, proxy) = collector(&ours, false).await;
     ours.write("trusted.pem", &theirs.authority());
     let trusted = ours.path("trusted.pem");
     let mut sending = Sending::start(
-        &door.base(),
+        &proxy.base(),
         &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &trusted)],
         None,
     );
@@ -110,10 +110,10 @@ async fn renewed_authority_is_read_again() {
 async fn empty_certificate_file_is_a_tls_failure() {
     let pki = Pki::new();
     pki.write("empty.pem", "");
-    let (collector, door) = collector(&pki, false).await;
+    let (collector, proxy) = collector(&pki, false).await;
     let empty = pki.path("empty.pem");
     let mut sending = Sending::start(
-        &door.base(),
+        &proxy.base(),
         &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &empty)],
         None,
     );

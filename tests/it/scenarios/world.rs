@@ -119,8 +119,12 @@ impl World {
         }
     }
 
-    fn apply_stimulus(&mut self, stimulus: &Stimulus, report: &mut String) {
+    fn polled(&mut self, result: Result<Answer, RequestError>, report: &mut String) {
         let took = Duration::ZERO;
+        self.handle(Input::Polled { result, took }, report);
+    }
+
+    fn apply_stimulus(&mut self, stimulus: &Stimulus, report: &mut String) {
         match stimulus {
             Stimulus::Document(body) => {
                 let (document, anomalies) = document::parse(body).unwrap();
@@ -128,13 +132,9 @@ impl World {
                     document,
                     anomalies,
                 };
-                let result = Ok(answer);
-                self.handle(Input::Polled { result, took }, report);
+                self.polled(Ok(answer), report);
             }
-            Stimulus::Unchanged => {
-                let result = Ok(Answer::Unchanged);
-                self.handle(Input::Polled { result, took }, report);
-            }
+            Stimulus::Unchanged => self.polled(Ok(Answer::Unchanged), report),
             Stimulus::Failed(reason) => {
                 let result = Err(RequestError {
                     reason: *reason,
@@ -142,7 +142,7 @@ impl World {
                     retry_after: None,
                     status: None,
                 });
-                self.handle(Input::Polled { result, took }, report);
+                self.polled(result, report);
             }
             Stimulus::Nameless => assert_eq!(self.snapshot.vm_name, None),
             Stimulus::Named(name) => {
@@ -150,6 +150,7 @@ impl World {
                     name: name.clone(),
                     ..Identity::default()
                 });
+                let took = Duration::ZERO;
                 self.handle(Input::Identified { result, took }, report);
             }
             Stimulus::Frozen {

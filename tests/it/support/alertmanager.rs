@@ -1,4 +1,4 @@
-//! An Alertmanager that takes down what it is told, and answers as it is told.
+//! A scripted Alertmanager on a loopback socket, which records the alerts that it receives.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +12,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 use super::{PATIENCE, Reply, request::Request};
 
-/// It listens until it is dropped.
+/// Listens until it is dropped.
 #[derive(Debug)]
 pub(crate) struct FakeAlertmanager {
     address: SocketAddr,
@@ -27,20 +27,19 @@ struct State {
     requests: Vec<Request>,
 }
 
-/// One alert as it came.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct ReceivedAlert {
     pub(crate) labels: Value,
     pub(crate) ends_at: String,
 }
 
 impl FakeAlertmanager {
-    /// Answers with these, then takes everything.
+    /// Answers with these replies, then with 200.
     pub(crate) async fn scripted(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self::start(replies.into_iter().collect(), Reply::ok("")).await
     }
 
-    /// Answers always like this.
+    /// Answers every request with this reply.
     pub(crate) async fn standing(reply: Reply) -> Self {
         Self::start(VecDeque::new(), reply).await
     }
@@ -81,50 +80,48 @@ impl FakeAlertmanager {
         }
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What `--alertmanager.url` would be.
+    /// The value of `--alertmanager.url`.
     pub(crate) fn base(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on everything is answered like this.
+    /// Answers every request with this reply from now on.
     pub(crate) fn now(&self, reply: Reply) {
         self.state.lock().unwrap().standing = reply;
     }
 
-    /// Every request so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.state.lock().unwrap().requests.clone()
     }
 
-    /// Every alert of every request so far.
-    pub(crate) fn told(&self) -> Vec<Told> {
+    /// The alerts of every request so far.
+    pub(crate) fn alerts(&self) -> Vec<ReceivedAlert> {
         let requests = self.requests();
         let alerts = requests.iter().flat_map(|request| {
             let alerts: Vec<Value> = serde_json::from_str(&request.body).unwrap();
             alerts
         });
         alerts
-            .map(|alert| Told {
+            .map(|alert| ReceivedAlert {
                 labels: alert["labels"].clone(),
                 ends_at: alert["endsAt"].as_str().unwrap().to_owned(),
             })
             .collect()
     }
 
-    /// Waits for it.
-    pub(crate) async fn until(&self, what: &str, wanted: impl Fn(&Self) -> bool) {
+    /// Waits for a condition.
+    pub(crate) async fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        while !wanted(self) {
+        while !is_met(self) {
             let is_over = tokio::time::Instant::now() > deadline;
             assert!(
                 !is_over,
-                "it never came to be that {what}: {:#?}",
-                self.told()
+                "not within {PATIENCE:?}: {what}: {:#?}",
+                self.alerts()
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -1,5 +1,4 @@
-//! A collector on a loopback socket that answers as it is told to, and keeps what it was sent as OpenTelemetry's own
-//! messages.
+//! A scripted OTLP collector on a loopback socket, which records requests as OpenTelemetry's messages.
 
 use std::{
     collections::VecDeque,
@@ -24,22 +23,22 @@ use tokio::{
     time::Instant,
 };
 
-/// What a request is answered with.
+/// The response to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     /// A status, more header lines, and a body.
     Status(u16, String, Vec<u8>),
-    /// The same after a while.
+    /// A status after a delay.
     Slow(Duration, u16),
-    /// Nothing, for ever.
+    /// None; the connection stays open.
     Hang,
-    /// The connection is cut.
+    /// None; the connection is closed.
     Reset,
-    /// These bytes, and then the connection is cut, or nothing more comes.
+    /// These bytes, and no more.
     Cut(Vec<u8>, End),
 }
 
-/// How an answer breaks off.
+/// The end of an incomplete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Closed,
@@ -55,7 +54,7 @@ impl Answer {
         Self::Status(status, format!("retry-after: {value}\r\n"), Vec::new())
     }
 
-    /// A status whose body is announced longer than it is.
+    /// A response with a body shorter than its Content-Length.
     pub(crate) fn cut(status: u16, body: &[u8], end: End) -> Self {
         let head = format!("HTTP/1.1 {status} So\r\ncontent-length: 99999999\r\n\r\n");
         Self::Cut([head.as_bytes(), body].concat(), end)
@@ -83,19 +82,17 @@ impl Answer {
     }
 }
 
-/// One request.
 #[derive(Debug, Clone)]
 pub(crate) struct Received {
     /// `POST /v1/traces HTTP/1.1`.
     pub(crate) line: String,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
-    /// What it said.
     pub(crate) message: ExportTraceServiceRequest,
-    /// When it was whole.
+    /// When it was complete.
     pub(crate) at: Instant,
-    /// Whether it was answered with success.
-    pub(crate) is_taken: bool,
+    /// Whether the response was a 200.
+    pub(crate) is_accepted: bool,
 }
 
 impl Received {
@@ -110,7 +107,6 @@ impl Received {
     }
 }
 
-/// The fake.
 #[derive(Debug)]
 pub(crate) struct FakeCollector {
     pub(crate) address: SocketAddr,
@@ -126,7 +122,7 @@ struct State {
 }
 
 impl FakeCollector {
-    /// Answers as the script says, then with 200.
+    /// Answers with the script, then with 200.
     pub(crate) async fn scripted(script: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -143,21 +139,20 @@ impl FakeCollector {
         }
     }
 
-    /// From now on, once the script is at its end.
+    /// Answers with this from now on, after the script.
     pub(crate) fn now(&self, answer: Answer) {
         self.state().standing = answer;
     }
 
-    /// Every request so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.state().received.clone()
     }
 
-    /// The names of the spans that were answered with success, in their order.
-    pub(crate) fn taken(&self) -> Vec<String> {
+    /// The names of the spans of requests answered with 200, in order.
+    pub(crate) fn accepted(&self) -> Vec<String> {
         let received = self.received();
-        let taken = received.iter().filter(|received| received.is_taken);
-        taken
+        let accepted = received.iter().filter(|received| received.is_accepted);
+        accepted
             .flat_map(|received| received.spans().map(|span| span.name.clone()))
             .collect()
     }
@@ -176,17 +171,17 @@ impl Drop for FakeCollector {
 async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
     loop {
         let (stream, _peer) = listener.accept().await.unwrap();
-        tokio::spawn(converse(stream, Arc::clone(&state)));
+        tokio::spawn(serve(stream, Arc::clone(&state)));
     }
 }
 
-async fn converse(mut stream: TcpStream, state: Arc<Mutex<State>>) {
+async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     while let Some(mut received) = read(&mut stream).await {
         let answer = {
             let mut state = state.lock().unwrap();
             let answer = state.script.pop_front();
             let answer = answer.unwrap_or_else(|| state.standing.clone());
-            received.is_taken = answer.is_success();
+            received.is_accepted = answer.is_success();
             state.received.push(received);
             answer
         };
@@ -199,7 +194,7 @@ async fn converse(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             Answer::Hang => std::future::pending().await,
             Answer::Reset => return,
             Answer::Cut(bytes, end) => {
-                // A client that has read enough may be gone before all is written.
+                // The client may close the connection before it has read everything.
                 stream.write_all(&bytes).await.ok();
                 match end {
                     End::Closed => return,
@@ -249,6 +244,6 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
         line,
         headers,
         at: Instant::now(),
-        is_taken: false,
+        is_accepted: false,
     })
 }

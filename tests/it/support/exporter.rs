@@ -1,4 +1,4 @@
-//! The exporter itself, in this process, and a scraper.
+//! The exporter in the process of the test, and a scraper.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ pub(crate) struct Exporter {
     running: JoinHandle<Result<(), app::Error>>,
 }
 
-/// Settings that poll as fast as is allowed.
+/// A configuration with the shortest poll interval.
 pub(crate) fn settings(imds: &str) -> Config {
     Config {
         listen: vec!["127.0.0.1:0".parse::<ListenAddress>().unwrap()],
@@ -56,7 +56,6 @@ pub(crate) fn settings(imds: &str) -> Config {
 }
 
 impl Exporter {
-    /// Starts it.
     pub(crate) fn start(settings: Config) -> Self {
         install_cryptography();
         let listeners = app::bind(&settings.listen).unwrap();
@@ -85,14 +84,14 @@ impl Exporter {
         }
     }
 
-    /// Status and body of one page.
+    /// Status and body of a page.
     pub(crate) async fn get(&self, path: &str) -> (u16, String) {
         let url = format!("http://{}{path}", self.address);
         let answer = self.scraper.get(url).send().await.unwrap();
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
-    /// Status of the answer to a request of any kind.
+    /// The status of the response to any request.
     pub(crate) async fn send(&self, method: &str, path: &str, body: &'static str) -> u16 {
         let url = format!("http://{}{path}", self.address);
         let method = method.parse().unwrap();
@@ -100,34 +99,33 @@ impl Exporter {
         request.send().await.unwrap().status().as_u16()
     }
 
-    /// What a scrape gives now.
     pub(crate) async fn metrics(&self) -> Metrics {
         let (status, text) = self.get("/metrics").await;
         assert_eq!(status, 200);
         Metrics(text)
     }
 
-    /// Scrapes until it is as `wanted`.
-    pub(crate) async fn until(&self, what: &str, wanted: impl Fn(&Metrics) -> bool) -> Metrics {
+    /// Scrapes until a condition is met.
+    pub(crate) async fn until(&self, what: &str, is_met: impl Fn(&Metrics) -> bool) -> Metrics {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let metrics = self.metrics().await;
-            if wanted(&metrics) {
+            if is_met(&metrics) {
                 return metrics;
             }
             let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "it never came to be that {what}:\n{}", metrics.0);
+            assert!(!is_over, "not within {PATIENCE:?}: {what}\n{}", metrics.0);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Aborts it at any point.
     pub(crate) async fn kill(self) {
         self.running.abort();
         assert!(self.running.await.unwrap_err().is_cancelled());
     }
 
-    /// Stops it, which must go well.
+    /// Stops it; fails on an error.
     pub(crate) async fn stop(self) {
         self.stop.send(()).unwrap();
         drop(self.scraper);
@@ -139,12 +137,11 @@ impl Exporter {
     }
 }
 
-/// One scrape.
 #[derive(Debug)]
 pub(crate) struct Metrics(pub(crate) String);
 
 impl Metrics {
-    /// The value of a series: its name with labels as they are written.
+    /// The value of a series: name and labels as in the exposition.
     pub(crate) fn value(&self, series: &str) -> Option<f64> {
         self.0
             .lines()
@@ -153,7 +150,7 @@ impl Metrics {
             .map(|(_, value)| value.parse().unwrap())
     }
 
-    /// Every series of every event but those that tell the time, and the count of the pending.
+    /// The series of events but for countdowns, the number of pending events and the incarnation.
     pub(crate) fn of_events(&self) -> Vec<&str> {
         self.0
             .lines()
@@ -166,7 +163,7 @@ impl Metrics {
             .collect()
     }
 
-    /// How often requests failed for a reason.
+    /// The number of failed requests by reason.
     pub(crate) fn failures(&self, reason: &str) -> f64 {
         let family = "azure_scheduled_events_imds_request_failures_total";
         self.value(&format!("{family}{{reason=\"{reason}\"}}"))

@@ -1,12 +1,11 @@
-//! Comparing with files that say what is expected. `UPDATE_GOLDENS=1 cargo test` writes them anew; read the difference
-//! before it is committed.
+//! Comparison with golden files. `UPDATE_GOLDENS=1 cargo test` rewrites them; read the difference before you commit it.
 
 use std::{fs, path::Path};
 
-/// What differs from the file, as a message; `None` where nothing does.
+/// The first difference from the file as a message; `None` when they are equal.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the switch is the tests' own, and a golden needs no atomic write"
+    reason = "the variable belongs to the tests, and a golden needs no atomic write"
 )]
 pub(crate) fn difference(file: &Path, actual: &str) -> Option<String> {
     if std::env::var_os("UPDATE_GOLDENS").is_some() {

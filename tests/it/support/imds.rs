@@ -1,6 +1,6 @@
-//! A scripted IMDS on a loopback socket. It answers as it is told to, one reply for each request, and complains about
-//! what IMDS would refuse and about what the exporter promises never to do: a second request while one is in flight, a
-//! surplus one, a missing `Metadata` header, a proxy's header. A complaint fails the test when the fake is dropped.
+//! A scripted IMDS on a loopback socket, with one reply for each request. It complains about requests that IMDS rejects
+//! or that the exporter must not send: a second one while one is in flight, a surplus one, one without the `Metadata`
+//! header or with a header of a proxy. A complaint fails the test when the fake is dropped.
 
 use std::{
     collections::VecDeque,
@@ -14,12 +14,11 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{API_VERSION, PATIENCE, reply::Reply, request::Request};
+use super::{API_VERSION, PATIENCE, reply::Reply, request::Request, wait_until};
 
-/// What an identity request is answered with unless the test says otherwise.
+/// The reply to an identity request unless the test sets another.
 const COMPUTE: &str = r#"{"location":"westeurope","name":"web_0","vmId":"9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68","vmScaleSetName":"web","vmSize":"Standard_D4s_v5","zone":"1"}"#;
 
-/// The fake.
 #[derive(Debug)]
 pub(crate) struct FakeImds {
     address: SocketAddr,
@@ -46,17 +45,17 @@ struct State {
 }
 
 impl FakeImds {
-    /// Answers one request after the other as the script says; one more is a complaint, and so is one too few.
+    /// Sends the replies in their order; a surplus request is a complaint, and so is a reply that was not used.
     pub(crate) async fn scripted(script: impl IntoIterator<Item = Reply>) -> Self {
         Self::start(API_VERSION, script.into_iter().collect(), None).await
     }
 
-    /// Answers every request for events in the same way, until it is told otherwise.
+    /// Answers every request for events with this reply, until [`FakeImds::now`].
     pub(crate) async fn standing(reply: Reply) -> Self {
         Self::start(API_VERSION, VecDeque::new(), Some(reply)).await
     }
 
-    /// The same for another api-version.
+    /// [`FakeImds::standing`] for another api-version.
     pub(crate) async fn of_version(api_version: &'static str, reply: Reply) -> Self {
         Self::start(api_version, VecDeque::new(), Some(reply)).await
     }
@@ -89,74 +88,66 @@ impl FakeImds {
         }
     }
 
-    /// What `--imds.url` would be.
+    /// The value of `--imds.url`.
     pub(crate) fn base(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on every request for events is answered like this.
+    /// Answers every request for events with this reply from now on.
     pub(crate) fn now(&self, reply: Reply) {
         self.shared.state().standing = Some(reply);
     }
 
-    /// From now on every identity request is answered like this.
+    /// Answers every identity request with this reply from now on.
     pub(crate) fn identity(&self, reply: Reply) {
         self.shared.state().identity = reply;
     }
 
-    /// From now on every approval is answered like this, beside the script.
+    /// Answers every approval with this reply from now on, rather than with one of the script.
     pub(crate) fn approvals(&self, reply: Reply) {
         self.shared.state().approval = Some(reply);
     }
 
-    /// How many approvals have come so far.
+    /// The number of approvals so far.
     pub(crate) fn posts(&self) -> usize {
         let state = self.shared.state();
         let posts = state.requests.iter().filter(|it| it.method == "POST");
         posts.count()
     }
 
-    /// Waits until so many approvals have come.
+    /// Waits for so many approvals, those so far included.
     pub(crate) async fn until_posts(&self, count: usize) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        while self.posts() < count {
-            let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "{} of {count} approvals came", self.posts());
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        wait_until(PATIENCE, &format!("{count} approvals"), || {
+            (self.posts() >= count).then_some(())
+        })
+        .await;
     }
 
-    /// Every request so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.state().requests.clone()
     }
 
-    /// How many connections were opened so far.
+    /// The number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.shared.state().connections
     }
 
-    /// Waits until so many requests for events have come.
+    /// Waits for so many requests for events, those so far included.
     pub(crate) async fn until_requests(&self, count: usize) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        while self.event_requests() < count {
-            assert!(
-                tokio::time::Instant::now() < deadline,
-                "{} of {count} requests came",
-                self.event_requests()
-            );
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        wait_until(PATIENCE, &format!("{count} requests"), || {
+            (self.event_requests() >= count).then_some(())
+        })
+        .await;
     }
 
-    /// How many requests for events have come so far.
+    /// The number of requests for events so far.
     pub(crate) fn event_requests(&self) -> usize {
         let state = self.shared.state();
         let is_event = |request: &&Request| request.target.contains("/metadata/scheduledevents");
         state.requests.iter().filter(is_event).count()
     }
 
-    /// Takes back the complaints, where a test is about them.
+    /// Takes the complaints, which then do not fail the test.
     pub(crate) fn take_complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.state().complaints)
     }
@@ -176,7 +167,7 @@ impl Drop for FakeImds {
         );
         assert!(
             state.script.is_empty(),
-            "{} replies were not asked for",
+            "{} replies were not used",
             state.script.len()
         );
     }
@@ -187,9 +178,9 @@ impl Shared {
         self.state.lock().unwrap()
     }
 
-    /// Notes the request, looks it over, and says what to answer.
+    /// Records the request and its complaints; returns the reply.
     async fn take(&self, request: Request) -> Reply {
-        // The end of a request that was given up may be seen only after the beginning of the next.
+        // The end of a cancelled request may be seen after the start of the next.
         let deadline = tokio::time::Instant::now() + Duration::from_secs(2);
         while self.state().in_flight > 0 && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -226,23 +217,23 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         let (stream, _peer) = listener.accept().await.unwrap();
         shared.state().connections += 1;
-        tokio::spawn(converse(stream, Arc::clone(&shared)));
+        tokio::spawn(serve(stream, Arc::clone(&shared)));
     }
 }
 
-async fn converse(mut stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let mut left = Vec::new();
     while let Some(request) = Request::read(&mut stream, &mut left).await {
         let reply = shared.take(request).await;
-        let goes_on = reply.send(&mut stream).await;
+        let is_open = reply.send(&mut stream).await;
         shared.state().in_flight -= 1;
-        if !goes_on {
+        if !is_open {
             return;
         }
     }
 }
 
-/// What IMDS would refuse, or what the exporter promises not to send.
+/// What IMDS rejects, or the exporter must not send.
 fn complaints_about(request: &Request, api_version: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut complain = |what: &str| complaints.push(format!("{what}: {request:?}"));
@@ -278,7 +269,7 @@ fn complaints_about(request: &Request, api_version: &str) -> Vec<String> {
                 complain("a POST without a Content-Type");
             }
         }
-        _ => complain("an address or a method that IMDS does not have"),
+        _ => complain("a path or a method that IMDS does not have"),
     }
     complaints
 }

@@ -1,4 +1,4 @@
-//! What the tests share: parts that speak over real sockets, on loopback, and nothing else.
+//! Fakes and clients for several tests. All of them use loopback sockets.
 
 pub(crate) mod alertmanager;
 pub(crate) mod collector;
@@ -15,24 +15,59 @@ pub(crate) use imds::FakeImds;
 pub(crate) use pki::Pki;
 pub(crate) use reply::Reply;
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use azure_scheduled_events_exporter::imds::{Client, Endpoint};
 
-/// Time enough for anything that is to come, on a busy machine too.
+/// Bounds the wait for anything, on a busy machine too.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// The api-version that the tests ask for unless the version is what they are about.
+/// The api-version of all tests but those of other versions.
 pub(crate) const API_VERSION: &str = "2020-07-01";
 
-/// A client of an address, as the exporter makes it.
+/// The exporter's IMDS client for an address.
 pub(crate) fn client_of(base: &str) -> Client {
     install_cryptography();
     Client::new(&Endpoint::new(base, API_VERSION).unwrap()).unwrap()
 }
 
-/// What `main` does first; a second time does nothing.
+/// Installs the crypto provider, as `main` does; without effect when called again.
 pub(crate) fn install_cryptography() {
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
+}
+
+/// Repeats `ask` until it returns a value; fails with `what` after `deadline`.
+pub(crate) async fn wait_until<T>(
+    deadline: Duration,
+    what: &str,
+    mut ask: impl FnMut() -> Option<T>,
+) -> T {
+    let end = tokio::time::Instant::now() + deadline;
+    loop {
+        if let Some(value) = ask() {
+            return value;
+        }
+        let is_over = tokio::time::Instant::now() > end;
+        assert!(!is_over, "not within {deadline:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A loopback port that refuses connections, reserved until it is dropped: bound by a socket that does not listen.
+pub(crate) struct RefusingPort(socket2::Socket);
+
+impl RefusingPort {
+    pub(crate) fn reserve() -> Self {
+        let kind = socket2::Type::STREAM;
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+        let any_port: SocketAddr = ([127, 0, 0, 1], 0).into();
+        socket.bind(&any_port.into()).unwrap();
+        Self(socket)
+    }
+
+    pub(crate) fn base(&self) -> String {
+        let address = self.0.local_addr().unwrap().as_socket().unwrap();
+        format!("http://{address}")
+    }
 }

@@ -1,4 +1,4 @@
-//! An authority with what it has signed, and a door that speaks TLS before a fake that does not.
+//! A certificate authority, and a TLS proxy in front of a fake without TLS.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::install_cryptography;
 
-/// An authority, and a folder with `ca.pem`, `client.pem` and `client-key.pem`.
+/// A certificate authority and its files `ca.pem`, `client.pem` and `client-key.pem`.
 pub(crate) struct Pki {
     authority: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -48,7 +48,7 @@ impl Pki {
         (certificate, key)
     }
 
-    /// The authority's own certificate.
+    /// The certificate of the authority.
     pub(crate) fn authority(&self) -> String {
         self.authority.pem()
     }
@@ -62,15 +62,20 @@ impl Pki {
         replace(&mut OsFilesystem, &path, content.as_bytes()).unwrap();
     }
 
-    /// A door before `inside` with a certificate of this authority for `name`, which lets in only those who have one of
-    /// it too where it asks who comes.
-    pub(crate) async fn door(&self, name: &str, asks_who: bool, inside: SocketAddr) -> Door {
+    /// A proxy in front of `inside` with a certificate for `name`. With `needs_client_certificate` it requires client certificates of
+    /// this authority.
+    pub(crate) async fn tls_proxy(
+        &self,
+        name: &str,
+        needs_client_certificate: bool,
+        inside: SocketAddr,
+    ) -> TlsProxy {
         install_cryptography();
         let (certificate, key) = self.issue(name);
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let builder = ServerConfig::builder();
-        let builder = if asks_who {
+        let builder = if needs_client_certificate {
             let mut roots = RootCertStore::empty();
             roots.add(self.authority.der().clone()).unwrap();
             let verifier = WebPkiClientVerifier::builder(Arc::new(roots))
@@ -81,18 +86,18 @@ impl Pki {
             builder.with_no_client_auth()
         };
         let config = builder.with_single_cert(chain, key).unwrap();
-        Door::open(TlsAcceptor::from(Arc::new(config)), inside).await
+        TlsProxy::open(TlsAcceptor::from(Arc::new(config)), inside).await
     }
 }
 
-/// It is open until it is dropped.
+/// Listens until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct TlsProxy {
     address: SocketAddr,
     accepting: JoinHandle<()>,
 }
 
-impl Door {
+impl TlsProxy {
     async fn open(tls: TlsAcceptor, inside: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -101,7 +106,7 @@ impl Door {
                 let (stream, _peer) = listener.accept().await.unwrap();
                 let tls = tls.clone();
                 tokio::spawn(async move {
-                    // A client that is not let in is what some tests are about.
+                    // Some tests are about clients that it rejects.
                     if let Ok(mut outer) = tls.accept(stream).await {
                         let mut inner = TcpStream::connect(inside).await.unwrap();
                         copy_bidirectional(&mut outer, &mut inner).await.ok();
@@ -118,7 +123,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for TlsProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }

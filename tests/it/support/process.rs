@@ -1,40 +1,41 @@
-//! The program as a person starts it: its own process, its own log.
+//! The program in its own process, with its log.
 
 use std::{
     ffi::OsStr,
     io::{BufRead as _, BufReader, Read as _},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
+    thread::JoinHandle,
 };
 
-use super::PATIENCE;
+use super::{PATIENCE, wait_until};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_azure-scheduled-events-exporter");
 
-/// A running process of ours, or of one that becomes ours; killed when it is dropped.
+/// A running process; killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
     log: Arc<Mutex<String>>,
+    reader: JoinHandle<()>,
 }
 
-/// What is left of a process.
+/// The result of a process.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// `None` where a signal ended it.
+    /// `None` after a signal.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) log: String,
 }
 
 impl Process {
-    /// Starts the program with these arguments, in a bare environment.
+    /// Starts the program with these arguments.
     pub(crate) fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
         Self::start_as(Command::new(PROGRAM).args(arguments))
     }
 
-    /// Starts a command that runs the program in the end.
+    /// Starts the program by a command that sets more than arguments.
     pub(crate) fn start_as(command: &mut Command) -> Self {
         let mut child = command
             .env_remove("STATE_DIRECTORY")
@@ -46,44 +47,41 @@ impl Process {
         let log = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap());
         let written = Arc::clone(&log);
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut line = String::new();
             while matches!(lines.read_line(&mut line), Ok(count) if count > 0) {
                 written.lock().unwrap().push_str(&line);
                 line.clear();
             }
         });
-        Self { child, log }
+        Self { child, log, reader }
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// All that it has said so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
     /// The first line of its log with these words, as soon as it is there.
     pub(crate) async fn says(&mut self, words: &str) -> String {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            let log = self.log();
-            if let Some(line) = log.lines().find(|line| line.contains(words)) {
-                return line.to_owned();
-            }
-            let is_over = tokio::time::Instant::now() > deadline;
+        wait_until(PATIENCE, &format!("a log line with {words:?}"), || {
+            // Whether it runs is asked first: a line may be its last.
             let has_ended = self.child.try_wait().unwrap();
+            let log = self.log();
+            let line = log.lines().find(|line| line.contains(words));
             assert!(
-                !is_over && has_ended.is_none(),
-                "it never said {words:?} ({has_ended:?}):\n{log}"
+                line.is_some() || has_ended.is_none(),
+                "no log line with {words:?} ({has_ended:?})"
             );
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+            line.map(str::to_owned)
+        })
+        .await
     }
 
-    /// Where it serves.
+    /// The address in the log line "listening".
     pub(crate) async fn address(&mut self) -> String {
         let line = self.says("listening").await;
         let (_, rest) = line.split_once("address=").unwrap();
@@ -91,31 +89,27 @@ impl Process {
         address.trim_matches('"').to_owned()
     }
 
-    /// Sends a signal, such as `TERM`.
+    /// Sends a signal, such as `TERM`, with the shell's own `kill`: the program is not installed everywhere.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.pid().to_string();
-        let sent = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(sent.unwrap().success(), "SIG{name} to {pid}");
+        let pid = self.pid();
+        let kill = format!("kill -s {name} {pid}");
+        let sent = Command::new("sh").args(["-c", &kill]).status();
+        assert!(sent.unwrap().success(), "{kill}");
     }
 
     /// Waits for its end.
     pub(crate) async fn end(mut self) -> Ended {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "it does not end:\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        };
+        let status = wait_until(PATIENCE, "the process ends", || {
+            self.child.try_wait().unwrap()
+        })
+        .await;
         let mut stdout = String::new();
         let mut pipe = self.child.stdout.take().unwrap();
         pipe.read_to_string(&mut stdout).unwrap();
-        // Its end of the pipe is closed; the last lines are read by another thread.
-        while Arc::strong_count(&self.log) > 1 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        wait_until(PATIENCE, "the log is read to its end", || {
+            self.reader.is_finished().then_some(())
+        })
+        .await;
         Ended {
             code: status.code(),
             stdout,
@@ -130,12 +124,12 @@ impl Drop for Process {
         self.child.kill().ok();
         self.child.wait().ok();
         if std::thread::panicking() {
-            eprintln!("---- it said ----\n{}", self.log());
+            eprintln!("---- log ----\n{}", self.log());
         }
     }
 }
 
-/// A page of a running process; `None` where it does not answer.
+/// A page of a running process; `None` without a response.
 pub(crate) async fn page(address: &str, path: &str) -> Option<String> {
     super::install_cryptography();
     let client = reqwest::Client::builder()

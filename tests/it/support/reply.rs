@@ -1,4 +1,4 @@
-//! What a fake puts on the wire: any bytes at any pace, and any end.
+//! The responses of a fake: any bytes at any rate, with any end of the connection.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -8,14 +8,13 @@ use tokio::{
     sync::watch,
 };
 
-/// One answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     before: Duration,
     /// Nothing is sent before the value is true, or the other side closes the connection.
     gate: Option<watch::Receiver<bool>>,
     bytes: Vec<u8>,
-    /// So many bytes at a time, with a pause between.
+    /// So many bytes at a time, with a delay between them.
     drip: Option<(usize, Duration)>,
     end: End,
 }
@@ -28,7 +27,7 @@ enum End {
     Close,
     /// RST.
     Reset,
-    /// Nothing more comes, for as long as the other side waits.
+    /// No more bytes until the client closes the connection.
     Hang,
 }
 
@@ -54,7 +53,7 @@ impl Reply {
         }
     }
 
-    /// A whole answer: a status line's rest such as `404 Not Found`, headers, a body with its length.
+    /// A complete response: status such as `404 Not Found`, headers, body with its length.
     pub(crate) fn http(status: &str, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> Self {
         let body = body.as_ref();
         let mut bytes = head(status, headers);
@@ -73,7 +72,7 @@ impl Reply {
         )
     }
 
-    /// A status with one of the error bodies that IMDS writes.
+    /// A status with an error body of IMDS.
     pub(crate) fn error(status: &str, text: &str) -> Self {
         Self::http(
             status,
@@ -95,14 +94,14 @@ impl Reply {
         Self::raw(bytes)
     }
 
-    /// Only once the gate is open.
+    /// Sent once the gate is open.
     pub(crate) fn gated(mut self) -> (Self, Gate) {
         let (open, gate) = watch::channel(false);
         self.gate = Some(gate);
         (self, Gate(open))
     }
 
-    /// Nothing at all, for as long as the other side waits.
+    /// No response; the connection stays open.
     pub(crate) fn silence() -> Self {
         Self::raw([]).then_hang()
     }
@@ -113,13 +112,13 @@ impl Reply {
         self
     }
 
-    /// Only some time after the request.
+    /// Sent after a delay.
     pub(crate) fn after(mut self, before: Duration) -> Self {
         self.before = before;
         self
     }
 
-    /// In pieces of so many bytes.
+    /// Sent in pieces of so many bytes.
     pub(crate) fn in_pieces(mut self, size: usize, pause: Duration) -> Self {
         self.drip = Some((size, pause));
         self
@@ -143,7 +142,7 @@ impl Reply {
         self
     }
 
-    /// Carries it out. Says whether the connection can take another request.
+    /// Sends it; returns whether the connection stays open for another request.
     pub(super) async fn send(&self, stream: &mut TcpStream) -> bool {
         tokio::time::sleep(self.before).await;
         if let Some(mut gate) = self.gate.clone() {

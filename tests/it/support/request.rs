@@ -1,28 +1,25 @@
-//! A request as it stood on the wire.
+//! A request that a fake has received.
 
 use tokio::{io::AsyncReadExt as _, net::TcpStream};
 
-/// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// `GET`.
     pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
-    /// Names in lower case, in their order.
+    /// Names in lower case, in the order of the request.
     pub(crate) headers: Vec<(String, String)>,
-    /// What came after the head.
     pub(crate) body: String,
 }
 
 impl Request {
-    /// The values of a header.
+    /// The value of a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Reads the next request of a connection; `None` where it ends before one is whole.
+    /// Reads the next request; `None` when the connection ends before it is complete.
     pub(super) async fn read(stream: &mut TcpStream, left: &mut Vec<u8>) -> Option<Self> {
         let head_length = loop {
             if let Some(at) = left.windows(4).position(|four| four == b"\r\n\r\n") {

@@ -71,30 +71,35 @@ pub(super) fn of(module: &[String], text: &str) -> Imports {
             }
         }
     }
-    for marker in [
-        "crate::",
-        "super::",
-        "serde::",
-        "serde_json::",
-        "tokio::",
-        "std::",
-        "reqwest::",
-        "hyper::",
-    ] {
-        for (at, _) in rest.match_indices(marker) {
-            let (before, path) = rest.split_at(at);
-            let before = before.chars().next_back();
-            if before.is_none_or(|c| !c.is_alphanumeric() && !"_:$".contains(c)) {
-                let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-                let path: String = path.chars().take_while(|c| is_path(*c)).collect();
-                imports.add(module, path.trim_end_matches(':'));
-            }
-        }
-    }
+    imports.add_paths(module, &rest);
     imports
 }
 
 impl Imports {
+    /// The paths in code outside of `use` declarations.
+    fn add_paths(&mut self, module: &[String], rest: &str) {
+        for marker in [
+            "crate::",
+            "super::",
+            "serde::",
+            "serde_json::",
+            "tokio::",
+            "std::",
+            "reqwest::",
+            "hyper::",
+        ] {
+            for (at, _) in rest.match_indices(marker) {
+                let (before, path) = rest.split_at(at);
+                let before = before.chars().next_back();
+                if before.is_none_or(|c| !c.is_alphanumeric() && !"_:$".contains(c)) {
+                    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+                    let path: String = path.chars().take_while(|c| is_path(*c)).collect();
+                    self.add(module, path.trim_end_matches(':'));
+                }
+            }
+        }
+    }
+
     fn add(&mut self, module: &[String], path: &str) {
         let mut segments: Vec<String> = path
             .split("::")

@@ -1,4 +1,4 @@
-//! What a person sees in Chromium, on a phone and on a desktop.
+//! The status page and the simulator page in Chromium, at the width of a phone and of a desktop.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,21 +9,21 @@ use tempfile::TempDir;
 use crate::support::exporter::Exporter;
 use crate::support::node_script;
 
-/// What `tests/browser/status.mjs` prints.
+/// The output of `tests/browser/status.mjs`.
 #[derive(Debug, Deserialize)]
-struct Seen {
+struct Page {
     status: u16,
     title: String,
-    /// The text that is visible when the page has loaded, and after it changed by itself.
+    /// The visible text after loading, and after the page has changed by itself.
     text: String,
     later: String,
     countdowns: Countdowns,
     /// The text of each element with a `data-testid`.
     parts: BTreeMap<String, String>,
-    /// Pixels that stick out to the right.
+    /// Pixels beyond the right edge.
     overflow: f64,
     background: String,
-    /// Errors and warnings of the console, refusals of the security policy, failed requests.
+    /// Errors and warnings of the console, violations of the security policy, failed requests.
     complaints: Vec<String>,
     requests: Vec<String>,
     links: Vec<String>,
@@ -35,40 +35,40 @@ struct Countdowns {
     after: Vec<String>,
 }
 
-fn open(url: &str, options: &[&str]) -> Seen {
+fn open(url: &str, options: &[&str]) -> Page {
     let mut node = node_script("status.mjs");
     let done = node.arg(url).args(options).output();
     let done = done.expect("node in PATH (https://nodejs.org)");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "status.mjs failed:\n{said}");
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "status.mjs failed:\n{stderr}");
     serde_json::from_slice(&done.stdout).unwrap()
 }
 
-/// A demo that stands at an announced Freeze for the next quarter of an hour.
+/// A demo with a Freeze that is announced for 15 minutes ahead.
 async fn announced_freeze(folder: &Path) -> Exporter {
     Exporter::demo(folder, &["--scenario=host-maintenance", "--speed=1"]).await
 }
 
-impl Seen {
-    /// It has come whole, from here alone, fits the screen, and the browser is content.
-    fn is_flawless(&self, origin: &str) {
+impl Page {
+    /// Loaded from `origin` alone and without a complaint, no wider than the screen.
+    fn assert_flawless(&self, origin: &str) {
         assert_eq!(self.status, 200);
         assert!(self.complaints.is_empty(), "{:?}", self.complaints);
         let is_foreign = |url: &&String| !url.starts_with(origin);
         let foreign: Vec<&String> = self.requests.iter().filter(is_foreign).collect();
-        assert!(foreign.is_empty(), "asked elsewhere: {foreign:?}");
-        assert!(self.overflow <= 0.0, "{} px stick out", self.overflow);
+        assert!(foreign.is_empty(), "requests to other hosts: {foreign:?}");
+        assert!(self.overflow <= 0.0, "{} px beyond the edge", self.overflow);
     }
 
-    /// It says what is coming, what that means, and how fresh this is.
-    fn tells_of_the_freeze(&self) {
+    /// Shows the event, its effect, and the age of the data.
+    fn assert_shows_freeze(&self) {
         let own = &self.parts["own"];
-        for said in [
+        for text in [
             "Freeze",
             "The VM is paused",
             "Host server is undergoing maintenance",
         ] {
-            assert!(own.contains(said), "no {said:?} in: {own}");
+            assert!(own.contains(text), "no {text:?} in: {own}");
         }
         assert!(self.title.contains("Freeze in "), "{}", self.title);
         assert_eq!(self.countdowns.before.len(), 1, "{:?}", self.countdowns);
@@ -91,57 +91,57 @@ impl Seen {
 }
 
 #[tokio::test]
-async fn status_page_shows_what_is_coming_on_a_phone_and_on_a_desktop() {
+async fn status_page_shows_the_event_on_a_phone_and_on_a_desktop() {
     let folder = TempDir::new().unwrap();
     let demo = announced_freeze(folder.path()).await;
     for width in ["--width=390", "--width=1280"] {
-        let seen = open(&demo.url("/"), &[width, "--watch=30"]);
-        seen.is_flawless(&demo.url("/"));
-        seen.tells_of_the_freeze();
+        let page = open(&demo.url("/"), &[width, "--watch=30"]);
+        page.assert_flawless(&demo.url("/"));
+        page.assert_shows_freeze();
         assert_ne!(
-            seen.countdowns.before, seen.countdowns.after,
-            "the countdown stands still"
+            page.countdowns.before, page.countdowns.after,
+            "the countdown does not change"
         );
     }
 }
 
 #[tokio::test]
-async fn status_page_is_whole_and_renews_itself_without_script() {
+async fn status_page_is_complete_and_reloads_without_script() {
     let folder = TempDir::new().unwrap();
     let demo = announced_freeze(folder.path()).await;
-    let seen = open(
+    let page = open(
         &demo.url("/"),
         &["--width=390", "--script=off", "--watch=60"],
     );
-    seen.is_flawless(&demo.url("/"));
-    seen.tells_of_the_freeze();
-    assert_ne!(seen.text, seen.later, "the page stands still");
+    page.assert_flawless(&demo.url("/"));
+    page.assert_shows_freeze();
+    assert_ne!(page.text, page.later, "the page does not change");
 }
 
 #[tokio::test]
-async fn status_page_is_dark_for_who_wants_it_dark() {
+async fn status_page_follows_the_color_scheme() {
     let folder = TempDir::new().unwrap();
     let demo = announced_freeze(folder.path()).await;
     let light = open(&demo.url("/"), &["--scheme=light"]);
     let dark = open(&demo.url("/"), &["--scheme=dark"]);
-    for seen in [&light, &dark] {
-        seen.is_flawless(&demo.url("/"));
-        seen.tells_of_the_freeze();
+    for page in [&light, &dark] {
+        page.assert_flawless(&demo.url("/"));
+        page.assert_shows_freeze();
     }
     assert_ne!(light.background, dark.background);
 }
 
 #[tokio::test]
-async fn simulator_page_starts_a_scenario_at_the_press_of_a_button() {
+async fn button_of_the_simulator_page_starts_a_scenario() {
     let folder = TempDir::new().unwrap();
     let simulator = Exporter::simulator(folder.path(), &[]).await;
     for width in ["--width=390", "--width=1280"] {
-        let seen = open(&simulator.url("/"), &[width, "--press=user-reboot"]);
-        seen.is_flawless(&simulator.url("/"));
+        let page = open(&simulator.url("/"), &[width, "--press=user-reboot"]);
+        page.assert_flawless(&simulator.url("/"));
         assert!(
-            seen.text.contains("restarted as requested"),
+            page.text.contains("restarted as requested"),
             "{}",
-            seen.text
+            page.text
         );
     }
 }

@@ -1,0 +1,289 @@
+//! How many notifications an event causes, from Azure's announcement to the webhook.
+//!
+//! Only numbers are asserted; `benches/paging.py` measures delays.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::alerting::{Alertmanager, Prometheus};
+use crate::support::exporter::Exporter;
+use crate::support::webhook::Notification;
+use crate::support::{Tool, cached, system, wait_until};
+
+// Each test runs an old or a new version.
+fn prometheus_2() -> std::path::PathBuf {
+    system(Tool::Debian, "/usr/bin/prometheus")
+}
+
+fn prometheus_3() -> std::path::PathBuf {
+    cached(Tool::Prometheus3, "prometheus", "prometheus")
+}
+
+fn old_alertmanager() -> std::path::PathBuf {
+    system(Tool::Debian, "/usr/bin/prometheus-alertmanager")
+}
+
+fn new_alertmanager() -> std::path::PathBuf {
+    cached(Tool::Alertmanager, "alertmanager", "alertmanager")
+}
+
+async fn azure(folder: &Path) -> Exporter {
+    Exporter::simulator(folder, &["--vm.name=web_0"]).await
+}
+
+/// A scenario with one event of `web_0`.
+fn event(event_type: &str, notice: &str, started_for: &str) -> Value {
+    json!({ "events": [{
+        "event_type": event_type, "resources": ["web_0"], "notice": notice, "started_for": started_for,
+    }] })
+}
+
+fn names(notifications: &[Notification]) -> Vec<&str> {
+    let names = notifications.iter().map(|one| one.alert_name.as_str());
+    names.collect()
+}
+
+/// One alert has fired and was resolved, with one notification each.
+fn assert_notified_once(alertmanager: &Alertmanager, alert_name: &str) {
+    for status in ["firing", "resolved"] {
+        let notifications = alertmanager.webhook.of_events(status);
+        assert_eq!(names(&notifications), [alert_name], "{status}");
+    }
+}
+
+/// A Spot VM is evicted: 30 s of notice, and the VM dies as soon as its exporter has reported the event.
+async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool) {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(alertmanager, folder).await;
+    let azure = azure(folder).await;
+    let vm = Exporter::of_vm(&azure, "web_0", pushing.then_some(&alertmanager), folder).await;
+    let mut prometheus = match prometheus {
+        Some(program) => Some(Prometheus::start(program, 5, &[&vm], &alertmanager, folder).await),
+        None => None,
+    };
+    azure.play(event("Preempt", "30s", "5s")).await;
+    if let Some(prometheus) = &mut prometheus {
+        let scraped = "azure_scheduled_event_not_before_timestamp_seconds";
+        prometheus
+            .until(&format!("count_over_time({scraped}[1m]) >= 2"))
+            .await;
+    }
+    if pushing {
+        alertmanager.until_active().await;
+    }
+    drop(vm);
+    alertmanager.until_notified("firing", 1).await;
+    if let Some(prometheus) = &mut prometheus {
+        prometheus.until_evaluated().await;
+    }
+    alertmanager.until_flushed().await;
+    let fired = alertmanager.webhook.of_events("firing");
+    assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
+    assert_eq!(fired[0].receiver, "pager-and-chat");
+    assert!(
+        fired[0]
+            .description
+            .starts_with("VM: web_0 (the event names 1)\n"),
+        "{}",
+        fired[0].description
+    );
+    assert_eq!(names(&alertmanager.webhook.of_events("resolved")), [""; 0]);
+    let active = amtool(&alertmanager, &fired[0].event_id);
+    let preempts = active
+        .iter()
+        .filter(|alert| alert["labels"]["alertname"] == "AzureScheduledEventPreempt");
+    assert_eq!(preempts.count(), 1, "push and rules differ: {active:#?}");
+}
+
+/// The active alerts of an event.
+fn amtool(alertmanager: &Alertmanager, event_id: &str) -> Vec<Value> {
+    let program = system(Tool::Debian, "/usr/bin/amtool");
+    let done = Command::new(program)
+        .args(["alert", "query", "--output=json"])
+        .arg(format!("--alertmanager.url={}", alertmanager.url()))
+        .arg(format!("event_id={event_id}"))
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    serde_json::from_slice(&done.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn preempt_of_a_vm_that_dies_after_two_scrapes_notifies_once() {
+    preempted(Some(&prometheus_3()), &new_alertmanager(), false).await;
+}
+
+#[tokio::test]
+async fn preempt_of_a_vm_that_dies_after_the_push_notifies_once() {
+    preempted(None, &new_alertmanager(), true).await;
+}
+
+#[tokio::test]
+async fn preempt_by_push_and_by_prometheus_notifies_once() {
+    preempted(Some(&prometheus_2()), &old_alertmanager(), true).await;
+}
+
+#[tokio::test]
+async fn preempt_by_push_alone_notifies_once_and_is_resolved_when_it_ends() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    let _vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
+    azure.play(event("Preempt", "10s", "3s")).await;
+    alertmanager.until_notified("resolved", 1).await;
+    alertmanager.until_received("resolved", 1).await;
+    alertmanager.until_flushed().await;
+    assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
+}
+
+#[tokio::test]
+async fn reboot_that_kills_its_exporter_notifies_once_and_is_resolved_after_it() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&old_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    // The exporter comes back on the same port, which no other socket gets meanwhile: none is bound to this address.
+    let alone = (Ipv4Addr::new(127, 0, 0, 2), 0).into();
+    let vm = Exporter::of_vm_at(alone, &azure, "web_0", None, folder).await;
+    let address = vm.address.parse().unwrap();
+    let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
+    azure.play(event("Reboot", "8s", "30s")).await;
+    prometheus
+        .until("azure_scheduled_event:remaining_seconds <= 0")
+        .await;
+    drop(vm);
+    prometheus.until("up == 0").await;
+    let _vm = Exporter::of_vm_at(address, &azure, "web_0", None, folder).await;
+    prometheus.until("azure_scheduled_event:started == 1").await;
+    alertmanager.until_notified("resolved", 1).await;
+    prometheus.until_evaluated().await;
+    alertmanager.until_flushed().await;
+    assert_notified_once(&alertmanager, "AzureScheduledEventReboot");
+}
+
+#[tokio::test]
+async fn three_freezes_of_twenty_vms_by_push_and_by_prometheus_are_three_notifications() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    let vms: Vec<String> = (0..20).map(|number| format!("web_{number}")).collect();
+    let mut exporters = Vec::new();
+    for vm in &vms {
+        exporters.push(Exporter::of_vm(&azure, vm, Some(&alertmanager), folder).await);
+    }
+    let targets: Vec<&Exporter> = exporters.iter().collect();
+    let mut prometheus =
+        Prometheus::start(&prometheus_3(), 1, &targets, &alertmanager, folder).await;
+    let freeze = json!({
+        "event_type": "Freeze", "resources": vms, "notice": "20s", "started_for": "10s",
+    });
+    azure
+        .play(json!({ "events": [freeze, freeze, freeze] }))
+        .await;
+    alertmanager.until_notified("resolved", 3).await;
+    // Three alerts of each exporter.
+    alertmanager.until_received("resolved", 60).await;
+    prometheus.until_evaluated().await;
+    alertmanager.until_flushed().await;
+    for status in ["firing", "resolved"] {
+        let notifications = alertmanager.webhook.of_events(status);
+        let expected = ["AzureScheduledEventFreeze"; 3];
+        assert_eq!(names(&notifications), expected, "{status}");
+        let ids: BTreeSet<_> = notifications.iter().map(|one| &one.event_id).collect();
+        assert_eq!(ids.len(), 3, "{status}");
+    }
+    // Events that affect the whole fleet at once have an alert of their own; there is no other.
+    let mut others = alertmanager.webhook.received();
+    others.retain(|one| one.event_id.is_empty());
+    assert!(
+        others.iter().all(|one| one.alert_name.ends_with("AtRisk")),
+        "{others:#?}"
+    );
+}
+
+#[tokio::test]
+async fn canceled_maintenance_notifies_once_and_is_resolved_once() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    let vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
+    let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
+    let mut scenario = event("Redeploy", "5m", "1m");
+    scenario["events"][0]["canceled_after"] = json!("15s");
+    azure.play(scenario).await;
+    alertmanager.until_notified("resolved", 1).await;
+    alertmanager.until_received("resolved", 1).await;
+    prometheus.until_evaluated().await;
+    alertmanager.until_flushed().await;
+    assert_notified_once(&alertmanager, "AzureScheduledEventRedeploy");
+}
+
+#[tokio::test]
+async fn events_of_fault_domains_notify_one_after_the_other() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    let mut exporters = Vec::new();
+    for vm in ["web_0", "web_1", "web_2"] {
+        exporters.push(Exporter::of_vm(&azure, vm, None, folder).await);
+    }
+    let targets: Vec<&Exporter> = exporters.iter().collect();
+    let mut prometheus =
+        Prometheus::start(&prometheus_3(), 1, &targets, &alertmanager, folder).await;
+    let domain = |number: u32| {
+        json!({
+            "at": format!("{}s", 12 * number), "event_type": "Freeze", "resources": [format!("web_{number}")],
+            "notice": "14s", "started_for": "6s",
+        })
+    };
+    azure
+        .play(json!({ "events": [domain(0), domain(1), domain(2)] }))
+        .await;
+    alertmanager.until_notified("resolved", 3).await;
+    prometheus.until_evaluated().await;
+    alertmanager.until_flushed().await;
+    let both = ["firing", "resolved"].map(|status| alertmanager.webhook.of_events(status));
+    for notifications in &both {
+        assert_eq!(names(notifications), ["AzureScheduledEventFreeze"; 3]);
+    }
+    let ids = both.map(|all| all.into_iter().map(|one| one.event_id).collect::<Vec<_>>());
+    assert_eq!(ids[0], ids[1], "in the same order");
+    let distinct: BTreeSet<_> = ids[0].iter().collect();
+    assert_eq!(distinct.len(), 3);
+}
+
+#[tokio::test]
+async fn exporter_that_is_down_without_an_event_notifies_its_operator() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&old_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    let vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
+    let _prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
+    drop(vm);
+    wait_until("AzureScheduledEventsExporterDown", async || {
+        let received = alertmanager.webhook.received();
+        let mut names = received.iter().map(|one| one.alert_name.as_str());
+        names
+            .any(|name| name == "AzureScheduledEventsExporterDown")
+            .then_some(())
+    })
+    .await;
+    let received = alertmanager.webhook.received();
+    assert_eq!(names(&received), ["AzureScheduledEventsExporterDown"]);
+    assert_eq!(received[0].receiver, "mail");
+}

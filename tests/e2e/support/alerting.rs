@@ -1,0 +1,299 @@
+//! The path of an alert: a simulated Azure, Prometheus with the rules of `alerts/`, Alertmanager with its example.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::exporter::Exporter;
+use super::webhook::{BARRIER, Webhook};
+use super::{Daemon, client, get, samples, wait_until};
+
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
+const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
+/// Waits of the example, and those of the tests.
+const WAITS: [(&str, &str); 3] = [
+    ("group_interval: 1m\n", "group_interval: 2s\n"),
+    ("group_wait: 1m\n", "group_wait: 1s\n"),
+    ("group_wait: 10s\n", "group_wait: 1s\n"),
+];
+
+/// Alertmanager, routed as `alerts/alertmanager.example.yml`, and the webhook that receives its notifications.
+pub(crate) struct Alertmanager {
+    pub(crate) webhook: Webhook,
+    pub(crate) address: String,
+    http: reqwest::Client,
+    _daemon: Daemon,
+}
+
+impl Alertmanager {
+    /// The example's routes and inhibitions with shorter waits, and the webhook for every receiver but `nobody`.
+    pub(crate) async fn start(program: &Path, folder: &Path) -> Self {
+        let webhook = Webhook::start().await;
+        let path = folder.join("alertmanager.yml");
+        fs::write(&path, config(&webhook.address)).unwrap();
+        let args = [
+            format!("--config.file={}", path.display()),
+            format!("--storage.path={}", folder.join("alertmanager").display()),
+            "--web.listen-address=127.0.0.1:0".to_owned(),
+            "--cluster.listen-address=".to_owned(),
+        ];
+        let mut daemon = Daemon::start("alertmanager", program, args, folder);
+        let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await.to_string();
+        let http = client();
+        wait_until("Alertmanager is ready", async || {
+            daemon.assert_running();
+            get(&http, &format!("http://{address}/-/ready")).await
+        })
+        .await;
+        Self {
+            webhook,
+            address,
+            http,
+            _daemon: daemon,
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Waits until Alertmanager has flushed every group after all that it has received so far.
+    ///
+    /// Adds alerts to a group with the same interval, one after each notification: the third is sent two intervals after
+    /// the first. A notification that is due in any other group is sent before it.
+    pub(crate) async fn until_flushed(&self) {
+        for number in ["1", "2", "3"] {
+            let alert = json!([{
+                "labels": { "alertname": BARRIER, "number": number },
+                "annotations": { "description": number },
+            }]);
+            let request = self.http.post(format!("{}/api/v2/alerts", self.url()));
+            let request = request.header("content-type", "application/json");
+            let response = request.body(alert.to_string()).send().await.unwrap();
+            assert!(response.status().is_success(), "{response:?}");
+            wait_until("Alertmanager flushes", async || {
+                let barriers = self.webhook.barriers();
+                barriers
+                    .iter()
+                    .any(|one| one.description == number)
+                    .then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// Waits until so many more alerts of events have been received with `status`, repeated ones included.
+    pub(crate) async fn until_received(&self, status: &str, more: u32) {
+        let goal = self.received(status).await.unwrap() + f64::from(more);
+        wait_until(&format!("{more} more {status} alerts"), async || {
+            (self.received(status).await? >= goal).then_some(())
+        })
+        .await;
+    }
+
+    async fn received(&self, status: &str) -> Option<f64> {
+        let text = get(&self.http, &format!("{}/metrics", self.url())).await?;
+        let counters = samples(&text).into_iter().filter(|sample| {
+            let series = &sample.series;
+            series.name == "alertmanager_alerts_received_total" && series.labels["status"] == status
+        });
+        Some(counters.map(|sample| sample.value).sum())
+    }
+
+    /// Waits until an alert of an event is active.
+    pub(crate) async fn until_active(&self) {
+        let url = format!("{}/api/v2/alerts", self.url());
+        wait_until("an alert of an event", async || {
+            let alerts: Value = serde_json::from_str(&get(&self.http, &url).await?).unwrap();
+            let mut labels = alerts.as_array()?.iter().map(|alert| &alert["labels"]);
+            labels
+                .any(|labels| labels["event_id"].is_string())
+                .then_some(())
+        })
+        .await;
+    }
+
+    /// Waits for so many notifications of events.
+    pub(crate) async fn until_notified(&self, status: &str, count: usize) {
+        wait_until(&format!("{count} {status} notifications"), async || {
+            (self.webhook.of_events(status).len() >= count).then_some(())
+        })
+        .await;
+    }
+}
+
+fn config(webhook: &str) -> String {
+    let (routes, _receivers) = EXAMPLE.split_once("\nreceivers:\n").unwrap();
+    let mut config = routes.to_owned();
+    for (example, short) in WAITS {
+        assert!(config.contains(example), "the example has no {example}");
+        config = config.replace(example, short);
+    }
+    let barrier = format!(
+        "  routes:\n    - matchers: [alertname=\"{BARRIER}\"]\n      group_by: [alertname]\n      \
+         group_wait: 0s\n      group_interval: 2s\n      receiver: {BARRIER}\n"
+    );
+    config = config.replacen("  routes:\n", &barrier, 1);
+    config.push_str("\nreceivers:\n  - name: nobody\n");
+    for receiver in ["mail", "chat", "pager-and-chat", BARRIER] {
+        writeln!(
+            config,
+            "  - name: {receiver}\n    webhook_configs: [{{ url: 'http://{webhook}/' }}]"
+        )
+        .unwrap();
+    }
+    config
+}
+
+/// Prometheus with the rules of `alerts/`.
+pub(crate) struct Prometheus {
+    pub(crate) address: String,
+    daemon: Daemon,
+    http: reqwest::Client,
+}
+
+impl Prometheus {
+    /// Returns once it has scraped every target.
+    pub(crate) async fn start(
+        program: &Path,
+        seconds: u32,
+        targets: &[&Exporter],
+        alertmanager: &Alertmanager,
+        folder: &Path,
+    ) -> Self {
+        let rules = rules(folder);
+        let targets: Vec<String> = targets
+            .iter()
+            .map(|it| format!("'{}'", it.address))
+            .collect();
+        let config = format!(
+            "global: {{ scrape_interval: {seconds}s, scrape_timeout: {seconds}s, evaluation_interval: {seconds}s }}\n\
+             rule_files: ['{}/*.rules.yml']\n\
+             scrape_configs:\n- job_name: azure-scheduled-events\n  static_configs:\n  - targets: [{}]\n\
+             alerting:\n  alertmanagers:\n  - static_configs:\n    - targets: ['{}']\n",
+            rules.display(),
+            targets.join(","),
+            alertmanager.address,
+        );
+        let path = folder.join("prometheus.yml");
+        fs::write(&path, config).unwrap();
+        let args = [
+            format!("--config.file={}", path.display()),
+            format!(
+                "--storage.tsdb.path={}",
+                folder.join("prometheus").display()
+            ),
+            "--web.listen-address=127.0.0.1:0".to_owned(),
+        ];
+        let mut daemon = Daemon::start("prometheus", program, args, folder);
+        let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await.to_string();
+        let mut prometheus = Self {
+            address,
+            daemon,
+            http: client(),
+        };
+        let all = format!("sum(up) == {}", targets.len());
+        prometheus.until(&all).await;
+        prometheus
+    }
+
+    /// Waits until an expression has a result.
+    pub(crate) async fn until(&mut self, expression: &str) {
+        let url = format!("http://{}/api/v1/query", self.address);
+        let url = reqwest::Url::parse_with_params(&url, [("query", expression)]).unwrap();
+        wait_until(expression, async || {
+            self.daemon.assert_running();
+            let answer: Value =
+                serde_json::from_str(&get(&self.http, url.as_str()).await?).unwrap();
+            answer["data"]["result"].as_array()?.first().map(|_| ())
+        })
+        .await;
+    }
+
+    /// Waits until every group of rules has been evaluated three more times.
+    pub(crate) async fn until_evaluated(&mut self) {
+        let before = self.evaluations().await.unwrap();
+        assert!(!before.is_empty(), "no rules");
+        wait_until("three evaluations of the rules", async || {
+            self.daemon.assert_running();
+            let now = self.evaluations().await?;
+            let is_done = before
+                .iter()
+                .zip(&now)
+                .all(|(then, now)| *now >= then + 3.0);
+            is_done.then_some(())
+        })
+        .await;
+    }
+
+    async fn evaluations(&self) -> Option<Vec<f64>> {
+        let text = get(&self.http, &format!("http://{}/metrics", self.address)).await?;
+        let groups = samples(&text)
+            .into_iter()
+            .filter(|sample| sample.series.name == "prometheus_rule_group_iterations_total");
+        Some(groups.map(|sample| sample.value).collect())
+    }
+}
+
+/// The rules, but `AzureScheduledEventsExporterDown` fires after 3 seconds rather than 10 minutes.
+fn rules(folder: &Path) -> PathBuf {
+    let copies = folder.join("rules");
+    fs::create_dir(&copies).unwrap();
+    for name in ["scheduled-events.rules.yml", "exporter-health.rules.yml"] {
+        let text = fs::read_to_string(Path::new(RULES).join(name)).unwrap();
+        fs::write(copies.join(name), text.replace("for: 10m\n", "for: 3s\n")).unwrap();
+    }
+    copies
+}
+
+impl Exporter {
+    /// The exporter of a VM of the simulated Azure, once a poll has succeeded.
+    pub(crate) async fn of_vm(
+        azure: &Self,
+        vm: &str,
+        alertmanager: Option<&Alertmanager>,
+        folder: &Path,
+    ) -> Self {
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        Self::of_vm_at(listen, azure, vm, alertmanager, folder).await
+    }
+
+    /// [`Exporter::of_vm`] on a given address.
+    pub(crate) async fn of_vm_at(
+        listen: SocketAddr,
+        azure: &Self,
+        vm: &str,
+        alertmanager: Option<&Alertmanager>,
+        folder: &Path,
+    ) -> Self {
+        let home = folder.join(vm);
+        fs::create_dir_all(&home).unwrap();
+        let mut flags = vec![
+            format!("--imds.url={}", azure.url("")),
+            format!("--vm.name={vm}"),
+            format!("--state.directory={}", home.join("state").display()),
+        ];
+        flags.extend(alertmanager.map(|it| format!("--alertmanager.url={}", it.url())));
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        Self::run(listen, &flags, &home).await
+    }
+
+    /// Starts a scenario of the simulated Azure now.
+    pub(crate) async fn play(&self, scenario: Value) {
+        let body = json!({ "scenario": scenario }).to_string();
+        let request = client().post(self.url("/simulator/start")).body(body);
+        let response = request
+            .header("content-type", "application/json")
+            .send()
+            .await
+            .unwrap();
+        assert!(
+            response.status().is_success(),
+            "{}",
+            response.text().await.unwrap()
+        );
+    }
+}
