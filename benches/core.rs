@@ -126,7 +126,7 @@ fn render(criterion: &mut Criterion) {
         for (name, format) in [("openmetrics", Format::OpenMetrics), ("text", Format::Text)] {
             group.bench_function(BenchmarkId::new(name, &size), |bencher| {
                 bencher.iter(|| {
-                    let rendered = metrics::render(black_box(&snapshot), exposed, now());
+                    let rendered = metrics::render(black_box(&snapshot), exposed, 0, now());
                     rendered.map(|text| format.write(text))
                 });
             });

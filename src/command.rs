@@ -12,7 +12,8 @@ use crate::{
     },
     config::{self, Config, ConfigError, ImdsSettings},
     event::EventId,
-    logs, simulator, state,
+    logs::{self, LogGuard},
+    simulator, state,
     system::Signals,
     time::Clock,
 };
@@ -73,19 +74,31 @@ pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
 fn run(flags: &RunFlags) -> Result<String, CommandError> {
     let settings = Config::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
-    init_process(flags.log)?;
+    let log = init_process(flags.log)?;
+    let dropped_log_lines = log.dropped_lines();
     run_until_signal(Box::new(|stop| {
-        Box::pin(async move { Ok(app::run(settings, listeners, Clock::start(), stop).await?) })
+        Box::pin(async move {
+            let clock = Clock::start();
+            Ok(app::run(settings, listeners, dropped_log_lines, clock, stop).await?)
+        })
     }))
 }
 
 fn demo(flags: DemoFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
-    init_process(flags.log)?;
+    let log = init_process(flags.log)?;
+    let dropped_log_lines = log.dropped_lines();
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
     run_until_signal(Box::new(|stop| {
         Box::pin(async move {
-            let result = app::demo(simulation, settings, Clock::start(), stop).await;
+            let result = app::demo(
+                simulation,
+                settings,
+                dropped_log_lines,
+                Clock::start(),
+                stop,
+            )
+            .await;
             result.map_err(|error| match error {
                 app::DemoError::ConfigError(error) => error.into(),
                 app::DemoError::Failed(error) => error.into(),
@@ -102,7 +115,7 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
         return Ok(lines.concat());
     }
     let simulation = config::simulate(flags)?;
-    init_process(flags.log)?;
+    let _log_guard = init_process(flags.log)?;
     run_until_signal(Box::new(|stop| {
         Box::pin(async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) })
     }))
@@ -110,7 +123,7 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
 
 fn list(flags: &QueryFlags) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.imds)?;
-    init_process(flags.log)?;
+    let _log_guard = init_process(flags.log)?;
     Ok(runtime()?.block_on(app::list(&settings, flags.output, Clock::start()))?)
 }
 
@@ -121,7 +134,7 @@ fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
         dry_run: flags.dry_run,
         output: flags.query.output,
     };
-    init_process(flags.query.log)?;
+    let _log_guard = init_process(flags.query.log)?;
     Ok(runtime()?.block_on(app::approve(&settings, &request, announce, Clock::start()))?)
 }
 
@@ -131,11 +144,13 @@ fn announce(text: &str) {
 }
 
 /// Sets up logging and cryptography. Fails if it is called twice.
-fn init_process(flags: LogFlags) -> Result<(), CommandError> {
-    logs::init(flags).map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
+fn init_process(flags: LogFlags) -> Result<LogGuard, CommandError> {
+    let log =
+        logs::init(flags).map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
     rustls::crypto::ring::default_provider()
         .install_default()
-        .map_err(|_| CommandError::system("cannot set up cryptography", &"already done"))
+        .map_err(|_| CommandError::system("cannot set up cryptography", &"already done"))?;
+    Ok(log)
 }
 
 /// One thread is enough: the program waits nearly all of the time.

@@ -16,13 +16,13 @@ const MEASUREMENT_ERROR: Duration = Duration::from_millis(250);
 
 /// The last tick.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Heartbeat {
+pub(crate) struct Heartbeat {
     last: Option<Moment>,
 }
 
 impl Heartbeat {
     /// One tick. Returns the interruption since the last one, from [`Interruption::MIN_LENGTH`] up.
-    pub fn tick(&mut self, now: Moment) -> Option<Interruption> {
+    pub(crate) fn tick(&mut self, now: Moment) -> Option<Interruption> {
         let last = self.last.replace(now)?;
         let by_monotonic = now.monotonic.saturating_sub(last.monotonic);
         let by_wall = now.wall.saturating_since(last.wall);
@@ -34,7 +34,7 @@ impl Heartbeat {
     }
 
     /// No event is pending: the next tick is a first one.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.last = None;
     }
 }

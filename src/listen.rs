@@ -1,4 +1,4 @@
-//! Addresses to serve on, as the Prometheus exporters write them, and sockets from them.
+//! Listen addresses in the format of the Prometheus exporters, and their sockets.
 
 use std::{
     fmt, io,
@@ -8,13 +8,13 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that wait to be accepted.
+/// Connections that wait for an accept.
 const BACKLOG: i32 = 128;
 
-/// `host:port`; an empty host is every address of the machine, IPv4 and IPv6.
+/// `host:port`. An empty host stands for all IPv4 and IPv6 addresses of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// `None`: every address.
+    /// `None` stands for all addresses.
     host: Option<String>,
     port: u16,
 }
@@ -23,24 +23,23 @@ impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            |why: &str| format!("{text:?} {why}: write it as HOST:PORT, :PORT or [IPV6]:PORT");
-        let (host, port) = text.rsplit_once(':').ok_or_else(|| wrong("has no port"))?;
+        let error = |why: &str| format!("{text:?} {why}: use HOST:PORT, :PORT or [IPV6]:PORT");
+        let (host, port) = text.rsplit_once(':').ok_or_else(|| error("has no port"))?;
         let port = port
             .parse()
-            .map_err(|_| wrong("has no port between 0 and 65535"))?;
+            .map_err(|_| error("has no port between 0 and 65535"))?;
         let host = match host.strip_prefix('[') {
             Some(rest) => {
                 let inner = rest
                     .strip_suffix(']')
-                    .ok_or_else(|| wrong("has an open bracket"))?;
+                    .ok_or_else(|| error("has an open bracket"))?;
                 inner
                     .parse::<Ipv6Addr>()
-                    .map_err(|_| wrong("has no IPv6 address in its brackets"))?;
+                    .map_err(|_| error("has no IPv6 address in its brackets"))?;
                 inner
             }
             None if host.contains(':') => {
-                return Err(wrong("is ambiguous, an IPv6 address needs brackets"));
+                return Err(error("is ambiguous, an IPv6 address needs brackets"));
             }
             None => host,
         };
@@ -62,20 +61,18 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
-    /// Whether only this machine can reach it.
-    pub fn is_loopback(&self) -> bool {
+    /// True for `localhost` and loopback IP addresses.
+    pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host.as_deref();
         let is_loopback_ip = |host: &str| host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         host.is_some_and(|host| host.eq_ignore_ascii_case("localhost") || is_loopback_ip(host))
     }
 
-    /// Opens the socket.
-    ///
     /// # Errors
-    /// When the name is unknown, or the port is in use or not permitted.
-    pub fn bind(&self) -> io::Result<TcpListener> {
+    /// If the name cannot be resolved, or the port is in use or not permitted.
+    pub(crate) fn bind(&self) -> io::Result<TcpListener> {
         let Some(host) = &self.host else {
-            // One socket for both families; where IPv6 is switched off, IPv4 alone.
+            // One socket for both families, or an IPv4 socket if IPv6 is disabled.
             let all = |ip: IpAddr| open(SocketAddr::new(ip, self.port));
             return all(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.kind() {
                 io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(error),
@@ -93,12 +90,12 @@ impl ListenAddress {
     }
 }
 
-/// What to do about an address that cannot be bound.
-pub fn mend(cause: &io::Error) -> &'static str {
+/// How to fix an address that cannot be bound.
+pub(crate) fn bind_hint(cause: &io::Error) -> &'static str {
     match cause.kind() {
-        io::ErrorKind::AddrInUse => "choose another port, or end what uses this one",
+        io::ErrorKind::AddrInUse => "choose another port, or stop the process that uses this one",
         io::ErrorKind::PermissionDenied => "choose a port from 1024 up",
-        _ => "choose an address that this machine has, such as :10169 for all of them",
+        _ => "choose an address that this machine has, such as :10169 for all addresses",
     }
 }
 
@@ -111,7 +108,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
         socket.set_only_v6(false)?;
     }
-    // A restart must not wait for old connections; on Windows the same option would let two programs share a port.
+    // A restart must not wait for old connections. On Windows, the option would let two programs share a port.
     if cfg!(unix) {
         socket.set_reuse_address(true)?;
     }
@@ -126,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_other_exporters_read_them() {
+    fn addresses_of_other_exporters_are_accepted() {
         for text in [
             ":10169",
             "127.0.0.1:10169",
@@ -139,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_the_mend() {
+    fn invalid_address_is_rejected_with_a_hint() {
         for text in [
             "",
             "10169",
@@ -156,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn only_loopback_is_loopback() {
+    fn loopback_addresses_are_recognised() {
         let is = |text: &str| text.parse::<ListenAddress>().unwrap().is_loopback();
         assert!(is("127.0.0.1:1") && is("[::1]:1") && is("localhost:1") && is("127.1.2.3:1"));
         assert!(!is(":1") && !is("0.0.0.0:1") && !is("[::]:1") && !is("example.com:1"));
     }
 
     #[test]
-    fn every_address_is_both_families_where_there_are_both() {
+    fn empty_host_listens_on_both_address_families() {
         let listener = ":0".parse::<ListenAddress>().unwrap().bind().unwrap();
         let port = listener.local_addr().unwrap().port();
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());

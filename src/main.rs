@@ -7,7 +7,7 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     cli::{self, EXIT_USAGE, Parsed},
-    command,
+    command, logs,
 };
 
 fn main() -> ExitCode {
@@ -36,9 +36,6 @@ fn print_stdout(text: &str) -> ExitCode {
 }
 
 fn fail(message: &str, code: u8) -> ExitCode {
-    // Nothing can report that stderr is closed.
-    std::io::stderr()
-        .write_all(format!("error: {message}\n").as_bytes())
-        .ok();
+    logs::print_stderr(&format!("error: {message}\n"));
     ExitCode::from(code)
 }

@@ -1,42 +1,35 @@
-//! What is of one system: how it tells the program to end, which boot this is, how a rename is made to last.
+//! Platform differences: termination signals, the boot id, durable renames.
 
 use std::{fs::File, io, path::Path};
 
-/// Which boot of the VM this is: another id means that it was restarted meanwhile. `None` where the system does not say.
-pub fn boot_id() -> Option<String> {
+/// Identifies the current boot; changes when the VM restarts. `None` if the platform has none.
+pub(crate) fn boot_id() -> Option<String> {
     platform::boot_id()
         .map(|id| id.trim().to_owned())
         .filter(|id| !id.is_empty())
 }
 
-/// Makes what was created, renamed or removed in a directory last.
-///
-/// # Errors
-/// When the system could not.
-pub fn sync_directory(directory: &Path) -> io::Result<()> {
+/// Makes creations, renames and removals in a directory durable.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     platform::sync_directory(directory)
 }
 
-/// Whether `path` is still the name of this open file.
-pub fn is_named(file: &File, path: &Path) -> bool {
+/// True if `path` still refers to this open file.
+pub(crate) fn is_named(file: &File, path: &Path) -> bool {
     platform::is_named(file, path)
 }
 
-/// Signals that mean "end".
+/// Termination signals.
 #[derive(Debug)]
-pub struct Signals(platform::Signals);
+pub(crate) struct Signals(platform::Signals);
 
 impl Signals {
-    /// Begins to listen; from here on the signals no longer end the process by themselves.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn listen() -> io::Result<Self> {
+    /// Replaces the default action of the signals, which ends the process.
+    pub(crate) fn listen() -> io::Result<Self> {
         platform::Signals::listen().map(Self)
     }
 
-    /// Done when the next one has come.
-    pub async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         self.0.next().await;
     }
 }
@@ -98,19 +91,19 @@ mod platform {
         CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
     };
 
-    /// The number that Windows counts up with each boot.
+    /// A counter that Windows increments with each boot.
     pub(super) fn boot_id() -> Option<String> {
         const KEY: &str = r"SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters";
         let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
         key.get_u32("BootId").ok().map(|number| number.to_string())
     }
 
-    /// NTFS writes its journal in order; there is no call for a directory.
+    /// NTFS journals metadata in order and has no fsync for directories.
     pub(super) fn sync_directory(_directory: &Path) -> io::Result<()> {
         Ok(())
     }
 
-    /// The standard library tells files apart on Unix only; a name that is there is taken for that of the file.
+    /// The standard library exposes file identity only on Unix; any existing file is accepted.
     pub(super) fn is_named(_file: &File, path: &Path) -> bool {
         path.exists()
     }

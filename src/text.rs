@@ -1,7 +1,7 @@
-//! Foreign text, made fit to be shown: nothing of it may steer a terminal, break a log line, or be endless.
+//! Sanitizes untrusted text for terminals and log lines: no control characters, bounded length.
 
-/// A control character as what can be seen; any other as it is.
-pub fn printable(character: char) -> char {
+/// Replaces a control character with U+FFFD.
+pub(crate) fn printable(character: char) -> char {
     if character.is_control() {
         char::REPLACEMENT_CHARACTER
     } else {
@@ -9,13 +9,13 @@ pub fn printable(character: char) -> char {
     }
 }
 
-/// The beginning of a text, in at most so many characters and a sign that there was more.
-pub fn excerpt(text: &str, longest: usize) -> String {
-    let mut shown: String = text.chars().take(longest).map(printable).collect();
-    if text.chars().nth(longest).is_some() {
-        shown.push('…');
+/// The first `max_chars` characters, then an ellipsis if there are more.
+pub(crate) fn excerpt(text: &str, max_chars: usize) -> String {
+    let mut excerpt: String = text.chars().take(max_chars).map(printable).collect();
+    if text.chars().nth(max_chars).is_some() {
+        excerpt.push('…');
     }
-    shown
+    excerpt
 }
 
 #[cfg(test)]
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_has_an_end_and_steers_nothing() {
+    fn excerpts_are_bounded_and_without_control_characters() {
         assert_eq!(excerpt("a\u{1b}[31mé\n", 80), "a\u{fffd}[31mé\u{fffd}");
         assert_eq!(excerpt("éabc", 3), "éab…");
         assert_eq!(excerpt("éab", 3), "éab");

@@ -33,7 +33,7 @@ impl Worker {
     }
 
     /// Queues a job without waiting. False when the queue is full.
-    pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
+    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) -> bool {
         self.jobs.try_send(Box::new(job)).is_ok()
     }
 

@@ -10,7 +10,8 @@
 mod alert;
 mod push;
 mod target;
+mod timing;
 
-pub use push::PushTiming;
 pub(crate) use push::Pusher;
 pub use target::{Credentials, SetupError, Target};
+pub use timing::PushTiming;

@@ -8,7 +8,7 @@ use std::{
 
 use reqwest::Url;
 
-use super::PushTiming;
+use super::timing::PushTiming;
 use crate::outbound::{
     error::root_cause,
     http,

@@ -243,7 +243,7 @@ impl EventLoop {
     /// cancelled.
     async fn poll(&mut self, stopping: &CancellationToken) -> Option<Duration> {
         if std::mem::take(&mut self.driver.needs_whole_document) {
-            self.client.forget();
+            self.client.clear_etag();
         }
         let timeout = if self.driver.engine.has_succeeded() {
             self.imds.timeout

@@ -78,16 +78,12 @@ pub(super) fn restored(path: &Path, saved: &SavedState, rebooted: bool) {
     );
 }
 
-pub(super) fn unreadable_state(path: &Path, why: &str, kept_as: Option<&Path>) {
-    let kept_as = kept_as.map_or_else(String::new, |path| path.display().to_string());
-    warn!(path = %path.display(), why, kept_as, "state file unreadable: starting without it");
+pub(super) fn unreadable_state(path: &Path, why: &str) {
+    warn!(path = %path.display(), why, "state file unreadable: starting without it");
 }
 
-pub(super) fn foreign_state_kept(kept_as: &std::io::Result<std::path::PathBuf>) {
-    match kept_as {
-        Ok(path) => info!(kept_as = %path.display(), "state of another VM kept"),
-        Err(error) => warn!(%error, "state of another VM could not be renamed"),
-    }
+pub(super) fn state_set_aside(kept_as: &Path) {
+    info!(kept_as = %kept_as.display(), "previous state file kept");
 }
 
 /// The end of the process did not wait for the answer; the state records that the approval was sent.

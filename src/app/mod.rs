@@ -10,7 +10,13 @@ mod queries;
 mod simulation;
 mod state_writer;
 
-use std::{future::Future, io, net::TcpListener, pin::pin, sync::Arc};
+use std::{
+    future::Future,
+    io,
+    net::TcpListener,
+    pin::pin,
+    sync::{Arc, atomic::AtomicU64},
+};
 
 use tokio::{
     sync::watch,
@@ -25,7 +31,7 @@ use self::{
     publisher::Publisher,
     state_writer::StateWriter,
 };
-pub use self::{
+pub(crate) use self::{
     queries::{Approve, approve, list},
     simulation::{DemoError, demo, simulate},
 };
@@ -52,7 +58,7 @@ use crate::{
 pub enum Error {
     #[error(
         "--web.listen-address: cannot listen on {address}: {cause}; {}",
-        listen::mend(cause)
+        listen::bind_hint(cause)
     )]
     Listen { address: String, cause: io::Error },
     #[error("--imds.url: {0}")]
@@ -103,14 +109,15 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
 pub async fn run(
     config: Config,
     listeners: Vec<TcpListener>,
+    dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let client = Client::new(&config.imds.endpoint)?;
     logging::starting(&config);
     let mut tasks = Tasks::default();
-    let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks)?;
-    let service = WebService::new(config.web.clone(), snapshots, clock);
+    let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
+    let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
     for listener in listeners {
         logging::listening(&listener, &config.web.telemetry_path);
         let stopped = wait_until(tasks.stopped());
@@ -141,7 +148,7 @@ pub async fn run(
 }
 
 /// Makes the event loop, and starts the OTLP sender and the Alertmanager pushers.
-fn assemble(
+async fn assemble(
     config: &Config,
     client: Client,
     clock: Clock,
@@ -154,7 +161,7 @@ fn assemble(
         StateStorage::InMemory | StateStorage::Disabled => None,
     };
     let (state, restored) =
-        StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now)?;
+        StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
     let spool = config.traces.clone().map(|settings| {
         let directory = state.as_ref().map(|state| state.path().join("spool"));
         let limits = SpoolLimits::default();

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub struct Approve {
+pub(crate) struct Approve {
     /// Compared without case.
     pub id: EventId,
     pub dry_run: bool,
@@ -26,7 +26,7 @@ pub struct Approve {
 ///
 /// # Errors
 /// When IMDS does not answer, has no such event, or refuses the approval.
-pub async fn approve(
+pub(crate) async fn approve(
     settings: &ImdsSettings,
     wanted: &Approve,
     announce: impl FnOnce(&str),
@@ -107,7 +107,11 @@ fn state(document: &Document, id: &EventId) -> String {
 ///
 /// # Errors
 /// When it does not answer with a document.
-pub async fn list(settings: &ImdsSettings, output: Output, clock: Clock) -> Result<String, Error> {
+pub(crate) async fn list(
+    settings: &ImdsSettings,
+    output: Output,
+    clock: Clock,
+) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
     let named = settings.vm_name.as_deref().map(str::to_owned);
     let vm_name = match (named, output) {

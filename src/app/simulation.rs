@@ -1,6 +1,11 @@
 //! The commands `demo` and `simulate`.
 
-use std::{future::Future, net::TcpListener, time::Duration};
+use std::{
+    future::Future,
+    net::TcpListener,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use super::{Error, bind, describe_end, listen_error, logging, run};
 use crate::{
@@ -13,7 +18,7 @@ use crate::{
 /// The fault `hang` gives no response for longer than any client waits.
 fn simulator_limits() -> ServerLimits {
     ServerLimits {
-        answer: Duration::from_mins(10),
+        handler_timeout: Duration::from_mins(10),
         ..ServerLimits::default()
     }
 }
@@ -22,9 +27,10 @@ fn simulator_limits() -> ServerLimits {
 ///
 /// # Errors
 /// When there is no socket, or the exporter ends.
-pub async fn demo(
+pub(crate) async fn demo(
     simulation: Simulation,
     exporter: impl FnOnce(&str) -> Result<Config, ConfigError>,
+    dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
@@ -45,7 +51,7 @@ pub async fn demo(
         std::future::pending(),
     ));
     tokio::select! {
-        ran = Box::pin(run(settings, listeners, clock, stop)) => ran?,
+        ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran?,
         ended = &mut serving => {
             let ended = ended.map(|served| ("simulator", served.map_err(|error| error.to_string())));
             return Err(Error::Task(describe_end(ended)).into());
@@ -56,7 +62,7 @@ pub async fn demo(
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum DemoError {
+pub(crate) enum DemoError {
     #[error(transparent)]
     ConfigError(#[from] ConfigError),
     #[error(transparent)]
@@ -67,7 +73,7 @@ pub enum DemoError {
 ///
 /// # Errors
 /// When there is no socket.
-pub async fn simulate(
+pub(crate) async fn simulate(
     simulation: Simulation,
     clock: Clock,
     stop: impl Future<Output = ()> + Send,

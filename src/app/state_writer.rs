@@ -5,9 +5,10 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::sleep};
 
 use super::logging;
 use crate::{
@@ -17,6 +18,9 @@ use crate::{
     time::{Moment, Timestamp},
     worker::Worker,
 };
+
+const READ_ATTEMPTS: u32 = 5;
+const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes the state file, one write at a time.
 #[derive(Debug)]
@@ -31,17 +35,15 @@ pub(super) struct StateWriter {
 #[derive(Debug)]
 struct Store {
     path: PathBuf,
-    /// `None` until the directory could be opened: a disk that was read-only at start may be writable later.
-    directory: Mutex<Option<Directory>>,
+    directory: Mutex<Directory>,
 }
 
 impl StateWriter {
     /// Opens the state directory and reads what an earlier process left there. `None` where no state is kept.
     ///
     /// # Errors
-    /// When the directory cannot be used, unless its disk is full or read-only: then the exporter runs in memory and
-    /// retries.
-    pub(super) fn open(
+    /// When the directory cannot be used.
+    pub(super) async fn open(
         state: &StateStorage,
         worker: Option<&Worker>,
         boot_id: Option<&str>,
@@ -53,15 +55,11 @@ impl StateWriter {
             }
             return Ok((None, None));
         };
-        let directory = match Directory::open(path) {
-            Ok(directory) => Some(directory),
-            Err(state::Error::Unusable { cause, .. }) if is_temporary(&cause) => None,
-            Err(error) => return Err(error),
-        };
-        let restored = match state::read(path, now.wall) {
+        let mut directory = Directory::open(path)?;
+        let restored = match read_with_retries(|| directory.read(now.wall)).await {
             Found::Nothing => None,
-            Found::Unreadable { why, kept_as } => {
-                logging::unreadable_state(path, &why, kept_as.as_deref());
+            Found::Unreadable { why } | Found::Unavailable { why } => {
+                logging::unreadable_state(path, &why);
                 None
             }
             Found::State(saved) => {
@@ -122,11 +120,15 @@ impl StateWriter {
     }
 }
 
-fn is_temporary(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem
-    )
+/// Reads the state file again after an I/O error, which may be temporary.
+async fn read_with_retries(mut read: impl FnMut() -> Found) -> Found {
+    for _ in 1..READ_ATTEMPTS {
+        match read() {
+            Found::Unavailable { .. } => sleep(READ_RETRY_INTERVAL).await,
+            found => return found,
+        }
+    }
+    read()
 }
 
 impl Store {
@@ -135,13 +137,43 @@ impl Store {
             .directory
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let directory = match &mut *directory {
-            Some(directory) => directory,
-            closed @ None => closed.insert(Directory::open(&self.path)?),
-        };
         if let Some(since) = foreign_since {
-            logging::foreign_state_kept(&directory.set_aside("foreign", since));
+            directory.set_foreign_aside(since);
         }
-        directory.write(saved)
+        let kept_as = directory.write(saved)?;
+        if let Some(kept_as) = kept_as {
+            logging::state_set_aside(&kept_as);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable() -> Found {
+        Found::Unavailable {
+            why: "Input/output error".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_temporary_read_error_does_not_lose_the_state() {
+        let mut results = vec![Found::Nothing, unavailable(), unavailable()];
+        let found = read_with_retries(|| results.pop().unwrap()).await;
+        assert!(matches!(found, Found::Nothing), "{found:?}");
+        assert!(results.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_permanent_read_error_does_not_stop_the_start() {
+        let mut attempts = 0;
+        let found = read_with_retries(|| {
+            attempts += 1;
+            unavailable()
+        });
+        assert!(matches!(found.await, Found::Unavailable { .. }));
+        assert_eq!(attempts, READ_ATTEMPTS);
     }
 }

@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::{
     azure_json::AzureForm,
-    event::{Event, EventScope, EventType, Source, resource_name},
+    event::{Event, EventScope, Source, resource_name},
     text::printable,
     time::{Timestamp, in_words},
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ApproveOutcome {
+pub(crate) enum ApproveOutcome {
     /// IMDS accepted it.
     Approved,
     /// A dry run sent nothing.
@@ -23,7 +23,7 @@ pub enum ApproveOutcome {
 }
 
 /// Several lines that describe the event and the effect of its approval.
-pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
+pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
     let mut text = String::new();
     let kind = event.event_type.as_str();
     let ordered_by = match &event.source {
@@ -45,7 +45,10 @@ pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> Str
         event.status.as_str()
     );
     push(&mut text, &line);
-    push(&mut text, &format!("  It {}.", effect(event)));
+    push(
+        &mut text,
+        &format!("  Effect on each VM: {}.", effect(event)),
+    );
     push(&mut text, &format!("  {}", affected(event, vm_name)));
     push(
         &mut text,
@@ -55,7 +58,7 @@ pub fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> Str
 }
 
 /// The result as a line of text.
-pub fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
+pub(crate) fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let kind = event.event_type.as_str();
     let result = match outcome {
         ApproveOutcome::Approved => {
@@ -75,7 +78,7 @@ pub fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
 ///
 /// # Errors
 /// None that can happen: every value has a form in JSON.
-pub fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
+pub(crate) fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
     let report = Report {
         result: outcome,
         event: AzureForm(event),
@@ -90,22 +93,13 @@ struct Report<'a> {
 }
 
 fn effect(event: &Event) -> String {
-    let what = match event.event_type {
-        EventType::Freeze => "pauses each VM; memory is kept",
-        EventType::Reboot => "restarts each VM; what is only in memory is lost",
-        EventType::Redeploy => {
-            "moves each VM to another host; what is in memory and on the temporary disk is lost"
-        }
-        EventType::Preempt => "takes each Spot VM away; it stops or is deleted",
-        EventType::Terminate => "deletes each VM",
-        EventType::Other(_) => "has an effect that this version does not know",
-    };
+    let summary = event.event_type.effect().summary;
     match event.duration_seconds {
         Some(seconds) => {
             let length = in_words(std::time::Duration::from_secs(seconds));
-            format!("{what}; announced interruption: {length}")
+            format!("{summary}; announced interruption: {length}")
         }
-        None => what.to_owned(),
+        None => summary.to_owned(),
     }
 }
 

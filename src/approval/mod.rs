@@ -9,7 +9,7 @@
 //!
 //! Invariants: the decision is a function of the arguments, and a Preempt or Terminate is never approved.
 
-pub mod by_hand;
+pub(crate) mod by_hand;
 
 use std::{fmt, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The default of `--approve.delay`.
-pub const DELAY: Duration = Duration::from_mins(1);
+pub(crate) const DELAY: Duration = Duration::from_mins(1);
 
 /// The flags `--approve.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Default for ApprovalPolicy {
 
 impl ApprovalPolicy {
     /// Whether any flag allows an approval.
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.user_events || self.freeze_below.is_some()
     }
 }

@@ -243,7 +243,7 @@ pub(crate) struct AlertmanagerFlags {
 
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Log")]
-pub struct LogFlags {
+pub(crate) struct LogFlags {
     /// Minimum level of log messages.
     #[arg(long = "log.level", value_enum, default_value_t = LogLevel::Info)]
     pub(crate) level: LogLevel,
@@ -253,7 +253,7 @@ pub struct LogFlags {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// Aligned columns
     Table,
     /// Azure's JSON
@@ -270,7 +270,7 @@ pub(crate) enum ScopeArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     Error,
     Warn,
     Info,
@@ -279,7 +279,7 @@ pub enum LogLevel {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// key=value
     Logfmt,
     /// One JSON object per line

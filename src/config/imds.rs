@@ -6,7 +6,7 @@ use super::error::{ConfigError, flag_error, in_range};
 use crate::{
     api_version::{API_VERSIONS, ApiVersion},
     cli::ImdsFlags,
-    imds::{Endpoint, cadence::IdentityTiming},
+    imds::{Endpoint, IdentityTiming},
 };
 
 /// Azure's first response may take two minutes.

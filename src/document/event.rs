@@ -1,43 +1,45 @@
-//! One member at a time: each is read in every form that was documented or seen, and where it cannot be, it is left out
-//! and reported.
+//! Parses one entry of `Events`. Each member is accepted in every documented or observed form; an unreadable one is
+//! left out and recorded as an anomaly.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Anomalies, AnomalyKind, raw};
+use super::{
+    anomaly::{Anomalies, AnomalyKind},
+    raw::{self, excerpt},
+};
 use crate::{
     event::{Event, EventId, EventType, Source, Status, UnknownMember},
-    text,
     time::Timestamp,
 };
 
-/// A GUID has 36 characters; an id that is longer than this is none.
+/// Bytes; a GUID has 36.
 const MAX_ID: usize = 256;
-/// Members that we do not know are kept up to these bounds.
+/// Undocumented members are kept up to these bounds.
 const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
-/// What stands for a type or a status that cannot be read.
+/// Placeholder for an unreadable type or status.
 pub(super) const UNREADABLE: &str = "Unknown";
 
-/// `DocumentIncarnation`: a number, also one in quotes as the samples of 2017 have it.
+/// `DocumentIncarnation`: a number, quoted in the samples of 2017.
 pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -> Option<i64> {
-    let read = value.and_then(integer);
-    if read.is_none() {
-        let stands = value.map_or_else(
+    let incarnation = value.and_then(integer);
+    if incarnation.is_none() {
+        let problem = value.map_or_else(
             || "is missing".to_owned(),
             |value| format!("is {}", excerpt(value.get())),
         );
         anomalies.add(
             AnomalyKind::Incarnation,
-            format!("DocumentIncarnation {stands}"),
+            format!("DocumentIncarnation {problem}"),
         );
     }
-    read
+    incarnation
 }
 
-/// One entry of `Events`, or why it cannot be told which event it is.
+/// Parses one entry of `Events`. The error says why the event cannot be identified.
 pub(super) fn event(entry: &RawValue, anomalies: &mut Anomalies) -> Result<Event, String> {
     let members = raw::members(entry).ok_or_else(|| {
         format!(
@@ -69,22 +71,22 @@ pub(super) fn event(entry: &RawValue, anomalies: &mut Anomalies) -> Result<Event
         status: Status::new(&reader.required(AnomalyKind::EventStatus, "EventStatus")),
         source: reader
             .text(AnomalyKind::EventSource, "EventSource")
-            .map(|word| Source::new(&word)),
+            .map(|source| Source::new(&source)),
         resource_type: reader
             .text(AnomalyKind::ResourceType, "ResourceType")
-            .map(|word| word.as_ref().into()),
+            .map(|text| text.as_ref().into()),
         resources: reader.resources(),
         not_before: reader.not_before(),
         duration_seconds: reader.duration(),
         description: reader
             .text(AnomalyKind::Description, "Description")
-            .map(|word| word.as_ref().into()),
-        unknown_members: reader.rest(),
+            .map(|text| text.as_ref().into()),
+        unknown_members: reader.unknown_members(),
     };
     Ok(event)
 }
 
-/// Takes the members of one event out, one after the other.
+/// Removes the members of one event as they are read.
 struct Reader<'r, 'a> {
     id: &'r str,
     members: &'r mut Vec<(Box<str>, &'a RawValue)>,
@@ -92,20 +94,20 @@ struct Reader<'r, 'a> {
 }
 
 impl<'a> Reader<'_, 'a> {
-    /// The value of a member that is there and not null; the last one where it stands twice.
+    /// The value of a member unless it is null; the last one of duplicates.
     fn take(&mut self, name: &str) -> Option<&'a RawValue> {
         let mut found = None;
         self.members.retain(|(member, value)| {
-            let wanted = &**member == name;
-            if wanted {
+            let is_match = &**member == name;
+            if is_match {
                 found = Some(*value);
             }
-            !wanted
+            !is_match
         });
         found.filter(|value| value.get() != "null")
     }
 
-    fn odd(&mut self, kind: AnomalyKind, name: &str, value: &RawValue) {
+    fn record_anomaly(&mut self, kind: AnomalyKind, name: &str, value: &RawValue) {
         self.anomalies.add(
             kind,
             format!(
@@ -120,7 +122,7 @@ impl<'a> Reader<'_, 'a> {
         let value = self.take(name)?;
         let text = string(value);
         if text.is_none() {
-            self.odd(kind, name, value);
+            self.record_anomaly(kind, name, value);
         }
         text.filter(|text| !text.is_empty())
     }
@@ -129,7 +131,7 @@ impl<'a> Reader<'_, 'a> {
         match self.take(name) {
             Some(value) => match string(value).filter(|text| !text.trim().is_empty()) {
                 Some(text) => return text,
-                None => self.odd(kind, name, value),
+                None => self.record_anomaly(kind, name, value),
             },
             None => self.anomalies.add(
                 kind,
@@ -139,7 +141,7 @@ impl<'a> Reader<'_, 'a> {
         Cow::Borrowed(UNREADABLE)
     }
 
-    /// The names; a single string is read as one name, since whom an event hits must not be lost.
+    /// A single string is accepted as one name, so that the affected VM is not lost.
     fn resources(&mut self) -> Option<Vec<Box<str>>> {
         let Some(value) = self.take("Resources") else {
             self.anomalies.add(
@@ -150,9 +152,9 @@ impl<'a> Reader<'_, 'a> {
         };
         if let Ok(entries) = Vec::<&RawValue>::deserialize(value) {
             if entries.iter().any(|entry| string(entry).is_none()) {
-                self.odd(AnomalyKind::Resources, "Resources", value);
+                self.record_anomaly(AnomalyKind::Resources, "Resources", value);
             }
-            // What is no string stays as its JSON text: dropped, it would make the event look smaller than it is.
+            // Other values keep their JSON text: without them the event would seem to affect fewer VMs.
             return Some(
                 entries
                     .iter()
@@ -160,7 +162,7 @@ impl<'a> Reader<'_, 'a> {
                     .collect(),
             );
         }
-        self.odd(AnomalyKind::Resources, "Resources", value);
+        self.record_anomaly(AnomalyKind::Resources, "Resources", value);
         string(value).map(|name| vec![name.into()])
     }
 
@@ -170,28 +172,28 @@ impl<'a> Reader<'_, 'a> {
         if text.as_deref().is_some_and(|text| text.trim().is_empty()) {
             return None;
         }
-        // Year one and the epoch are what an unset time looks like in other people's languages.
+        // Year 1 and the Unix epoch are the zero values of time types in other languages.
         let at = text
             .as_deref()
             .and_then(Timestamp::parse)
             .filter(|at| *at > Timestamp::UNIX_EPOCH);
         if at.is_none() {
-            self.odd(AnomalyKind::NotBefore, "NotBefore", value);
+            self.record_anomaly(AnomalyKind::NotBefore, "NotBefore", value);
         }
         at
     }
 
-    /// -1 is Azure's "unknown"; another negative number is odd, and as unknown.
+    /// -1 is Azure's "unknown"; any other negative number is an anomaly and unknown too.
     fn duration(&mut self) -> Option<u64> {
         let value = self.take("DurationInSeconds")?;
         let seconds = integer(value);
         if seconds.is_none_or(|seconds| seconds < -1) {
-            self.odd(AnomalyKind::Duration, "DurationInSeconds", value);
+            self.record_anomaly(AnomalyKind::Duration, "DurationInSeconds", value);
         }
         u64::try_from(seconds?).ok()
     }
 
-    fn rest(&mut self) -> Vec<UnknownMember> {
+    fn unknown_members(&mut self) -> Vec<UnknownMember> {
         let fits = |(name, value): &(Box<str>, &RawValue)| {
             name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER
         };
@@ -223,7 +225,7 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A whole number, also as a float (`9.0`) or in quotes (`"9"`).
+/// A whole number, also written as a float (`9.0`) or quoted (`"9"`).
 fn integer(value: &RawValue) -> Option<i64> {
     let text = string(value).unwrap_or(Cow::Borrowed(value.get()));
     let text = text.trim();
@@ -239,10 +241,4 @@ fn integer(value: &RawValue) -> Option<i64> {
         Some(_) => None,
         None => text.parse().ok(),
     }
-}
-
-/// The beginning of something foreign, fit for a log line.
-pub(super) fn excerpt(text: &str) -> String {
-    const LONGEST: usize = 80;
-    text::excerpt(text, LONGEST)
 }

@@ -1,41 +1,49 @@
-//! The form of the wire: which members stand where, each left as raw JSON so that one that is odd harms no other.
+//! The JSON structure of a document. Values stay raw JSON, so that a malformed one affects no other.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::ParseError;
-use super::event::excerpt;
+use crate::text;
 
-/// The two members of a document.
+/// Why a body is not a document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// For example a captive portal's page or a truncated body.
+    #[error("not JSON: {0}")]
+    Json(String),
+    /// For example an error object, `{}`, `null` or `"Events": null`.
+    #[error("JSON, but not a scheduled-events document: {0}")]
+    Shape(String),
+}
+
+/// The members of a document.
 pub(super) struct Root<'a> {
     pub(super) incarnation: Option<&'a RawValue>,
     pub(super) events: &'a RawValue,
 }
 
-/// Finds the members of a document.
 pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
     let value: &RawValue =
         serde_json::from_str(text).map_err(|error| ParseError::Json(error.to_string()))?;
-    let shape =
-        |why: String| ParseError::Shape(format!("{why}; it begins {}", excerpt(value.get())));
-    let members = members(value).ok_or_else(|| shape("it is no object".to_owned()))?;
+    let shape = |why: &str| ParseError::Shape(format!("{why}; it begins {}", excerpt(value.get())));
+    let members = members(value).ok_or_else(|| shape("it is not an object"))?;
     let mut incarnation = None;
     let mut events = None;
     for (name, value) in members {
         match &*name {
             "DocumentIncarnation" => incarnation = Some(value),
             "Events" if events.is_some() => {
-                return Err(shape("it has two members called Events".to_owned()));
+                return Err(shape("it has two members called Events"));
             }
             "Events" => events = Some(value),
             _ => {}
         }
     }
-    let events = events.ok_or_else(|| shape("it has no Events".to_owned()))?;
+    let events = events.ok_or_else(|| shape("it has no Events"))?;
     if !events.get().starts_with('[') {
-        return Err(shape("its Events is no array".to_owned()));
+        return Err(shape("its Events is not an array"));
     }
     Ok(Root {
         incarnation,
@@ -43,19 +51,19 @@ pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
     })
 }
 
-/// The members of an object in their order, or `None` where it is none.
+/// The members of an object in order; `None` for any other value.
 pub(super) fn members(value: &RawValue) -> Option<Vec<(Box<str>, &RawValue)>> {
     let mut deserializer = serde_json::Deserializer::from_str(value.get());
     deserializer.deserialize_map(Members).ok()
 }
 
-/// Hands over the entries of an array one by one, so that a long one is never held twice.
-pub(super) fn each_event<'a>(
+/// Calls `f` with each entry of the array `events`, without collecting them.
+pub(super) fn for_each_event<'a>(
     events: &'a RawValue,
-    take: impl FnMut(&'a RawValue),
+    f: impl FnMut(&'a RawValue),
 ) -> Result<(), ParseError> {
     let mut deserializer = serde_json::Deserializer::from_str(events.get());
-    Entries(take)
+    Entries(f)
         .deserialize(&mut deserializer)
         .map_err(|error| ParseError::Shape(error.to_string()))
 }
@@ -101,4 +109,10 @@ impl<'de, F: FnMut(&'de RawValue)> Visitor<'de> for Entries<F> {
         }
         Ok(())
     }
+}
+
+/// The beginning of untrusted text, safe for a log line.
+pub(super) fn excerpt(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    text::excerpt(text, MAX_CHARS)
 }

@@ -106,7 +106,7 @@ pub struct SavedState {
 
 impl SavedState {
     /// Whether the VM was booted after the state was written; false where a boot id is unknown.
-    pub fn is_rebooted(&self, boot_id: Option<&str>) -> bool {
+    pub(crate) fn is_rebooted(&self, boot_id: Option<&str>) -> bool {
         match (self.boot_id.as_deref(), boot_id) {
             (Some(saved), Some(current)) => saved != current,
             _ => false,

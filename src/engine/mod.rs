@@ -122,7 +122,7 @@ impl Engine {
             Input::Polled { result, took } => self.polled(result, took, now),
             Input::Identified { result, took } => self.identified(result, took, now),
             Input::ApprovalSent { id, result, took } => {
-                self.approval_sent(&id, result, took, now);
+                self.approval_sent(&id, result.err().as_ref(), took, now);
             }
             Input::Tick => self.tick(now),
             Input::StateWritten(result) => {
@@ -157,12 +157,12 @@ impl Engine {
     }
 
     /// Whether the instance metadata have not answered yet.
-    pub fn needs_identity(&self) -> bool {
+    pub(crate) fn needs_identity(&self) -> bool {
         self.identity.is_none()
     }
 
     /// Whether any poll succeeded.
-    pub fn has_succeeded(&self) -> bool {
+    pub(crate) fn has_succeeded(&self) -> bool {
         self.health.last_success.is_some()
     }
 

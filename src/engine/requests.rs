@@ -129,18 +129,18 @@ impl Engine {
     pub(super) fn approval_sent(
         &mut self,
         id: &EventId,
-        result: Result<(), RequestError>,
+        error: Option<&RequestError>,
         took: Duration,
         now: Moment,
     ) {
         self.publish = true;
-        let reason = result.as_ref().err().map(|error| error.reason);
-        self.health.count_request(took, reason);
-        let outcome = match &result {
-            Ok(()) => ApprovalResult::Approved,
-            Err(_) => ApprovalResult::Failed,
+        self.health
+            .count_request(took, error.map(|error| error.reason));
+        let outcome = match error {
+            None => ApprovalResult::Approved,
+            Some(_) => ApprovalResult::Failed,
         };
-        if let Some(event_type) = self.approvals.sent(id, result.as_ref().err(), now) {
+        if let Some(event_type) = self.approvals.sent(id, error, now) {
             self.count_approval(event_type, outcome);
         }
         match outcome {

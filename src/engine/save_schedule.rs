@@ -8,15 +8,22 @@ use crate::time::Moment;
 /// From one write to the next while an event is pending, and from one attempt to the next while writes fail.
 const INTERVAL: Duration = Duration::from_secs(1);
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Write {
+    None,
+    Outstanding,
+    /// Outstanding for too long.
+    Stalled,
+}
+
 /// One write is outstanding at a time; the changes during it are saved by the next one.
 #[derive(Debug)]
 pub(super) struct SaveSchedule {
     is_persistent: bool,
     /// Something changed since the last write began, or that write failed.
     is_dirty: bool,
-    is_outstanding: bool,
-    is_stalled: bool,
     is_failing: bool,
+    write: Write,
     begun_at: Option<Duration>,
     failures: u64,
 }
@@ -27,9 +34,8 @@ impl SaveSchedule {
         Self {
             is_persistent,
             is_dirty: true,
-            is_outstanding: false,
-            is_stalled: false,
             is_failing: false,
+            write: Write::None,
             begun_at: None,
             failures: 0,
         }
@@ -52,7 +58,7 @@ impl SaveSchedule {
 
     /// Whether a write is due; it counts as begun then.
     pub(super) fn begin(&mut self, is_pending: bool, now: Moment) -> bool {
-        if !self.is_persistent || self.is_outstanding {
+        if !self.is_persistent || self.write != Write::None {
             return false;
         }
         let is_old = self
@@ -65,7 +71,7 @@ impl SaveSchedule {
         };
         if is_due {
             self.is_dirty = false;
-            self.is_outstanding = true;
+            self.write = Write::Outstanding;
             self.begun_at = Some(now.monotonic);
         }
         is_due
@@ -74,8 +80,7 @@ impl SaveSchedule {
     /// The outstanding write ended. Only a change is logged.
     pub(super) fn written(&mut self, result: Result<(), String>) -> Option<LogEntry> {
         let was_failing = std::mem::replace(&mut self.is_failing, result.is_err());
-        let was_stalled = std::mem::take(&mut self.is_stalled);
-        self.is_outstanding = false;
+        let was_stalled = std::mem::replace(&mut self.write, Write::None) == Write::Stalled;
         match result {
             Ok(()) => (was_failing || was_stalled).then_some(LogEntry::StateWriteRecovered),
             Err(error) => {
@@ -88,7 +93,7 @@ impl SaveSchedule {
 
     /// The outstanding write takes too long. It is counted as failed; what follows waits for it no longer.
     pub(super) fn stalled(&mut self) -> Option<LogEntry> {
-        if std::mem::replace(&mut self.is_stalled, true) {
+        if std::mem::replace(&mut self.write, Write::Stalled) == Write::Stalled {
             return None;
         }
         self.failures += 1;

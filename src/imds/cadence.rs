@@ -1,10 +1,8 @@
-//! When to ask again: from how the last request went to the pause before the next. Pure; it reads no clock and rolls no
-//! dice.
+//! The delay before the next request. Pure: reads no clock, and jitter is an argument.
 //!
 //! The limits are Microsoft's, <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#rate-limiting>
-//! and `#errors-and-debugging`: five requests a second per VM for all its readers together, 410 for at most 70 seconds,
-//! 429 to slow down, 500 to come back after some time. No pause is long: a Spot eviction gives 30 seconds, and may be
-//! announced in any of them.
+//! and `#errors-and-debugging`: five requests per second and VM for all readers together, 410 for at most 70 seconds, 429
+//! to slow down, 500 to retry after some time. Delays between polls are short: a Spot eviction gives 30 seconds' notice.
 
 use std::time::Duration;
 
@@ -13,20 +11,19 @@ use crate::{
     snapshot::{FailureReason, RequestError},
 };
 
-/// Two requests never start closer together: five a second is what IMDS allows.
-pub const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
-/// The longest pause after a fault that can pass at any moment.
-pub const MAX_BACKOFF: Duration = Duration::from_secs(15);
-/// The longest `Retry-After` that is honoured.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
-/// The pause after an answer that only a change of configuration can mend.
-pub const AFTER_CLIENT_ERROR: Duration = Duration::from_mins(1);
+/// IMDS allows five requests per second.
+pub(crate) const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
+/// Upper bound after a temporary failure.
+const MAX_BACKOFF: Duration = Duration::from_secs(15);
+/// Upper bound for `Retry-After`.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
+/// After a 4xx, which only a change of configuration resolves.
+const CLIENT_ERROR_DELAY: Duration = Duration::from_mins(1);
 
-/// The first step of the exponential backoff.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// The longest pause while a 410 is fresh.
-const MAX_WHILE_GONE: Duration = Duration::from_secs(8);
-/// So many 410 in a row fit into the 70 seconds: 1 + 2 + 4 + 7 × 8.
+/// Upper bound during the first 70 seconds of 410.
+const MAX_GONE_BACKOFF: Duration = Duration::from_secs(8);
+/// Consecutive 410 within 70 seconds: 1 + 2 + 4 + 7 × 8.
 const GONE_IN_70_SECONDS: u32 = 10;
 
 /// When `/metadata/instance` is requested again after a failure.
@@ -48,7 +45,7 @@ impl Default for IdentityTiming {
 
 /// Delay before `/metadata/instance` is requested again. `unavailable_in_a_row` counts consecutive failures, this one
 /// included, for which [`is_identity_unavailable`] holds.
-pub fn identity_retry_delay(
+pub(crate) fn identity_retry_delay(
     error: &RequestError,
     unavailable_in_a_row: u32,
     timing: IdentityTiming,
@@ -62,38 +59,32 @@ pub fn identity_retry_delay(
 }
 
 /// True for 400 and 404: a classic VM has no instance metadata. This is not a failure of polling.
-pub fn is_identity_unavailable(error: &RequestError) -> bool {
+pub(crate) fn is_identity_unavailable(error: &RequestError) -> bool {
     matches!(error.status, Some(400 | 404))
 }
 
-/// How a request went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PollResult {
-    /// It was answered, with a document or with "unchanged".
+pub(crate) enum PollResult {
     Answered,
-    /// It failed.
     Failed {
-        /// Why.
         reason: FailureReason,
-        /// The pause that IMDS asked for.
         retry_after: Option<Duration>,
-        /// How many requests in a row have failed, with this one.
+        /// Consecutive failures, this one included.
         in_a_row: u32,
     },
 }
 
-/// The pause from the end of a request that took `took` to the start of the next.
+/// Delay from the end of a request that took `took` to the start of the next one.
 ///
 /// After an answer the interval counts from the start of the request, so that polls do not drift; after a failure the
-/// pause counts from its end, since a request that timed out has taken long enough. `jitter` is a number from 0 to 1,
-/// which spreads the readers of many VMs.
-pub fn next_delay(
+/// delay counts from its end. `jitter`, from 0 to 1, spreads the requests of many VMs.
+pub(crate) fn next_delay(
     outcome: PollResult,
     took: Duration,
     interval: Duration,
     jitter: f64,
 ) -> Duration {
-    let pause = match outcome {
+    let delay = match outcome {
         PollResult::Answered => interval.saturating_sub(took),
         PollResult::Failed {
             reason,
@@ -101,7 +92,7 @@ pub fn next_delay(
             in_a_row,
         } => after_failure(reason, retry_after, in_a_row, interval, jitter),
     };
-    pause.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
+    delay.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
 }
 
 fn after_failure(
@@ -113,14 +104,16 @@ fn after_failure(
 ) -> Duration {
     match reason {
         FailureReason::Throttled => {
-            let asked = retry_after.map(|asked| asked.min(MAX_RETRY_AFTER));
+            let retry_after = retry_after.map(|after| after.min(MAX_RETRY_AFTER));
             let doubled = exponential(interval, MAX_BACKOFF, in_a_row.saturating_add(1));
-            asked.unwrap_or(doubled).max(interval.min(MAX_RETRY_AFTER))
+            retry_after
+                .unwrap_or(doubled)
+                .max(interval.min(MAX_RETRY_AFTER))
         }
         FailureReason::Gone if in_a_row <= GONE_IN_70_SECONDS => {
-            exponential(FIRST_BACKOFF, MAX_WHILE_GONE, in_a_row)
+            exponential(FIRST_BACKOFF, MAX_GONE_BACKOFF, in_a_row)
         }
-        FailureReason::Status4xx => AFTER_CLIENT_ERROR,
+        FailureReason::Status4xx => CLIENT_ERROR_DELAY,
         FailureReason::Gone
         | FailureReason::Body
         | FailureReason::Connect
@@ -162,12 +155,12 @@ mod tests {
         assert_eq!(
             next_delay(PollResult::Answered, slow, SECOND, 0.5),
             Duration::ZERO,
-            "a poll that took longer than the interval is followed at once"
+            "a poll slower than the interval is followed immediately"
         );
     }
 
     #[test]
-    fn faults_that_pass_are_retried_faster_than_a_spot_eviction_is_over() {
+    fn temporary_failures_are_retried_within_the_notice_of_a_spot_eviction() {
         for reason in [
             FailureReason::Status5xx,
             FailureReason::Connect,
@@ -178,30 +171,30 @@ mod tests {
             FailureReason::Shape,
             FailureReason::Redirect,
         ] {
-            let pauses = [1, 2, 3, 4, 5, 99].map(|row| after(reason, row).as_secs());
-            assert_eq!(pauses, [1, 2, 4, 8, 15, 15], "{reason:?}");
+            let delays = [1, 2, 3, 4, 5, 99].map(|row| after(reason, row).as_secs());
+            assert_eq!(delays, [1, 2, 4, 8, 15, 15], "{reason:?}");
             let least = next_delay(failed(reason, 5), Duration::ZERO, SECOND, 0.0);
             assert_eq!(least, Duration::from_millis(7_500), "{reason:?}");
         }
     }
 
     #[test]
-    fn a_410_is_retried_quickly_for_70_seconds_and_then_as_any_fault() {
-        let pauses: Vec<_> = (1..=12)
+    fn a_410_is_retried_quickly_for_70_seconds_and_then_like_other_failures() {
+        let delays: Vec<_> = (1..=12)
             .map(|row| after(FailureReason::Gone, row).as_secs())
             .collect();
-        assert_eq!(pauses, [1, 2, 4, 8, 8, 8, 8, 8, 8, 8, 15, 15]);
-        assert!(pauses.iter().take(10).sum::<u64>() <= 70);
+        assert_eq!(delays, [1, 2, 4, 8, 8, 8, 8, 8, 8, 8, 15, 15]);
+        assert!(delays.iter().take(10).sum::<u64>() <= 70);
     }
 
     #[test]
-    fn what_only_a_person_can_mend_is_retried_once_a_minute() {
+    fn a_client_error_is_retried_once_a_minute() {
         assert_eq!(after(FailureReason::Status4xx, 1), Duration::from_mins(1));
         assert_eq!(after(FailureReason::Status4xx, 50), Duration::from_mins(1));
     }
 
     #[test]
-    fn a_throttled_reader_obeys_retry_after_or_halves_its_pace() {
+    fn throttled_polls_obey_retry_after_or_halve_their_rate() {
         let throttled = |retry_after: Option<u64>, in_a_row| {
             let outcome = PollResult::Failed {
                 reason: FailureReason::Throttled,
@@ -276,31 +269,31 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_never_start_within_200_ms_of_each_other(
+        fn requests_start_at_least_200_ms_apart(
             outcome in any_outcome(),
             took in 0_u64..200_000,
             interval in 0_u64..3_600_000,
             jitter in 0.0..1.0_f64,
         ) {
             let took = Duration::from_millis(took);
-            let pause = next_delay(outcome, took, Duration::from_millis(interval), jitter);
-            prop_assert!(took + pause >= MIN_REQUEST_INTERVAL, "{took:?} + {pause:?}");
+            let delay = next_delay(outcome, took, Duration::from_millis(interval), jitter);
+            prop_assert!(took + delay >= MIN_REQUEST_INTERVAL, "{took:?} + {delay:?}");
         }
 
         #[test]
-        fn no_pause_after_a_failure_is_longer_than_a_minute(
+        fn no_delay_after_a_failure_exceeds_a_minute(
             outcome in any_outcome(),
             took in 0_u64..200_000,
             interval in 200_u64..3_600_000,
             jitter in 0.0..1.0_f64,
         ) {
             let interval = Duration::from_millis(interval);
-            let pause = next_delay(outcome, Duration::from_millis(took), interval, jitter);
+            let delay = next_delay(outcome, Duration::from_millis(took), interval, jitter);
             let longest = match outcome {
                 PollResult::Answered => interval,
                 PollResult::Failed { .. } => Duration::from_mins(1),
             };
-            prop_assert!(pause <= longest, "{outcome:?}: {pause:?}");
+            prop_assert!(delay <= longest, "{outcome:?}: {delay:?}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! The one HTTP client that talks to IMDS.
+//! The HTTP client for IMDS.
 //!
-//! A 304 means "unchanged" only in answer to the `ETag` of the last good document. A 200 with an empty body, which has been
-//! seen in the field, changes nothing at first; when nothing but empty bodies has come for a minute, it is an empty
-//! document.
+//! A 304 is accepted only if the request carried the `ETag` of the last document. A 200 with an empty body, which has been
+//! observed in production, is a failure at first; after a minute of only empty bodies it is an empty document.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use hyper::{
 
 use super::{
     cadence,
-    connection::{ImdsConnection, Outgoing},
+    connection::{ImdsConnection, ImdsRequest},
     empty::EmptyBodies,
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
@@ -28,27 +27,26 @@ use crate::{
     time::{Clock, Moment},
 };
 
-/// The most of a body that is read.
-pub const MAX_BYTES: usize = 4 * 1024 * 1024;
-/// The most that is read of a body that only explains an error.
+/// Upper bound of a body.
+const MAX_BYTES: usize = 4 * 1024 * 1024;
+/// Upper bound of the body of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
-/// How long such a body may take.
-const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(1);
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Talks to one IMDS, one request at a time.
+/// Sends one request at a time to one IMDS.
 #[derive(Debug)]
 pub struct Client {
     connection: ImdsConnection,
     endpoint: Endpoint,
-    /// The `ETag` of the last good document.
+    /// Of the last document.
     etag: Option<HeaderValue>,
     empty_bodies: EmptyBodies,
-    /// When the last request started, by the monotonic clock.
+    /// Monotonic start time of the last request.
     last_start: Option<Duration>,
 }
 
 impl Client {
-    /// A client for one endpoint. A provider of cryptography must have been installed in the process before.
+    /// A rustls crypto provider must be installed in the process.
     pub fn new(endpoint: &Endpoint) -> Result<Self, SetupError> {
         Ok(Self {
             connection: ImdsConnection::new(endpoint)?,
@@ -59,37 +57,39 @@ impl Client {
         })
     }
 
-    /// Which IMDS it talks to.
-    pub fn endpoint(&self) -> &Endpoint {
+    pub(super) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The last document is not what is known any more: the next one must come as a whole.
-    pub fn forget(&mut self) {
+    /// The next poll requests the whole document.
+    pub(crate) fn clear_etag(&mut self) {
         self.etag = None;
     }
 
-    /// Asks for the document.
+    /// Requests the document.
     pub async fn poll(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
-        let answer = self.ask_for_document(timeout, clock).await;
-        self.settle(answer, clock.now())
+        let result = self.request_document(timeout, clock).await;
+        self.accept_empty_bodies(result, clock.now())
     }
 
-    /// Believes empty bodies once nothing else has come for long enough.
-    fn settle(&mut self, answer: Result<Answer, Error>, now: Moment) -> Result<Answer, Error> {
-        if !matches!(answer, Err(Error::EmptyBody)) {
-            self.empty_bodies.interrupted();
-            return answer;
+    fn accept_empty_bodies(
+        &mut self,
+        result: Result<Answer, Error>,
+        now: Moment,
+    ) -> Result<Answer, Error> {
+        if !matches!(result, Err(Error::EmptyBody)) {
+            self.empty_bodies.reset();
+            return result;
         }
-        if !self.empty_bodies.came(now) {
-            return answer;
+        if !self.empty_bodies.record(now) {
+            return result;
         }
-        // A 304 to the old `ETag` would bring nothing back.
-        self.forget();
+        // A 304 to the old ETag would restore no event.
+        self.clear_etag();
         let mut anomalies = Anomalies::default();
         anomalies.add(
             AnomalyKind::EmptyBody,
-            "nothing but empty bodies has come for a minute: taken as no events",
+            "only empty bodies for a minute: accepted as no events",
         );
         Ok(Answer::Document {
             document: Document::default(),
@@ -97,8 +97,8 @@ impl Client {
         })
     }
 
-    /// Approves one event: it may start before its `NotBefore`, on every VM that it names. `Ok` is IMDS's 200; after
-    /// anything else the document must be read again before another try.
+    /// Approves one event: it may start before its `NotBefore`, on every VM that it names. After an error the document must
+    /// be polled before another attempt.
     pub async fn approve(
         &mut self,
         id: &EventId,
@@ -113,14 +113,14 @@ impl Client {
         request.headers_mut().insert(header::CONTENT_TYPE, json);
         let response = self.send(request, timeout, clock).await?;
         if response.status() != StatusCode::OK {
-            return Err(refusal(response, clock).await);
+            return Err(error_for_status(response, clock).await);
         }
-        // Read only so that the connection can be used again: what stands in it is not documented.
+        // The content is undocumented; reading it makes the connection reusable.
         error_body(response.into_body()).await;
         Ok(())
     }
 
-    async fn ask_for_document(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
+    async fn request_document(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
         let mut request = self.connection.request(&self.endpoint.events);
         if let Some(etag) = &self.etag {
             let headers = request.headers_mut();
@@ -130,7 +130,7 @@ impl Client {
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_MODIFIED if self.etag.is_some() => return Ok(Answer::Unchanged),
-            _ => return Err(refusal(response, clock).await),
+            _ => return Err(error_for_status(response, clock).await),
         }
         let etag = response.headers_mut().remove(header::ETAG);
         let body = self.read(response.into_body(), timeout, clock).await?;
@@ -138,7 +138,7 @@ impl Client {
             return Err(Error::EmptyBody);
         }
         let (document, anomalies) =
-            document::parse(&body).map_err(|refusal| Error::refused(refusal, &body))?;
+            document::parse(&body).map_err(|error| Error::from_parse_error(error, &body))?;
         self.etag = etag;
         Ok(Answer::Document {
             document,
@@ -146,43 +146,43 @@ impl Client {
         })
     }
 
-    /// The body of a 200, for the other rooms of IMDS.
+    /// The body of a 200.
     pub(super) async fn get(
         &mut self,
-        to: &Uri,
+        uri: &Uri,
         timeout: Duration,
         clock: Clock,
     ) -> Result<Vec<u8>, Error> {
-        let request = self.connection.request(to);
+        let request = self.connection.request(uri);
         let response = self.send(request, timeout, clock).await?;
         if response.status() == StatusCode::OK {
             self.read(response.into_body(), timeout, clock).await
         } else {
-            Err(refusal(response, clock).await)
+            Err(error_for_status(response, clock).await)
         }
     }
 
-    /// Sends one request, not too soon after the one before.
+    /// Sends one request, at least [`cadence::MIN_REQUEST_INTERVAL`] after the previous one.
     async fn send(
         &mut self,
-        request: Outgoing,
+        request: ImdsRequest,
         timeout: Duration,
         clock: Clock,
     ) -> Result<Response<Incoming>, Error> {
         let since = self.since_last_start(clock);
-        let rest = since.map_or(Duration::ZERO, |since| {
+        let delay = since.map_or(Duration::ZERO, |since| {
             cadence::MIN_REQUEST_INTERVAL.saturating_sub(since)
         });
-        // A sleep of nothing is a millisecond, and a wake-up.
-        if !rest.is_zero() {
-            tokio::time::sleep(rest).await;
+        // `sleep(0)` takes a millisecond and a wake-up.
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
         }
         self.last_start = Some(clock.now().monotonic);
         let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
-        sent.unwrap_or_else(|_elapsed| Err(self.late(timeout)))
+        sent.unwrap_or_else(|_elapsed| Err(self.timeout_error(timeout)))
     }
 
-    /// Reads the body of the last answer, in what is left of the time for the whole of it.
+    /// Reads the body of the last response within what remains of `timeout`.
     async fn read(
         &self,
         body: Incoming,
@@ -191,8 +191,8 @@ impl Client {
     ) -> Result<Vec<u8>, Error> {
         let since = self.since_last_start(clock).unwrap_or_default();
         let left = timeout.saturating_sub(since);
-        let read = tokio::time::timeout(left, whole(body, MAX_BYTES)).await;
-        read.unwrap_or_else(|_elapsed| Err(self.late(timeout)))
+        let read = tokio::time::timeout(left, read_body(body, MAX_BYTES)).await;
+        read.unwrap_or_else(|_elapsed| Err(self.timeout_error(timeout)))
     }
 
     fn since_last_start(&self, clock: Clock) -> Option<Duration> {
@@ -200,7 +200,7 @@ impl Client {
         Some(clock.now().monotonic.saturating_sub(last_start))
     }
 
-    fn late(&self, timeout: Duration) -> Error {
+    fn timeout_error(&self, timeout: Duration) -> Error {
         Error::Timeout {
             base: self.endpoint.base().to_owned(),
             after: timeout,
@@ -208,45 +208,45 @@ impl Client {
     }
 }
 
-/// Reads a body, and stops where it grows past `cap`.
-async fn whole(mut body: Incoming, cap: usize) -> Result<Vec<u8>, Error> {
-    let announced = body.size_hint().lower();
-    if usize::try_from(announced).map_or(true, |announced| announced > cap) {
+/// Reads a body of at most `cap` bytes.
+async fn read_body(mut body: Incoming, cap: usize) -> Result<Vec<u8>, Error> {
+    let content_length = body.size_hint().lower();
+    if usize::try_from(content_length).map_or(true, |length| length > cap) {
         return Err(Error::TooLarge { cap });
     }
-    let mut all = Vec::new();
+    let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Error::Truncated {
-            received: all.len(),
+            received: bytes.len(),
             cause: error::root_cause(&error),
         })?;
         let Some(chunk) = frame.data_ref() else {
             continue;
         };
-        if all.len() + chunk.len() > cap {
+        if bytes.len() + chunk.len() > cap {
             return Err(Error::TooLarge { cap });
         }
-        all.extend_from_slice(chunk);
+        bytes.extend_from_slice(chunk);
     }
-    Ok(all)
+    Ok(bytes)
 }
 
-/// The body of an answer whose status says enough: empty where it does not come at once.
+/// The body of a response that is classified by its status; empty if it does not arrive in time.
 async fn error_body(body: Incoming) -> Vec<u8> {
-    let read = whole(body, MAX_ERROR_BYTES);
-    match tokio::time::timeout(EXPLANATION_TIMEOUT, read).await {
+    let read = read_body(body, MAX_ERROR_BYTES);
+    match tokio::time::timeout(ERROR_BODY_TIMEOUT, read).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
 
-/// Why an answer whose status is not the one that was hoped for does not count.
-async fn refusal(response: Response<Incoming>, clock: Clock) -> Error {
+/// Classifies a response with an unexpected status.
+async fn error_for_status(response: Response<Incoming>, clock: Clock) -> Error {
     let code = response.status();
     let status = code.as_u16();
     let headers = response.headers();
     match status {
-        304 => return Error::UnaskedNotModified,
+        304 => return Error::UnexpectedNotModified,
         300..=399 => {
             let location = headers.get(header::LOCATION).map(HeaderValue::as_bytes);
             let location = location.map_or("nowhere".into(), String::from_utf8_lossy);
@@ -259,25 +259,24 @@ async fn refusal(response: Response<Incoming>, clock: Clock) -> Error {
     }
     let retry_after = retry_after(headers, clock.now().wall);
     let cloud = error_body::other_cloud(headers);
-    let said = format!(
-        "{}{cloud}",
-        error_body::said(&error_body(response.into_body()).await)
-    );
+    let body = error_body(response.into_body()).await;
+    let message = format!("{}{cloud}", error_body::describe_body(&body));
     match status {
         410 => Error::Gone,
         429 => Error::Throttled { retry_after },
-        400..=499 => Error::ClientError { status, said },
-        500..=599 => Error::ServerError { status, said },
-        _ => Error::ForeignStatus { status, said },
+        400..=499 => Error::ClientError { status, message },
+        500..=599 => Error::ServerError { status, message },
+        _ => Error::ForeignStatus { status, message },
     }
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::time::Timestamp;
 
     #[test]
-    fn a_minute_of_empty_bodies_is_an_empty_document_and_ends_the_etag() {
+    fn a_minute_of_empty_bodies_is_an_empty_document_and_clears_the_etag() {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
@@ -292,16 +291,16 @@ mod tests {
             .after(Duration::from_secs(seconds))
         };
         for second in 0..60 {
-            let settled = client.settle(Err(Error::EmptyBody), moment(second));
-            assert_eq!(settled, Err(Error::EmptyBody), "{second}");
+            let result = client.accept_empty_bodies(Err(Error::EmptyBody), moment(second));
+            assert_eq!(result, Err(Error::EmptyBody), "{second}");
             assert!(client.etag.is_some(), "{second}");
         }
         let Ok(Answer::Document {
             document,
             anomalies,
-        }) = client.settle(Err(Error::EmptyBody), moment(60))
+        }) = client.accept_empty_bodies(Err(Error::EmptyBody), moment(60))
         else {
-            panic!("it is not believed");
+            panic!("not accepted");
         };
         assert_eq!(document, Document::default());
         assert!(document.is_complete());
@@ -309,9 +308,9 @@ mod tests {
         assert_eq!(kinds, [AnomalyKind::EmptyBody]);
         assert_eq!(client.etag, None);
 
-        let failed = client.settle(Err(Error::Gone), moment(61));
+        let failed = client.accept_empty_bodies(Err(Error::Gone), moment(61));
         assert_eq!(failed, Err(Error::Gone));
-        let again = client.settle(Err(Error::EmptyBody), moment(62));
-        assert_eq!(again, Err(Error::EmptyBody), "the minute begins anew");
+        let again = client.accept_empty_bodies(Err(Error::EmptyBody), moment(62));
+        assert_eq!(again, Err(Error::EmptyBody), "the minute restarts");
     }
 }

@@ -1,7 +1,7 @@
-//! The one connection to IMDS, kept open from request to request and opened anew where IMDS has closed it.
+//! The connection to IMDS: reused for every request, and reopened when IMDS has closed it.
 //!
-//! It is a bare connection of hyper's: a client for the whole web brings a pool, redirects, retries and proxies, of which
-//! none may serve here, and a poll a second on every VM would pay for each layer (`docs/performance.md`).
+//! It is a plain hyper connection. A general HTTP client adds a pool, redirects, retries and proxies, none of which may be
+//! used here, and every poll on every VM would pay for them (`docs/performance.md`).
 
 use std::time::Duration;
 
@@ -26,31 +26,28 @@ use super::{
 };
 use crate::outbound::http::USER_AGENT;
 
-/// IMDS is on the host: a connection that takes longer will not come.
+/// IMDS runs on the host, so connecting takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is sent: small, and known in whole.
-pub(super) type Outgoing = Request<Full<Bytes>>;
+pub(super) type ImdsRequest = Request<Full<Bytes>>;
 
-type Sender = SendRequest<Full<Bytes>>;
+type RequestSender = SendRequest<Full<Bytes>>;
 
-/// Opens, keeps and uses it.
 #[derive(Debug)]
 pub(super) struct ImdsConnection {
     connector: HttpsConnector<HttpConnector>,
-    to: Uri,
+    uri: Uri,
     base: String,
-    /// Those of every request.
+    /// Sent with every request.
     headers: HeaderMap,
-    kept: Option<Sender>,
+    idle: Option<RequestSender>,
 }
 
 impl ImdsConnection {
-    /// To one endpoint; opened by the first request. A provider of cryptography must have been installed in the process
-    /// before.
+    /// The first request opens the connection. A rustls crypto provider must be installed in the process.
     pub(super) fn new(endpoint: &Endpoint) -> Result<Self, SetupError> {
         let builder = HttpsConnectorBuilder::new();
-        // Without TLS no certificate authority is needed, and none need be there: a container may have none at all.
+        // Plain HTTP needs no certificate authorities, and a container image may have none.
         let builder = if endpoint.is_https() {
             builder
                 .try_with_platform_verifier()
@@ -59,18 +56,18 @@ impl ImdsConnection {
                     cause: error::root_cause(&error),
                 })?
         } else {
-            let nobody = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
-            builder.with_tls_config(nobody.with_no_client_auth())
+            let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+            builder.with_tls_config(tls.with_no_client_auth())
         };
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        let to = endpoint.events.clone();
+        let uri = endpoint.events.clone();
         let mut headers = HeaderMap::new();
         headers.insert("Metadata", HeaderValue::from_static("true"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-        if let Some(host) = to
+        if let Some(host) = uri
             .authority()
             .and_then(|host| HeaderValue::from_str(host.as_str()).ok())
         {
@@ -78,17 +75,17 @@ impl ImdsConnection {
         }
         Ok(Self {
             connector: builder.https_or_http().enable_http1().wrap_connector(tcp),
-            to,
+            uri,
             base: endpoint.base().to_owned(),
             headers,
-            kept: None,
+            idle: None,
         })
     }
 
-    /// A request to be sent here, without a body: its address is a path, as HTTP/1.1 has it for an origin server.
-    pub(super) fn request(&self, to: &Uri) -> Outgoing {
+    /// A GET without a body. The request target is in origin form (RFC 9112, section 3.2.1).
+    pub(super) fn request(&self, uri: &Uri) -> ImdsRequest {
         let mut request = Request::new(Full::default());
-        *request.uri_mut() = to
+        *request.uri_mut() = uri
             .path_and_query()
             .cloned()
             .map(Uri::from)
@@ -97,55 +94,55 @@ impl ImdsConnection {
         request
     }
 
-    /// Sends one request; done when the head of the answer is there. Dropped before, it takes the connection with it, so
-    /// that no late answer is ever taken for that of another request.
-    pub(super) async fn send(&mut self, request: Outgoing) -> Result<Response<Incoming>, Error> {
-        let (mut sender, is_kept) = match self.kept().await {
+    /// Sends one request and returns once the response headers have arrived. If the future is dropped before, the connection
+    /// is closed, so that a late response is never matched with a later request.
+    pub(super) async fn send(&mut self, request: ImdsRequest) -> Result<Response<Incoming>, Error> {
+        let (mut sender, is_reused) = match self.take_idle().await {
             Some(sender) => (sender, true),
-            None => (self.open().await?, false),
+            None => (Box::pin(self.open()).await?, false),
         };
-        let answer = match sender.try_send_request(request).await {
-            Ok(answer) => answer,
+        let response = match sender.try_send_request(request).await {
+            Ok(response) => response,
             Err(mut failed) => match failed.take_message() {
-                // IMDS closed the connection before the request had left: it has seen nothing of it.
-                Some(unsent) if is_kept => {
-                    sender = self.open().await?;
+                // IMDS closed the idle connection before the request was sent.
+                Some(unsent) if is_reused => {
+                    sender = Box::pin(self.open()).await?;
                     let sent = sender.send_request(unsent).await;
-                    sent.map_err(|error| self.failed(&error))?
+                    sent.map_err(|error| self.exchange_error(&error))?
                 }
-                _ => return Err(self.failed(failed.error())),
+                _ => return Err(self.exchange_error(failed.error())),
             },
         };
-        self.kept = Some(sender);
-        Ok(answer)
+        self.idle = Some(sender);
+        Ok(response)
     }
 
-    /// The connection of the request before, if another one can go by it.
-    async fn kept(&mut self) -> Option<Sender> {
-        let mut sender = self.kept.take()?;
+    async fn take_idle(&mut self) -> Option<RequestSender> {
+        let mut sender = self.idle.take()?;
         sender.ready().await.ok()?;
         Some(sender)
     }
 
-    async fn open(&mut self) -> Result<Sender, Error> {
+    /// The future is large (TLS) and rarely needed: callers box it.
+    async fn open(&mut self) -> Result<RequestSender, Error> {
         let base = || self.base.clone();
-        let opened = timeout(CONNECT_TIMEOUT, self.connector.call(self.to.clone())).await;
+        let opened = timeout(CONNECT_TIMEOUT, self.connector.call(self.uri.clone())).await;
         let stream = opened
             .map_err(|_elapsed| Error::ConnectTimeout { base: base() })?
             .map_err(|error| Error::from_connect(&*error, self.is_https(), base()))?;
         let (sender, connection) = handshake(stream)
             .await
             .map_err(|error| Error::from_exchange(&error, base()))?;
-        // It ends with its sender, or when IMDS closes it; what went wrong the request has been told.
+        // The task ends with its sender or when IMDS closes the connection; the request reports the error.
         drop(tokio::spawn(connection));
         Ok(sender)
     }
 
     fn is_https(&self) -> bool {
-        self.to.scheme() == Some(&Scheme::HTTPS)
+        self.uri.scheme() == Some(&Scheme::HTTPS)
     }
 
-    fn failed(&self, error: &hyper::Error) -> Error {
+    fn exchange_error(&self, error: &hyper::Error) -> Error {
         Error::from_exchange(error, self.base.clone())
     }
 }

@@ -1,35 +1,34 @@
-//! When a row of empty bodies is to be believed. Pure: takes the moment.
+//! Decides when a row of empty bodies is accepted as "no events". Pure.
 
 use std::time::Duration;
 
 use crate::time::Moment;
 
-/// How long nothing but empty bodies must have come until they mean "no events".
-const EMPTY_UNTIL_SETTLED: Duration = Duration::from_mins(1);
-/// Two empty bodies that are further apart than this are not "nothing but empty bodies": nobody looked between them.
-const EMPTY_FURTHEST_APART: Duration = Duration::from_secs(30);
+/// Empty bodies are accepted after this time without any other response.
+const MIN_DURATION: Duration = Duration::from_mins(1);
+/// A longer gap between two empty bodies starts a new row: nothing was observed in between.
+const MAX_GAP: Duration = Duration::from_secs(30);
 
-/// How long nothing but empty bodies has come.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EmptyBodies {
-    /// When the first and the last of this row came, by the monotonic clock.
+    /// Monotonic times of the first and the last empty body of the row.
     row: Option<(Duration, Duration)>,
 }
 
 impl EmptyBodies {
-    /// One more. Says whether the row is long enough to be believed.
-    pub(super) fn came(&mut self, now: Moment) -> bool {
+    /// Adds an empty body. Returns true if the row is long enough to be accepted.
+    pub(super) fn record(&mut self, now: Moment) -> bool {
         let now = now.monotonic;
         let first = self
             .row
-            .filter(|(_, last)| now.saturating_sub(*last) <= EMPTY_FURTHEST_APART)
+            .filter(|(_, last)| now.saturating_sub(*last) <= MAX_GAP)
             .map_or(now, |(first, _)| first);
         self.row = Some((first, now));
-        now.saturating_sub(first) >= EMPTY_UNTIL_SETTLED
+        now.saturating_sub(first) >= MIN_DURATION
     }
 
-    /// Something else came, or nothing.
-    pub(super) fn interrupted(&mut self) {
+    /// Called for every other result of a poll.
+    pub(super) fn reset(&mut self) {
         self.row = None;
     }
 }
@@ -47,31 +46,31 @@ mod tests {
         start.after(Duration::from_secs(seconds))
     }
 
-    fn settles_at(seconds: impl IntoIterator<Item = u64>) -> Option<u64> {
+    fn accepted_at(seconds: impl IntoIterator<Item = u64>) -> Option<u64> {
         let mut empty_bodies = EmptyBodies::default();
         seconds
             .into_iter()
-            .find(|at| empty_bodies.came(moment(*at)))
+            .find(|at| empty_bodies.record(moment(*at)))
     }
 
     #[test]
-    fn empty_bodies_are_believed_after_a_minute_of_nothing_else() {
-        assert_eq!(settles_at(0..200), Some(60));
-        assert_eq!(settles_at((5..200).step_by(15)), Some(65));
+    fn empty_bodies_are_accepted_after_a_minute() {
+        assert_eq!(accepted_at(0..200), Some(60));
+        assert_eq!(accepted_at((5..200).step_by(15)), Some(65));
     }
 
     #[test]
-    fn empty_bodies_with_silence_between_them_are_not_believed() {
-        assert_eq!(settles_at([0, 61, 122, 183]), None);
+    fn empty_bodies_with_long_gaps_are_not_accepted() {
+        assert_eq!(accepted_at([0, 61, 122, 183]), None);
     }
 
     #[test]
-    fn anything_else_begins_the_minute_anew() {
+    fn another_response_restarts_the_minute() {
         let mut empty_bodies = EmptyBodies::default();
-        assert!(!(0..60).any(|at| empty_bodies.came(moment(at))));
-        empty_bodies.interrupted();
-        assert!(!(60..120).any(|at| empty_bodies.came(moment(at))));
-        assert!(empty_bodies.came(moment(120)));
-        assert!(empty_bodies.came(moment(121)), "it stays believed");
+        assert!(!(0..60).any(|at| empty_bodies.record(moment(at))));
+        empty_bodies.reset();
+        assert!(!(60..120).any(|at| empty_bodies.record(moment(at))));
+        assert!(empty_bodies.record(moment(120)));
+        assert!(empty_bodies.record(moment(121)), "it stays accepted");
     }
 }

@@ -1,32 +1,25 @@
-//! Where IMDS is: the base address as it was given, checked once, and the addresses that are asked.
+//! The base URL of IMDS, validated once, and the URLs derived from it.
 
 use hyper::{Uri, http::uri::Scheme};
 
 use crate::outbound::url::{self, UrlError};
 
-/// The api-version of instance metadata; its versions are not those of scheduled events.
+/// The api-version of instance metadata, which is versioned apart from scheduled events.
 const INSTANCE_VERSION: &str = "2021-02-01";
 
-/// Why no client could be made. The flag that is at fault is the caller's to name.
+/// Why a client cannot be created. The caller adds the name of the flag.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SetupError {
-    /// The address cannot be one of IMDS.
     #[error("{0}")]
     Address(String),
-    /// The HTTP client could not be made: for `https`, where the system has no certificate authorities.
+    /// For `https`, where the system has no certificate authorities.
     #[error(
-        "no client for {address} could be made: {cause}; an https address needs the system's certificate authorities \
+        "cannot create a client for {address}: {cause}; an https address needs the system's certificate authorities \
          (package ca-certificates, or SSL_CERT_FILE)"
     )]
-    Client {
-        /// The base address.
-        address: String,
-        /// What the HTTP library said.
-        cause: String,
-    },
+    Client { address: String, cause: String },
 }
 
-/// The addresses of one IMDS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
     base: String,
@@ -35,48 +28,47 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// From a base such as `http://169.254.169.254`, also with a port or a path before `/metadata`.
+    /// `base` is `http://169.254.169.254` or similar, with an optional port and an optional path before `/metadata`.
     pub fn new(base: &str, api_version: &str) -> Result<Self, SetupError> {
-        let wrong = |why: &str| SetupError::Address(format!("{base:?} {why}"));
+        let invalid = |why: &str| SetupError::Address(format!("{base:?} {why}"));
         let url = url::base(base).map_err(|error| {
             let hint = match error {
                 UrlError::Syntax(_) | UrlError::Scheme => {
                     "write it as http://HOST or http://HOST:PORT"
                 }
-                UrlError::Query => "give the base alone, the api-version has a flag of its own",
-                UrlError::Credentials => "IMDS knows none, give the base alone",
+                UrlError::Query => "give the base only, --imds.api-version sets the api-version",
+                UrlError::Credentials => "IMDS uses none, give the base only",
             };
-            wrong(&format!("{error}: {hint}"))
+            invalid(&format!("{error}: {hint}"))
         })?;
         let path = url.path().trim_end_matches('/');
         if format!("{}/", path.to_ascii_lowercase()).contains("/metadata/") {
-            return Err(wrong(
-                "ends in a path of IMDS: give what stands before /metadata, such as http://169.254.169.254",
+            return Err(invalid(
+                "contains a path of IMDS: give the part before /metadata, such as http://169.254.169.254",
             ));
         }
-        let under = |tail: &str, query: &[(&str, &str)]| {
-            let mut asked = url::under(&url, tail);
-            asked.query_pairs_mut().extend_pairs(query);
-            let asked = asked.as_str().parse::<Uri>();
-            asked.map_err(|error| wrong(&format!("is no address that can be asked ({error})")))
+        let join = |tail: &str, query: &[(&str, &str)]| {
+            let mut url = url::under(&url, tail);
+            url.query_pairs_mut().extend_pairs(query);
+            let uri = url.as_str().parse::<Uri>();
+            uri.map_err(|error| invalid(&format!("is not a valid address ({error})")))
         };
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
-            events: under("/metadata/scheduledevents", &[("api-version", api_version)])?,
-            compute: under(
+            events: join("/metadata/scheduledevents", &[("api-version", api_version)])?,
+            compute: join(
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
             )?,
         })
     }
 
-    /// The base as it was given.
-    pub fn base(&self) -> &str {
+    /// As configured, without trailing slashes.
+    pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// Whether a TLS handshake comes before the first byte.
-    pub fn is_https(&self) -> bool {
+    pub(super) fn is_https(&self) -> bool {
         self.events.scheme() == Some(&Scheme::HTTPS)
     }
 }
@@ -86,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_addresses_are_those_that_microsoft_documents() {
+    fn urls_are_those_documented_by_microsoft() {
         let endpoint = Endpoint::new("http://169.254.169.254", "2020-07-01").unwrap();
         assert_eq!(
             endpoint.events.to_string(),
@@ -109,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn a_base_that_cannot_work_is_refused_with_its_mend() {
-        for (base, said) in [
+    fn an_invalid_base_is_rejected_with_a_hint() {
+        for (base, expected) in [
             ("169.254.169.254", "http://HOST"),
             ("localhost:80", "neither http nor https"),
             ("ftp://127.0.0.1", "neither http nor https"),
@@ -124,8 +116,8 @@ mod tests {
             ("http://169.254.169.254/metadata", "before /metadata"),
             ("http://169.254.169.254/Metadata/", "before /metadata"),
         ] {
-            let refused = Endpoint::new(base, "2020-07-01").unwrap_err().to_string();
-            assert!(refused.contains(said), "{base}: {refused}");
+            let error = Endpoint::new(base, "2020-07-01").unwrap_err().to_string();
+            assert!(error.contains(expected), "{base}: {error}");
         }
     }
 }

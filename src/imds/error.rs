@@ -1,4 +1,4 @@
-//! What can go wrong between us and IMDS, each with its reason and with what a person can do.
+//! Errors of requests to IMDS, each with its reason and a hint for the operator.
 
 use std::{io, time::Duration};
 
@@ -10,145 +10,75 @@ use crate::{
     text,
 };
 
-/// Why a request got no answer that counts.
+/// Why a request failed. `base` is the base URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nobody listens, or there is no way there.
     #[error(
-        "no connection to {base}: {cause}; on an Azure VM check the route to the address and that no firewall rule stops it, \
-         in Kubernetes that the pod may reach link-local addresses (hostNetwork)"
+        "no connection to {base}: {cause}; on an Azure VM check the route to the address and the firewall rules, in \
+         Kubernetes that the pod can reach link-local addresses (hostNetwork)"
     )]
-    Connect {
-        /// The base address.
-        base: String,
-        /// What the system said.
-        cause: String,
-    },
-    /// The connection was cut before the answer.
+    Connect { base: String, cause: String },
     #[error("{base} closed the connection without an answer: {cause}")]
-    Closed {
-        /// The base address.
-        base: String,
-        /// What the system said.
-        cause: String,
-    },
-    /// What answers there does not speak HTTP.
+    Closed { base: String, cause: String },
     #[error("{base} answers, but not in HTTP ({cause}): something other than IMDS listens there")]
-    NotHttp {
-        /// The base address.
-        base: String,
-        /// What the HTTP library said.
-        cause: String,
-    },
-    /// Not even a connection in time.
+    NotHttp { base: String, cause: String },
     #[error(
-        "no connection to {base} in time; is this an Azure VM? If so, check the route to the address, in Kubernetes that the \
-         pod may reach link-local addresses (hostNetwork)"
+        "no connection to {base} in time; is this an Azure VM? If so, check the route to the address, in Kubernetes that \
+         the pod can reach link-local addresses (hostNetwork)"
     )]
-    ConnectTimeout {
-        /// The base address.
-        base: String,
-    },
-    /// No whole answer in time.
-    #[error("{base} gave no whole answer within {}", crate::time::in_words(*.after))]
-    Timeout {
-        /// The base address.
-        base: String,
-        /// The time it had.
-        after: Duration,
-    },
-    /// No TLS connection.
+    ConnectTimeout { base: String },
+    #[error("no complete answer from {base} within {}", crate::time::in_words(*.after))]
+    Timeout { base: String, after: Duration },
     #[error("TLS with {base} failed: {cause}; IMDS itself speaks plain http")]
-    Tls {
-        /// The base address.
-        base: String,
-        /// What the TLS library said.
-        cause: String,
-    },
-    /// A redirect. It is not followed: whoever sends one is not IMDS, and the header that opens IMDS must not leave.
+    Tls { base: String, cause: String },
+    /// Not followed: IMDS sends no redirects, and the `Metadata` header must not be sent elsewhere.
     #[error(
         "HTTP {status}, a redirect to {location}, is not followed: IMDS sends none, so a proxy or a captive portal answers \
          in its place"
     )]
-    Redirect {
-        /// The status code.
-        status: u16,
-        /// Where it points, shortened.
-        location: String,
-    },
-    /// 304, although nothing was said that could be unchanged.
-    #[error(
-        "HTTP 304, but no document was asked about: a cache between us and IMDS answers in its place"
-    )]
-    UnaskedNotModified,
-    /// 400, 403, 404, 405 and so on.
-    #[error("HTTP {status}{said}{}", client_error_mend(*.status))]
+    Redirect { status: u16, location: String },
+    /// 304 to a request without `If-None-Match`.
+    #[error("HTTP 304 to an unconditional request: a cache answers in place of IMDS")]
+    UnexpectedNotModified,
+    #[error("HTTP {status}{message}{}", client_error_hint(*.status))]
     ClientError {
-        /// The status code.
         status: u16,
-        /// What the body said, as a part of a sentence; may be empty.
-        said: String,
+        /// From the body, with a leading space; may be empty.
+        message: String,
     },
-    /// 410.
     #[error("HTTP 410: IMDS is being updated, which takes 70 seconds at most")]
     Gone,
-    /// 429.
     #[error(
         "HTTP 429: more than five requests a second by all readers on this VM together; raise the poll interval of one of them"
     )]
-    Throttled {
-        /// The pause that was asked for.
-        retry_after: Option<Duration>,
-    },
-    /// 500 and so on.
-    #[error("HTTP {status}{said}: a fault of IMDS, which usually passes")]
+    Throttled { retry_after: Option<Duration> },
+    #[error("HTTP {status}{message}: an IMDS fault, usually temporary")]
     ServerError {
-        /// The status code.
         status: u16,
-        /// What the body said, as a part of a sentence; may be empty.
-        said: String,
+        /// From the body, with a leading space; may be empty.
+        message: String,
     },
     /// A status that IMDS never sends, such as 204.
-    #[error("HTTP {status}{said} is no answer of IMDS: something else listens there")]
+    #[error("HTTP {status}{message} is not a status of IMDS: something else listens there")]
     ForeignStatus {
-        /// The status code.
         status: u16,
-        /// What the body said, as a part of a sentence; may be empty.
-        said: String,
+        /// From the body, with a leading space; may be empty.
+        message: String,
     },
-    /// The body stopped before its end.
-    #[error("the body was cut off after {received} bytes: {cause}")]
-    Truncated {
-        /// How much came.
-        received: usize,
-        /// What the system said.
-        cause: String,
-    },
-    /// The body is too large to be one of IMDS.
-    #[error("the body has more than {cap} bytes, which no document of IMDS has")]
-    TooLarge {
-        /// The most that is read.
-        cap: usize,
-    },
-    /// A 200 with nothing in it, which changes nothing yet.
-    #[error("HTTP 200 with an empty body; what was known stays as it is")]
+    #[error("the body was truncated after {received} bytes: {cause}")]
+    Truncated { received: usize, cause: String },
+    #[error("the body has more than {cap} bytes, the limit for IMDS")]
+    TooLarge { cap: usize },
+    #[error("HTTP 200 with an empty body; known events are kept")]
     EmptyBody,
-    /// The body of a 200 is no JSON.
-    #[error("the answer of HTTP 200 is no JSON: {detail}")]
-    Json {
-        /// What is wrong.
-        detail: String,
-    },
-    /// The body of a 200 is JSON of another kind.
-    #[error("the answer of HTTP 200 is JSON, but not what was asked for: {detail}")]
-    Shape {
-        /// What is wrong.
-        detail: String,
-    },
+    #[error("the body of HTTP 200 is not JSON: {detail}")]
+    Json { detail: String },
+    /// JSON, but not the expected document.
+    #[error("the body of HTTP 200 is JSON, but not as expected: {detail}")]
+    Shape { detail: String },
 }
 
 impl Error {
-    /// The class that is counted.
     pub fn reason(&self) -> FailureReason {
         match self {
             Self::Connect { .. } | Self::Closed { .. } | Self::NotHttp { .. } => {
@@ -156,7 +86,7 @@ impl Error {
             }
             Self::ConnectTimeout { .. } | Self::Timeout { .. } => FailureReason::Timeout,
             Self::Tls { .. } => FailureReason::Tls,
-            Self::Redirect { .. } | Self::UnaskedNotModified => FailureReason::Redirect,
+            Self::Redirect { .. } | Self::UnexpectedNotModified => FailureReason::Redirect,
             Self::ClientError { .. } => FailureReason::Status4xx,
             Self::Gone => FailureReason::Gone,
             Self::Throttled { .. } => FailureReason::Throttled,
@@ -173,7 +103,7 @@ impl Error {
             | Self::ClientError { status, .. }
             | Self::ServerError { status, .. }
             | Self::ForeignStatus { status, .. } => Some(*status),
-            Self::UnaskedNotModified => Some(304),
+            Self::UnexpectedNotModified => Some(304),
             Self::Gone => Some(410),
             Self::Throttled { .. } => Some(429),
             Self::Connect { .. }
@@ -190,7 +120,6 @@ impl Error {
         }
     }
 
-    /// The pause that IMDS asked for, where it did.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Throttled { retry_after } => *retry_after,
@@ -198,46 +127,46 @@ impl Error {
         }
     }
 
-    pub(super) fn refused(refusal: ParseError, body: &[u8]) -> Self {
-        match refusal {
-            ParseError::Json(why) => Self::no_json("a scheduled-events document", &why, body),
-            ParseError::Shape(why) => Self::Shape {
-                detail: format!("{why}{}", origin(body)),
+    pub(super) fn from_parse_error(error: ParseError, body: &[u8]) -> Self {
+        match error {
+            ParseError::Json(detail) => Self::json("a scheduled-events document", &detail, body),
+            ParseError::Shape(detail) => Self::Shape {
+                detail: format!("{detail}{}", markup_hint(body)),
             },
         }
     }
 
-    pub(super) fn no_json(wanted: &str, why: &str, body: &[u8]) -> Self {
+    pub(super) fn json(expected: &str, detail: &str, body: &[u8]) -> Self {
         Self::Json {
-            detail: format!("{wanted} was asked for; {why}{}", origin(body)),
+            detail: format!("expected {expected}; {detail}{}", markup_hint(body)),
         }
     }
 
-    pub(super) fn shape(wanted: &str, why: &str, body: &[u8]) -> Self {
+    pub(super) fn shape(expected: &str, detail: &str, body: &[u8]) -> Self {
         Self::Shape {
             detail: format!(
-                "{wanted} were asked for; {why}; it begins {}{}",
+                "expected {expected}; {detail}; it begins {}{}",
                 excerpt(&String::from_utf8_lossy(body)),
-                origin(body)
+                markup_hint(body)
             ),
         }
     }
 
-    /// Why there is no connection.
+    /// Classifies a failure to open a connection.
     pub(super) fn from_connect(
         error: &(dyn std::error::Error + 'static),
         is_https: bool,
         base: String,
     ) -> Self {
         let cause = root_cause(error);
-        if causes(error).any(|inner| is_tls(inner) || is_https && is_cut(inner)) {
+        if causes(error).any(|inner| is_tls(inner) || is_https && is_closed(inner)) {
             Self::Tls { base, cause }
         } else {
             Self::Connect { base, cause }
         }
     }
 
-    /// What became of a request that got no head of an answer.
+    /// Classifies a request that failed before the response headers arrived.
     pub(super) fn from_exchange(error: &hyper::Error, base: String) -> Self {
         let cause = root_cause(error);
         if causes(error).any(is_tls) {
@@ -261,22 +190,20 @@ impl From<&Error> for RequestError {
     }
 }
 
-/// What to do about a 4xx.
-fn client_error_mend(status: u16) -> &'static str {
+fn client_error_hint(status: u16) -> &'static str {
     match status {
         400 => "; check --imds.api-version",
         401 => "; IMDS asks for no credentials, so something else listens there",
         403 => {
-            "; does the Metadata Security Protocol (proxyAgentSettings of the VM) keep this process out, or is this another \
-             cloud?"
+            "; does the Metadata Security Protocol (proxyAgentSettings of the VM) deny this process access, or is this \
+             another cloud?"
         }
         404 => "; is this an Azure VM, and --imds.url the address of its IMDS?",
         _ => "",
     }
 }
 
-/// Whom the body betrays, as a part of a sentence.
-fn origin(body: &[u8]) -> &'static str {
+fn markup_hint(body: &[u8]) -> &'static str {
     let is_markup = body.trim_ascii_start().starts_with(b"<");
     if is_markup {
         "; it looks like a web page: a proxy or a captive portal answers in place of IMDS"
@@ -285,8 +212,8 @@ fn origin(body: &[u8]) -> &'static str {
     }
 }
 
-/// A connection that is cut in mid-handshake; one that is refused or unreachable says so with another kind.
-fn is_cut(error: &(dyn std::error::Error + 'static)) -> bool {
+/// True if the connection was closed during the handshake.
+fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|io| {
         matches!(
             io.kind(),
@@ -298,8 +225,8 @@ fn is_cut(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-/// The beginning of something foreign, fit for a log line.
+/// The beginning of untrusted text, safe for a log line.
 pub(super) fn excerpt(text: &str) -> String {
-    const LONGEST: usize = 160;
-    text::excerpt(text, LONGEST)
+    const MAX_CHARS: usize = 160;
+    text::excerpt(text, MAX_CHARS)
 }

@@ -1,10 +1,10 @@
-//! What an answer that does not count says about itself.
+//! What the headers and the body of an error response say.
 
 use reqwest::header::{self, HeaderMap, HeaderValue};
 
 use super::error::excerpt;
 
-/// Other clouds have their metadata at the same address, and say who they are.
+/// Other clouds serve their metadata at the same address and identify themselves.
 pub(super) fn other_cloud(headers: &HeaderMap) -> &'static str {
     let server = headers.get(header::SERVER).map(HeaderValue::as_bytes);
     if headers.contains_key("Metadata-Flavor") {
@@ -16,10 +16,10 @@ pub(super) fn other_cloud(headers: &HeaderMap) -> &'static str {
     }
 }
 
-/// What the body of an error says, as a part of a sentence. IMDS writes `{"error": TEXT}`, and the versions that it knows
-/// where the one that was asked for is not among them.
-pub(super) fn said(body: &[u8]) -> String {
-    let Ok(answer) = serde_json::from_slice::<serde_json::Value>(body) else {
+/// The message of an error body, to follow `HTTP 400`. IMDS sends `{"error": TEXT}`, with `newest-versions` if the requested
+/// api-version is unknown.
+pub(super) fn describe_body(body: &[u8]) -> String {
+    let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) else {
         let text = String::from_utf8_lossy(body);
         return match text.trim() {
             "" => String::new(),
@@ -29,9 +29,9 @@ pub(super) fn said(body: &[u8]) -> String {
             text => format!(" {:?}", excerpt(text)),
         };
     };
-    let text = answer.get("error").and_then(serde_json::Value::as_str);
+    let text = json.get("error").and_then(serde_json::Value::as_str);
     let text = text.map_or_else(String::new, |text| format!(" {:?}", excerpt(text)));
-    let versions = answer.get("newest-versions").filter(|v| v.is_array());
+    let versions = json.get("newest-versions").filter(|v| v.is_array());
     let versions = versions.map_or_else(String::new, |versions| {
         let versions = excerpt(&versions.to_string());
         format!(" (newest versions: {versions})")
@@ -44,18 +44,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_of_an_error_body_are_kept() {
+    fn an_error_body_is_described() {
         assert_eq!(
-            said(br#"{"error":"Bad request. Required metadata header not specified"}"#),
+            describe_body(br#"{"error":"Bad request. Required metadata header not specified"}"#),
             r#" "Bad request. Required metadata header not specified""#
         );
         assert_eq!(
-            said(br#"{"error":"Bad request.","newest-versions":["2025-04-07","2024-07-17"]}"#),
+            describe_body(
+                br#"{"error":"Bad request.","newest-versions":["2025-04-07","2024-07-17"]}"#
+            ),
             r#" "Bad request." (newest versions: ["2025-04-07","2024-07-17"])"#
         );
-        assert_eq!(said(b""), "");
-        assert_eq!(said(b"null"), "");
-        assert_eq!(said(b"no such thing\n"), r#" "no such thing""#);
-        assert!(said(b" <html>").contains("captive portal"));
+        assert_eq!(describe_body(b""), "");
+        assert_eq!(describe_body(b"null"), "");
+        assert_eq!(describe_body(b"no such thing\n"), r#" "no such thing""#);
+        assert!(describe_body(b" <html>").contains("captive portal"));
     }
 }

@@ -1,9 +1,8 @@
-//! Who this VM is, from `/metadata/instance/compute`.
+//! The identity of this VM, from `/metadata/instance/compute`.
 //!
-//! `name` is what `Resources` calls this VM; the host name is not, it differs in every scale set. All values are strings
-//! there, and missing ones are empty:
-//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. Classic VMs have no
-//! such part and answer 404 or 400; then events keep the scope `unknown` unless the name is given by hand.
+//! `name` is the VM's entry in `Resources`; the host name differs from it in scale sets. All values are strings, and missing
+//! ones are empty: <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. On
+//! classic VMs the response is 404 or 400; events then keep the scope `unknown` unless `--vm.name` is set.
 
 use std::time::Duration;
 
@@ -12,25 +11,25 @@ use serde_json::Value;
 use super::{client::Client, error::Error};
 use crate::{snapshot::Identity, time::Clock};
 
-/// How long the answer may take. Instance metadata are there at once; the events are more urgent.
-pub const TIMEOUT: Duration = Duration::from_secs(3);
+/// Short, since polling waits for it.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// An ARM resource id has a few hundred characters; what is longer than this is none of Azure's.
+/// Bytes; an ARM resource id has a few hundred.
 const MAX_VALUE: usize = 2_048;
 
 impl Client {
-    /// Asks who this VM is.
+    /// Requests the identity of this VM.
     pub async fn identify(&mut self, clock: Clock) -> Result<Identity, Error> {
-        let to = self.endpoint().compute.clone();
-        let body = self.get(&to, TIMEOUT, clock).await?;
+        let uri = self.endpoint().compute.clone();
+        let body = self.get(&uri, TIMEOUT, clock).await?;
         parse(&body)
     }
 }
 
-/// Reads the answer. Without a name it is a failure: the name is what it is asked for.
+/// A response without a name is an error.
 fn parse(body: &[u8]) -> Result<Identity, Error> {
     let compute: Value = serde_json::from_slice(body)
-        .map_err(|error| Error::no_json("instance metadata", &error.to_string(), body))?;
+        .map_err(|error| Error::json("instance metadata", &error.to_string(), body))?;
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str).unwrap_or_default();
         if text.len() <= MAX_VALUE {
@@ -55,7 +54,7 @@ fn parse(body: &[u8]) -> Result<Identity, Error> {
     if identity.name.trim().is_empty() {
         return Err(Error::shape(
             "instance metadata",
-            "they have no name of this VM",
+            "they lack the name of this VM",
             body,
         ));
     }
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_no_string_is_empty() {
+    fn missing_members_and_other_types_are_empty() {
         let identity = parse(br#"{"name":"vm1","zone":null,"vmSize":4,"osProfile":"x"}"#).unwrap();
         let expected = Identity {
             name: "vm1".to_owned(),
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_name_is_a_failure() {
+    fn a_response_without_a_name_is_an_error() {
         for (body, reason) in [
             (&b"{}"[..], FailureReason::Shape),
             (br#"{"name":""}"#, FailureReason::Shape),

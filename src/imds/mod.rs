@@ -1,26 +1,25 @@
-//! Asking Azure's Instance Metadata Service (IMDS): the scheduled-events document, who this VM is, and approvals.
+//! Client of Azure's Instance Metadata Service (IMDS): the scheduled-events document, the VM's identity, approvals.
 //!
-//! What this room promises: one request in flight (each takes the [`Client`] by `&mut`), two requests never start
-//! within 200 ms of each other, no redirect is followed, no proxy is used, no body above 4 MiB is held, and the status
-//! is judged before the body. Whatever is not an answer comes back as an [`Error`] with one of the closed set of reasons
-//! and a sentence that says what to do.
+//! Invariants: one request is in flight (each takes the [`Client`] by `&mut`); two requests start at least 200 ms apart;
+//! redirects are not followed; no proxy is used; bodies above 4 MiB are rejected; the status is checked before the body.
+//! Every failure is an [`Error`] with one of a closed set of reasons and a hint for the operator.
 //!
-//! What it must never do: hand out a document that IMDS did not send. An error object, a captive portal's page, a
-//! redirect or half a body is a failure, and a failure says nothing about events. The one exception is stated where it
-//! is made: an empty body, for a minute and more ([`client`]).
+//! A document is returned only if IMDS sent one: an error object, a captive portal's page, a redirect or a truncated body
+//! is a failure. The only exception is a row of empty bodies (`client`).
 //!
-//! Microsoft's pages: <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>,
+//! References: <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>,
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service>.
 
-pub mod cadence;
-pub mod client;
+pub(crate) mod cadence;
+mod client;
 mod connection;
 mod empty;
-pub mod endpoint;
+mod endpoint;
 mod error;
 mod error_body;
-pub mod identity;
+mod identity;
 
+pub use cadence::IdentityTiming;
 pub use client::Client;
 pub use endpoint::{Endpoint, SetupError};
 pub use error::Error;

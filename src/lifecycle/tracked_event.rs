@@ -51,7 +51,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
             Self::Started => "started",
@@ -79,7 +79,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub const ALL: [Self; 3] = [Self::Cancelled, Self::Completed, Self::Unknown];
+    pub(crate) const ALL: [Self; 3] = [Self::Cancelled, Self::Completed, Self::Unknown];
 
     /// The value of the label `outcome`.
     pub fn as_str(self) -> &'static str {
@@ -108,12 +108,12 @@ pub struct Interruption {
 
 impl Interruption {
     /// A shorter gap is the scheduling noise of a busy machine.
-    pub const MIN_LENGTH: Duration = Duration::from_secs(1);
+    pub(crate) const MIN_LENGTH: Duration = Duration::from_secs(1);
 }
 
 impl TrackedEvent {
     /// A new event.
-    pub fn begin(event: Event, scope: EventScope, seen_late: bool, now: Timestamp) -> Self {
+    pub(crate) fn begin(event: Event, scope: EventScope, seen_late: bool, now: Timestamp) -> Self {
         Self {
             event,
             scope,
@@ -134,7 +134,7 @@ impl TrackedEvent {
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started, `None` without a `NotBefore` and after the end.
-    pub fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
+    pub(crate) fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
         let not_before = self.event.not_before?;
         match self.phase() {
             Phase::Scheduled => Some(not_before.seconds_from(now)),
@@ -143,7 +143,7 @@ impl TrackedEvent {
         }
     }
 
-    pub fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> Phase {
         match (self.end, self.started_at) {
             (Some(_), _) => Phase::Ended,
             (None, Some(_)) => Phase::Started,
@@ -159,7 +159,7 @@ impl TrackedEvent {
     /// The time from the first document with the event to its start. For an event that ran but was never seen as Started:
     /// to `NotBefore`, or to its end if that came first. `None` while it is unknown, for a cancelled event, and for one
     /// that had started before the first poll.
-    pub fn notice(&self) -> Option<Duration> {
+    pub(crate) fn notice(&self) -> Option<Duration> {
         if self.is_start_unseen() {
             return None;
         }
@@ -170,7 +170,7 @@ impl TrackedEvent {
     }
 
     /// The time from start to end, where both were seen.
-    pub fn impact(&self) -> Option<Duration> {
+    pub(crate) fn impact(&self) -> Option<Duration> {
         if self.is_start_unseen() {
             return None;
         }
@@ -188,7 +188,7 @@ impl TrackedEvent {
     }
 
     /// The longest interruption: `DurationInSeconds` is the length of one, too.
-    pub fn observed_interruption(&self) -> Option<Duration> {
+    pub(crate) fn observed_interruption(&self) -> Option<Duration> {
         self.interruptions
             .iter()
             .map(|interruption| interruption.length)

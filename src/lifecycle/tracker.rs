@@ -65,7 +65,7 @@ impl Tracker {
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
     /// document after the boot is the interruption by a Reboot or Redeploy.
-    pub fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
+    pub(crate) fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
         tracker.last_document = restored.document_at.map(|at| LastDocument {
             at,
@@ -77,25 +77,25 @@ impl Tracker {
                 .max(at.saturating_since(now.wall)),
             failed_since: true,
         });
-        for mut tracked in restored.events {
-            let ended_ago = tracked
+        for mut event in restored.events {
+            let ended_ago = event
                 .end
                 .map_or(Duration::ZERO, |end| now.wall.saturating_since(end.at));
-            if ended_ago >= retention && !tracked.is_pending() {
+            if ended_ago >= retention && !event.is_pending() {
                 continue;
             }
-            if restored.rebooted && tracked.is_pending() {
-                let tracked = Arc::make_mut(&mut tracked);
-                tracked.rebooted = true;
-                let heartbeat_at = restored.heartbeat_at.filter(|_| tracked.ends_with_boot());
-                tracked.down_since = tracked.down_since.or(heartbeat_at);
+            if restored.rebooted && event.is_pending() {
+                let event = Arc::make_mut(&mut event);
+                event.rebooted = true;
+                let heartbeat_at = restored.heartbeat_at.filter(|_| event.ends_with_boot());
+                event.down_since = event.down_since.or(heartbeat_at);
             }
             let expires_at = now
                 .monotonic
                 .saturating_add(retention.saturating_sub(ended_ago));
-            let id = tracked.event.id.clone();
+            let id = event.event.id.clone();
             let entry = TrackerEntry {
-                tracked,
+                tracked: event,
                 expires_at,
                 maybe_unreadable: false,
             };
@@ -143,7 +143,7 @@ impl Tracker {
     }
 
     /// The last document still holds (304).
-    pub fn document_unchanged(&mut self, now: Moment) {
+    pub(crate) fn document_unchanged(&mut self, now: Moment) {
         self.last_document = Some(LastDocument {
             at: now.wall,
             monotonic: now.monotonic,
@@ -154,7 +154,7 @@ impl Tracker {
     }
 
     /// A poll failed: no event changes, but ended events may expire.
-    pub fn poll_failed(&mut self, now: Moment) {
+    pub(crate) fn poll_failed(&mut self, now: Moment) {
         if let Some(last) = &mut self.last_document {
             last.failed_since = true;
         }
@@ -162,7 +162,7 @@ impl Tracker {
     }
 
     /// This VM was interrupted. It counts for each pending event that names it, from [`Interruption::MIN_LENGTH`] up.
-    pub fn record_interruption(
+    pub(crate) fn record_interruption(
         &mut self,
         interruption: Interruption,
         now: Timestamp,
@@ -177,7 +177,7 @@ impl Tracker {
     }
 
     /// The approval of an event is about to be sent.
-    pub fn record_approval_request(&mut self, id: &EventId, now: Timestamp) {
+    pub(crate) fn record_approval_request(&mut self, id: &EventId, now: Timestamp) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.tracked_mut().approval_sent_at = Some(now);
         }
@@ -196,7 +196,7 @@ impl Tracker {
     }
 
     /// IMDS did not accept the approval of an event.
-    pub fn record_refusal(&mut self, id: &EventId, now: Timestamp) {
+    pub(crate) fn record_refusal(&mut self, id: &EventId, now: Timestamp) {
         let pending = self
             .entries
             .get_mut(id)
@@ -222,7 +222,7 @@ impl Tracker {
     }
 
     /// The number of pending events.
-    pub fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.entries
             .values()
             .filter(|entry| entry.tracked.is_pending())
@@ -230,7 +230,7 @@ impl Tracker {
     }
 
     /// The name of this VM is known now, or has changed. Returns the events that name this VM and did not before.
-    pub fn set_vm_name(&mut self, vm_name: Option<&str>) -> Vec<Arc<TrackedEvent>> {
+    pub(crate) fn set_vm_name(&mut self, vm_name: Option<&str>) -> Vec<Arc<TrackedEvent>> {
         let mut own = Vec::new();
         for entry in self.entries.values_mut() {
             let scope = entry.tracked.event.scope(vm_name);
@@ -245,7 +245,7 @@ impl Tracker {
     }
 
     /// Whether an event that names this VM is pending.
-    pub fn is_own_pending(&self) -> bool {
+    pub(crate) fn is_own_pending(&self) -> bool {
         self.entries
             .values()
             .any(|entry| entry.tracked.is_pending() && entry.tracked.scope == EventScope::Own)

@@ -1,13 +1,8 @@
-//! The two forms in which metrics are served: OpenMetrics 1.0, which is what is rendered, and Prometheus text 0.0.4,
-//! which is made of it.
-//!
-//! What this room promises: it is pure, each form has a Content-Type that Prometheus 3 takes (it fails a scrape without
-//! one), and no label value changes on the way. What it must never do: know what any metric means.
+//! Exposition formats: OpenMetrics 1.0, which is rendered, and Prometheus text 0.0.4, which is derived from it.
 //!
 //! <https://prometheus.io/docs/instrumenting/exposition_formats/>,
 //! <https://github.com/prometheus/OpenMetrics/blob/v1.0.0/specification/OpenMetrics.md>.
 
-/// A form of exposition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// OpenMetrics 1.0.
@@ -17,15 +12,15 @@ pub enum Format {
 }
 
 impl Format {
-    /// The exact Content-Type.
-    pub fn content_type(self) -> &'static str {
+    /// Prometheus 3 rejects a scrape without a known Content-Type.
+    pub(crate) fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
 
-    /// The form in which OpenMetrics text goes out.
+    /// Converts OpenMetrics text to this format.
     pub fn write(self, open_metrics: String) -> String {
         match self {
             Self::OpenMetrics => open_metrics,
@@ -34,33 +29,31 @@ impl Format {
     }
 }
 
-/// OpenMetrics 1.0 as Prometheus text 0.0.4: metadata of counters and infos under the name that their samples have, no
-/// units, no exemplars, no end mark, types that there are.
-///
-/// Metadata may come in any order; lines that are no OpenMetrics are left out.
+/// OpenMetrics 1.0 as Prometheus text 0.0.4: metadata of counters and infos with the name of their samples, no units,
+/// exemplars or end marker, and only the types of 0.0.4. Invalid lines are left out.
 fn to_text(open_metrics: &str) -> String {
-    let mut text = String::with_capacity(open_metrics.len());
+    let mut output = String::with_capacity(open_metrics.len());
     let mut help: Option<(&str, &str)> = None;
     for line in open_metrics.split('\n') {
-        if let Some((name, words)) = metadata(line, "# HELP ") {
-            help = Some((name, words));
+        if let Some((name, text)) = metadata(line, "# HELP ") {
+            help = Some((name, text));
         } else if let Some((name, kind)) = metadata(line, "# TYPE ") {
             let (suffix, kind) = text_type(kind);
-            if let Some((_, words)) = help.take().filter(|(helped, _)| *helped == name) {
-                // A quote is escaped in OpenMetrics, and is not in 0.0.4; backslash and line feed are in both.
+            if let Some((_, help)) = help.take().filter(|(helped, _)| *helped == name) {
+                // OpenMetrics escapes quotes in help texts, 0.0.4 does not. Both escape backslashes and line feeds.
                 push_line(
-                    &mut text,
-                    &["# HELP ", name, suffix, " ", &words.replace("\\\"", "\"")],
+                    &mut output,
+                    &["# HELP ", name, suffix, " ", &help.replace("\\\"", "\"")],
                 );
             }
-            push_line(&mut text, &["# TYPE ", name, suffix, " ", kind]);
+            push_line(&mut output, &["# TYPE ", name, suffix, " ", kind]);
         } else if !line.starts_with('#')
             && let Some(sample) = without_exemplar(line)
         {
-            push_line(&mut text, &[sample]);
+            push_line(&mut output, &[sample]);
         }
     }
-    text
+    output
 }
 
 fn push_line(text: &mut String, parts: &[&str]) {
@@ -73,7 +66,7 @@ fn metadata<'a>(line: &'a str, keyword: &str) -> Option<(&'a str, &'a str)> {
     Some(rest.split_once(' ').unwrap_or((rest, "")))
 }
 
-/// What a type is called in 0.0.4, and what its samples have behind the name of the family.
+/// The suffix of the samples of a type, and the type in 0.0.4.
 fn text_type(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "counter" => ("_total", "counter"),
@@ -85,10 +78,9 @@ fn text_type(kind: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// A sample up to its value. The exemplar begins with a number sign behind the value; one that stands in the quotes of a
-/// label value does not count.
+/// A sample without its exemplar, which begins with a number sign outside of quotes.
 fn without_exemplar(line: &str) -> Option<&str> {
-    // Nearly all lines: a search for text is many times faster than the walk below.
+    // True for most lines, and a search is many times faster than the loop below.
     if !line.contains(" # ") {
         return Some(line).filter(|line| !line.is_empty());
     }
@@ -115,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_has_what_0_0_4_knows_and_nothing_else() {
+    fn text_has_only_the_elements_of_0_0_4() {
         let open_metrics = r##"# HELP a_seconds Time \"so\" far, with a \\ and a \n.
 # TYPE a_seconds gauge
 # UNIT a_seconds seconds
@@ -170,7 +162,7 @@ g NaN
     }
 
     #[test]
-    fn nothing_becomes_nothing() {
+    fn empty_exposition_is_converted() {
         assert_eq!(Format::Text.write("# EOF\n".to_owned()), "");
     }
 
@@ -183,7 +175,7 @@ g NaN
 
     proptest! {
         #[test]
-        fn label_values_survive_whatever_is_in_them(
+        fn label_values_are_unchanged(
             first in r#"([\\"\n\r{}#, =]|\PC){0,12}"#,
             second in "\\PC{0,12}",
             exemplar in r#"[\\"\n#{} a]{0,6}"#,
@@ -202,7 +194,7 @@ g NaN
         }
 
         #[test]
-        fn no_input_breaks_it(garbage in "\\PC{0,200}") {
+        fn arbitrary_input_is_accepted(garbage in "\\PC{0,200}") {
             let text = Format::Text.write(garbage);
             prop_assert!(text.is_empty() || text.ends_with('\n'));
         }

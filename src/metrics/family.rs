@@ -1,4 +1,4 @@
-//! One metric of the catalog on its way to the encoder: its header once, before the first sample, and none without one.
+//! Writes metrics of the catalog. The metadata is written once, before the first sample.
 
 use std::fmt;
 
@@ -10,15 +10,13 @@ use prometheus_client::{
 use super::catalog::Metric;
 use crate::{event::EventId, snapshot::Histogram};
 
-/// Labels as they are written.
 pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
 
-/// Writes the samples of one metric.
 pub(super) struct Family<'a> {
     encoder: MetricEncoder<'a>,
 }
 
-/// Begins a metric. Call it only where there is at least one sample.
+/// Writes the metadata. Call it only if there is at least one sample.
 pub(super) fn begin<'a>(
     encoder: &'a mut DescriptorEncoder<'_>,
     metric: &Metric,
@@ -28,8 +26,8 @@ pub(super) fn begin<'a>(
     Ok(Family { encoder })
 }
 
-/// Writes a metric that has one sample and no label; nothing where the value is not known.
-pub(super) fn single(
+/// A gauge without labels; nothing if the value is unknown.
+pub(super) fn optional_gauge(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &Metric,
     value: Option<f64>,
@@ -37,8 +35,8 @@ pub(super) fn single(
     value.map_or(Ok(()), |value| begin(encoder, metric)?.gauge(&[], value))
 }
 
-/// Writes a counter that has one sample and no label.
-pub(super) fn count(
+/// A counter without labels.
+pub(super) fn counter(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &Metric,
     value: u64,
@@ -51,8 +49,7 @@ impl Family<'_> {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// A gauge whose value is a whole number, written as one.
-    pub(super) fn whole(&mut self, labels: Labels<'_>, value: i64) -> fmt::Result {
+    pub(super) fn int_gauge(&mut self, labels: Labels<'_>, value: i64) -> fmt::Result {
         self.sample(labels, |encoder| encoder.encode_gauge(&value))
     }
 
@@ -62,7 +59,6 @@ impl Family<'_> {
         })
     }
 
-    /// A counter of seconds and the like.
     pub(super) fn fractional_counter(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
         self.sample(labels, |encoder| {
             encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
@@ -81,8 +77,8 @@ impl Family<'_> {
         })
     }
 
-    /// A counter of events, with the trace of the last one as its exemplar.
-    pub(super) fn events(
+    /// A counter of events, with the trace of the last one as exemplar.
+    pub(super) fn event_counter(
         &mut self,
         labels: Labels<'_>,
         value: u64,
@@ -95,10 +91,10 @@ impl Family<'_> {
         let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
         counter.inc_by(value - 1, None, None);
         counter.inc_by(1, Some([("trace_id", trace_id)]), None);
-        counter.encode(self.encoder.encode_family(&Written(labels))?)
+        counter.encode(self.encoder.encode_family(&LabelPairs(labels))?)
     }
 
-    /// One sample; without labels it is written without braces.
+    /// Without labels, the encoder must not write braces.
     fn sample(
         &mut self,
         labels: Labels<'_>,
@@ -107,15 +103,15 @@ impl Family<'_> {
         if labels.is_empty() {
             write(&mut self.encoder)
         } else {
-            write(&mut self.encoder.encode_family(&Written(labels))?)
+            write(&mut self.encoder.encode_family(&LabelPairs(labels))?)
         }
     }
 }
 
 #[derive(Debug)]
-struct Written<'a>(Labels<'a>);
+struct LabelPairs<'a>(Labels<'a>);
 
-impl EncodeLabelSet for Written<'_> {
+impl EncodeLabelSet for LabelPairs<'_> {
     fn encode(
         &self,
         encoder: &mut prometheus_client::encoding::LabelSetEncoder<'_>,

@@ -1,14 +1,13 @@
-//! One picture as metrics.
+//! Metrics of one [`Snapshot`] as OpenMetrics 1.0 text.
 //!
-//! A projection: it takes a [`Snapshot`](crate::snapshot::Snapshot) and the moment of the scrape and gives text. Nothing is kept from one scrape to
-//! the next, no series can be left over, and what is not known is absent. The encoder is `prometheus-client`'s, which
-//! escapes label values; the text is OpenMetrics 1.0.
+//! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. The encoder of
+//! `prometheus-client` escapes label values.
 
 pub mod catalog;
 mod collector;
 pub mod exposition;
 mod family;
-pub mod negotiation;
+pub(crate) mod negotiation;
 mod process;
 
 use std::sync::Arc;
@@ -20,30 +19,30 @@ use crate::{
     time::Moment,
 };
 
-/// What is exposed beyond what always is.
+/// Selects the optional series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricsOptions {
-    /// For which events there are series of their own.
+    /// Events with their own series.
     pub scope: SeriesScope,
-    /// Whether there is a series for each VM that an event names.
+    /// One series for each VM that an event names.
     pub resources: bool,
-    /// Whether this process' own figures are read; not where the same text must come out twice.
+    /// `process_*` metrics. Off where the text must be reproducible.
     pub process: bool,
 }
 
-/// The exposition in OpenMetrics 1.0, as of `now`.
-///
 /// # Errors
-/// None that can happen: writing into a string does not fail.
+/// None in practice: writing into a string does not fail.
 pub fn render(
     snapshot: &Arc<Snapshot>,
-    exposed: MetricsOptions,
+    options: MetricsOptions,
+    dropped_log_lines: u64,
     now: Moment,
 ) -> Result<String, std::fmt::Error> {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(collector::Scrape {
         snapshot: Arc::clone(snapshot),
-        exposed,
+        options,
+        dropped_log_lines,
         now,
     }));
     let mut text = String::with_capacity(16 * 1024);

@@ -1,7 +1,6 @@
-//! What a client asks for: the form of the metrics by `Accept`, and gzip by `Accept-Encoding`.
+//! Content negotiation: the format by `Accept`, gzip by `Accept-Encoding`.
 //!
-//! What this room promises: it is pure, it reads whatever a client may send, and a request that asks for nothing that
-//! there is gets text 0.0.4, the form that every scraper reads.
+//! A request that accepts no supported format gets text 0.0.4, which every scraper can read.
 //!
 //! RFC 9110, sections 12.5.1 and 12.5.3; <https://prometheus.io/docs/instrumenting/content_negotiation/>.
 
@@ -11,70 +10,74 @@ use flate2::{Compression, write::GzEncoder};
 
 use super::exposition::Format;
 
-/// How well a media range fits a media type, from not at all over `*/*` and `type/*` up to all of its parameters.
-type Fit = Option<u8>;
+/// How specifically a media range matches: 0 for `*/*`, 1 for `type/*`, more with subtype and parameters.
+type Specificity = u8;
 
 impl Format {
-    /// The form that `Accept` asks for. Several header lines are joined by commas before.
+    /// The format for an `Accept` header, whose lines have been joined by commas.
     ///
-    /// OpenMetrics has to be asked for by name, and is taken when nothing else is wanted more; a browser and curl, which
-    /// take anything, get the form that they can show.
-    pub fn negotiate(accept: Option<&str>) -> Self {
+    /// OpenMetrics must be named and must not have a lower weight than text. Browsers and curl, which accept anything, get
+    /// text.
+    pub(crate) fn negotiate(accept: Option<&str>) -> Self {
         let Some(accept) = accept else {
             return Self::Text;
         };
-        let open_metrics = Self::OpenMetrics.wanted(accept);
-        let text = Self::Text.wanted(accept).map_or(0.0, |(_, weight)| weight);
+        let open_metrics = Self::OpenMetrics.best_match(accept);
+        let text = Self::Text
+            .best_match(accept)
+            .map_or(0.0, |(_, weight)| weight);
         match open_metrics {
-            Some((fit, weight)) if fit >= BY_NAME && weight > 0.0 && weight >= text => {
+            Some((specificity, weight))
+                if specificity >= NAMED && weight > 0.0 && weight >= text =>
+            {
                 Self::OpenMetrics
             }
             _ => Self::Text,
         }
     }
 
-    /// The weight of the most specific range that fits, with how specific it is.
-    fn wanted(self, accept: &str) -> Option<(u8, f32)> {
-        let fits = elements(accept)
-            .filter_map(|element| Some((self.fit(element.value, &element)?, element.weight)));
-        fits.reduce(|best, next| if next > best { next } else { best })
+    /// The most specific range that matches, and its weight.
+    fn best_match(self, accept: &str) -> Option<(Specificity, f32)> {
+        let matches = elements(accept).filter_map(|element| {
+            Some((self.specificity(element.value, &element)?, element.weight))
+        });
+        matches.reduce(|best, next| if next > best { next } else { best })
     }
 
-    fn fit(self, range: &str, element: &Element<'_>) -> Fit {
+    fn specificity(self, range: &str, element: &Element<'_>) -> Option<Specificity> {
         let (kind, subtype, version) = match self {
             Self::OpenMetrics => ("application", "openmetrics-text", "1.0.0"),
             Self::Text => ("text", "plain", "0.0.4"),
         };
-        let (asked_kind, asked_subtype) = range.split_once('/')?;
-        if asked_subtype == "*" {
-            let is_any = asked_kind == "*";
-            return (is_any || asked_kind.eq_ignore_ascii_case(kind)).then_some(u8::from(!is_any));
+        let (range_kind, range_subtype) = range.split_once('/')?;
+        if range_subtype == "*" {
+            let is_any = range_kind == "*";
+            return (is_any || range_kind.eq_ignore_ascii_case(kind)).then_some(u8::from(!is_any));
         }
         let is_named =
-            asked_kind.eq_ignore_ascii_case(kind) && asked_subtype.eq_ignore_ascii_case(subtype);
-        let mut fit = BY_NAME;
-        // Other parameters, such as `escaping`, ask for nothing that names of ours would need.
+            range_kind.eq_ignore_ascii_case(kind) && range_subtype.eq_ignore_ascii_case(subtype);
+        let mut specificity = NAMED;
+        // Other parameters, such as `escaping`, do not matter for our metric names.
         for (name, value) in element.parameters() {
-            let has = match name {
+            let supported = match name {
                 name if name.eq_ignore_ascii_case("version") => version,
                 name if name.eq_ignore_ascii_case("charset") => "utf-8",
                 _ => continue,
             };
-            if !value.eq_ignore_ascii_case(has) && value != "*" {
+            if !value.eq_ignore_ascii_case(supported) && value != "*" {
                 return None;
             }
-            fit = fit.saturating_add(1);
+            specificity = specificity.saturating_add(1);
         }
-        is_named.then_some(fit)
+        is_named.then_some(specificity)
     }
 }
 
-/// The fit of a range that names type and subtype.
-const BY_NAME: u8 = 2;
+/// A range that names type and subtype.
+const NAMED: Specificity = 2;
 
-/// Whether an answer may be compressed with gzip. Without the header it is not: RFC 9110 would allow it, but a client
-/// that does not ask may not be able to read it.
-pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
+/// False without the header: RFC 9110 allows any encoding then, but the client may not support gzip.
+pub(crate) fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     let weight = |names: &[&str]| {
         elements(accept_encoding.unwrap_or_default())
             .find(|element| {
@@ -90,8 +93,8 @@ pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     gzip > 0.0 && gzip >= weight(&["identity"]).unwrap_or(0.0)
 }
 
-/// Compresses a body, fast rather than well: a scrape is paid for by the VM.
-pub fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
+/// Fast rather than small, because the VM pays for the CPU time.
+pub(crate) fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::fast());
     encoder.write_all(body)?;
     encoder.finish()
@@ -124,7 +127,7 @@ fn elements(header: &str) -> impl Iterator<Item = Element<'_>> {
             .parameters()
             .find(|(name, _)| name.eq_ignore_ascii_case("q"))
             .and_then(|(_, weight)| weight.parse().ok());
-        // What is no weight counts as none, as in Go's clients and servers.
+        // An invalid weight counts as 1, as in Go.
         element.weight = weight
             .filter(|weight| (0.0..=1.0).contains(weight))
             .unwrap_or(1.0);
@@ -148,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_scraper_gets_the_form_that_it_wants_most() {
+    fn scraper_gets_its_preferred_format() {
         use Format::{OpenMetrics, Text};
         for (accept, expected) in [
             // Prometheus 2.42, 3.x, VictoriaMetrics, Telegraf, curl, a browser
@@ -181,7 +184,7 @@ mod tests {
                 "application/openmetrics-text;q=0.2, text/plain;q=0.2",
                 OpenMetrics,
             ),
-            // versions that there are not
+            // unknown versions
             ("application/openmetrics-text; version=0.0.1", Text),
             (
                 "application/openmetrics-text; version=2.0.0, text/plain;q=0.1",
@@ -207,7 +210,7 @@ mod tests {
                 OpenMetrics,
             ),
             ("application/*", Text),
-            // what is nothing
+            // nothing usable
             ("", Text),
             (",;,;q=,=;\",/", Text),
             ("image/png", Text),
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_is_used_only_where_it_is_wanted() {
+    fn gzip_is_used_only_if_accepted() {
         for (accept_encoding, expected) in [
             ("gzip", true),
             ("gzip, deflate, br, zstd", true),
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_can_be_read_again() {
+    fn compressed_body_can_be_decompressed() {
         let body = "azure_scheduled_events_up 1\n".repeat(100);
         let compressed = gzip(body.as_bytes()).unwrap();
         assert!(compressed.len() < body.len() / 4);
@@ -257,7 +260,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_header_breaks_it(header in "[a-z*/,;=q0-9.\" ]{0,80}") {
+        fn arbitrary_header_is_accepted(header in "[a-z*/,;=q0-9.\" ]{0,80}") {
             let _ = Format::negotiate(Some(&header));
             let _ = accepts_gzip(Some(&header));
         }

@@ -1,4 +1,4 @@
-//! The standard figures of this process, read by `metrics-process` on every system that it knows.
+//! The standard `process_*` metrics, read by `metrics-process`.
 
 use std::fmt;
 
@@ -11,31 +11,35 @@ use super::{
 
 pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let process = metrics_process::collector::collect();
-    let whole = |value: Option<u64>| value.map(|value| value as f64);
+    let as_f64 = |value: Option<u64>| value.map(|value| value as f64);
     if let Some(seconds) = process.cpu_seconds_total {
         begin(encoder, &catalog::PROCESS_CPU)?.fractional_counter(&[], seconds)?;
     }
-    family::single(encoder, &catalog::PROCESS_MAX_FDS, whole(process.max_fds))?;
-    family::single(encoder, &catalog::PROCESS_OPEN_FDS, whole(process.open_fds))?;
-    family::single(
+    family::optional_gauge(encoder, &catalog::PROCESS_MAX_FDS, as_f64(process.max_fds))?;
+    family::optional_gauge(
+        encoder,
+        &catalog::PROCESS_OPEN_FDS,
+        as_f64(process.open_fds),
+    )?;
+    family::optional_gauge(
         encoder,
         &catalog::PROCESS_RESIDENT_MEMORY,
-        whole(process.resident_memory_bytes),
+        as_f64(process.resident_memory_bytes),
     )?;
-    family::single(
+    family::optional_gauge(
         encoder,
         &catalog::PROCESS_START_TIME,
-        whole(process.start_time_seconds),
+        as_f64(process.start_time_seconds),
     )?;
-    family::single(encoder, &catalog::PROCESS_THREADS, whole(process.threads))?;
-    family::single(
+    family::optional_gauge(encoder, &catalog::PROCESS_THREADS, as_f64(process.threads))?;
+    family::optional_gauge(
         encoder,
         &catalog::PROCESS_VIRTUAL_MEMORY,
-        whole(process.virtual_memory_bytes),
+        as_f64(process.virtual_memory_bytes),
     )?;
-    family::single(
+    family::optional_gauge(
         encoder,
         &catalog::PROCESS_VIRTUAL_MEMORY_MAX,
-        whole(process.virtual_memory_max_bytes),
+        as_f64(process.virtual_memory_max_bytes),
     )
 }

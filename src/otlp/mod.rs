@@ -6,10 +6,8 @@
 //! Invariants: a span that was appended to the spool is exported or counted as dropped, also after a kill at any
 //! instruction; a span that is exported twice has the same ids; neither polls nor scrapes wait for a collector.
 
-pub mod resource;
+pub(crate) mod resource;
 pub mod sender;
 pub mod settings;
 pub mod spool;
 pub mod trace;
-
-pub use crate::snapshot::SpanCounts as Counts;

@@ -17,10 +17,14 @@ pub(crate) const SERVICE: &str = "azure-scheduled-events-exporter";
 const NAMESPACE: Uuid = uuid!("4d63009a-8d0f-11ee-aad7-4c796ed8e320");
 
 /// Attributes by name.
-pub type Resource = BTreeMap<String, String>;
+pub(crate) type Resource = BTreeMap<String, String>;
 
 /// Unknown attributes are absent. The environment overrides instance metadata.
-pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<&str>) -> Resource {
+pub(crate) fn of(
+    settings: &OtlpSettings,
+    identity: Option<&Identity>,
+    vm_name: Option<&str>,
+) -> Resource {
     let mut resource = Resource::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {

@@ -1,4 +1,4 @@
-//! How far a connection is, seen from its bytes and its answers, so that each phase can have a time limit.
+//! The phase of a connection, from its reads and its responses, so that each phase can have a time limit.
 
 use std::{
     io,
@@ -13,25 +13,24 @@ use tokio::{
 
 use super::Transport;
 
-/// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// Connected just now, and nothing was sent yet.
+    /// Just connected, no byte received yet.
     Fresh,
-    /// Connected for a while, and nothing was sent yet.
+    /// No byte received within the first time limit.
     Silent,
-    /// The head of a request is coming in.
-    Reading,
+    /// A part of a request head has been received.
+    ReadingHead,
     /// The handler has the request.
-    Answering,
-    /// The answer is there; the client takes it, or thinks about its next request.
-    Waiting,
-    /// The handler wants the connection to end without an answer.
+    Handling,
+    /// The response is being sent, or the next request has not begun.
+    Idle,
+    /// The handler closes the connection without a response.
     Aborted,
 }
 
-/// Whether a connection was fresh; it is silent from now on.
-pub(super) fn falls_silent(phase: &watch::Sender<ConnectionPhase>) -> bool {
+/// Moves from [`ConnectionPhase::Fresh`] to [`ConnectionPhase::Silent`]; false in any other phase.
+pub(super) fn mark_silent(phase: &watch::Sender<ConnectionPhase>) -> bool {
     phase.send_if_modified(|phase| {
         let was_fresh = *phase == ConnectionPhase::Fresh;
         if was_fresh {
@@ -41,20 +40,20 @@ pub(super) fn falls_silent(phase: &watch::Sender<ConnectionPhase>) -> bool {
     })
 }
 
-/// A stream that says when the first bytes of a request arrive.
+/// A stream that sets the phase when the first bytes of a request arrive.
 #[derive(Debug)]
-pub(super) struct Paced<T: Transport> {
+pub(super) struct ActivityStream<T: Transport> {
     stream: T,
     phase: watch::Sender<ConnectionPhase>,
 }
 
-impl<T: Transport> Paced<T> {
+impl<T: Transport> ActivityStream<T> {
     pub(super) fn new(stream: T, phase: watch::Sender<ConnectionPhase>) -> Self {
         Self { stream, phase }
     }
 }
 
-impl<T: Transport> Drop for Paced<T> {
+impl<T: Transport> Drop for ActivityStream<T> {
     fn drop(&mut self) {
         if *self.phase.borrow() == ConnectionPhase::Aborted {
             self.stream.reset_on_close();
@@ -62,7 +61,7 @@ impl<T: Transport> Drop for Paced<T> {
     }
 }
 
-impl<T: Transport> AsyncRead for Paced<T> {
+impl<T: Transport> AsyncRead for ActivityStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -74,10 +73,10 @@ impl<T: Transport> AsyncRead for Paced<T> {
             self.phase.send_if_modified(|phase| {
                 let is_first = matches!(
                     phase,
-                    ConnectionPhase::Fresh | ConnectionPhase::Silent | ConnectionPhase::Waiting
+                    ConnectionPhase::Fresh | ConnectionPhase::Silent | ConnectionPhase::Idle
                 );
                 if is_first {
-                    *phase = ConnectionPhase::Reading;
+                    *phase = ConnectionPhase::ReadingHead;
                 }
                 is_first
             });
@@ -86,7 +85,7 @@ impl<T: Transport> AsyncRead for Paced<T> {
     }
 }
 
-impl<T: Transport> AsyncWrite for Paced<T> {
+impl<T: Transport> AsyncWrite for ActivityStream<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

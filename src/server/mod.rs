@@ -1,11 +1,11 @@
-//! The one HTTP/1.1 accept loop; the exporter's pages and the simulator are served by it.
+//! The HTTP/1.1 server of the exporter and of the simulator. It handles sockets and time limits, not requests.
 //!
-//! A base room of the edges: it knows sockets and time limits, and nothing of what is served. What it promises: at most
-//! [`Limits::connections`] connections at once; every phase of a connection has an end, so that nobody holds a place for
-//! ever, be it with half a request, with an answer that is not taken, or with nothing at all; where all places are taken,
-//! the connection that has been idle longest makes room, be it after an answer or because it never said anything; an
-//! accept that fails (no more file descriptors) is tried again after a pause; a stop lets answers that are under way go
-//! out, until a deadline. What it must never do: look into a request, or panic for what a client sends.
+//! - At most [`ServerLimits::max_connections`] connections are served at once.
+//! - Every phase of a connection has a time limit, so that no client can occupy a slot without end.
+//! - When all slots are taken and a client waits, the connection that has been idle longest is closed. A connection that
+//!   has not sent anything counts as idle.
+//! - A failed accept (no more file descriptors) is retried.
+//! - A stop lets responses under way finish, up to a deadline.
 
 mod activity;
 #[cfg(test)]
@@ -31,83 +31,92 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use activity::{ConnectionPhase, Paced};
+use activity::{ActivityStream, ConnectionPhase};
 
-/// Between two attempts to accept where the system refuses.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// For the first bytes of a connection to arrive before it counts as silent.
-const GRACE: Duration = Duration::from_millis(500);
+/// A connection that has not sent anything after this time counts as idle.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What clients may take.
+/// What clients may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections at once; more wait in the system's queue.
-    pub connections: usize,
+    /// Connections served at once. One more is accepted and waits; the others wait in the system's queue.
+    pub max_connections: usize,
     /// From the first byte of a request to the end of its head; also from the connect to that first byte.
-    pub header_time: Duration,
-    /// From the end of a request's head to its answer.
-    pub answer: Duration,
-    /// From one answer to the first byte of the next request. A client that does not take its answer ends here too.
-    pub idle: Duration,
+    pub header_timeout: Duration,
+    /// From the end of a request's head to the response of the handler.
+    pub handler_timeout: Duration,
+    /// From one response to the first byte of the next request. It also ends a client that does not read the response.
+    pub idle_timeout: Duration,
     /// Header lines of a request.
-    pub headers: usize,
-    /// Bytes of a request's head, at least 8 KiB.
-    pub header_bytes: usize,
-    /// How long answers under way may take after a stop.
-    pub drain: Duration,
+    pub max_headers: usize,
+    /// Bytes of a request's head; values below 8 KiB count as 8 KiB.
+    pub max_header_bytes: usize,
+    /// For responses under way after a stop.
+    pub drain_timeout: Duration,
 }
 
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            connections: 64,
-            header_time: Duration::from_secs(5),
-            answer: Duration::from_secs(30),
-            // Longer than the usual scrape interval of a minute.
-            idle: Duration::from_secs(90),
-            headers: 64,
-            header_bytes: 16 * 1024,
-            drain: Duration::from_secs(5),
+            max_connections: 64,
+            header_timeout: Duration::from_secs(5),
+            handler_timeout: Duration::from_secs(30),
+            // Longer than the usual scrape interval of one minute.
+            idle_timeout: Duration::from_secs(90),
+            max_headers: 64,
+            max_header_bytes: 16 * 1024,
+            drain_timeout: Duration::from_secs(5),
         }
     }
 }
 
-/// The connection is to end without an answer, with a reset where the transport can.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the connection was ended without an answer")]
-pub struct Abort;
-
-/// What is sent back.
-pub type Answer = Response<Full<Bytes>>;
-
-/// Answers requests. An object, so that the code that speaks HTTP is in the binary once, and not once for each of them.
-#[async_trait]
-pub trait Handler: Send + Sync + 'static {
-    /// The answer to one request.
-    ///
-    /// # Errors
-    /// To end the connection without one.
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort>;
+impl ServerLimits {
+    fn timeout(&self, phase: ConnectionPhase) -> Duration {
+        match phase {
+            ConnectionPhase::Fresh => FIRST_BYTE_TIMEOUT.min(self.header_timeout),
+            ConnectionPhase::Silent => self.header_timeout.saturating_sub(FIRST_BYTE_TIMEOUT),
+            ConnectionPhase::ReadingHead => self.header_timeout,
+            ConnectionPhase::Handling => self.handler_timeout,
+            ConnectionPhase::Idle | ConnectionPhase::Aborted => self.idle_timeout,
+        }
+    }
 }
 
-/// What HTTP is spoken over: TCP, or something around it.
-pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Makes closing it abrupt, where that can be had.
+/// Closes the connection without a response, with a reset where the transport supports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("connection closed without a response")]
+pub struct Abort;
+
+pub type HandlerResponse = Response<Full<Bytes>>;
+
+/// Used as a trait object, so that the binary contains the HTTP code once and not once per handler.
+#[async_trait]
+pub trait Handler: Send + Sync + 'static {
+    /// # Errors
+    /// To close the connection without a response.
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
+}
+
+/// A byte stream under HTTP: TCP, or TLS over TCP.
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Makes the transport close with a reset, if it can.
     fn reset_on_close(&self) {}
 }
 
 impl Transport for TcpStream {
     fn reset_on_close(&self) {
         if let Err(error) = self.set_zero_linger() {
-            debug!(%error, "a connection is closed without a reset");
+            debug!(%error, "connection is closed without a reset");
         }
     }
 }
 
-/// Serves until `stop` is done, then lets answers under way go out.
+/// Serves until `stop` completes, then lets responses under way finish.
 ///
 /// # Errors
 /// When the listener cannot be used at all.
@@ -121,11 +130,11 @@ pub async fn serve(
     serve_over(listener, wrap, Arc::new(handler), limits, Box::pin(stop)).await
 }
 
-/// As [`serve`], over what `wrap` makes of each TCP stream; its time counts as [`Limits::header_time`].
+/// Like [`serve`], over what `wrap` makes of each TCP stream within [`ServerLimits::header_timeout`].
 ///
 /// # Errors
 /// When the listener cannot be used at all.
-pub async fn serve_over<W, F, T>(
+pub(crate) async fn serve_over<W, F, T>(
     listener: std::net::TcpListener,
     wrap: W,
     handler: Arc<dyn Handler>,
@@ -139,177 +148,162 @@ where
 {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let crowd = Crowd::new(limits.connections);
-    let (stopping, stopped) = watch::channel(false);
+    let slots = ConnectionSlots::new(limits.max_connections);
+    let stopping = CancellationToken::new();
     let mut connections = JoinSet::new();
-    let mut is_refused = false;
     loop {
-        let accepted = tokio::select! {
-            accepted = accept(&listener, &crowd) => accepted,
-            Some(_ended) = connections.join_next() => continue,
+        let (stream, slot) = tokio::select! {
+            accepted = accept(&listener, &slots) => accepted?,
             () = &mut stop => break,
         };
-        match accepted {
-            Ok((stream, place)) => {
-                is_refused = false;
-                let guest = Guest {
-                    handler: Arc::clone(&handler),
-                    limits,
-                    crowded: Arc::clone(&crowd.crowded),
-                    stopped: stopped.clone(),
-                };
-                connections.spawn(guest.attend(wrap(stream), place));
-            }
-            Err(error) => {
-                if !is_refused {
-                    warn!(%error, "cannot accept connections; trying again");
-                }
-                is_refused = true;
-                tokio::select! { () = sleep(ACCEPT_PAUSE) => {}, () = &mut stop => break }
-            }
-        }
+        // Without this, the set would keep the results of all tasks.
+        while connections.try_join_next().is_some() {}
+        let task = ConnectionTask {
+            handler: Arc::clone(&handler),
+            limits,
+            slot_needed: Arc::clone(&slots.needed),
+            stopping: stopping.clone(),
+        };
+        connections.spawn(task.run(wrap(stream), slot));
     }
     drop(listener);
-    stopping.send_replace(true);
+    stopping.cancel();
     let all = async { while connections.join_next().await.is_some() {} };
-    if timeout(limits.drain, all).await.is_err() {
-        warn!(connections = connections.len(), after = ?limits.drain, "connections were cut off");
+    if timeout(limits.drain_timeout, all).await.is_err() {
+        warn!(connections = connections.len(), after = ?limits.drain_timeout, "connections cut off at shutdown");
     }
     Ok(())
 }
 
-/// The places that there are, and the bell that is rung when somebody waits for one.
-struct Crowd {
-    places: Arc<Semaphore>,
-    crowded: Arc<Notify>,
-}
-
-impl Crowd {
-    fn new(places: usize) -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS))),
-            crowded: Arc::default(),
-        }
-    }
-}
-
-/// A place first, then a connection: a client that finds no place stays in the system's queue.
+/// The next connection, once there is a slot for it. Retries for as long as the system refuses.
 async fn accept(
     listener: &TcpListener,
-    crowd: &Crowd,
+    slots: &ConnectionSlots,
 ) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    if crowd.places.available_permits() == 0 {
-        crowd.crowded.notify_one();
+    let mut has_failed = false;
+    let (stream, _peer) = loop {
+        match listener.accept().await {
+            Ok(accepted) => break accepted,
+            Err(error) if has_failed => debug!(%error, "cannot accept connections"),
+            Err(error) => warn!(%error, "cannot accept connections; retrying"),
+        }
+        has_failed = true;
+        sleep(ACCEPT_RETRY_INTERVAL).await;
+    };
+    Ok((stream, slots.acquire().await?))
+}
+
+/// Limits the number of open connections.
+struct ConnectionSlots {
+    free: Arc<Semaphore>,
+    /// Notifies the connection that has been idle longest that a slot is needed.
+    needed: Arc<Notify>,
+}
+
+impl ConnectionSlots {
+    fn new(count: usize) -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS))),
+            needed: Arc::default(),
+        }
     }
-    let place = Arc::clone(&crowd.places).acquire_owned().await;
-    let place = place.map_err(io::Error::other)?;
-    let (stream, _peer) = listener.accept().await?;
-    Ok((stream, place))
+
+    async fn acquire(&self) -> io::Result<OwnedSemaphorePermit> {
+        if self.free.available_permits() == 0 {
+            self.needed.notify_one();
+        }
+        let slot = Arc::clone(&self.free).acquire_owned().await;
+        // A notification that no idle connection has taken would close the next one without need.
+        pin!(self.needed.notified()).enable();
+        slot.map_err(io::Error::other)
+    }
 }
 
 /// What one connection needs.
-struct Guest {
+struct ConnectionTask {
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
-    crowded: Arc<Notify>,
-    stopped: watch::Receiver<bool>,
+    slot_needed: Arc<Notify>,
+    stopping: CancellationToken,
 }
 
-impl Guest {
-    async fn attend<T: Transport>(
+impl ConnectionTask {
+    async fn run<T: Transport>(
         self,
         stream: impl Future<Output = io::Result<T>>,
-        _place: OwnedSemaphorePermit,
+        _slot: OwnedSemaphorePermit,
     ) {
-        match timeout(self.limits.header_time, stream).await {
-            Ok(Ok(stream)) => self.converse(stream).await,
-            Ok(Err(error)) => debug!(%error, "no connection came about"),
-            Err(_) => debug!("no connection came about in time"),
+        match timeout(self.limits.header_timeout, stream).await {
+            Ok(Ok(stream)) => self.serve(stream).await,
+            Ok(Err(error)) => debug!(%error, "connection setup failed"),
+            Err(_) => debug!("connection setup timed out"),
         }
     }
 
-    async fn converse<T: Transport>(mut self, stream: T) {
+    async fn serve<T: Transport>(self, stream: T) {
         let phase = watch::Sender::new(ConnectionPhase::Fresh);
-        let mut seen = phase.subscribe();
-        let io = TokioIo::new(Paced::new(stream, phase.clone()));
+        let mut observed = phase.subscribe();
+        let io = TokioIo::new(ActivityStream::new(stream, phase.clone()));
         let handler = Arc::clone(&self.handler);
         let service = service_fn(|request| {
             let (handler, phase) = (Arc::clone(&handler), phase.clone());
             async move {
-                phase.send_replace(ConnectionPhase::Answering);
-                let answer = handler.answer(request).await;
-                let after = if answer.is_ok() {
-                    ConnectionPhase::Waiting
-                } else {
-                    ConnectionPhase::Aborted
-                };
-                phase.send_replace(after);
-                answer
+                phase.send_replace(ConnectionPhase::Handling);
+                let response = handler.handle(request).await;
+                phase.send_replace(match response {
+                    Ok(_) => ConnectionPhase::Idle,
+                    Err(Abort) => ConnectionPhase::Aborted,
+                });
+                response
             }
         });
         let mut connection = pin!(
             http1::Builder::new()
                 .timer(TokioTimer::new())
-                // The phases have their limits here: hyper's timer cannot tell a slow head from an idle connection.
+                // hyper's timer cannot tell a slow request head from an idle connection; the phases can.
                 .header_read_timeout(None)
-                .max_headers(self.limits.headers)
-                .max_buf_size(self.limits.header_bytes.max(8 * 1024))
+                .max_headers(self.limits.max_headers)
+                .max_buf_size(self.limits.max_header_bytes.max(8 * 1024))
                 .serve_connection(io, service)
         );
-        let mut is_leaving = false;
+        let mut is_closing = false;
         loop {
-            let now = *seen.borrow_and_update();
-            let limit = self.limit(now);
+            let now = *observed.borrow_and_update();
+            let is_idle = matches!(now, ConnectionPhase::Silent | ConnectionPhase::Idle);
             tokio::select! {
-                // A stop is looked for first, so that an answer made after it says that the connection closes.
+                // The stop comes first, so that a response sent after it has `Connection: close`.
                 biased;
-                () = is_true(&mut self.stopped), if !is_leaving => {
-                    is_leaving = true;
+                () = self.stopping.cancelled(), if !is_closing => {
+                    is_closing = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                ended = &mut connection => {
-                    if let Err(error) = ended {
-                        debug!(%error, "a connection ended");
+                result = &mut connection => {
+                    if let Err(error) = result {
+                        debug!(%error, "connection failed");
                     }
                     return;
                 }
-                _ = seen.changed() => {}
-                () = sleep(limit) => if !activity::falls_silent(&phase) {
-                    debug!(phase = ?now, "a connection ran out of time");
+                _ = observed.changed() => {}
+                () = sleep(self.limits.timeout(now)) => if !activity::mark_silent(&phase) {
+                    debug!(phase = ?now, "connection timed out");
                     return;
                 },
-                () = self.crowded.notified(), if !is_leaving && matches!(now, ConnectionPhase::Silent | ConnectionPhase::Waiting) => {
-                    is_leaving = true;
+                () = self.slot_needed.notified(), if is_idle && !is_closing => {
+                    is_closing = true;
                     connection.as_mut().graceful_shutdown();
                 }
             }
         }
     }
-
-    fn limit(&self, phase: ConnectionPhase) -> Duration {
-        match phase {
-            ConnectionPhase::Fresh => GRACE.min(self.limits.header_time),
-            ConnectionPhase::Silent => self.limits.header_time.saturating_sub(GRACE),
-            ConnectionPhase::Reading => self.limits.header_time,
-            ConnectionPhase::Answering => self.limits.answer,
-            ConnectionPhase::Waiting | ConnectionPhase::Aborted => self.limits.idle,
-        }
-    }
 }
 
-/// Done once it is true, or nobody is left to say so.
-async fn is_true(flag: &mut watch::Receiver<bool>) {
-    let _gone = flag.wait_for(|flag| *flag).await;
-}
-
-/// A function of a request, as a handler.
 #[async_trait]
 impl<F, R> Handler for F
 where
     F: Fn(Request<Incoming>) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Answer, Abort>> + Send,
+    R: Future<Output = Result<HandlerResponse, Abort>> + Send,
 {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         self(request).await
     }
 }

@@ -9,52 +9,52 @@ use tokio::sync::oneshot;
 
 use super::*;
 
-/// Longer than anything here takes on the busiest machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// A limit that a test waits for.
+/// Longer than any step takes on a busy machine.
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// A limit that a test waits out.
 const SHORT: Duration = Duration::from_millis(150);
 
 fn limits() -> ServerLimits {
     ServerLimits {
-        header_time: PATIENCE,
-        answer: PATIENCE,
-        idle: PATIENCE,
-        drain: PATIENCE,
+        header_timeout: TEST_TIMEOUT,
+        handler_timeout: TEST_TIMEOUT,
+        idle_timeout: TEST_TIMEOUT,
+        drain_timeout: TEST_TIMEOUT,
         ..ServerLimits::default()
     }
 }
 
-/// A server on a thread of its own. `/slow` says that it was asked and answers when it is told to.
-struct Running {
+/// A server on its own thread. `/slow` reports the request and responds after `release` is notified.
+struct TestServer {
     address: SocketAddr,
     stop: oneshot::Sender<()>,
-    ended: JoinHandle<io::Result<()>>,
-    asked: mpsc::Receiver<()>,
+    thread: JoinHandle<io::Result<()>>,
+    slow_request: mpsc::Receiver<()>,
     release: Arc<Notify>,
 }
 
-fn start(limits: ServerLimits) -> Running {
+fn start(limits: ServerLimits) -> TestServer {
     let (stop, stopped) = oneshot::channel::<()>();
-    let (asked_in, asked) = mpsc::channel();
+    let (slow_requests, slow_request) = mpsc::channel();
     let release = Arc::new(Notify::new());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let released = Arc::clone(&release);
     let handler = move |request: Request<Incoming>| {
-        let (asked, released) = (asked_in.clone(), Arc::clone(&released));
+        let (slow_requests, released) = (slow_requests.clone(), Arc::clone(&released));
         async move {
             match request.uri().path() {
                 "/abort" => return Err(Abort),
                 "/slow" => {
-                    asked.send(()).unwrap();
+                    slow_requests.send(()).unwrap();
                     released.notified().await;
                 }
                 _ => {}
             }
-            Ok(Response::new(Full::from("answer")))
+            Ok(Response::new(Full::from("body")))
         }
     };
-    let ended = std::thread::spawn(move || {
+    let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -64,50 +64,50 @@ fn start(limits: ServerLimits) -> Running {
             serve(listener, handler, limits, stop).await
         })
     });
-    Running {
+    TestServer {
         address,
         stop,
-        ended,
-        asked,
+        thread,
+        slow_request,
         release,
     }
 }
 
-impl Running {
+impl TestServer {
     fn connect(&self) -> Client {
         let client = Client::connect(self.address).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         client
     }
 
-    /// A client whose request is being answered, until the server is told to.
+    /// A client whose request is in the handler.
     fn busy(&self) -> Client {
         let mut client = self.connect();
-        ask(&mut client, "/slow");
-        self.asked.recv_timeout(PATIENCE).unwrap();
+        send(&mut client, "/slow");
+        self.slow_request.recv_timeout(TEST_TIMEOUT).unwrap();
         client
     }
 
-    /// A client that has had its answer.
+    /// A client that has received its response.
     fn idle(&self) -> Client {
         let mut client = self.connect();
-        ask(&mut client, "/");
-        answer(&client);
+        send(&mut client, "/");
+        receive(&client);
         client
     }
 
     fn stop(self) -> io::Result<()> {
         self.stop.send(()).unwrap();
-        self.ended.join().unwrap()
+        self.thread.join().unwrap()
     }
 }
 
-fn ask(client: &mut Client, path: &str) {
+fn send(client: &mut Client, path: &str) {
     write!(client, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
 }
 
-/// One answer: its head, in lower case, and its body.
-fn answer(client: &Client) -> (String, String) {
+/// The head of one response, in lower case, and its body.
+fn receive(client: &Client) -> (String, String) {
     let mut reader = BufReader::with_capacity(1, client);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -132,8 +132,8 @@ fn answer(client: &Client) -> (String, String) {
     (head, String::from_utf8(body).unwrap())
 }
 
-/// What comes until the other side closes. A time-out is an error, not a close.
-fn rest(client: &mut Client) -> io::Result<Vec<u8>> {
+/// Everything until the server closes the connection. A timeout is an error.
+fn read_to_close(client: &mut Client) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).map(|_| rest)
 }
@@ -143,105 +143,109 @@ fn one_connection_serves_many_requests() {
     let server = start(limits());
     let mut client = server.connect();
     for _ in 0..3 {
-        ask(&mut client, "/");
-        let (head, body) = answer(&client);
+        send(&mut client, "/");
+        let (head, body) = receive(&client);
         assert!(head.starts_with("http/1.1 200 ok"), "{head}");
-        assert_eq!(body, "answer");
+        assert_eq!(body, "body");
     }
     server.stop().unwrap();
 }
 
 #[test]
-fn head_of_a_request_that_does_not_end_is_closed() {
+fn incomplete_request_head_times_out() {
     let server = start(ServerLimits {
-        header_time: SHORT,
+        header_timeout: SHORT,
         ..limits()
     });
     let mut client = server.connect();
     client.write_all(b"GET / HTTP/1.1\r\nHost: loc").unwrap();
-    assert_eq!(rest(&mut client).unwrap(), b"");
+    assert_eq!(read_to_close(&mut client).unwrap(), b"");
     let mut silent = server.connect();
-    assert_eq!(rest(&mut silent).unwrap(), b"", "nothing was sent at all");
+    assert_eq!(read_to_close(&mut silent).unwrap(), b"", "no byte was sent");
 }
 
 #[test]
-fn idle_connection_is_closed_and_a_slow_head_has_no_idle_time() {
+fn idle_limit_and_header_limit_are_independent() {
     let server = start(ServerLimits {
-        idle: SHORT,
+        idle_timeout: SHORT,
         ..limits()
     });
     let mut idle = server.idle();
-    assert_eq!(rest(&mut idle).unwrap(), b"");
+    assert_eq!(read_to_close(&mut idle).unwrap(), b"");
 
     let server = start(ServerLimits {
-        header_time: SHORT,
+        header_timeout: SHORT,
         ..limits()
     });
     let mut slow = server.idle();
     slow.write_all(b"GET / HT").unwrap();
-    assert_eq!(rest(&mut slow).unwrap(), b"");
+    assert_eq!(read_to_close(&mut slow).unwrap(), b"");
 }
 
 #[test]
-fn handler_that_takes_too_long_is_given_up() {
+fn slow_handler_times_out() {
     let server = start(ServerLimits {
-        answer: SHORT,
+        handler_timeout: SHORT,
         ..limits()
     });
     let mut client = server.connect();
-    ask(&mut client, "/slow");
-    assert_eq!(rest(&mut client).unwrap(), b"");
+    send(&mut client, "/slow");
+    assert_eq!(read_to_close(&mut client).unwrap(), b"");
 }
 
 #[test]
-fn more_connections_than_places_wait_until_one_ends() {
+fn connection_beyond_the_limit_waits_for_a_slot() {
     let server = start(ServerLimits {
-        connections: 2,
+        max_connections: 2,
         ..limits()
     });
     let _busy = [server.busy(), server.busy()];
     let mut third = server.connect();
-    ask(&mut third, "/slow");
+    send(&mut third, "/slow");
     assert!(
-        server.asked.recv_timeout(SHORT).is_err(),
-        "the third has no place yet"
+        server.slow_request.recv_timeout(SHORT).is_err(),
+        "the third has no slot yet"
     );
     server.release.notify_one();
-    server.asked.recv_timeout(PATIENCE).unwrap();
+    server.slow_request.recv_timeout(TEST_TIMEOUT).unwrap();
 }
 
 #[test]
-fn idle_connection_makes_room_when_all_places_are_taken() {
+fn idle_connection_is_closed_when_another_client_waits() {
     let server = start(ServerLimits {
-        connections: 2,
+        max_connections: 2,
         ..limits()
     });
     let mut idle = server.idle();
     let busy = server.busy();
     let mut third = server.connect();
-    ask(&mut third, "/");
-    assert_eq!(answer(&third).1, "answer");
-    assert_eq!(rest(&mut idle).unwrap(), b"", "the idle one made room");
+    send(&mut third, "/");
+    assert_eq!(receive(&third).1, "body");
+    assert_eq!(
+        read_to_close(&mut idle).unwrap(),
+        b"",
+        "the idle one is closed"
+    );
     server.release.notify_one();
-    assert_eq!(answer(&busy).1, "answer", "the busy one was left alone");
+    assert_eq!(receive(&busy).1, "body", "the busy one stays open");
 }
 
 #[test]
-fn clients_that_never_say_anything_make_room_too() {
+fn silent_connection_is_closed_when_another_client_waits() {
     let server = start(ServerLimits {
-        connections: 2,
-        header_time: Duration::from_hours(1),
+        max_connections: 2,
+        header_timeout: Duration::from_hours(1),
         ..limits()
     });
     let mut silent = [server.connect(), server.connect()];
     drop(server.idle());
-    assert_eq!(rest(&mut silent[0]).unwrap(), b"");
+    assert_eq!(read_to_close(&mut silent[0]).unwrap(), b"");
 }
 
 #[test]
-fn client_that_takes_the_last_place_is_given_time_to_ask() {
+fn new_connection_in_the_last_slot_has_time_for_its_request() {
     let server = start(ServerLimits {
-        connections: 1,
+        max_connections: 1,
         ..limits()
     });
     for _ in 0..50 {
@@ -250,81 +254,81 @@ fn client_that_takes_the_last_place_is_given_time_to_ask() {
 }
 
 #[test]
-fn client_that_never_says_anything_does_not_delay_the_end() {
+fn silent_connection_does_not_delay_the_shutdown() {
     let server = start(ServerLimits {
-        header_time: Duration::from_hours(1),
-        drain: Duration::from_hours(1),
+        header_timeout: Duration::from_hours(1),
+        drain_timeout: Duration::from_hours(1),
         ..limits()
     });
     let mut silent = server.connect();
-    // Accepted in turn: once this one is served, the silent one has its place.
+    // Connections are accepted in order: once this one is served, the silent one has its slot.
     let mut idle = server.idle();
     server.stop.send(()).unwrap();
-    assert_eq!(rest(&mut idle).unwrap(), b"");
-    assert_eq!(rest(&mut silent).unwrap(), b"");
-    server.ended.join().unwrap().unwrap();
+    assert_eq!(read_to_close(&mut idle).unwrap(), b"");
+    assert_eq!(read_to_close(&mut silent).unwrap(), b"");
+    server.thread.join().unwrap().unwrap();
 }
 
 #[test]
-fn clients_that_are_never_idle_for_long_cannot_keep_another_one_out() {
+fn connections_below_the_idle_limit_are_closed_when_another_client_waits() {
     let server = start(ServerLimits {
-        connections: 2,
+        max_connections: 2,
         ..limits()
     });
     let _idle = [server.idle(), server.idle()];
     let mut third = server.connect();
-    ask(&mut third, "/");
-    // Nobody is idle for as long as the limit, which is far longer than this test.
-    assert_eq!(answer(&third).1, "answer");
+    send(&mut third, "/");
+    // The idle limit is far longer than this test.
+    assert_eq!(receive(&third).1, "body");
 }
 
 #[test]
-fn answers_under_way_go_out_after_a_stop_and_idle_connections_end() {
+fn shutdown_finishes_responses_and_closes_idle_connections() {
     let server = start(limits());
     let mut idle = server.idle();
     let busy = server.busy();
     server.stop.send(()).unwrap();
-    assert_eq!(rest(&mut idle).unwrap(), b"");
+    assert_eq!(read_to_close(&mut idle).unwrap(), b"");
     server.release.notify_one();
-    let (head, body) = answer(&busy);
+    let (head, body) = receive(&busy);
     assert!(head.contains("connection: close"), "{head}");
-    assert_eq!(body, "answer");
-    server.ended.join().unwrap().unwrap();
+    assert_eq!(body, "body");
+    server.thread.join().unwrap().unwrap();
     assert!(
         Client::connect(server.address).is_err(),
-        "nothing listens any more"
+        "the socket is closed"
     );
 }
 
 #[test]
 fn drain_has_a_deadline() {
     let server = start(ServerLimits {
-        drain: SHORT,
+        drain_timeout: SHORT,
         ..limits()
     });
     let mut busy = server.busy();
     server.stop().unwrap();
-    assert_eq!(rest(&mut busy).unwrap(), b"");
+    assert_eq!(read_to_close(&mut busy).unwrap(), b"");
 }
 
 #[test]
 fn abort_resets_the_connection_without_an_answer() {
     let server = start(limits());
     let mut client = server.connect();
-    ask(&mut client, "/abort");
+    send(&mut client, "/abort");
     assert_eq!(
-        rest(&mut client).unwrap_err().kind(),
+        read_to_close(&mut client).unwrap_err().kind(),
         io::ErrorKind::ConnectionReset
     );
 }
 
 #[test]
-fn heads_that_are_too_large_or_no_http_get_an_error_and_harm_nobody() {
+fn invalid_and_oversized_heads_get_an_error() {
     let server = start(limits());
     let head_of = |request: String| {
         let mut client = server.connect();
-        // The server may answer and close while we still write.
-        let _closed_early = client.write_all(request.as_bytes());
+        // The server may close before it has read everything.
+        client.write_all(request.as_bytes()).ok();
         let mut bytes = [0; 16];
         let read = client.read(&mut bytes).unwrap_or(0);
         String::from_utf8_lossy(&bytes[..read]).into_owned()
@@ -343,6 +347,42 @@ fn heads_that_are_too_large_or_no_http_get_an_error_and_harm_nobody() {
         "{large}"
     );
     let mut client = server.connect();
-    ask(&mut client, "/");
-    assert_eq!(answer(&client).1, "answer");
+    send(&mut client, "/");
+    assert_eq!(receive(&client).1, "body");
+}
+
+#[test]
+fn idle_connection_in_the_last_slot_stays_open_while_no_client_waits() {
+    let server = start(ServerLimits {
+        max_connections: 1,
+        ..limits()
+    });
+    let mut client = server.connect();
+    for _ in 0..20 {
+        send(&mut client, "/");
+        assert_eq!(receive(&client).1, "body");
+    }
+}
+
+#[test]
+fn idle_connection_stays_open_when_the_waiting_client_has_found_a_slot() {
+    let server = start(ServerLimits {
+        max_connections: 1,
+        ..limits()
+    });
+    let mut first = server.connect();
+    write!(
+        first,
+        "GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    server.slow_request.recv_timeout(TEST_TIMEOUT).unwrap();
+    let mut second = server.connect();
+    send(&mut second, "/");
+    server.release.notify_one();
+    assert_eq!(receive(&first).1, "body");
+    for _ in 0..20 {
+        assert_eq!(receive(&second).1, "body");
+        send(&mut second, "/");
+    }
 }

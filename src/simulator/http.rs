@@ -9,7 +9,7 @@ use hyper::{
 use serde::Serialize;
 use serde_json::json;
 
-use crate::server::Answer;
+use crate::server::HandlerResponse;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
@@ -61,7 +61,7 @@ impl SimulatorResponse {
     }
 }
 
-impl From<SimulatorResponse> for Answer {
+impl From<SimulatorResponse> for HandlerResponse {
     fn from(response: SimulatorResponse) -> Self {
         let mut answer = Response::new(Full::new(Bytes::from(response.body)));
         *answer.status_mut() = response.status;

@@ -17,8 +17,8 @@ pub mod imds_api;
 mod load;
 mod page;
 mod rate_limiter;
-pub mod scenario;
-pub mod scenario_run;
+pub(crate) mod scenario;
+pub(crate) mod scenario_run;
 mod vm;
 pub mod world;
 
@@ -46,7 +46,7 @@ pub use self::{
     vm::Vm,
 };
 use crate::{
-    server::{Abort, Answer, Handler},
+    server::{Abort, Handler, HandlerResponse},
     time::Clock,
 };
 
@@ -119,7 +119,7 @@ impl Simulator {
 
 #[async_trait::async_trait]
 impl Handler for Simulator {
-    async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Answer, Abort> {
+    async fn handle(&self, request: hyper::Request<Incoming>) -> Result<HandlerResponse, Abort> {
         let (head, body) = request.into_parts();
         let body = match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_SIZE).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),

@@ -37,7 +37,7 @@ pub struct EventSpec {
 
 /// An entry of `Resources`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Resource {
+pub(crate) enum Resource {
     /// The simulated VM (0, `{vm}`), or the instance with that distance from it (`{vm+1}`).
     Instance(u32),
     /// A literal name.
@@ -54,7 +54,7 @@ pub struct FaultSpec {
 
 /// A way in which the simulated service fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// 410, as during an update of the service.
     Gone,
     /// 429, optionally with Retry-After in seconds.

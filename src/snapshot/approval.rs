@@ -139,7 +139,7 @@ impl SkipReason {
 
 impl Approval {
     /// The value of `decision` in the JSON and the log.
-    pub fn decision(&self) -> &'static str {
+    pub(crate) fn decision(&self) -> &'static str {
         match self {
             Self::Due(_) => "due",
             Self::Waiting { .. } => "waiting",
@@ -151,7 +151,7 @@ impl Approval {
     }
 
     /// The value of `reason` in the JSON and the log.
-    pub fn reason(&self) -> Option<&'static str> {
+    pub(crate) fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Approved { .. } => None,
             Self::Due(reason)
@@ -163,7 +163,7 @@ impl Approval {
     }
 
     /// When it was approved, would have been, or will be.
-    pub fn at(&self) -> Option<Timestamp> {
+    pub(crate) fn at(&self) -> Option<Timestamp> {
         match self {
             Self::Waiting { until: at, .. }
             | Self::DryRun { at, .. }
@@ -174,7 +174,7 @@ impl Approval {
     }
 
     /// One sentence, without the times.
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
             Self::Due(reason) => format!("This VM approves it now: {}", reason.description()),
             Self::Waiting { reason, leader, .. } => format!(

@@ -40,7 +40,7 @@ impl TypeLabel {
         Self(shown.map(printable).collect())
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }

@@ -124,11 +124,11 @@ impl Default for Health {
 
 impl Health {
     /// Whether the last poll succeeded; false before the first.
-    pub fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.last_success.is_some() && self.failure.is_none()
     }
 
-    pub fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
+    pub(crate) fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
         self.requests += 1;
         self.request_duration.observe(took);
         let place =
@@ -145,7 +145,7 @@ impl Health {
     }
 
     /// A poll failed. Returns whether it is the first of a series or has another reason than the last one.
-    pub fn fail(&mut self, reason: FailureReason, message: String, now: Timestamp) -> bool {
+    pub(crate) fn fail(&mut self, reason: FailureReason, message: String, now: Timestamp) -> bool {
         let before = self.failure.take();
         let is_news = before
             .as_ref()
@@ -160,7 +160,7 @@ impl Health {
     }
 
     /// By reason, zeros included.
-    pub fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
         FailureReason::ALL.into_iter().zip(self.failures)
     }
 }

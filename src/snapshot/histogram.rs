@@ -13,7 +13,7 @@ pub struct Histogram {
 
 impl Histogram {
     /// An empty histogram. The bounds must ascend.
-    pub fn new(bounds: &'static [f64]) -> Self {
+    pub(crate) fn new(bounds: &'static [f64]) -> Self {
         Self {
             bounds,
             counts: vec![0; bounds.len() + 1],
@@ -21,7 +21,7 @@ impl Histogram {
         }
     }
 
-    pub fn observe(&mut self, duration: Duration) {
+    pub(crate) fn observe(&mut self, duration: Duration) {
         let seconds = duration.as_secs_f64();
         let place = self.bounds.partition_point(|bound| *bound < seconds);
         if let Some(count) = self.counts.get_mut(place) {
@@ -31,17 +31,17 @@ impl Histogram {
     }
 
     /// Upper bound and count of each bucket, not cumulative; the last bound is infinite.
-    pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         bounds.zip(self.counts.iter().copied())
     }
 
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// In seconds.
-    pub fn sum(&self) -> f64 {
+    pub(crate) fn sum(&self) -> f64 {
         self.sum
     }
 }

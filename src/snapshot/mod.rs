@@ -10,10 +10,10 @@ mod span_counts;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use approval::{Approval, ApprovalReason, SkipReason};
-pub use counters::{EventCounters, ExemplarCounter, TypeLabel};
+pub(crate) use approval::{Approval, ApprovalReason, SkipReason};
+pub(crate) use counters::{EventCounters, TypeLabel};
 pub use health::{Failure, FailureReason, Health, RequestError};
-pub use histogram::Histogram;
+pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters, PushCounts};
 pub use span_counts::SpanCounts;
 
@@ -84,7 +84,7 @@ impl Snapshot {
         }
     }
 
-    pub fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.events
             .iter()
             .map(AsRef::as_ref)
@@ -92,7 +92,7 @@ impl Snapshot {
     }
 
     /// Ended events that are still shown.
-    pub fn ended(&self) -> impl Iterator<Item = &TrackedEvent> {
+    pub(crate) fn ended(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.events
             .iter()
             .map(AsRef::as_ref)
@@ -100,7 +100,7 @@ impl Snapshot {
     }
 
     /// The events with series of their own.
-    pub fn exposed(&self, scope: SeriesScope) -> impl Iterator<Item = &TrackedEvent> {
+    pub(crate) fn exposed(&self, scope: SeriesScope) -> impl Iterator<Item = &TrackedEvent> {
         let events = self.events.iter().map(AsRef::as_ref);
         events
             .filter(move |tracked| scope == SeriesScope::All || tracked.scope != EventScope::Other)

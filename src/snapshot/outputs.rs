@@ -26,7 +26,7 @@ pub enum ExportFailure {
 
 impl ExportFailure {
     /// In the order of the labels.
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Connect,
         Self::PartialSuccess,
         Self::Rejected,
@@ -37,7 +37,7 @@ impl ExportFailure {
     ];
 
     /// The value of the label `reason`.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connect",
             Self::PartialSuccess => "partial_success",
@@ -65,10 +65,11 @@ pub enum DropReason {
 
 impl DropReason {
     /// In the order of the labels.
-    pub const ALL: [Self; 4] = [Self::Age, Self::Rejected, Self::SpoolFull, Self::Unreadable];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Age, Self::Rejected, Self::SpoolFull, Self::Unreadable];
 
     /// The value of the label `reason`.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Age => "age",
             Self::Rejected => "rejected",
@@ -91,10 +92,10 @@ pub enum ApprovalResult {
 
 impl ApprovalResult {
     /// In the order of the labels.
-    pub const ALL: [Self; 3] = [Self::Approved, Self::DryRun, Self::Failed];
+    pub(crate) const ALL: [Self; 3] = [Self::Approved, Self::DryRun, Self::Failed];
 
     /// The value of the label `result`.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Approved => "approved",
             Self::DryRun => "dry_run",

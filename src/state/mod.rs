@@ -1,10 +1,9 @@
-//! What must survive a restart, in one file: `state.json` in the state directory.
+//! The state that survives a restart: one file, `state.json`, in the state directory.
 //!
-//! What it promises: the file is replaced as a whole (write, fsync, rename, fsync of the directory), so that a crash
-//! leaves the old one or the new one; a file that cannot be read is kept under another name, and is never fatal; one
-//! directory has one exporter. What it must never do: lose what is known in memory because a disk is full.
+//! Invariants: the file is replaced atomically (write, fsync, rename, fsync of the directory); a file that could not be
+//! read is never overwritten: the first write renames it; one directory is used by one exporter.
 //!
-//! All of it blocks; the caller brings a thread.
+//! All functions block; the caller provides a thread.
 
 mod saved;
 
@@ -24,46 +23,47 @@ use crate::{
 const FILE: &str = "state.json";
 const LOCK: &str = "lock";
 
-/// A state directory, locked.
+/// A state directory.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Held for as long as this is; the system gives it back when the process ends, however it ends.
-    lock: File,
+    /// Released by the system when the process ends. `None` while the disk is full or read-only: the next write retries.
+    lock: Option<File>,
+    /// The file in place must be kept under another name.
+    set_aside: Option<SetAside>,
+    /// Set aside, but not yet returned by a successful write.
+    kept_as: Option<PathBuf>,
 }
 
-/// Why a state directory cannot be used at all.
+/// The file is renamed to `state.json.REASON-UNIX_SECONDS`.
+#[derive(Debug, Clone, Copy)]
+struct SetAside {
+    reason: &'static str,
+    at: Timestamp,
+}
+
+/// Why a state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Another process has it.
     #[error("{} is in use by another exporter: give each its own directory, or end the other one", path.display())]
-    Locked {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// It cannot be made or written to.
+    Locked { path: PathBuf },
     #[error("{} cannot be used: {cause}; make it a directory that this process may write to", path.display())]
-    Unusable {
-        /// The directory.
-        path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
-    },
+    Unusable { path: PathBuf, cause: io::Error },
 }
 
-/// What was found in the directory.
+/// The result of reading the state file.
 #[derive(Debug)]
 pub enum Found {
-    /// No state: the first run here.
     Nothing,
-    /// The state of an earlier process.
     State(Box<SavedState>),
-    /// A file that is not one of ours, or not any more.
+    /// The content is not a valid state; the next write keeps it as `state.json.unreadable-UNIX_SECONDS`.
     Unreadable {
-        /// What is wrong with it.
         why: String,
-        /// Where it is kept; `None` where it could not be renamed.
-        kept_as: Option<PathBuf>,
+    },
+    /// The content is unknown after an I/O error, which may be temporary; unless a later read succeeds, the next write keeps
+    /// the file as `state.json.unread-UNIX_SECONDS`.
+    Unavailable {
+        why: String,
     },
 }
 
@@ -76,94 +76,129 @@ impl From<Error> for io::Error {
     }
 }
 
-/// Reads what an earlier process left in the directory at `path`, which need not be locked.
-pub fn read(path: &Path, now: Timestamp) -> Found {
-    let read = fs::read(path.join(FILE)).map_err(|error| (error.kind(), error.to_string()));
-    let why = match read {
-        Err((io::ErrorKind::NotFound, _)) => return Found::Nothing,
-        Err((_, why)) => why,
-        Ok(text) => match SavedState::from_json(&text) {
-            Ok(saved) => return Found::State(Box::new(saved)),
-            Err(why) => why,
-        },
-    };
-    let kept_as = set_aside(path, "unreadable", now).ok();
-    Found::Unreadable { why, kept_as }
-}
-
-fn set_aside(path: &Path, what: &str, now: Timestamp) -> io::Result<PathBuf> {
-    let aside = path.join(format!("{FILE}.{what}-{:.0}", now.as_unix_seconds()));
-    fs::rename(path.join(FILE), &aside)?;
-    Ok(aside)
-}
-
 impl Directory {
-    /// Makes the directory where it is not there, and takes its lock.
+    /// Creates the directory if necessary and locks it. On a disk that is full or read-only, locking is left to the first
+    /// write that succeeds.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let unusable = |cause| Error::Unusable {
-            path: path.to_owned(),
-            cause,
+        let lock = match lock(path) {
+            Ok(lock) => Some(lock),
+            Err(Error::Unusable { cause, .. })
+                if matches!(
+                    cause.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                None
+            }
+            Err(error) => return Err(error),
         };
-        fs::create_dir_all(path).map_err(unusable)?;
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join(LOCK))
-            .map_err(unusable)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                path: path.to_owned(),
-                lock,
-            }),
-            Err(TryLockError::WouldBlock) => Err(Error::Locked {
-                path: path.to_owned(),
-            }),
-            Err(TryLockError::Error(cause)) => Err(unusable(cause)),
-        }
+        Ok(Self {
+            path: path.to_owned(),
+            lock,
+            set_aside: None,
+            kept_as: None,
+        })
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// Reads the state of an earlier process. The file stays in place.
+    pub fn read(&mut self, now: Timestamp) -> Found {
+        let found = read(&self.path);
+        let reason = match &found {
+            Found::Nothing | Found::State(_) => None,
+            Found::Unreadable { .. } => Some("unreadable"),
+            Found::Unavailable { .. } => Some("unread"),
+        };
+        self.set_aside = reason.map(|reason| SetAside { reason, at: now });
+        found
     }
 
-    /// Reads what an earlier process left.
-    pub fn read(&self, now: Timestamp) -> Found {
-        read(&self.path, now)
+    /// The next write keeps the file in place under another name, as another VM's state.
+    pub(crate) fn set_foreign_aside(&mut self, now: Timestamp) {
+        self.set_aside.get_or_insert(SetAside {
+            reason: "foreign",
+            at: now,
+        });
     }
 
-    /// Gives the file another name that says what is wrong with it; returns that name.
+    /// Replaces the file. If the directory was removed, it is created and locked again. Returns the path of a file that
+    /// was set aside.
     ///
     /// # Errors
-    /// When there is none, or the directory cannot be written to.
-    pub fn set_aside(&self, what: &str, now: Timestamp) -> io::Result<PathBuf> {
-        set_aside(&self.path, what, now)
+    /// After an error, the old content still exists, under its old or its new name.
+    pub fn write(&mut self, saved: &SavedState) -> io::Result<Option<PathBuf>> {
+        let json = saved.to_json()?;
+        self.ensure_locked()?;
+        self.set_aside()?;
+        file::replace(&mut OsFilesystem, &self.path.join(FILE), &json)?;
+        Ok(self.kept_as.take())
     }
 
-    /// Replaces what is there. Where somebody removed the directory under us, it is made anew and locked: what is known is
-    /// worth that.
-    ///
-    /// # Errors
-    /// When the disk is full or read-only, or another process has the directory by now; the old file is still whole then.
-    pub fn write(&mut self, saved: &SavedState) -> io::Result<()> {
-        let text = saved.to_json()?;
-        self.hold()?;
-        file::replace(&mut OsFilesystem, &self.path.join(FILE), &text)
-    }
-
-    /// A lock in a directory that was removed keeps nobody out of the one that has its name now.
-    fn hold(&mut self) -> io::Result<()> {
-        if !system::is_named(&self.lock, &self.path.join(LOCK)) {
-            *self = Self::open(&self.path)?;
+    /// A lock in a removed directory does not protect the directory that now has the name.
+    fn ensure_locked(&mut self) -> Result<(), Error> {
+        let path = self.path.join(LOCK);
+        let is_locked = self.lock.as_ref();
+        if !is_locked.is_some_and(|lock| system::is_named(lock, &path)) {
+            self.lock = Some(lock(&self.path)?);
         }
+        Ok(())
+    }
+
+    fn set_aside(&mut self) -> io::Result<()> {
+        let Some(SetAside { reason, at }) = self.set_aside else {
+            return Ok(());
+        };
+        let name = format!("{FILE}.{reason}-{:.0}", at.as_unix_seconds());
+        let aside = self.path.join(name);
+        match fs::rename(self.path.join(FILE), &aside) {
+            Ok(()) => self.kept_as = Some(aside),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        self.set_aside = None;
         Ok(())
     }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // The system gives the lock back with the file in any case; this only says so.
-        let _unlocked = self.lock.unlock().is_ok();
+        if let Some(lock) = &self.lock {
+            // Closing the file releases the lock in any case.
+            lock.unlock().ok();
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let unusable = |cause| Error::Unusable {
+        path: path.to_owned(),
+        cause,
+    };
+    fs::create_dir_all(path).map_err(unusable)?;
+    let lock = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path.join(LOCK))
+        .map_err(unusable)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(cause)) => Err(unusable(cause)),
+    }
+}
+
+/// Reads the state file in the directory at `path`.
+fn read(path: &Path) -> Found {
+    match fs::read(path.join(FILE)) {
+        Ok(json) => match SavedState::from_json(&json) {
+            Ok(saved) => Found::State(Box::new(saved)),
+            Err(why) => Found::Unreadable { why },
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
+        Err(error) => Found::Unavailable {
+            why: error.to_string(),
+        },
     }
 }

@@ -1,5 +1,5 @@
-//! The form of the state file, private to this file. Members that it does not know are passed over, so that a newer
-//! version may add some; a newer `version` says that it did more than that.
+//! The serialized form of the state file. Unknown members are ignored, so that a newer release can add some; a newer
+//! `version` marks an incompatible change.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -12,11 +12,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// The version that is written. Every one up to it is read.
+/// The version written; older ones are read.
 const VERSION: u32 = 1;
 
 impl SavedState {
-    /// As it is written.
     pub(super) fn to_json(&self) -> io::Result<Vec<u8>> {
         let file = StateFile {
             version: VERSION,
@@ -28,13 +27,12 @@ impl SavedState {
             events: self
                 .events
                 .iter()
-                .map(|tracked| SavedLife::from(&**tracked))
+                .map(|tracked| SavedEvent::from(&**tracked))
                 .collect(),
         };
         Ok(serde_json::to_vec(&file)?)
     }
 
-    /// Reads it back.
     pub(super) fn from_json(text: &[u8]) -> Result<Self, String> {
         if text.is_empty() {
             return Err("the file is empty".to_owned());
@@ -44,7 +42,7 @@ impl SavedState {
             .version;
         if version > VERSION {
             return Err(format!(
-                "it was written by a newer version of this program (form {version}, this reads {VERSION})"
+                "written by a newer version of this program (version {version}, supported {VERSION})"
             ));
         }
         let file: StateFile = serde_json::from_slice(text).map_err(|error| error.to_string())?;
@@ -77,10 +75,10 @@ struct StateFile {
     #[serde(rename = "own_name")]
     vm_name: Option<String>,
     vm_id: Option<String>,
-    events: Vec<SavedLife>,
+    events: Vec<SavedEvent>,
 }
 
-/// A time with all its digits.
+/// RFC 3339 with full precision.
 #[derive(Debug, Clone, Copy)]
 struct Time(Timestamp);
 
@@ -95,12 +93,12 @@ impl<'de> Deserialize<'de> for Time {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         let at = Timestamp::parse(&text);
         at.map(Self)
-            .ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is no time")))
+            .ok_or_else(|| serde::de::Error::custom(format_args!("{text:?} is not a time")))
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct SavedLife {
+struct SavedEvent {
     id: String,
     event_type: String,
     status: String,
@@ -147,7 +145,7 @@ enum SavedOutcome {
     Unknown,
 }
 
-impl From<&TrackedEvent> for SavedLife {
+impl From<&TrackedEvent> for SavedEvent {
     fn from(tracked: &TrackedEvent) -> Self {
         let event = &tracked.event;
         Self {
@@ -194,8 +192,8 @@ impl From<&TrackedEvent> for SavedLife {
     }
 }
 
-impl From<SavedLife> for TrackedEvent {
-    fn from(saved: SavedLife) -> Self {
+impl From<SavedEvent> for TrackedEvent {
+    fn from(saved: SavedEvent) -> Self {
         let time = |at: Option<Time>| at.map(|at| at.0);
         Self {
             event: Event {

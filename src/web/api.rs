@@ -1,20 +1,20 @@
-//! `/api/v1/events`: the picture as JSON.
+//! `/api/v1/events`: the snapshot as JSON.
 //!
-//! The schema is stable: members may be added, none changes its meaning. An event has Microsoft's members under
-//! Microsoft's names and in its forms (`NotBefore` in RFC 1123, `DurationInSeconds` -1 where it is not known, members
-//! that we do not know as they came), and what was seen here under names in lower case. Times of ours are RFC 3339 in
-//! UTC, durations are seconds; what is not known is null.
+//! The schema is stable: members may be added, but none changes its meaning. An event has Microsoft's members with
+//! Microsoft's names and formats: `NotBefore` in RFC 1123, `DurationInSeconds` -1 if unknown, unknown members unchanged.
+//! The members of this exporter have names in lower case. Its times are RFC 3339 in UTC, its durations are seconds, and
+//! unknown values are null.
 //!
 //! | member | meaning |
 //! |---|---|
-//! | `as_of`, `now` | when this picture was made, and when it was asked for |
-//! | `has_document` | whether any document was ever read; while it is false, no event means nothing |
-//! | `document_incarnation` | of the last good document |
+//! | `as_of`, `now` | time of the snapshot and time of the request |
+//! | `has_document` | false until a document has been read; an empty `events` has no meaning then |
+//! | `document_incarnation` | of the last valid document |
 //! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
-//! | `vm` | `name`, by which events name this VM, and what instance metadata say |
+//! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata |
 //! | `exporter` | `version`, `revision` |
-//! | `events[]` | all that are pending or ended lately, in the order of their ids: beside Microsoft's members `scope`, `phase` (scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approved_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
-//! | `approval` | of a pending event: what this exporter does about its approval. `decision` (due, waiting, dry_run, approved, failed, withheld), `reason` (a word), `at` (when it was or will be approved), `message` (a sentence) |
+//! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `phase` (scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approved_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
+//! | `approval` | of a pending event: `decision` (due, waiting, dry_run, approved, failed, withheld), `reason` (an identifier), `at` (time of the approval, past or future), `message` (text) |
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,10 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// The picture as JSON.
-///
 /// # Errors
-/// None that can happen: every value of a picture has a form in JSON.
-pub fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
-    let picture = Picture {
+/// None in practice: every value of a snapshot can be serialised.
+pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
+    let body = Body {
         as_of: snapshot.as_of.wall.rfc3339_millis(),
         now: now.wall.rfc3339_millis(),
         has_document: snapshot.has_document,
@@ -46,19 +44,19 @@ pub fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
         events: snapshot
             .events
             .iter()
-            .map(|tracked| LifeEntry {
+            .map(|tracked| EventEntry {
                 tracked,
                 approval: snapshot.approvals.get(&tracked.event.id),
                 now,
             })
             .collect(),
     };
-    let mut text = serde_json::to_string_pretty(&picture)?;
+    let mut text = serde_json::to_string_pretty(&body)?;
     text.push('\n');
     Ok(text)
 }
 
-/// What was seen here; a member of Azure's of the same name is left out.
+/// Members of this exporter. A member of Azure with the same name is left out.
 const OWN_MEMBERS: [&str; 13] = [
     "scope",
     "phase",
@@ -76,7 +74,7 @@ const OWN_MEMBERS: [&str; 13] = [
 ];
 
 #[derive(Serialize)]
-struct Picture<'a> {
+struct Body<'a> {
     as_of: String,
     now: String,
     has_document: bool,
@@ -84,7 +82,7 @@ struct Picture<'a> {
     health: HealthEntry<'a>,
     vm: VmEntry<'a>,
     exporter: Exporter,
-    events: Vec<LifeEntry<'a>>,
+    events: Vec<EventEntry<'a>>,
 }
 
 #[derive(Serialize)]
@@ -145,26 +143,26 @@ struct VmEntry<'a> {
 
 impl<'a> VmEntry<'a> {
     fn new(vm_name: Option<&'a str>, identity: Option<&'a Identity>) -> Self {
-        let known = |value: fn(&Identity) -> &String| {
+        let non_empty = |value: fn(&Identity) -> &String| {
             let value = identity.map(|identity| value(identity).as_str());
             value.filter(|value| !value.is_empty())
         };
         Self {
             name: vm_name,
-            vm_id: known(|vm| &vm.vm_id),
-            scale_set: known(|vm| &vm.scale_set),
-            vm_size: known(|vm| &vm.vm_size),
-            location: known(|vm| &vm.location),
-            zone: known(|vm| &vm.zone),
-            subscription_id: known(|vm| &vm.subscription_id),
-            resource_group: known(|vm| &vm.resource_group),
-            resource_id: known(|vm| &vm.resource_id),
-            computer_name: known(|vm| &vm.computer_name),
+            vm_id: non_empty(|vm| &vm.vm_id),
+            scale_set: non_empty(|vm| &vm.scale_set),
+            vm_size: non_empty(|vm| &vm.vm_size),
+            location: non_empty(|vm| &vm.location),
+            zone: non_empty(|vm| &vm.zone),
+            subscription_id: non_empty(|vm| &vm.subscription_id),
+            resource_group: non_empty(|vm| &vm.resource_group),
+            resource_id: non_empty(|vm| &vm.resource_id),
+            computer_name: non_empty(|vm| &vm.computer_name),
         }
     }
 }
 
-struct LifeEntry<'a> {
+struct EventEntry<'a> {
     tracked: &'a TrackedEvent,
     approval: Option<&'a Approval>,
     now: Moment,
@@ -191,7 +189,7 @@ struct ReschedulingEntry {
     to: String,
 }
 
-impl Serialize for LifeEntry<'_> {
+impl Serialize for EventEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let tracked = self.tracked;
         let millis = |at: Option<Timestamp>| at.map(Timestamp::rfc3339_millis);
@@ -255,11 +253,11 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_azures_members_and_what_was_seen_here() {
-        let odd = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
+    fn event_has_the_members_of_azure_and_of_this_exporter() {
+        let unknown = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
         let moved = json!({"NotBefore": due(900)});
         let snapshot = picture(&[
-            (0, json!([freeze(&odd)])),
+            (0, json!([freeze(&unknown)])),
             (60, json!([freeze(&moved)])),
             (
                 120,
@@ -301,9 +299,9 @@ mod tests {
     }
 
     #[test]
-    fn members_that_we_do_not_know_stay_as_they_came_and_no_name_stands_twice() {
-        let odd = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
-        let snapshot = picture(&[(0, json!([freeze(&odd)]))]);
+    fn unknown_members_are_unchanged_and_no_name_appears_twice() {
+        let unknown = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
+        let snapshot = picture(&[(0, json!([freeze(&unknown)]))]);
         let text = json(&snapshot, at(1)).unwrap();
         let events = read(&snapshot, at(1))["events"].clone();
         assert_eq!(events[0]["Impact"], json!({"Level": [1, "two"]}));
@@ -312,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_about_an_approval_is_told() {
+    fn approval_decision_is_included() {
         let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
         let id = snapshot.events[0].event.id.clone();
         let waiting = Approval::Waiting {
@@ -321,16 +319,19 @@ mod tests {
             until: at(60).wall,
         };
         snapshot.approvals = std::sync::Arc::new([(id, waiting)].into());
-        let told = read(&snapshot, at(1))["events"][0]["approval"].clone();
-        assert_eq!(told["decision"], "waiting");
-        assert_eq!(told["reason"], "short_freeze");
-        assert_eq!(told["at"], "2026-11-17T09:01:00.000Z");
-        let message = told["message"].as_str().unwrap();
-        assert!(message.starts_with("web_0 is the first"), "{message}");
+        let approval = read(&snapshot, at(1))["events"][0]["approval"].clone();
+        assert_eq!(approval["decision"], "waiting");
+        assert_eq!(approval["reason"], "short_freeze");
+        assert_eq!(approval["at"], "2026-11-17T09:01:00.000Z");
+        let message = approval["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("web_0 is its first resource"),
+            "{message}"
+        );
     }
 
     #[test]
-    fn countdown_is_that_of_the_request() {
+    fn countdown_is_relative_to_the_request() {
         let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
         let countdown = |seconds| {
             read(&snapshot, at(seconds))["events"][0]["not_before_countdown_seconds"].clone()
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_null() {
+    fn unknown_values_are_null() {
         let bare = json!([{"EventId": "1", "EventType": "Reboot", "EventStatus": "Scheduled"}]);
         let event = read(&picture(&[(0, bare)]), at(0))["events"][0].clone();
         for member in [
@@ -358,19 +359,19 @@ mod tests {
     }
 
     #[test]
-    fn health_tells_no_document_from_no_event() {
+    fn document_without_events_differs_from_no_document() {
         let mut snapshot = Snapshot::empty(None, at(0));
         snapshot.health.fail(
             FailureReason::Status5xx,
             "500 \"quoted\"\n".to_owned(),
             at(0).wall,
         );
-        let nothing = read(&snapshot, at(5));
-        assert_eq!(nothing["has_document"], false);
-        assert_eq!(nothing["events"], json!([]));
-        assert_eq!(nothing["vm"]["name"], Value::Null);
+        let without_document = read(&snapshot, at(5));
+        assert_eq!(without_document["has_document"], false);
+        assert_eq!(without_document["events"], json!([]));
+        assert_eq!(without_document["vm"]["name"], Value::Null);
         assert_eq!(
-            nothing["health"]["failure"],
+            without_document["health"]["failure"],
             json!({"reason": "status_5xx", "message": "500 \"quoted\"\n", "since": "2026-11-17T09:00:00.000Z"})
         );
         let empty = read(&picture(&[(0, json!([]))]), at(5));

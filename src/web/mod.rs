@@ -1,27 +1,33 @@
-//! What people, scrapers and probes are answered.
+//! The HTTP service of the exporter.
 //!
-//! | path | answer |
+//! | path | response |
 //! |---|---|
 //! | `/` | the status page |
-//! | the telemetry path, `/metrics` | the metrics, in the form that is asked for |
-//! | `/api/v1/events` | the same picture as JSON ([`events`]) |
-//! | `/-/healthy`, `/healthz` | 200 while the process answers |
-//! | `/-/ready`, `/readyz` | 200 from the first successful poll on, 503 before |
-//! | `/-/serving` | 503 while a load balancer should send nobody here ([`probe`]) |
+//! | the telemetry path, `/metrics` | the metrics, in the negotiated format |
+//! | `/api/v1/events` | the snapshot as JSON ([`api`]) |
+//! | `/-/healthy`, `/healthz` | 200 |
+//! | `/-/ready`, `/readyz` | 503 until the first successful poll, then 200 |
+//! | `/-/serving` | 503 while a load balancer should not send traffic to this VM ([`probe`]) |
 //! | `/assets/…` | style, script and icon of the status page |
 //!
-//! What this room promises: each answer is made of one picture, taken once; only GET and HEAD are answered; no body is
-//! built from input that was not escaped; nothing a client sends makes it panic, wait or keep anything. What it must
-//! never do: ask IMDS, or change anything.
+//! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, keeps no state of a
+//! request and sends no requests of its own. Untrusted text is escaped in every body.
 
-pub mod api;
+mod api;
 #[cfg(test)]
 mod fixtures;
-pub mod probe;
+mod probe;
 mod reply;
-pub mod status;
+mod status;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use hyper::{
     HeaderMap, Method, Request, StatusCode,
@@ -32,28 +38,28 @@ use tokio::sync::watch;
 
 use crate::{
     metrics::{self, MetricsOptions, exposition::Format, negotiation},
-    server::{Abort, Answer, Handler},
+    server::{Abort, Handler, HandlerResponse},
     snapshot::Snapshot,
     time::{Clock, Moment},
 };
 use reply::{Media, WebResponse};
 
-/// What is served, and how.
 #[derive(Debug, Clone)]
 pub struct WebSettings {
-    /// Where the metrics are.
+    /// The path of the metrics.
     pub telemetry_path: String,
-    /// Which metrics there are.
+    /// Selects the optional series.
     pub exposed: MetricsOptions,
-    /// How long before an event of this VM a load balancer should send nobody here any more.
+    /// `/-/serving` fails for this time before an event of this VM.
     pub serving_lead_time: Duration,
 }
 
-/// Answers requests.
+/// Serves the latest snapshot.
 #[derive(Clone)]
 pub struct WebService {
     settings: Arc<WebSettings>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
+    dropped_log_lines: Arc<AtomicU64>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
 }
 
@@ -66,30 +72,34 @@ impl fmt::Debug for WebService {
 }
 
 impl WebService {
-    /// A site that shows the newest picture of `view`.
-    pub fn new(
+    /// Serves the latest snapshot of the channel.
+    pub(crate) fn new(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
+        dropped_log_lines: Arc<AtomicU64>,
         clock: Clock,
     ) -> Self {
-        Self::at(settings, snapshot, move || clock.now())
+        let now = move || clock.now();
+        Self::at(settings, snapshot, dropped_log_lines, now)
     }
 
-    /// A site whose time is told by `now`.
+    /// Like `new`, with the clock of a test.
     pub fn at(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
+        dropped_log_lines: Arc<AtomicU64>,
         now: impl Fn() -> Moment + Send + Sync + 'static,
     ) -> Self {
         Self {
             settings: Arc::new(settings),
             snapshot,
+            dropped_log_lines,
             clock: Arc::new(now),
         }
     }
 
-    /// The answer to a request, whose body does not count.
-    pub fn respond<B>(&self, request: &Request<B>) -> Answer {
+    /// The response to a request; the body of the request is ignored.
+    fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return reply::method_not_allowed().into_response(request.headers());
         }
@@ -101,35 +111,37 @@ impl WebService {
     }
 
     fn page(&self, path: &str, headers: &HeaderMap) -> Option<WebResponse> {
-        // Taken once: every number of the answer is from this picture.
+        // Taken once, so that all values of the response are of the same snapshot.
         let snapshot = Arc::clone(&self.snapshot.borrow());
         let now = (self.clock)();
         if path == self.settings.telemetry_path {
             return Some(self.metrics(&snapshot, now, headers));
         }
         let settings = &self.settings;
-        let verdict = || probe::serving(&snapshot, settings.serving_lead_time, now);
+        let serving = || probe::serving(&snapshot, settings.serving_lead_time, now);
         let reply = match path {
             "/" => WebResponse::new(
                 Media::Html,
-                status::page(&snapshot, &settings.telemetry_path, &verdict(), now),
+                status::page(&snapshot, &settings.telemetry_path, &serving(), now),
             ),
             "/api/v1/events" => match api::json(&snapshot, now) {
                 Ok(json) => WebResponse::new(Media::Json, json),
-                Err(_) => reply::broken(),
+                Err(_) => reply::internal_error(),
             },
-            "/-/healthy" | "/healthz" => WebResponse::new(Media::Words, "healthy\n"),
-            "/-/ready" | "/readyz" => reply::verdict(probe::ready(&snapshot)),
-            "/-/serving" => reply::verdict(verdict()),
+            "/-/healthy" | "/healthz" => WebResponse::new(Media::PlainText, "healthy\n"),
+            "/-/ready" | "/readyz" => reply::probe(probe::ready(&snapshot)),
+            "/-/serving" => reply::probe(serving()),
             _ => return None,
         };
         Some(reply)
     }
 
     fn metrics(&self, snapshot: &Arc<Snapshot>, now: Moment, headers: &HeaderMap) -> WebResponse {
-        let format = Format::negotiate(joined(headers, ACCEPT).as_deref());
-        let Ok(open_metrics) = metrics::render(snapshot, self.settings.exposed, now) else {
-            return reply::broken();
+        let format = Format::negotiate(combined(headers, ACCEPT).as_deref());
+        let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
+        let Ok(open_metrics) = metrics::render(snapshot, self.settings.exposed, dropped, now)
+        else {
+            return reply::internal_error();
         };
         WebResponse::new(Media::Metrics(format), format.write(open_metrics))
             .with(VARY, "accept, accept-encoding")
@@ -138,13 +150,13 @@ impl WebService {
 
 #[async_trait::async_trait]
 impl Handler for WebService {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         Ok(self.respond(&request))
     }
 }
 
-/// All lines of a header as one, as RFC 9110, section 5.3 has it. What is no text counts as not there.
-fn joined(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+/// All lines of a header as one list (RFC 9110, section 5.3). Lines that are not text are ignored.
+fn combined(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let lines: Vec<&str> = headers
         .get_all(name)
         .iter()
@@ -153,23 +165,22 @@ fn joined(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join(","))
 }
 
-/// Whether the client takes gzip.
-fn takes_gzip(headers: &HeaderMap) -> bool {
-    negotiation::accepts_gzip(joined(headers, ACCEPT_ENCODING).as_deref())
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    negotiation::accepts_gzip(combined(headers, ACCEPT_ENCODING).as_deref())
 }
 
-/// A yes or a no with its reason.
+/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbeResult {
-    /// Whether it is a yes.
-    pub holds: bool,
-    /// Why, in one line.
-    pub reason: String,
+struct ProbeResult {
+    /// True for 200, false for 503.
+    is_ok: bool,
+    /// The body of the response, one line.
+    reason: String,
 }
 
 impl ProbeResult {
     fn status(&self) -> StatusCode {
-        if self.holds {
+        if self.is_ok {
             StatusCode::OK
         } else {
             StatusCode::SERVICE_UNAVAILABLE

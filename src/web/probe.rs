@@ -1,4 +1,4 @@
-//! What probes ask: whether this exporter knows anything yet, and whether this VM should be given work. Pure.
+//! Results of the probes `/-/ready` and `/-/serving`.
 
 use std::time::Duration;
 
@@ -10,26 +10,26 @@ use crate::{
     time::{Moment, in_words},
 };
 
-/// Whether a poll of this process has succeeded. It stays a yes when later ones fail: what is known is kept.
-pub fn ready(snapshot: &Snapshot) -> ProbeResult {
-    let holds = snapshot.health.last_success.is_some();
-    let reason = match (&snapshot.health.failure, holds) {
+/// Ready after the first successful poll of this process. Later failures change nothing, as known events are kept.
+pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
+    let is_ok = snapshot.health.last_success.is_some();
+    let reason = match (&snapshot.health.failure, is_ok) {
         (_, true) => "ready".to_owned(),
-        (None, false) => "not ready: no answer from IMDS yet".to_owned(),
+        (None, false) => "not ready: no response from IMDS yet".to_owned(),
         (Some(failure), false) => format!(
-            "not ready: no good answer from IMDS yet, the last one failed: {}",
+            "not ready: no successful poll yet, last failure: {}",
             failure.reason.as_str()
         ),
     };
-    ProbeResult { holds, reason }
+    ProbeResult { is_ok, reason }
 }
 
-/// Whether a load balancer should send work to this VM: not while an event that names it has started or is due within
-/// `lead_time`. An announced duration of 0 is no reason to go.
+/// Fails while an event that names this VM has started or is due within `lead_time`. Events with an announced duration
+/// of 0 do not count, nor do scheduled events without a NotBefore.
 ///
-/// While nothing is known it is a yes: an exporter that starts, or that cannot reach IMDS, must not take a VM out, still
-/// less all VMs at once. An event without any NotBefore is no reason to go until it starts.
-pub fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
+/// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
+/// the load balancer, as all VMs could be affected at once.
+pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
     let due = snapshot
         .pending()
         .filter(|tracked| {
@@ -40,21 +40,21 @@ pub fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeRe
         .min_by(|(one, _), (other, _)| one.total_cmp(other));
     due.map_or_else(
         || ProbeResult {
-            holds: true,
+            is_ok: true,
             reason: "serving".to_owned(),
         },
         |(seconds, tracked)| ProbeResult {
-            holds: false,
+            is_ok: false,
             reason: format!(
                 "not serving: {} {}",
                 tracked.event.event_type.as_str().escape_debug(),
-                when(seconds, tracked.phase())
+                start_text(seconds, tracked.phase())
             ),
         },
     )
 }
 
-/// Seconds until an event may begin: none left once it has, not known without a NotBefore.
+/// Negative infinity for a started event, `None` for one without a NotBefore.
 fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
     match tracked.phase() {
         Phase::Started => Some(f64::NEG_INFINITY),
@@ -63,7 +63,7 @@ fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
     }
 }
 
-fn when(seconds: f64, phase: Phase) -> String {
+fn start_text(seconds: f64, phase: Phase) -> String {
     if phase == Phase::Started {
         return "has started".to_owned();
     }
@@ -91,44 +91,44 @@ mod tests {
     const LEAD_TIME: Duration = Duration::from_mins(5);
 
     #[test]
-    fn ready_from_the_first_good_poll_on_whatever_comes_later() {
+    fn ready_after_the_first_successful_poll_despite_later_failures() {
         let mut snapshot = Snapshot::empty(None, at(0));
-        assert!(!ready(&snapshot).holds);
+        assert!(!ready(&snapshot).is_ok);
         snapshot
             .health
             .fail(FailureReason::Timeout, "no answer".to_owned(), at(1).wall);
         assert_eq!(
             ready(&snapshot).reason,
-            "not ready: no good answer from IMDS yet, the last one failed: timeout"
+            "not ready: no successful poll yet, last failure: timeout"
         );
         snapshot.health.succeed(at(2));
-        assert!(ready(&snapshot).holds);
+        assert!(ready(&snapshot).is_ok);
         snapshot
             .health
             .fail(FailureReason::Gone, "410".to_owned(), at(3).wall);
-        assert!(ready(&snapshot).holds);
+        assert!(ready(&snapshot).is_ok);
     }
 
     #[test]
-    fn what_an_earlier_process_knew_does_not_make_ready() {
+    fn restored_state_alone_is_not_ready() {
         let mut snapshot = picture(&[(0, json!([]))]);
         snapshot.health.last_success = None;
-        assert!(!ready(&snapshot).holds);
+        assert!(!ready(&snapshot).is_ok);
     }
 
     #[test]
-    fn serving_ends_when_an_own_event_is_due_within_the_lead_time() {
+    fn serving_fails_when_an_own_event_is_due_within_the_lead_time() {
         let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
-        let verdict = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
-        assert_eq!(verdict(299).reason, "serving");
-        assert_eq!(verdict(300).reason, "not serving: Freeze may start in 5m");
-        assert_eq!(verdict(590).reason, "not serving: Freeze may start in 10s");
-        assert_eq!(verdict(700).reason, "not serving: Freeze is due");
-        assert!(!verdict(300).holds);
+        let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
+        assert_eq!(result(299).reason, "serving");
+        assert_eq!(result(300).reason, "not serving: Freeze may start in 5m");
+        assert_eq!(result(590).reason, "not serving: Freeze may start in 10s");
+        assert_eq!(result(700).reason, "not serving: Freeze is due");
+        assert!(!result(300).is_ok);
     }
 
     #[test]
-    fn serving_ends_with_the_start_and_comes_back_with_the_end() {
+    fn serving_fails_from_the_start_to_the_end_of_an_event() {
         let started = freeze(&json!({"EventStatus": "Started", "NotBefore": ""}));
         let mut documents = vec![(0, json!([started]))];
         assert_eq!(
@@ -136,47 +136,50 @@ mod tests {
             "not serving: Freeze has started"
         );
         documents.push((60, json!([])));
-        assert!(serving(&picture(&documents), LEAD_TIME, at(61)).holds);
+        assert!(serving(&picture(&documents), LEAD_TIME, at(61)).is_ok);
     }
 
     #[test]
-    fn what_does_not_hurt_this_vm_is_no_reason_to_go() {
+    fn events_that_do_not_interrupt_this_vm_do_not_count() {
         for (why, members) in [
             (
-                "another VM's",
+                "another VM",
                 json!({"Resources": ["web_2"], "NotBefore": due(10)}),
             ),
             (
                 "no interruption",
                 json!({"DurationInSeconds": 0, "NotBefore": due(10)}),
             ),
-            ("no time", json!({"NotBefore": ""})),
-            ("nobody's", json!({"Resources": null, "NotBefore": due(10)})),
+            ("no start time", json!({"NotBefore": ""})),
+            (
+                "no resources",
+                json!({"Resources": null, "NotBefore": due(10)}),
+            ),
         ] {
             let snapshot = picture(&[(0, json!([freeze(&members)]))]);
-            assert!(serving(&snapshot, LEAD_TIME, at(1)).holds, "{why}");
+            assert!(serving(&snapshot, LEAD_TIME, at(1)).is_ok, "{why}");
         }
         let unknown_length = freeze(&json!({"DurationInSeconds": -1, "NotBefore": due(10)}));
         let snapshot = picture(&[(0, json!([unknown_length]))]);
-        assert!(!serving(&snapshot, LEAD_TIME, at(1)).holds);
+        assert!(!serving(&snapshot, LEAD_TIME, at(1)).is_ok);
     }
 
     #[test]
-    fn serving_while_nothing_is_known() {
-        assert!(serving(&Snapshot::empty(None, at(0)), LEAD_TIME, at(0)).holds);
+    fn serving_without_any_document() {
+        assert!(serving(&Snapshot::empty(None, at(0)), LEAD_TIME, at(0)).is_ok);
     }
 
     #[test]
-    fn a_known_event_counts_while_polling_fails() {
+    fn known_event_counts_while_polling_fails() {
         let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
         snapshot
             .health
             .fail(FailureReason::Connect, "refused".to_owned(), at(1).wall);
-        assert!(!serving(&snapshot, LEAD_TIME, at(400)).holds);
+        assert!(!serving(&snapshot, LEAD_TIME, at(400)).is_ok);
     }
 
     #[test]
-    fn a_reason_is_one_line_whatever_azure_writes() {
+    fn reason_is_always_one_line() {
         let snapshot = picture(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
         let reason = serving(&snapshot, LEAD_TIME, at(590)).reason;
         assert_eq!(reason, "not serving: a\\r\\nb may start in 10s");

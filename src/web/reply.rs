@@ -1,4 +1,4 @@
-//! How an answer goes out: its headers, and gzip.
+//! Responses: media types, headers and gzip.
 
 use std::borrow::Cow;
 
@@ -12,24 +12,23 @@ use hyper::{
     },
 };
 
-use super::{ProbeResult, status, takes_gzip};
+use super::{ProbeResult, accepts_gzip, status};
 use crate::{
     metrics::{exposition::Format, negotiation},
-    server::Answer,
+    server::HandlerResponse,
 };
 
-/// Nothing but our own style, script and icon, and the page's own request for itself.
+/// Allows our own style, script and icon, and the reload of the page.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// What is smaller gains nothing.
-const WORTH_COMPRESSING: usize = 1_024;
+/// Smaller bodies are not compressed.
+const MIN_COMPRESSED: usize = 1_024;
 
-/// What a body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Media {
     Html,
     Json,
-    Words,
+    PlainText,
     Style,
     Script,
     Icon,
@@ -41,7 +40,7 @@ impl Media {
         match self {
             Self::Html => "text/html; charset=utf-8",
             Self::Json => "application/json",
-            Self::Words => "text/plain; charset=utf-8",
+            Self::PlainText => "text/plain; charset=utf-8",
             Self::Style => "text/css; charset=utf-8",
             Self::Script => "text/javascript; charset=utf-8",
             Self::Icon => "image/svg+xml",
@@ -49,16 +48,16 @@ impl Media {
         }
     }
 
-    /// Assets are asked for with the version behind a question mark; all else is of this instant.
+    /// The URLs of assets contain the version, so they can be cached.
     fn cache_control(self) -> &'static str {
         match self {
             Self::Style | Self::Script | Self::Icon => "public, max-age=86400",
-            Self::Html | Self::Json | Self::Words | Self::Metrics(_) => "no-store",
+            Self::Html | Self::Json | Self::PlainText | Self::Metrics(_) => "no-store",
         }
     }
 }
 
-/// An answer without what all answers have.
+/// A response without the common headers.
 #[derive(Debug)]
 pub(super) struct WebResponse {
     status: StatusCode,
@@ -87,10 +86,9 @@ impl WebResponse {
         self
     }
 
-    /// The response to a request with these headers.
-    pub(super) fn into_response(self, asked: &HeaderMap) -> Answer {
-        let is_large = self.body.len() >= WORTH_COMPRESSING;
-        let compressed = (is_large && takes_gzip(asked))
+    pub(super) fn into_response(self, request: &HeaderMap) -> HandlerResponse {
+        let is_large = self.body.len() >= MIN_COMPRESSED;
+        let compressed = (is_large && accepts_gzip(request))
             .then(|| negotiation::gzip(self.body.as_bytes()).ok())
             .flatten();
         let mut fixed = vec![
@@ -121,13 +119,11 @@ impl WebResponse {
     }
 }
 
-/// A probe's answer: one line.
-pub(super) fn verdict(verdict: ProbeResult) -> WebResponse {
-    let status = verdict.status();
-    WebResponse::new(Media::Words, verdict.reason + "\n").with_status(status)
+pub(super) fn probe(result: ProbeResult) -> WebResponse {
+    let status = result.status();
+    WebResponse::new(Media::PlainText, result.reason + "\n").with_status(status)
 }
 
-/// What the status page needs.
 pub(super) fn asset(path: &str) -> Option<WebResponse> {
     let (media, body) = match path {
         "/assets/status.css" => (Media::Style, include_str!("status/status.css")),
@@ -143,12 +139,12 @@ pub(super) fn not_found() -> WebResponse {
 }
 
 pub(super) fn method_not_allowed() -> WebResponse {
-    WebResponse::new(Media::Words, "405: only GET and HEAD are answered\n")
+    WebResponse::new(Media::PlainText, "405: only GET and HEAD are allowed\n")
         .with_status(StatusCode::METHOD_NOT_ALLOWED)
         .with(ALLOW, "GET, HEAD")
 }
 
-pub(super) fn broken() -> WebResponse {
-    WebResponse::new(Media::Words, "500: the answer could not be written\n")
+pub(super) fn internal_error() -> WebResponse {
+    WebResponse::new(Media::PlainText, "500: internal error\n")
         .with_status(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -65,7 +65,7 @@ impl Page {
         let own = &self.parts["own"];
         for text in [
             "Freeze",
-            "The VM is paused for some seconds",
+            "The VM is paused",
             "Host server is undergoing maintenance",
         ] {
             assert!(own.contains(text), "no {text:?} in: {own}");

@@ -363,7 +363,7 @@ async fn first_signal_shuts_down_in_order() {
         exporter.signal(signal);
         let ended = exporter.end().await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert!(ended.log.contains("stopping"), "{}", ended.log);
+        assert!(ended.log.contains("shutting down"), "{}", ended.log);
     }
 }
 
@@ -379,7 +379,7 @@ async fn second_signal_exits_immediately() {
         .unwrap();
     assert!(page(&address, "/-/healthy").await.is_some());
     exporter.signal("TERM");
-    exporter.says("stopping").await;
+    exporter.says("shutting down").await;
     exporter.signal("TERM");
     let ended = exporter.end().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");

@@ -1,6 +1,6 @@
-//! Document in, golden out. Each `tests/documents/NAME.json` is the body of a 200 and is named after what it shows;
-//! `NAME.parsed` is what is read in it, and `NAME.prom` what Prometheus gets to see of it on a VM called `web_0` at
-//! 2026-11-17 09:00 UTC: the samples that an exporter that has seen no event does not have.
+//! Golden tests of documents. Each `tests/documents/NAME.json` is the body of a 200, named after what it shows;
+//! `NAME.parsed` is the parsed document, and `NAME.prom` its samples on a VM called `web_0` at 2026-11-17 09:00 UTC, without
+//! those of an exporter that has observed no event.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ fn now() -> Moment {
     }
 }
 
-/// The documents, by name.
+/// All documents, sorted by name.
 pub(crate) fn all() -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents");
     let mut files: Vec<_> = fs::read_dir(folder)
@@ -52,7 +52,7 @@ pub(crate) fn all() -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn documents_are_read_as_their_goldens_say() {
+fn parsed_documents_match_their_goldens() {
     let differences: Vec<_> = all()
         .iter()
         .filter_map(|(path, body)| difference(&path.with_extension("parsed"), &parsed(body)))
@@ -61,7 +61,7 @@ fn documents_are_read_as_their_goldens_say() {
 }
 
 #[test]
-fn documents_are_exposed_as_their_goldens_say() {
+fn exposed_documents_match_their_goldens() {
     let unseen = exposition(&Document::default(), &Anomalies::default());
     let unseen: BTreeSet<&str> = unseen.lines().collect();
     let mut differences = Vec::new();
@@ -83,27 +83,27 @@ fn every_golden_has_its_document() {
         let kind = path.extension().unwrap().to_str().unwrap();
         assert!(["json", "parsed", "prom"].contains(&kind), "{path:?}");
         assert!(path.with_extension("json").exists(), "{path:?}");
-        let refused = path
+        let rejected = path
             .file_name()
             .unwrap()
             .to_str()
             .unwrap()
             .starts_with("refused-");
-        assert!(!(refused && kind == "prom"), "{path:?}");
+        assert!(!(rejected && kind == "prom"), "{path:?}");
     }
 }
 
 #[test]
-fn a_document_is_refused_where_its_name_says_so_and_nowhere_else() {
+fn only_documents_named_refused_are_errors() {
     for (path, body) in all() {
         let name = path.file_name().unwrap().to_str().unwrap();
-        let refused = document::parse(&body).is_err();
-        assert_eq!(refused, name.starts_with("refused-"), "{name}");
+        let rejected = document::parse(&body).is_err();
+        assert_eq!(rejected, name.starts_with("refused-"), "{name}");
     }
 }
 
 #[test]
-fn no_document_makes_a_series_twice_or_a_line_that_is_none() {
+fn every_exposition_is_valid_and_has_no_duplicate_series() {
     for (path, body) in all() {
         let Ok((document, anomalies)) = document::parse(&body) else {
             continue;
@@ -117,13 +117,13 @@ fn no_document_makes_a_series_twice_or_a_line_that_is_none() {
                 name.starts_with("azure_scheduled_event"),
                 "{path:?}: {line}"
             );
-            assert!(series.insert(name), "{path:?} has it twice: {name}");
+            assert!(series.insert(name), "{path:?}: duplicate series {name}");
         }
         assert!(!text.contains(is_unprintable), "{path:?}");
     }
 }
 
-/// A control character would be hidden in a terminal, and some parsers end there.
+/// Some parsers stop at control characters, and terminals hide them.
 fn is_unprintable(c: char) -> bool {
     c.is_control() && c != '\n'
 }
@@ -149,11 +149,11 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
         resources: true,
         process: false,
     };
-    let open_metrics = metrics::render(&Arc::new(snapshot), exposed, now).unwrap();
+    let open_metrics = metrics::render(&Arc::new(snapshot), exposed, 0, now).unwrap();
     Format::Text.write(open_metrics)
 }
 
-/// The samples that are not among the known ones, under the metadata of their families.
+/// The samples that are not in `known`, with the metadata of their families.
 fn new_samples(text: &str, known: &BTreeSet<&str>) -> String {
     let mut shown = String::new();
     let mut metadata = String::new();
@@ -174,18 +174,18 @@ fn new_samples(text: &str, known: &BTreeSet<&str>) -> String {
     shown
 }
 
-/// What is read in a body, for people.
+/// The parsed document as text.
 fn parsed(body: &[u8]) -> String {
     let (document, anomalies) = match document::parse(body) {
         Ok(read) => read,
-        Err(refusal) => return format!("refused: {refusal}\n"),
+        Err(error) => return format!("refused: {error}\n"),
     };
     let mut text = format!(
         "incarnation {:?}, {} unreadable\n",
         document.incarnation, document.unreadable_events
     );
     for event in &document.events {
-        text.push_str(&described(event));
+        text.push_str(&describe(event));
     }
     for anomaly in &anomalies {
         writeln!(
@@ -199,7 +199,7 @@ fn parsed(body: &[u8]) -> String {
     text
 }
 
-fn described(event: &Event) -> String {
+fn describe(event: &Event) -> String {
     let mut text = format!("event {:?}\n", event.id.as_str());
     let mut line = |name: &str, value: String| writeln!(text, "  {name} {value}").unwrap();
     line("type", format!("{:?}", event.event_type.as_str()));

@@ -1,20 +1,19 @@
-//! Who this VM is, as instance metadata tell it.
+//! The identity of this VM, from instance metadata.
 
 use std::{process::Command, time::Duration};
 
-use azure_scheduled_events_exporter::{
-    imds::identity::TIMEOUT, snapshot::FailureReason, time::Clock,
-};
+use azure_scheduled_events_exporter::{snapshot::FailureReason, time::Clock};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
     FakeImds, PATIENCE, Reply, client_of,
     collector::FakeCollector,
+    exporter::{Exporter, settings},
     process::{PROGRAM, Process},
 };
 
 #[tokio::test]
-async fn the_name_of_this_vm_is_asked_for_and_read() {
+async fn identity_is_requested_and_read() {
     let imds = FakeImds::scripted([]).await;
     let mut client = client_of(&imds.base());
     let identity = client.identify(Clock::start()).await.unwrap();
@@ -24,7 +23,7 @@ async fn the_name_of_this_vm_is_asked_for_and_read() {
 }
 
 #[tokio::test]
-async fn no_answer_but_one_with_a_name_makes_an_identity() {
+async fn responses_without_a_name_are_errors() {
     let silence = Reply::silence();
     for (reply, reason) in [
         (
@@ -50,12 +49,12 @@ async fn no_answer_but_one_with_a_name_makes_an_identity() {
         imds.identity(reply);
         let mut client = client_of(&imds.base());
         let error = client.identify(Clock::start()).await.unwrap_err();
-        assert_eq!(error.reason(), reason, "{error} (it has {TIMEOUT:?})");
+        assert_eq!(error.reason(), reason, "{error}");
     }
 }
 
 #[tokio::test]
-async fn what_was_seen_before_the_name_was_known_is_sent_as_soon_as_it_is() {
+async fn spans_wait_for_the_identity_and_are_sent_once_it_is_known() {
     let freeze = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
     let imds = FakeImds::standing(Reply::ok(freeze)).await;
     let compute = Reply::ok(r#"{"name":"web_0"}"#);
@@ -75,21 +74,17 @@ async fn what_was_seen_before_the_name_was_known_is_sent_as_soon_as_it_is() {
             ),
     );
     imds.until_requests(2).await;
-    // The next identity takes its time: the events that are asked for after it never come.
-    let asked = identities(&imds);
+    // The next identity request is slow, and no later events request is answered.
+    let requested = identities(&imds);
     imds.identity(compute.after(Duration::from_secs(1)));
     let deadline = Instant::now() + PATIENCE;
-    while identities(&imds) == asked {
-        assert!(Instant::now() < deadline, "it asks again who it is");
+    while identities(&imds) == requested {
+        assert!(Instant::now() < deadline, "no second identity request");
         sleep(Duration::from_millis(5)).await;
     }
     imds.now(Reply::silence());
     while collector.received().is_empty() {
-        assert!(
-            Instant::now() < deadline,
-            "no span comes: {}",
-            exporter.log()
-        );
+        assert!(Instant::now() < deadline, "no span: {}", exporter.log());
         sleep(Duration::from_millis(5)).await;
     }
     let received = collector.received();
@@ -98,18 +93,17 @@ async fn what_was_seen_before_the_name_was_known_is_sent_as_soon_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_identity_that_imds_throttles_is_asked_for_when_imds_says() {
+async fn throttled_identity_obeys_retry_after() {
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
     let later = [("Retry-After", "60")];
     imds.identity(Reply::http("429 Too Many Requests", &later, ""));
-    let _exporter = Process::start([
-        "--web.listen-address=127.0.0.1:0",
-        "--imds.poll-interval=200ms",
-        &format!("--imds.url={}", imds.base()),
-    ]);
-    // A poll a fifth of a second, at the most: longer than from one identity to the next otherwise.
-    imds.until_requests(40).await;
+    let mut settings = settings(&imds.base());
+    settings.imds.vm_name = None;
+    settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
+    let exporter = Exporter::start(settings);
+    imds.until_requests(8).await;
     assert_eq!(identities(&imds), 1);
+    exporter.stop().await;
 }
 
 fn identities(imds: &FakeImds) -> usize {

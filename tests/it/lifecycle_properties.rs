@@ -281,7 +281,7 @@ fn assert_sane(engine: &Engine, now: Moment) {
         resources: true,
         process: false,
     };
-    let text = Format::Text.write(metrics::render(&snapshot, exposed, now).unwrap());
+    let text = Format::Text.write(metrics::render(&snapshot, exposed, 0, now).unwrap());
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
         assert!(value.is_finite(), "{line}");

@@ -17,6 +17,10 @@ mod documents;
 #[cfg(test)]
 mod identity;
 #[cfg(test)]
+mod imds_errors;
+#[cfg(test)]
+mod imds_success;
+#[cfg(test)]
 mod kills;
 #[cfg(test)]
 mod lifecycle_properties;
@@ -26,10 +30,6 @@ mod malformed;
 mod otlp;
 #[cfg(test)]
 mod polling;
-#[cfg(test)]
-mod reading;
-#[cfg(test)]
-mod refusing;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]

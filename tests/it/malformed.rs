@@ -1,5 +1,4 @@
-//! Properties of reading documents: whatever comes, nothing panics, nothing but a document is one, and what is readable
-//! is never lost with what is not.
+//! Property tests of parsing: no input panics, only a document is accepted, and readable events are never lost.
 
 use std::collections::HashSet;
 
@@ -14,32 +13,32 @@ use crate::documents;
 
 const CASES: u64 = 20_000;
 
-/// One of the known documents, damaged in one to three places.
+/// One of the test documents with one to three random changes.
 fn damaged(seed: u64, originals: &[Vec<u8>]) -> Vec<u8> {
-    let mut dice = fastrand::Rng::with_seed(seed);
-    let mut body = dice.choice(originals).unwrap().clone();
-    for _ in 0..dice.usize(1..=3) {
-        let at = dice.usize(0..=body.len());
-        let end = (at + dice.usize(0..40)).min(body.len());
-        match dice.u8(0..16) {
-            0 if at < body.len() => body[at] ^= 1 << dice.u8(0..8),
-            1 if at < body.len() => body[at] = dice.u8(..),
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut body = rng.choice(originals).unwrap().clone();
+    for _ in 0..rng.usize(1..=3) {
+        let at = rng.usize(0..=body.len());
+        let end = (at + rng.usize(0..40)).min(body.len());
+        match rng.u8(0..16) {
+            0 if at < body.len() => body[at] ^= 1 << rng.u8(0..8),
+            1 if at < body.len() => body[at] = rng.u8(..),
             2 => drop(body.drain(at..end)),
             3 => body.truncate(at),
-            4 => body.insert(at, *dice.choice(b"{}[]\",:\\0-.enu \n\xff\xc3").unwrap()),
+            4 => body.insert(at, *rng.choice(b"{}[]\",:\\0-.enu \n\xff\xc3").unwrap()),
             5 => {
                 let piece = body[at..end].to_vec();
-                let to = dice.usize(0..=body.len());
+                let to = rng.usize(0..=body.len());
                 body.splice(to..to, piece);
             }
             6 => {
-                let other = dice.choice(originals).unwrap();
-                let from = dice.usize(0..=other.len());
+                let other = rng.choice(originals).unwrap();
+                let from = rng.usize(0..=other.len());
                 let piece = &other[from..(from + 200).min(other.len())];
                 body.splice(at..at, piece.iter().copied());
             }
             7 => {
-                let word = *dice
+                let word = *rng
                     .choice(&[
                         "null",
                         "true",
@@ -53,21 +52,21 @@ fn damaged(seed: u64, originals: &[Vec<u8>]) -> Vec<u8> {
                     .unwrap();
                 body.splice(at..end, word.bytes());
             }
-            // A value or a name becomes another one, and the JSON stays whole.
-            _ => exchange(&mut body, &mut dice),
+            // Another value or name; the JSON stays valid.
+            _ => replace_string(&mut body, &mut rng),
         }
     }
     body
 }
 
-/// Puts another value, or another word, in the place of one.
-fn exchange(body: &mut Vec<u8>, dice: &mut fastrand::Rng) {
+/// Replaces a quoted string with another value.
+fn replace_string(body: &mut Vec<u8>, rng: &mut fastrand::Rng) {
     let quotes: Vec<_> = (0..body.len()).filter(|at| body[*at] == b'"').collect();
     let pairs: Vec<_> = quotes.chunks_exact(2).collect();
-    let Some(pair) = dice.choice(&pairs) else {
+    let Some(pair) = rng.choice(&pairs) else {
         return;
     };
-    let other = *dice
+    let other = *rng
         .choice(&[
             "null",
             "7",
@@ -84,7 +83,7 @@ fn exchange(body: &mut Vec<u8>, dice: &mut fastrand::Rng) {
     body.splice(pair[0]..=pair[1], other.bytes());
 }
 
-/// What another reader of JSON makes of it.
+/// According to another JSON parser.
 fn has_events_array(body: &[u8]) -> Option<bool> {
     let text = String::from_utf8_lossy(body);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -93,21 +92,25 @@ fn has_events_array(body: &[u8]) -> Option<bool> {
 }
 
 #[test]
-fn twenty_thousand_damaged_documents_neither_panic_nor_give_a_false_all_clear() {
+fn damaged_documents_neither_panic_nor_become_empty_documents() {
     let documents = documents::all().into_iter().map(|(_, body)| body);
     let originals: Vec<_> = documents.filter(|body| body.len() < 4_000).collect();
-    let (mut read, mut refused, mut incomplete) = (0_u32, 0_u32, 0_u32);
+    let (mut read, mut rejected, mut incomplete) = (0_u32, 0_u32, 0_u32);
     for seed in 0..CASES {
         let body = damaged(seed, &originals);
         let Ok((document, anomalies)) = document::parse(&body) else {
-            refused += 1;
+            rejected += 1;
             continue;
         };
         read += 1;
         incomplete += u32::from(!document.is_complete());
         assert_ne!(has_events_array(&body), Some(false), "seed {seed}");
         let ids: HashSet<&EventId> = document.events.iter().map(|event| &event.id).collect();
-        assert_eq!(ids.len(), document.events.len(), "seed {seed}: an id twice");
+        assert_eq!(
+            ids.len(),
+            document.events.len(),
+            "seed {seed}: duplicate id"
+        );
         for anomaly in &anomalies {
             assert!(anomaly.detail.len() < 2_000, "seed {seed}");
             assert!(!anomaly.detail.contains(char::is_control), "seed {seed}");
@@ -117,13 +120,13 @@ fn twenty_thousand_damaged_documents_neither_panic_nor_give_a_false_all_clear() 
             .any(|anomaly| anomaly.kind == AnomalyKind::Event);
         assert!(
             document.is_complete() || lost,
-            "seed {seed}: lost in silence"
+            "seed {seed}: an event was lost without an anomaly"
         );
     }
-    // Damage that is always fatal, or never, would show nothing.
+    // Changes that are always or never fatal would test nothing.
     assert!(
-        read > 2_000 && refused > 2_000 && incomplete > 200,
-        "{read} {refused} {incomplete}"
+        read > 2_000 && rejected > 2_000 && incomplete > 200,
+        "{read} {rejected} {incomplete}"
     );
 }
 
@@ -147,10 +150,10 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 /// An entry of `Events` that has no readable id.
 fn unreadable_entry() -> impl Strategy<Value = Value> {
-    let odd_id = any_json().prop_filter("no string", |id| !id.is_string());
+    let invalid_id = any_json().prop_filter("not a string", |id| !id.is_string());
     prop_oneof![
         any_json().prop_filter("no id", |entry| entry.get("EventId").is_none()),
-        odd_id.prop_map(|id| json!({ "EventId": id, "EventType": "Freeze" })),
+        invalid_id.prop_map(|id| json!({ "EventId": id, "EventType": "Freeze" })),
         Just(json!({ "EventId": "" })),
         Just(json!({ "EventId": "x".repeat(1_000) })),
     ]
@@ -174,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn unreadable_neighbours_never_lose_a_readable_event(
+    fn unreadable_entries_do_not_affect_readable_events(
         entries in prop::collection::vec(prop::option::of(unreadable_entry()), 0..20),
         incarnation in any_json(),
     ) {
@@ -191,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn a_malformed_field_costs_that_field_and_no_other(
+    fn a_malformed_field_affects_no_other_field(
         place in 0_usize..8,
         value in any_json(),
     ) {
@@ -200,15 +203,15 @@ proptest! {
             "EventSource", "DurationInSeconds",
         ];
         let good = good_entry(1);
-        let mut odd = good.clone();
-        odd[names[place]] = value;
+        let mut malformed = good.clone();
+        malformed[names[place]] = value;
         let read = |entry: &Value| {
             let body = json!({ "DocumentIncarnation": 1, "Events": [entry] }).to_string();
             let (mut document, _) = document::parse(body.as_bytes()).unwrap();
             assert!(document.is_complete());
             document.events.remove(0)
         };
-        let (mut expected, actual) = (read(&good), read(&odd));
+        let (mut expected, actual) = (read(&good), read(&malformed));
         match place {
             0 => expected.status = actual.status.clone(),
             1 => expected.event_type = actual.event_type.clone(),
@@ -223,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn json_without_an_array_of_events_is_never_a_document(value in any_json()) {
+    fn json_without_an_events_array_is_not_a_document(value in any_json()) {
         let is_document = value.get("Events").is_some_and(Value::is_array);
         prop_assert_eq!(document::parse(value.to_string().as_bytes()).is_ok(), is_document);
         let wrapped = json!({ "DocumentIncarnation": 1, "Events": value });

@@ -1,4 +1,4 @@
-//! The whole exporter against a scripted IMDS, seen through its metrics.
+//! The exporter against a scripted IMDS, observed through its metrics.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ fn has_both(metrics: &Metrics) -> bool {
     pending(metrics, "Freeze") == Some(1.0) && pending(metrics, "Reboot") == Some(1.0)
 }
 
-/// Shows two events, then the failure, and expects the failure to be counted and the events to stay.
-async fn keeps_both(failure: Reply, reason: &str) {
+/// Two events, then the failure, which must be counted and must keep both events.
+async fn check_events_are_kept(failure: Reply, reason: &str) {
     let shown: String = format!("{failure:?}").chars().take(300).collect();
     let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
     let mut settings = settings(&imds.base());
     settings.imds.timeout = Duration::from_secs(2);
     let exporter = Exporter::start(settings);
-    let before = exporter.until("both events are there", has_both).await;
+    let before = exporter.until("both events are shown", has_both).await;
     imds.now(failure);
     let after = exporter
         .until(&format!("{reason} is counted for {shown}"), |metrics| {
@@ -52,9 +52,9 @@ async fn keeps_both(failure: Reply, reason: &str) {
     exporter.stop().await;
 }
 
-/// What IMDS itself answers when something is wrong, with its own JSON bodies: the normal failure.
+/// With the JSON error bodies of IMDS, and with a document as body.
 #[tokio::test]
-async fn failed_poll_keeps_known_events_whatever_the_status() {
+async fn failed_poll_keeps_known_events_for_every_status() {
     for (status, reason) in [
         ("400 Bad Request", "status_4xx"),
         ("403 Forbidden", "status_4xx"),
@@ -65,18 +65,18 @@ async fn failed_poll_keeps_known_events_whatever_the_status() {
         ("500 Internal Server Error", "status_5xx"),
         ("503 Service Unavailable", "status_5xx"),
     ] {
-        keeps_both(Reply::error(status, "something is wrong"), reason).await;
-        keeps_both(Reply::http(status, &[], NOTHING), reason).await;
+        check_events_are_kept(Reply::error(status, "something is wrong"), reason).await;
+        check_events_are_kept(Reply::http(status, &[], NOTHING), reason).await;
     }
     for status in ["201 Created", "204 No Content", "206 Partial Content"] {
-        keeps_both(Reply::http(status, &[], NOTHING), "shape").await;
+        check_events_are_kept(Reply::http(status, &[], NOTHING), "shape").await;
     }
     let redirect = Reply::http("302 Found", &[("Location", "http://127.0.0.1:1/")], NOTHING);
-    keeps_both(redirect, "redirect").await;
+    check_events_are_kept(redirect, "redirect").await;
 }
 
 #[tokio::test]
-async fn failed_poll_keeps_known_events_whatever_the_body_of_a_200() {
+async fn failed_poll_keeps_known_events_for_every_invalid_body() {
     for (body, reason) in [
         ("{}", "shape"),
         ("null", "shape"),
@@ -90,12 +90,12 @@ async fn failed_poll_keeps_known_events_whatever_the_body_of_a_200() {
         (r#"{"DocumentIncarnation":9,"Events":[]}x"#, "json"),
         ("", "body"),
     ] {
-        keeps_both(Reply::ok(body), reason).await;
+        check_events_are_kept(Reply::ok(body), reason).await;
     }
 }
 
 #[tokio::test]
-async fn failed_poll_keeps_known_events_whatever_the_wire_does() {
+async fn failed_poll_keeps_known_events_for_every_transport_failure() {
     let spaces = " ".repeat(5 << 20);
     for (reply, reason) in [
         (
@@ -123,15 +123,15 @@ async fn failed_poll_keeps_known_events_whatever_the_wire_does() {
             "timeout",
         ),
     ] {
-        keeps_both(reply, reason).await;
+        check_events_are_kept(reply, reason).await;
     }
 }
 
 #[tokio::test]
-async fn only_an_empty_array_gives_the_all_clear() {
+async fn only_an_empty_array_ends_all_events() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let exporter = Exporter::start(settings(&imds.base()));
-    exporter.until("both events are there", has_both).await;
+    exporter.until("both events are shown", has_both).await;
     imds.now(Reply::ok(NOTHING));
     let over = exporter
         .until("nothing is pending", |metrics| {
@@ -154,10 +154,10 @@ async fn only_an_empty_array_gives_the_all_clear() {
 }
 
 #[tokio::test]
-async fn a_fault_that_passes_is_forgotten_with_the_next_answer() {
+async fn a_success_after_a_failure_restores_up() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let exporter = Exporter::start(settings(&imds.base()));
-    let before = exporter.until("both events are there", has_both).await;
+    let before = exporter.until("both events are shown", has_both).await;
     imds.now(Reply::error("500 Internal Server Error", "oops"));
     exporter
         .until("it is down", |metrics| !metrics.is_up())
@@ -172,11 +172,11 @@ async fn a_fault_that_passes_is_forgotten_with_the_next_answer() {
 async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
     let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
     let exporter = Exporter::start(settings(&imds.base()));
-    let before = exporter.until("both events are there", has_both).await;
+    let before = exporter.until("both events are shown", has_both).await;
     imds.now(Reply::http("304 Not Modified", &[("ETag", "\"8\"")], ""));
     let last_success = "azure_scheduled_events_last_success_timestamp_seconds";
-    let asked = imds.event_requests();
-    imds.until_requests(asked + 3).await;
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 3).await;
     let after = exporter
         .until("the success of a 304 is seen", |metrics| {
             metrics.value(last_success) > before.value(last_success)
@@ -187,18 +187,18 @@ async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
     exporter.stop().await;
 }
 
-/// The first answer may take two minutes, since it switches the feature on; the others may not.
+/// The first request may take two minutes, since it enables Scheduled Events.
 #[tokio::test]
-async fn the_first_answer_has_more_time_than_the_others() {
+async fn the_first_request_has_a_longer_timeout() {
     let slow = Reply::ok(TWO).after(Duration::from_secs(1));
     let imds = FakeImds::standing(slow).await;
     let mut settings = settings(&imds.base());
     settings.imds.timeout = Duration::from_millis(300);
     let exporter = Exporter::start(settings);
-    let first = exporter.until("both events are there", has_both).await;
+    let first = exporter.until("both events are shown", has_both).await;
     assert!(first.failures("timeout") < 0.5, "{}", first.0);
     let later = exporter
-        .until("the second answer comes too late", |metrics| {
+        .until("the second request times out", |metrics| {
             metrics.failures("timeout") > 0.0
         })
         .await;
@@ -207,7 +207,7 @@ async fn the_first_answer_has_more_time_than_the_others() {
 }
 
 #[tokio::test]
-async fn before_the_first_answer_nothing_is_claimed() {
+async fn before_the_first_answer_no_pending_series_is_exposed() {
     let imds = FakeImds::standing(Reply::silence()).await;
     let exporter = Exporter::start(settings(&imds.base()));
     imds.until_requests(1).await;
@@ -216,20 +216,20 @@ async fn before_the_first_answer_nothing_is_claimed() {
     assert_eq!(
         pending(&metrics, "Freeze"),
         None,
-        "0 would say that none is pending"
+        "0 would mean that none is pending"
     );
     assert_eq!(exporter.get("/-/healthy").await.0, 200);
     assert_eq!(exporter.get("/-/ready").await.0, 503);
     exporter.stop().await;
 }
 
-/// The fake complains of a second request while one is in flight.
+/// The fake fails the test if a second request is sent while one is in flight.
 #[tokio::test]
-async fn slow_answers_never_pile_up_and_never_come_out_of_order() {
+async fn slow_responses_are_neither_concurrent_nor_reordered() {
     let slow = Duration::from_millis(500);
     let imds = FakeImds::standing(Reply::ok(TWO).after(slow)).await;
     let exporter = Exporter::start(settings(&imds.base()));
-    exporter.until("both events are there", has_both).await;
+    exporter.until("both events are shown", has_both).await;
     imds.until_requests(4).await;
     imds.now(Reply::ok(NOTHING));
     exporter
@@ -237,35 +237,35 @@ async fn slow_answers_never_pile_up_and_never_come_out_of_order() {
             pending(metrics, "Freeze") == Some(0.0)
         })
         .await;
-    let asked = imds.event_requests();
-    imds.until_requests(asked + 4).await;
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 4).await;
     assert_eq!(
         pending(&exporter.metrics().await, "Freeze"),
         Some(0.0),
-        "a ghost"
+        "an ended event is back"
     );
     assert_eq!(imds.connections(), 1);
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn while_imds_is_silent_scrapes_are_answered_and_one_request_waits() {
+async fn scrapes_are_answered_while_a_request_is_outstanding() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let exporter = Exporter::start(settings(&imds.base()));
-    exporter.until("both events are there", has_both).await;
+    exporter.until("both events are shown", has_both).await;
     imds.now(Reply::silence());
-    let asked = imds.event_requests();
-    imds.until_requests(asked + 1).await;
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 1).await;
     for _ in 0..20 {
         assert!(has_both(&exporter.metrics().await));
     }
-    assert_eq!(imds.event_requests(), asked + 1);
+    assert_eq!(imds.event_requests(), requested + 1);
     assert_eq!(imds.connections(), 1);
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn a_vm_that_does_not_know_its_name_shows_every_event_until_it_does() {
+async fn events_have_scope_unknown_until_the_vm_name_is_known() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     imds.identity(Reply::error("404 Not Found", "not here"));
     let mut settings = settings(&imds.base());
@@ -303,7 +303,7 @@ async fn a_vm_that_does_not_know_its_name_shows_every_event_until_it_does() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_a_failure_to_connect() {
+async fn a_refused_connection_is_a_connect_failure() {
     let refusing = RefusingPort::reserve();
     let base = refusing.base();
     let mut settings = settings(&base);
@@ -319,9 +319,9 @@ async fn nobody_at_the_address_is_a_failure_to_connect() {
     exporter.stop().await;
 }
 
-/// The environment cannot be changed in a running test, so this one runs the binary.
+/// Runs the binary, since a test cannot change its own environment.
 #[tokio::test]
-async fn no_proxy_is_used_whatever_the_environment_says() {
+async fn proxy_variables_are_ignored() {
     let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy_url = format!("http://{}", proxy.local_addr().unwrap());
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
@@ -350,6 +350,6 @@ async fn no_proxy_is_used_whatever_the_environment_says() {
     assert!(listed.status.success(), "{complaint}");
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed["events"].as_array().unwrap().len(), 2);
-    let asked = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
-    assert!(asked.is_err(), "the proxy was asked");
+    let connected = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
+    assert!(connected.is_err(), "the proxy was used");
 }

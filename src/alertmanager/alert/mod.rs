@@ -265,26 +265,13 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         .filter(|source| !source.is_empty());
     let azure_text = event.description.as_deref().filter(|text| !text.is_empty());
     format!(
-        "VM: {vm}{resources}\nWhat: {}{}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
+        "VM: {vm}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
         event.event_type,
-        consequence(&event.event_type),
+        event.event_type.effect().summary,
         source.unwrap_or("not given"),
         azure_text.unwrap_or("nothing"),
         event.id,
     )
-}
-
-fn consequence(event_type: &EventType) -> &'static str {
-    match event_type {
-        EventType::Freeze => ", the VM is paused; memory and disks are kept, connections may break",
-        EventType::Reboot => ", the VM restarts; what is in memory is lost",
-        EventType::Redeploy => {
-            ", the VM moves to another host; memory and temporary disks are lost"
-        }
-        EventType::Preempt => ", the Spot VM is evicted; memory and temporary disks are lost",
-        EventType::Terminate => ", the VM is deleted",
-        EventType::Other(_) => ", a type that is not known here",
-    }
 }
 
 /// Like `humanizeDuration` of Prometheus' templates: `1d 2h 3m 4s`, `15m 0s`, `30s`.

@@ -1,4 +1,4 @@
-//! The series of each event: present while it is pending or lingers, with the labels that all of them have.
+//! The series of each pending or recently ended event.
 
 use std::{borrow::Cow, fmt};
 
@@ -17,57 +17,60 @@ use crate::{
     time::Moment,
 };
 
-/// Azure's texts are shorter; what is longer is cut, so that nobody can fill a Prometheus through us.
+/// Characters of a label value. Azure sends shorter texts; the limit protects the memory of Prometheus.
 const MAX_VALUE: usize = 256;
 
-/// All of them, in the order of the catalog.
+/// In the order of the catalog.
 pub(super) fn encode(
     snapshot: &Snapshot,
-    exposed: MetricsOptions,
+    options: MetricsOptions,
     now: Moment,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
-    let events: Vec<Shown<'_>> = snapshot.exposed(exposed.scope).map(Shown::new).collect();
-    each(encoder, &catalog::EVENT_DURATION, &events, |tracked| {
+    let events: Vec<EventLabels<'_>> = snapshot
+        .exposed(options.scope)
+        .map(EventLabels::new)
+        .collect();
+    gauge_per_event(encoder, &catalog::EVENT_DURATION, &events, |tracked| {
         tracked.event.duration_seconds.map(|s| s as f64)
     })?;
     ended(encoder, &events)?;
-    each(encoder, &catalog::EVENT_FIRST_SEEN, &events, |tracked| {
+    gauge_per_event(encoder, &catalog::EVENT_FIRST_SEEN, &events, |tracked| {
         Some(tracked.first_seen_at.as_unix_seconds())
     })?;
     info(encoder, &events)?;
-    each(encoder, &catalog::EVENT_COUNTDOWN, &events, |tracked| {
+    gauge_per_event(encoder, &catalog::EVENT_COUNTDOWN, &events, |tracked| {
         tracked.countdown_seconds(now.wall)
     })?;
-    each(encoder, &catalog::EVENT_NOT_BEFORE, &events, |tracked| {
+    gauge_per_event(encoder, &catalog::EVENT_NOT_BEFORE, &events, |tracked| {
         Some(tracked.event.not_before?.as_unix_seconds())
     })?;
-    each(
+    gauge_per_event(
         encoder,
         &catalog::EVENT_OBSERVED_INTERRUPTION,
         &events,
         |tracked| Some(tracked.observed_interruption()?.as_secs_f64()),
     )?;
-    if exposed.resources {
+    if options.resources {
         resource_info(encoder, &events)?;
     }
-    each(encoder, &catalog::EVENT_RESOURCES, &events, |tracked| {
+    gauge_per_event(encoder, &catalog::EVENT_RESOURCES, &events, |tracked| {
         Some(tracked.event.resources.as_ref()?.len() as f64)
     })?;
-    each(encoder, &catalog::EVENT_STARTED, &events, |tracked| {
+    gauge_per_event(encoder, &catalog::EVENT_STARTED, &events, |tracked| {
         Some(tracked.started_at?.as_unix_seconds())
     })?;
     status(encoder, &events)
 }
 
-/// One event with the values of the labels that all its series have.
-struct Shown<'a> {
+/// An event and the labels of all its series.
+struct EventLabels<'a> {
     tracked: &'a TrackedEvent,
     event_type: Cow<'a, str>,
     event_source: Cow<'a, str>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> EventLabels<'a> {
     fn new(tracked: &'a TrackedEvent) -> Self {
         let source = tracked.event.source.as_ref().map_or("", Source::as_str);
         Self {
@@ -92,48 +95,48 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A gauge for each event of which `value` knows one.
-fn each(
+/// A gauge for each event that has a value.
+fn gauge_per_event(
     encoder: &mut DescriptorEncoder<'_>,
     metric: &Metric,
-    events: &[Shown<'_>],
+    events: &[EventLabels<'_>],
     value: impl Fn(&TrackedEvent) -> Option<f64>,
 ) -> fmt::Result {
-    let mut known = events
+    let mut values = events
         .iter()
-        .filter_map(|shown| Some((shown, value(shown.tracked)?)))
+        .filter_map(|event| Some((event, value(event.tracked)?)))
         .peekable();
-    if known.peek().is_none() {
+    if values.peek().is_none() {
         return Ok(());
     }
     let mut family = family::begin(encoder, metric)?;
-    known.try_for_each(|(shown, value)| family.gauge(&shown.labels(), value))
+    values.try_for_each(|(event, value)| family.gauge(&event.labels(), value))
 }
 
-fn ended(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
+fn ended(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     let mut ended = events
         .iter()
-        .filter_map(|shown| Some((shown, shown.tracked.end?)))
+        .filter_map(|event| Some((event, event.tracked.end?)))
         .peekable();
     if ended.peek().is_none() {
         return Ok(());
     }
     let mut family = family::begin(encoder, &catalog::EVENT_ENDED)?;
-    ended.try_for_each(|(shown, end)| {
-        let labels = shown.with(("outcome", end.outcome.as_str()));
+    ended.try_for_each(|(event, end)| {
+        let labels = event.with(("outcome", end.outcome.as_str()));
         family.gauge(&labels, end.at.as_unix_seconds())
     })
 }
 
-fn info(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
+fn info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     if events.is_empty() {
         return Ok(());
     }
     let mut family = family::begin(encoder, &catalog::EVENT_INFO)?;
-    events.iter().try_for_each(|shown| {
-        let [id, event_type, source, scope] = shown.labels();
+    events.iter().try_for_each(|event| {
+        let [id, event_type, source, scope] = event.labels();
         let resource_type = bounded(
-            shown
+            event
                 .tracked
                 .event
                 .resource_type
@@ -141,7 +144,7 @@ fn info(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Resul
                 .unwrap_or_default(),
         );
         let description = bounded(
-            shown
+            event
                 .tracked
                 .event
                 .description
@@ -150,33 +153,33 @@ fn info(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Resul
         );
         let resource_type = ("resource_type", &*resource_type);
         let description = ("description", &*description);
-        family.whole(
+        family.int_gauge(
             &[id, event_type, source, scope, resource_type, description],
             1,
         )
     })
 }
 
-/// A state set: 1 for the state that is, 0 for the others.
-fn status(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
+/// A state set: 1 for the current status, 0 for the others.
+fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     if events.is_empty() {
         return Ok(());
     }
     let mut family = family::begin(encoder, &catalog::EVENT_STATUS)?;
-    for shown in events {
-        let ended = shown.tracked.phase() == Phase::Ended;
-        let is = |status: &Status| !ended && shown.tracked.event.status == *status;
+    for event in events {
+        let ended = event.tracked.phase() == Phase::Ended;
+        let is = |status: &Status| !ended && event.tracked.event.status == *status;
         let known = [
             ("Scheduled", is(&Status::Scheduled)),
             ("Started", is(&Status::Started)),
             ("Ended", ended),
         ];
-        for (word, is) in known {
-            family.whole(&shown.with(("event_status", word)), is.into())?;
+        for (status, is_current) in known {
+            family.int_gauge(&event.with(("event_status", status)), is_current.into())?;
         }
-        if let Status::Other(word) = &shown.tracked.event.status {
-            family.whole(
-                &shown.with(("event_status", &bounded(word))),
+        if let Status::Other(status) = &event.tracked.event.status {
+            family.int_gauge(
+                &event.with(("event_status", &bounded(status))),
                 (!ended).into(),
             )?;
         }
@@ -184,23 +187,23 @@ fn status(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Res
     Ok(())
 }
 
-fn resource_info(encoder: &mut DescriptorEncoder<'_>, events: &[Shown<'_>]) -> fmt::Result {
+fn resource_info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     let mut named = std::collections::BTreeSet::new();
-    for shown in events {
-        let resources = shown.tracked.event.resources.iter().flatten();
+    for event in events {
+        let resources = event.tracked.event.resources.iter().flatten();
         named
-            .extend(resources.map(|resource| (shown.tracked.event.id.as_str(), bounded(resource))));
+            .extend(resources.map(|resource| (event.tracked.event.id.as_str(), bounded(resource))));
     }
     if named.is_empty() {
         return Ok(());
     }
     let mut family = family::begin(encoder, &catalog::EVENT_RESOURCE_INFO)?;
-    named
-        .iter()
-        .try_for_each(|(id, resource)| family.whole(&[("event_id", id), ("resource", resource)], 1))
+    named.iter().try_for_each(|(id, resource)| {
+        family.int_gauge(&[("event_id", id), ("resource", resource)], 1)
+    })
 }
 
-/// Free text as a label value: control characters replaced, and cut where it is too long.
+/// Untrusted text as a label value: truncated and without control characters.
 fn bounded(text: &str) -> Cow<'_, str> {
     if text.len() <= MAX_VALUE && !text.contains(char::is_control) {
         Cow::Borrowed(text)

@@ -1,4 +1,4 @@
-//! Which samples a picture has: those of the exporter as a whole here, those of each event in [`events`].
+//! The samples of a snapshot: those of the exporter here, those of events in [`events`].
 
 mod events;
 
@@ -18,21 +18,21 @@ use crate::{
     time::Moment,
 };
 
-/// One scrape of one picture.
 #[derive(Debug)]
 pub(super) struct Scrape {
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) exposed: MetricsOptions,
+    pub(super) options: MetricsOptions,
+    pub(super) dropped_log_lines: u64,
     pub(super) now: Moment,
 }
 
 impl Collector for Scrape {
     /// In the order of the catalog.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        events::encode(&self.snapshot, self.exposed, self.now, &mut encoder)?;
-        self.deliveries_before(&mut encoder)?;
+        events::encode(&self.snapshot, self.options, self.now, &mut encoder)?;
+        self.alert_and_approval_counters(&mut encoder)?;
         self.exporter(&mut encoder)?;
-        if self.exposed.process {
+        if self.options.process {
             process::encode(&mut encoder)
         } else {
             Ok(())
@@ -50,15 +50,15 @@ impl Scrape {
             anomalies.counter(&[("kind", kind.as_str())], *count)?;
         }
         if let Some(incarnation) = health.incarnation {
-            family::begin(encoder, &catalog::INCARNATION)?.whole(&[], incarnation)?;
+            family::begin(encoder, &catalog::INCARNATION)?.int_gauge(&[], incarnation)?;
         }
         let mut ended = family::begin(encoder, &catalog::ENDED)?;
-        for ((event_type, outcome), counted) in &counters.ended {
+        for ((event_type, outcome), counter) in &counters.ended {
             let labels = [
                 ("event_type", event_type.as_str()),
                 ("outcome", outcome.as_str()),
             ];
-            ended.events(&labels, counted.count, counted.last.as_ref())?;
+            ended.event_counter(&labels, counter.count, counter.last.as_ref())?;
         }
         build_info(encoder)?;
         family::begin(encoder, &catalog::IMDS_DURATION)?
@@ -67,10 +67,11 @@ impl Scrape {
         for (reason, count) in health.failures() {
             failures.counter(&[("reason", reason.as_str())], count)?;
         }
-        family::count(encoder, &catalog::IMDS_REQUESTS, health.requests)?;
+        family::counter(encoder, &catalog::IMDS_REQUESTS, health.requests)?;
         by_type(encoder, &catalog::IMPACT, &counters.impact)?;
         let last_success = health.last_success.map(|at| at.wall.as_unix_seconds());
-        family::single(encoder, &catalog::LAST_SUCCESS, last_success)?;
+        family::optional_gauge(encoder, &catalog::LAST_SUCCESS, last_success)?;
+        family::counter(encoder, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
         by_type(encoder, &catalog::NOTICE, &counters.notice)?;
         by_type(
             encoder,
@@ -78,20 +79,20 @@ impl Scrape {
             &counters.interruption,
         )?;
         let mut observed = family::begin(encoder, &catalog::OBSERVED)?;
-        for ((event_type, scope), counted) in &counters.observed {
+        for ((event_type, scope), counter) in &counters.observed {
             let labels = [
                 ("event_type", event_type.as_str()),
                 ("scope", scope.as_str()),
             ];
-            observed.events(&labels, counted.count, counted.last.as_ref())?;
+            observed.event_counter(&labels, counter.count, counter.last.as_ref())?;
         }
         self.pending(encoder)?;
-        self.deliveries_after(encoder)?;
-        family::begin(encoder, &catalog::UP)?.whole(&[], health.is_up().into())?;
+        self.span_and_state_metrics(encoder)?;
+        family::begin(encoder, &catalog::UP)?.int_gauge(&[], health.is_up().into())?;
         self.vm_info(encoder)
     }
 
-    /// Zeros are a statement too, so there are none before a document was read.
+    /// Absent before the first document: a zero would state that no event is pending.
     fn pending(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         if !self.snapshot.has_document {
             return Ok(());
@@ -111,7 +112,7 @@ impl Scrape {
         }
         let mut family = family::begin(encoder, &catalog::PENDING)?;
         pending.iter().try_for_each(|((event_type, scope), count)| {
-            family.whole(
+            family.int_gauge(
                 &[
                     ("event_type", event_type.as_str()),
                     ("scope", scope.as_str()),
@@ -132,18 +133,17 @@ impl Scrape {
             ("vm_size", identity.vm_size.as_str()),
             ("location", identity.location.as_str()),
         ];
-        family::begin(encoder, &catalog::VM_INFO)?.whole(&labels, 1)
+        family::begin(encoder, &catalog::VM_INFO)?.int_gauge(&labels, 1)
     }
 
-    /// What was sent, in two parts because the catalog is in the order of the names.
-    fn deliveries_before(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn alert_and_approval_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let outputs = &self.snapshot.outputs;
-        family::count(
+        family::counter(
             encoder,
             &catalog::ALERT_PUSH_FAILURES,
             outputs.alert_push_failures,
         )?;
-        family::count(encoder, &catalog::ALERT_PUSHES, outputs.alert_pushes)?;
+        family::counter(encoder, &catalog::ALERT_PUSHES, outputs.alert_pushes)?;
         let mut approvals = family::begin(encoder, &catalog::APPROVALS)?;
         outputs
             .approvals
@@ -159,7 +159,7 @@ impl Scrape {
             })
     }
 
-    fn deliveries_after(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn span_and_state_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let outputs = &self.snapshot.outputs;
         let mut failures = family::begin(encoder, &catalog::SPAN_EXPORT_FAILURES)?;
         for (reason, count) in &outputs.span_export_failures {
@@ -169,13 +169,13 @@ impl Scrape {
         for (reason, count) in &outputs.spans_dropped {
             dropped.counter(&[("reason", reason.as_str())], *count)?;
         }
-        family::count(encoder, &catalog::SPANS_EXPORTED, outputs.spans_exported)?;
-        family::single(
+        family::counter(encoder, &catalog::SPANS_EXPORTED, outputs.spans_exported)?;
+        family::optional_gauge(
             encoder,
             &catalog::SPANS_SPOOLED,
             Some(outputs.spans_spooled as f64),
         )?;
-        family::count(
+        family::counter(
             encoder,
             &catalog::STATE_WRITE_FAILURES,
             outputs.state_write_failures,
@@ -203,5 +203,5 @@ fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         ("revision", env!("BUILD_REVISION")),
         ("rustc", env!("BUILD_RUSTC")),
     ];
-    family::begin(encoder, &catalog::BUILD_INFO)?.whole(labels, 1)
+    family::begin(encoder, &catalog::BUILD_INFO)?.int_gauge(labels, 1)
 }

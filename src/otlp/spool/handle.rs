@@ -8,7 +8,11 @@ use std::sync::{
 use tokio::sync::{Notify, watch};
 
 use super::{Batch, BatchId, Lease, Spool};
-use crate::{otlp::Counts, snapshot::DropReason, time::Timestamp, worker::Worker};
+use crate::{
+    snapshot::{DropReason, SpanCounts},
+    time::Timestamp,
+    worker::Worker,
+};
 
 /// One spool, shared by the event loop, which appends, and the sender, which empties it.
 #[derive(Debug, Clone)]
@@ -21,7 +25,7 @@ pub struct SpoolHandle {
 #[derive(Debug)]
 struct Shared {
     spool: Mutex<Spool>,
-    counts: watch::Sender<Counts>,
+    counts: watch::Sender<SpanCounts>,
     appended: Notify,
     /// Spans that did not fit into the worker's queue.
     refused: AtomicU64,
@@ -67,12 +71,12 @@ impl SpoolHandle {
     }
 
     /// The counters, now and whenever they change.
-    pub fn counts(&self) -> watch::Receiver<Counts> {
+    pub fn counts(&self) -> watch::Receiver<SpanCounts> {
         self.shared.counts.subscribe()
     }
 
     /// Whether waiting spans survive the end of this process.
-    pub fn is_durable(&self) -> bool {
+    pub(crate) fn is_durable(&self) -> bool {
         self.worker.is_some()
     }
 
@@ -96,7 +100,7 @@ impl SpoolHandle {
     }
 
     /// Counts what only the sender and this handle know.
-    pub(in crate::otlp) fn count(&self, count: impl FnOnce(&mut Counts)) {
+    pub(in crate::otlp) fn count(&self, count: impl FnOnce(&mut SpanCounts)) {
         self.shared.counts.send_modify(count);
     }
 
@@ -123,9 +127,9 @@ impl Shared {
     }
 
     /// Publishes the spool's own counters; the others belong to the sender.
-    fn publish(&self, spool: &Counts) {
+    fn publish(&self, spool: &SpanCounts) {
         self.counts.send_if_modified(|counts| {
-            let mut now = Counts {
+            let mut now = SpanCounts {
                 exported: counts.exported,
                 failures: counts.failures.clone(),
                 ..spool.clone()

@@ -28,8 +28,8 @@ pub(crate) use entry::BatchId;
 pub use handle::SpoolHandle;
 
 use self::entry::Entry;
-use super::Counts;
-pub use super::trace::Batch;
+pub(crate) use super::trace::Batch;
+use crate::snapshot::SpanCounts;
 use crate::{outbound::file::Filesystem, snapshot::DropReason, time::Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct Spool {
     undeleted: Vec<String>,
     /// The error of the last write, if it failed.
     write_error: Option<io::ErrorKind>,
-    counts: Counts,
+    counts: SpanCounts,
 }
 
 impl Spool {
@@ -92,13 +92,13 @@ impl Spool {
             last_id: 0,
             undeleted: Vec::new(),
             write_error: None,
-            counts: Counts::default(),
+            counts: SpanCounts::default(),
         };
         spool.load();
         spool
     }
 
-    pub(crate) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &SpanCounts {
         &self.counts
     }
 

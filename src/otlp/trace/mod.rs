@@ -35,11 +35,11 @@ const PREFIX: &str = "scheduled_event";
 /// metadata is, and it is unique among the event's `Resources`. A key that changed between the first and the last span of
 /// an event would separate them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VmKey(Box<str>);
+pub(crate) struct VmKey(Box<str>);
 
 impl VmKey {
     /// The VM's name, else its id, else `unknown`.
-    pub fn of(identity: Option<&Identity>, vm_name: Option<&str>) -> Self {
+    pub(crate) fn of(identity: Option<&Identity>, vm_name: Option<&str>) -> Self {
         let name = vm_name.or(identity.map(|identity| identity.name.as_str()));
         let id = identity.map(|identity| identity.vm_id.as_str());
         let known = [name, id].into_iter().flatten().find(|key| !key.is_empty());
@@ -76,7 +76,7 @@ impl SpanPhase {
 /// The spans that a transition completes.
 ///
 /// An event that returned and ended again has its spans sent again with the same ids and a later end.
-pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
+pub(crate) fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
     let tracked = transition.tracked.as_ref();
     if tracked.scope != EventScope::Own {
         return Vec::new();

@@ -51,11 +51,11 @@ pub struct SpanEvent {
 }
 
 impl Span {
-    pub fn trace_id_hex(&self) -> String {
+    pub(crate) fn trace_id_hex(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.trace_id))
     }
 
-    pub fn span_id_hex(&self) -> String {
+    pub(crate) fn span_id_hex(&self) -> String {
         format!("{:016x}", u64::from_be_bytes(self.span_id))
     }
 }

@@ -1,8 +1,8 @@
-//! The lower part of the page: how polling goes, who this VM is, and where more is to be read.
+//! The lower part of the page: state of polling, identity of this VM, links.
 
 use maud::{Markup, html};
 
-use super::{fact, freshness, labels, past, plain};
+use super::{elapsed, fact, freshness, labels, plain};
 use crate::{snapshot::Snapshot, time::Moment, web::ProbeResult};
 
 const DOCUMENTATION: &str =
@@ -28,13 +28,13 @@ pub(super) fn section(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -
 pub(super) fn footer(telemetry_path: &str) -> Markup {
     html! {
         footer {
-            nav aria-label="More" {
+            nav aria-label="Links" {
                 a href=(telemetry_path.trim_start_matches('/')) { "Metrics" }
                 a href="api/v1/events" { "JSON" }
                 a href="-/healthy" { "Healthy" }
                 a href="-/ready" { "Ready" }
                 a href="-/serving" { "Serving" }
-                a href=(DOCUMENTATION) rel="noreferrer" { "About Scheduled Events" }
+                a href=(DOCUMENTATION) rel="noreferrer" { "Azure documentation" }
             }
             p { "azure-scheduled-events-exporter " (env!("CARGO_PKG_VERSION")) " (" (env!("BUILD_REVISION")) ")" }
         }
@@ -45,7 +45,7 @@ fn polling(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
     let health = &snapshot.health;
     let failure = html! {
         @if let Some(failure) = &health.failure {
-            (labels::failure(failure.reason)) " Since " (past(failure.since, now)) ". "
+            (labels::failure(failure.reason)) " Failing for " (elapsed(failure.since, now)) ". "
             code { (plain(&failure.message)) }
         }
     };
@@ -53,7 +53,7 @@ fn polling(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
     let failed: u64 = health.failures.iter().sum();
     html! {
         dl.facts {
-            (fact("Last poll", &html! { @if health.is_up() { "succeeded" } @else if health.failure.is_some() { "failed" } @else { "not over yet" } }))
+            (fact("Last poll", &html! { @if health.is_up() { "succeeded" } @else if health.failure.is_some() { "failed" } @else { "not finished yet" } }))
             (fact("Freshness", &freshness(snapshot, now)))
             (fact("Failure", &failure))
             (fact("Requests", &html! { (health.requests) ", " (failed) " failed" }))
@@ -77,7 +77,7 @@ fn identity(snapshot: &Snapshot) -> Markup {
                     ("Location", &vm.location),
                     ("Zone", &vm.zone),
                     ("Resource group", &vm.resource_group),
-                    ("VM id", &vm.vm_id),
+                    ("VM ID", &vm.vm_id),
                 ] {
                     (fact(label, &html! { (plain(value)) }))
                 }

@@ -1,10 +1,10 @@
-//! One event on the page: large for this VM, a line for the others.
+//! One event on the page: a card for this VM, one line for the others.
 
 use std::time::Duration;
 
 use maud::{Markup, html};
 
-use super::{MAX_LISTED, MAX_OPEN, at, counted, fact, labels, past, plain, unix_millis};
+use super::{MAX_LISTED, MAX_OPEN, at, elapsed, fact, labels, plain, pluralize, unix_millis};
 use crate::{
     event::{Event, EventScope, resource_name},
     lifecycle::{Phase, TrackedEvent},
@@ -12,39 +12,38 @@ use crate::{
     time::{Moment, Timestamp, in_words},
 };
 
-/// Names of VMs that are listed; the rest is in the JSON.
+/// VM names in one list; the JSON has all of them.
 const MAX_NAMES: usize = 100;
-/// Names in the one line of an event; more are counted.
-const MAX_IN_LINE: usize = 2;
+/// VM names on one line; more are only counted.
+const MAX_NAMES_ON_LINE: usize = 2;
 
-/// `Freeze in 14m 09s`, for the title.
-pub(super) fn in_short(tracked: &TrackedEvent, now: Moment) -> String {
+/// For example `Freeze in 14m 09s`.
+pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
     let name = tracked.event.event_type.as_str();
     match (tracked.phase(), tracked.event.not_before) {
         (Phase::Ended, _) => format!("{name} ended"),
-        (Phase::Started, _) => format!("{name} is going on"),
+        (Phase::Started, _) => format!("{name} in progress"),
         (Phase::Scheduled, None) => format!("{name} scheduled"),
         (Phase::Scheduled, Some(due)) => {
             let left = countdown(due, now);
             left.map_or_else(
-                || format!("{name} is due"),
+                || format!("{name} may start now"),
                 |left| format!("{name} in {left}"),
             )
         }
     }
 }
 
-/// An event of this VM.
 pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     let event = &tracked.event;
     html! {
-        article.event.(labels::Weight::of(&event.event_type).class())
+        article.event.(labels::class(&event.event_type))
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
             header {
                 h2 { (plain(event.event_type.as_str())) }
                 span.pill data-status { (plain(labels::status(tracked))) }
                 @if tracked.scope == EventScope::Unknown {
-                    span.pill.maybe { "may concern this VM" }
+                    span.pill.maybe { "may affect this VM" }
                 }
             }
             p.meaning { (labels::meaning(event)) }
@@ -56,7 +55,7 @@ pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Mom
     }
 }
 
-/// A section of events that concern this VM less: a line each, closed where there are many.
+/// A section with one line for each event, collapsed if there are many.
 pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Moment) -> Markup {
     let rows = html! {
         ul.rows {
@@ -65,7 +64,7 @@ pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Mom
             }
         }
         @if events.len() > MAX_LISTED {
-            p.more { (events.len() - MAX_LISTED) " more are in the " a href="api/v1/events" { "JSON" } "." }
+            p.more { (events.len() - MAX_LISTED) " more in the " a href="api/v1/events" { "JSON" } "." }
         }
     };
     html! {
@@ -76,7 +75,7 @@ pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Mom
                     (rows)
                 } @else {
                     details {
-                        summary { h2 { (title) } " " span.count { (counted(events.len(), "event")) } }
+                        summary { h2 { (title) } " " span.count { (pluralize(events.len(), "event")) } }
                         (rows)
                     }
                 }
@@ -85,12 +84,11 @@ pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Mom
     }
 }
 
-/// One line, which opens.
 fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
     let event = &tracked.event;
-    let weight = labels::Weight::of(&event.event_type).class();
+    let severity = labels::class(&event.event_type);
     html! {
-        details.event.row.(weight)
+        details.event.row.(severity)
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
             summary {
                 span.kind { (plain(event.event_type.as_str())) }
@@ -109,67 +107,61 @@ fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
 fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
         @if let Some(end) = tracked.end {
-            (labels::outcome(end.outcome)) ", " (past(end.at, now)) " ago"
+            (labels::outcome(end.outcome)) ", " (elapsed(end.at, now)) " ago"
             @if let Some(length) = tracked.observed_interruption() {
-                " · stood still " (in_words(length))
-                @if event_says_how_long(&tracked.event) { ", announced " (labels::announced(&tracked.event)) }
+                " · interruption: " (in_words(length))
+                @if tracked.event.duration_seconds.is_some() { ", announced: " (labels::announced_duration(&tracked.event)) }
             }
         } @else {
             @match (tracked.phase(), tracked.event.not_before) {
-                (Phase::Started, _) => { "going on" },
-                (_, Some(due)) => { "in " (ticking(due, now)) },
+                (Phase::Started, _) => { "in progress" },
+                (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
                 (_, None) => { (plain(labels::status(tracked))) },
             }
             @if let Some(resources) = &tracked.event.resources {
-                " · " (whom(resources))
+                " · " (short_names(resources))
             }
-            @if event_says_how_long(&tracked.event) { " · interruption: " (labels::announced(&tracked.event)) }
+            @if tracked.event.duration_seconds.is_some() { " · interruption: " (labels::announced_duration(&tracked.event)) }
         }
     }
 }
 
-/// The names, where they fit on the line.
-fn whom(resources: &[Box<str>]) -> String {
-    if resources.len() > MAX_IN_LINE {
-        return counted(resources.len(), "VM");
+fn short_names(resources: &[Box<str>]) -> String {
+    if resources.len() > MAX_NAMES_ON_LINE {
+        return pluralize(resources.len(), "VM");
     }
     let names = resources.iter().map(|entry| plain(resource_name(entry)));
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn event_says_how_long(event: &Event) -> bool {
-    event.duration_seconds.is_some()
-}
-
-/// The time that is left, or that has passed.
 fn timer(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
         @match (tracked.phase(), tracked.event.not_before) {
             (Phase::Started, _) => {
                 div.timer {
-                    span.label { "Going on for" }
+                    span.label { "In progress for" }
                     @if let Some(since) = tracked.started_at {
-                        span.big { (past(since, now)) }
+                        span.big { (elapsed(since, now)) }
                     }
                 }
             },
             (_, Some(due)) => {
                 div.timer data-overdue[countdown(due, now).is_none()] {
-                    span.label { "Starts in, at the earliest" }
-                    span.label.overdue { "Due, it may start" }
-                    span.big role="timer" { (ticking(due, now)) }
+                    span.label { "Earliest start in" }
+                    span.label.overdue { "May start" }
+                    span.big role="timer" { (countdown_element(due, now)) }
                 }
                 (progress(tracked, due, now))
             },
             (_, None) => {
-                div.timer { span.label { "Azure has not said when it will start" } }
+                div.timer { span.label { "No start time announced" } }
             },
         }
     }
 }
 
-/// A countdown that the script lets run.
-fn ticking(due: Timestamp, now: Moment) -> Markup {
+/// A countdown that the script updates.
+fn countdown_element(due: Timestamp, now: Moment) -> Markup {
     html! {
         span.countdown data-testid="countdown" data-not-before=(unix_millis(due)) {
             (countdown(due, now).unwrap_or_else(|| "any moment".to_owned()))
@@ -177,17 +169,17 @@ fn ticking(due: Timestamp, now: Moment) -> Markup {
     }
 }
 
-/// How much of the notice has passed.
+/// The elapsed share of the notice.
 fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
-    let whole = due.saturating_since(tracked.first_seen_at).as_secs_f64();
-    let passed = now
+    let notice = due.saturating_since(tracked.first_seen_at).as_secs_f64();
+    let elapsed = now
         .wall
         .saturating_since(tracked.first_seen_at)
         .as_secs_f64();
     html! {
-        @if whole > 0.0 {
-            progress aria-label="Notice that has passed" max="1"
-                value=(format!("{:.3}", (passed / whole).min(1.0)))
+        @if notice > 0.0 {
+            progress aria-label="Elapsed notice" max="1"
+                value=(format!("{:.3}", (elapsed / notice).min(1.0)))
                 data-from=(unix_millis(tracked.first_seen_at)) data-to=(unix_millis(due)) {}
         }
     }
@@ -197,25 +189,24 @@ fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
     let event = &tracked.event;
     let not_before = html! { @if let Some(due) = event.not_before { (at(due)) } };
     let interruption = html! {
-        @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } " measured on this VM" }
+        @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } }
     };
     let description = html! { @if let Some(text) = &event.description { (plain(text)) } };
     let source = html! { @if let Some(source) = &event.source { (plain(labels::source(source))) } };
     html! {
         dl.facts {
             (fact("Not before", &not_before))
-            (fact("Interruption, announced", &html! { (labels::announced(event)) }))
-            (fact("Interruption, observed", &interruption))
-            (fact("Approval", &approval_of(approval)))
+            (fact("Announced interruption", &html! { (labels::announced_duration(event)) }))
+            (fact("Measured interruption", &interruption))
+            (fact("Approval", &approval_decision(approval)))
             (fact("Description", &description))
             (fact("Source", &source))
-            (fact("Event id", &html! { code.id { (plain(event.id.as_str())) } }))
+            (fact("Event ID", &html! { code.id { (plain(event.id.as_str())) } }))
         }
     }
 }
 
-/// What is done about its approval: when and by whom, or why not.
-fn approval_of(approval: Option<&Approval>) -> Markup {
+fn approval_decision(approval: Option<&Approval>) -> Markup {
     html! {
         @if let Some(approval) = approval {
             span data-testid="approval" data-decision=(approval.decision()) {
@@ -228,53 +219,53 @@ fn approval_of(approval: Option<&Approval>) -> Markup {
 
 fn names(event: &Event) -> Markup {
     let Some(resources) = &event.resources else {
-        return html! { p.more { "The event does not say which VMs it concerns." } };
+        return html! { p.more { "The event names no VMs." } };
     };
     html! {
         details.names {
-            summary { "Names " (counted(resources.len(), "VM")) }
+            summary { "Affects " (pluralize(resources.len(), "VM")) }
             ul {
                 @for entry in resources.iter().take(MAX_NAMES) {
                     li { (plain(resource_name(entry))) }
                 }
             }
             @if resources.len() > MAX_NAMES {
-                p.more { (resources.len() - MAX_NAMES) " more are in the JSON." }
+                p.more { (resources.len() - MAX_NAMES) " more in the JSON." }
             }
         }
     }
 }
 
-/// What was seen of it, in the order in which it happened.
+/// The observed changes, in the order of their times.
 fn history(tracked: &TrackedEvent) -> Markup {
-    let mut happened = vec![(tracked.first_seen_at, html! { "First seen" })];
+    let mut changes = vec![(tracked.first_seen_at, html! { "First seen" })];
     for change in &tracked.reschedulings {
-        let to = html! { "Moved to " (change.to.rfc1123().replace("GMT", "UTC")) };
-        happened.push((change.at, to));
+        let to = html! { "Rescheduled to " (change.to.rfc1123().replace("GMT", "UTC")) };
+        changes.push((change.at, to));
     }
-    happened.extend(
+    changes.extend(
         tracked
             .approved_at
             .map(|at| (at, html! { "Approved by this exporter" })),
     );
-    happened.extend(tracked.started_at.map(|at| (at, html! { "Started" })));
-    for stop in &tracked.interruptions {
-        happened.push((
-            stop.until,
-            html! { "This VM went on after standing still for " (in_words(stop.length)) },
+    changes.extend(tracked.started_at.map(|at| (at, html! { "Started" })));
+    for interruption in &tracked.interruptions {
+        changes.push((
+            interruption.until,
+            html! { "End of an interruption of " (in_words(interruption.length)) },
         ));
     }
-    happened.extend(
+    changes.extend(
         tracked
             .end
             .map(|end| (end.at, html! { (labels::outcome(end.outcome)) })),
     );
-    happened.sort_by_key(|(at, _)| *at);
+    changes.sort_by_key(|(at, _)| *at);
     html! {
         details.history {
-            summary { "What was seen of it" }
+            summary { "History" }
             ol {
-                @for (when, what) in &happened {
+                @for (when, what) in &changes {
                     li { (at(*when)) ": " (what) }
                 }
             }
@@ -285,7 +276,7 @@ fn history(tracked: &TrackedEvent) -> Markup {
     }
 }
 
-/// What is left until `due`, in a form that does not jump about as it runs; `None` once nothing is.
+/// The time until `due`, padded so that the text keeps its width; `None` once it has passed.
 fn countdown(due: Timestamp, now: Moment) -> Option<String> {
     let left = Duration::try_from_secs_f64(due.seconds_from(now.wall)).ok()?;
     let left = left.as_secs();

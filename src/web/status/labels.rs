@@ -1,87 +1,53 @@
-//! What Azure's words mean, for a person who is paged and has never read the documentation.
+//! Explanations of Azure's terms, for an on-call engineer who has not read Azure's documentation.
 
 use crate::{
-    event::{Event, EventType, Source},
+    event::{Event, EventType, Impact, Source},
     lifecycle::{Outcome, Phase, TrackedEvent},
     snapshot::FailureReason,
     time::in_words,
 };
 
-/// What an event costs: its colour on the page.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Weight {
-    /// The VM is paused, nothing is lost.
-    Pause,
-    /// What is in memory is lost.
-    Restart,
-    /// The VM goes away.
-    Gone,
-    /// A type that we do not know.
-    Unknown,
-}
-
-impl Weight {
-    pub(super) fn of(event_type: &EventType) -> Self {
-        match event_type {
-            EventType::Freeze => Self::Pause,
-            EventType::Reboot | EventType::Redeploy => Self::Restart,
-            EventType::Preempt | EventType::Terminate => Self::Gone,
-            EventType::Other(_) => Self::Unknown,
-        }
-    }
-
-    pub(super) fn class(self) -> &'static str {
-        match self {
-            Self::Pause => "pause",
-            Self::Restart => "restart",
-            Self::Gone => "gone",
-            Self::Unknown => "unknown",
-        }
+/// The CSS class of an event.
+pub(super) fn class(event_type: &EventType) -> &'static str {
+    match event_type.effect().impact {
+        Impact::Pause => "pause",
+        Impact::Restart => "restart",
+        Impact::Removal => "gone",
+        Impact::Unknown => "unknown",
     }
 }
 
 /// What the event does to the VM.
-pub(super) fn meaning(event: &Event) -> &'static str {
+pub(super) fn meaning(event: &Event) -> String {
     if event.event_type == EventType::Freeze && event.duration_seconds == Some(0) {
-        return "Azure maintains the host. No interruption of the VM is expected.";
+        return "Host maintenance. No interruption of the VM is expected.".to_owned();
     }
-    match event.event_type {
-        EventType::Freeze => {
-            "The VM is paused for some seconds. Memory and open files stay; network connections may drop."
-        }
-        EventType::Reboot => "The VM restarts. What is only in memory is lost.",
-        EventType::Redeploy => {
-            "The VM moves to another host. What is in memory and on the temporary disk is lost."
-        }
-        EventType::Preempt => {
-            "Azure takes this Spot VM back. It stops or is deleted; the temporary disk is lost."
-        }
-        EventType::Terminate => "The VM is going to be deleted.",
-        EventType::Other(_) => {
-            "A type of event that this version does not know. Be prepared for an interruption."
-        }
+    let mut chars = event.event_type.effect().summary.chars();
+    let first = chars.next().map(|first| first.to_ascii_uppercase());
+    let sentence: String = first.into_iter().chain(chars).collect();
+    match event.event_type.effect().impact {
+        Impact::Unknown => sentence + ". Be prepared for an interruption.",
+        Impact::Pause | Impact::Restart | Impact::Removal => sentence + ".",
     }
 }
 
-/// The announced length of the interruption.
-pub(super) fn announced(event: &Event) -> String {
+pub(super) fn announced_duration(event: &Event) -> String {
     match event.duration_seconds {
-        None => "not known".to_owned(),
+        None => "unknown".to_owned(),
         Some(0) => "none expected".to_owned(),
         Some(seconds) => in_words(std::time::Duration::from_secs(seconds)),
     }
 }
 
-/// Who wants it.
 pub(super) fn source(source: &Source) -> &str {
     match source {
         Source::Platform => "Azure (Platform)",
-        Source::User => "a person or tool with rights on the VM (User)",
-        Source::Other(word) => word,
+        Source::User => "a user or tool with access to the VM (User)",
+        Source::Other(source) => source,
     }
 }
 
-/// How far it is; Azure's own word where we do not know it.
+/// Azure's text for a status that this version does not know.
 pub(super) fn status(tracked: &TrackedEvent) -> &str {
     match tracked.phase() {
         Phase::Ended => "Ended",
@@ -90,30 +56,28 @@ pub(super) fn status(tracked: &TrackedEvent) -> &str {
     }
 }
 
-/// What became of it.
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Completed => "Completed",
-        Outcome::Cancelled => "Cancelled before it began",
-        Outcome::Unknown => "Ended, outcome not known",
+        Outcome::Cancelled => "Cancelled before it started",
+        Outcome::Unknown => "Ended, outcome unknown",
     }
 }
 
-/// Why a poll failed.
 pub(super) fn failure(reason: FailureReason) -> &'static str {
     match reason {
-        FailureReason::Body => "The answer was cut off or too large.",
+        FailureReason::Body => "The response was incomplete or too large.",
         FailureReason::Connect => "The metadata service cannot be reached.",
         FailureReason::Gone => "The metadata service is being updated.",
-        FailureReason::Json => "The answer is no JSON.",
+        FailureReason::Json => "The response is not JSON.",
         FailureReason::Redirect => {
-            "The answer is a redirect, which the metadata service never sends."
+            "The response is a redirect, which the metadata service never sends."
         }
-        FailureReason::Shape => "The answer is JSON, but no scheduled-events document.",
-        FailureReason::Status4xx => "The metadata service refuses the request.",
-        FailureReason::Status5xx => "The metadata service has an error.",
-        FailureReason::Throttled => "The metadata service is asked too often, by all on this VM.",
-        FailureReason::Timeout => "The metadata service does not answer in time.",
+        FailureReason::Shape => "The response is JSON, but not a Scheduled Events document.",
+        FailureReason::Status4xx => "The metadata service rejects the request.",
+        FailureReason::Status5xx => "The metadata service reports an error.",
+        FailureReason::Throttled => "The metadata service throttles the requests of this VM.",
+        FailureReason::Timeout => "The metadata service does not respond in time.",
         FailureReason::Tls => "The TLS handshake failed.",
     }
 }

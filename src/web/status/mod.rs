@@ -1,8 +1,7 @@
-//! The status page: what a person who was just paged sees on a phone.
+//! The HTML status page of one snapshot, for an on-call engineer on a phone.
 //!
-//! A projection: one picture and the time in, HTML out. It is whole without script and style; the script lets the
-//! countdowns run and takes in a newer page every few seconds. What it must never do: look like an all-clear while
-//! nothing is known.
+//! The page is complete without script and style. The script updates the countdowns and reloads the content every few
+//! seconds. The page says that no events are scheduled only if the last poll succeeded.
 
 mod about;
 mod event;
@@ -19,25 +18,24 @@ use crate::{
     time::{Moment, Timestamp, in_words},
 };
 
-/// Events of one kind that are listed; the rest is in the JSON.
+/// Events in one list; the JSON has all of them.
 const MAX_LISTED: usize = 100;
-/// Characters of a foreign text; Azure's are shorter.
+/// Characters of one text of Azure, which sends shorter ones.
 const MAX_TEXT: usize = 1_000;
-/// Events of this VM that are shown large.
+/// Events for this VM that are shown in full.
 const MAX_CARDS: usize = 3;
-/// Lists longer than this are closed at first.
+/// Longer lists are collapsed.
 const MAX_OPEN: usize = 5;
 
-/// The page, as of `now`.
-pub fn page(
+pub(super) fn page(
     snapshot: &Snapshot,
     telemetry_path: &str,
     serving: &ProbeResult,
     now: Moment,
 ) -> String {
-    let shown = Shown::new(snapshot);
-    let title = title(snapshot, &shown, now);
-    let more = shown.own.get(MAX_CARDS..).unwrap_or_default();
+    let events = EventGroups::new(snapshot);
+    let title = title(snapshot, &events, now);
+    let more = events.own.get(MAX_CARDS..).unwrap_or_default();
     let markup = document(
         "",
         &title,
@@ -49,20 +47,20 @@ pub fn page(
                     p.sub { "Azure Scheduled Events" }
                 }
             }
-            p.lost role="status" { "This exporter does not answer. What is shown is old." }
+            p.lost role="status" { "The exporter does not respond. This page may be out of date." }
             main data-now=(unix_millis(now.wall)) {
-                (alarm(snapshot, now))
-                section aria-label="Events of this VM" data-testid="own" {
-                    @if shown.own.is_empty() {
-                        (headline(snapshot, &shown, now))
+                (polling_alert(snapshot, now))
+                section aria-label="Events for this VM" data-testid="own" {
+                    @if events.own.is_empty() {
+                        (headline(snapshot, &events, now))
                     }
-                    @for tracked in shown.own.iter().take(MAX_CARDS) {
+                    @for tracked in events.own.iter().take(MAX_CARDS) {
                         (event::card(tracked, snapshot.approvals.get(&tracked.event.id), now))
                     }
-                    (event::list("More events of this VM", "own-more", more, now))
+                    (event::list("More events for this VM", "own-more", more, now))
                 }
-                (event::list("Other VMs of the set", "neighbours", &shown.neighbours, now))
-                (event::list("Ended lately", "ended", &shown.ended, now))
+                (event::list("Events for other VMs", "neighbours", &events.other, now))
+                (event::list("Recently ended", "ended", &events.ended, now))
                 (about::section(snapshot, serving, now))
             }
             (about::footer(telemetry_path))
@@ -71,16 +69,15 @@ pub fn page(
     markup.into_string()
 }
 
-/// The page for a path that there is not.
-pub fn not_found() -> String {
+pub(super) fn not_found() -> String {
     let markup = document(
         "/",
         "Not found",
         &html! {
             main {
                 section.state.none {
-                    h2 { "There is no such page" }
-                    p { a href="/" { "To the status page" } }
+                    h2 { "Page not found" }
+                    p { a href="/" { "Status page" } }
                 }
             }
         },
@@ -88,7 +85,7 @@ pub fn not_found() -> String {
     markup.into_string()
 }
 
-/// A query that makes a new version's style and script other than the old one's.
+/// Part of the URL of each asset, so that a browser does not use those of another version.
 const VERSION_QUERY: &str = concat!(
     "?v=",
     env!("CARGO_PKG_VERSION"),
@@ -96,7 +93,7 @@ const VERSION_QUERY: &str = concat!(
     env!("BUILD_REVISION")
 );
 
-/// `base` is the way to the root: none from the root itself, so that the page works below another path of a proxy.
+/// `base` is the prefix of links. It is empty on the status page, so that the page works below a path of a proxy.
 fn document(base: &str, title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
@@ -117,43 +114,41 @@ fn document(base: &str, title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// The events, by where they stand on the page.
-struct Shown<'a> {
-    /// Pending, and naming this VM or perhaps naming it; what is going on comes first, then what is due first.
+/// The sections of the page.
+struct EventGroups<'a> {
+    /// Pending events that name this VM or may name it, the most urgent first.
     own: Vec<&'a TrackedEvent>,
-    neighbours: Vec<&'a TrackedEvent>,
-    /// What ended last comes first.
+    /// Pending events of other VMs, the most urgent first.
+    other: Vec<&'a TrackedEvent>,
+    /// The latest first.
     ended: Vec<&'a TrackedEvent>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> EventGroups<'a> {
     fn new(snapshot: &'a Snapshot) -> Self {
-        let (mut neighbours, mut own): (Vec<_>, Vec<_>) = snapshot
+        let (mut other, mut own): (Vec<_>, Vec<_>) = snapshot
             .pending()
             .partition(|tracked| tracked.scope == EventScope::Other);
         own.sort_by_key(|tracked| urgency(tracked));
-        neighbours.sort_by_key(|tracked| urgency(tracked));
+        other.sort_by_key(|tracked| urgency(tracked));
         let mut ended: Vec<_> = snapshot.ended().collect();
         ended.sort_by_key(|tracked| std::cmp::Reverse(tracked.end.map(|end| end.at)));
-        Self {
-            own,
-            neighbours,
-            ended,
-        }
+        Self { own, other, ended }
     }
 }
 
+/// Started events come first, then those with the earliest start.
 fn urgency(tracked: &TrackedEvent) -> (bool, bool, Option<Timestamp>) {
     let at = tracked.event.not_before;
     (tracked.phase() != Phase::Started, at.is_none(), at)
 }
 
-fn title(snapshot: &Snapshot, shown: &Shown<'_>, now: Moment) -> String {
-    let state = match shown.own.first() {
-        Some(tracked) => event::in_short(tracked, now),
-        None if !snapshot.has_document => "Not known yet".to_owned(),
+fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
+    let state = match events.own.first() {
+        Some(tracked) => event::title(tracked, now),
+        None if !snapshot.has_document => "No data yet".to_owned(),
         None if !snapshot.health.is_up() => "Out of date".to_owned(),
-        None => "Nothing scheduled".to_owned(),
+        None => "No events scheduled".to_owned(),
     };
     let name = snapshot.vm_name.as_deref().unwrap_or("this VM");
     format!(
@@ -163,36 +158,35 @@ fn title(snapshot: &Snapshot, shown: &Shown<'_>, now: Moment) -> String {
     )
 }
 
-/// What is said where no event of this VM is pending. Only a document of which the last poll says that it still holds is
-/// an all-clear.
-fn headline(snapshot: &Snapshot, shown: &Shown<'_>, now: Moment) -> Markup {
-    let (class, mark, says, adds) = if !snapshot.has_document {
+/// Shown when no event of this VM is pending.
+fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Markup {
+    let (class, mark, heading, detail) = if !snapshot.has_document {
         (
             "none",
             "?",
-            "Not known yet",
-            "The metadata service has not given a list of events so far. Something may be scheduled.",
+            "No data yet",
+            "The metadata service has not returned a list of events yet. An event may be scheduled.",
         )
     } else if snapshot.health.is_up() {
-        ("clear", "✓", "Nothing is scheduled", "")
+        ("clear", "✓", "No events scheduled", "")
     } else {
         (
             "none",
             "?",
-            "Nothing was scheduled when last heard",
-            "What has been announced since is not known.",
+            "No events were scheduled at the last successful poll",
+            "Events announced since then are unknown.",
         )
     };
     html! {
         div.state.(class) data-testid="headline" {
             span.mark aria-hidden="true" { (mark) }
             div {
-                h2 aria-live="polite" { (says) }
-                @if !adds.is_empty() {
-                    p { (adds) }
+                h2 aria-live="polite" { (heading) }
+                @if !detail.is_empty() {
+                    p { (detail) }
                 }
-                @if !shown.neighbours.is_empty() {
-                    p { "Other VMs of the set are named by " (counted(shown.neighbours.len(), "event")) "." }
+                @if !events.other.is_empty() {
+                    p { (pluralize(events.other.len(), "event")) " for other VMs." }
                 }
                 p.fresh { (freshness(snapshot, now)) }
             }
@@ -200,47 +194,45 @@ fn headline(snapshot: &Snapshot, shown: &Shown<'_>, now: Moment) -> Markup {
     }
 }
 
-/// How old the knowledge is.
 fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
     html! {
         @if let Some(at) = snapshot.health.last_success {
-            "Last answer from Azure: " (past(at.wall, now)) " ago"
+            "Last successful poll: " (elapsed(at.wall, now)) " ago"
         } @else if snapshot.has_document {
-            "Known from before this exporter was restarted; not confirmed since"
+            "Restored from before the restart of the exporter; not confirmed since"
         } @else {
-            "No answer from Azure so far"
+            "No successful poll yet"
         }
     }
 }
 
-/// What a person must know before believing the rest: that polling fails.
-fn alarm(snapshot: &Snapshot, now: Moment) -> Markup {
+fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
     let Some(failure) = &snapshot.health.failure else {
         return html! {};
     };
     html! {
         div.alarm role="alert" data-testid="alarm" {
-            strong { "Polling fails" } " since " (past(failure.since, now)) ". "
+            strong { "Polling has failed" } " for " (elapsed(failure.since, now)) ". "
             (labels::failure(failure.reason))
             @if snapshot.has_document {
-                " What is shown may be out of date. "
+                " The events shown may be out of date. "
                 (freshness(snapshot, now)) "."
             }
         }
     }
 }
 
-/// How long ago something was, as text that the script keeps up to date.
-fn past(at: Timestamp, now: Moment) -> Markup {
-    let ago = now.wall.saturating_since(at);
+/// The time since `at`, which the script keeps up to date.
+fn elapsed(at: Timestamp, now: Moment) -> Markup {
+    let elapsed = now.wall.saturating_since(at);
     html! {
         time datetime=(at.rfc3339()) data-since=(unix_millis(at)) {
-            (in_words(std::time::Duration::from_secs(ago.as_secs())))
+            (in_words(std::time::Duration::from_secs(elapsed.as_secs())))
         }
     }
 }
 
-/// A point in time, in UTC; the script adds the local form.
+/// A time in UTC; the script adds the local time.
 fn at(at: Timestamp) -> Markup {
     html! {
         time datetime=(at.rfc3339()) data-at=(unix_millis(at)) { (at.rfc1123().replace("GMT", "UTC")) }
@@ -252,24 +244,24 @@ fn unix_millis(at: Timestamp) -> String {
     format!("{:.0}", at.as_unix_seconds() * 1_000.0)
 }
 
-fn counted(count: usize, noun: &str) -> String {
+fn pluralize(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Foreign text as it can be shown: what is invisible, or turns the direction of the text round it, becomes U+FFFD,
-/// and what is endless is cut. Markup is escaped where the text is put into the page.
+/// Untrusted text for display: truncated, with U+FFFD for characters that are invisible or change the text direction.
+/// Markup is escaped where the text is put into the page.
 fn plain(text: &str) -> String {
-    let shown = |c: char| match c {
+    let visible = |c: char| match c {
         '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
         | '\u{feff}' => char::REPLACEMENT_CHARACTER,
         c => c,
     };
-    excerpt(text, MAX_TEXT).chars().map(shown).collect()
+    excerpt(text, MAX_TEXT).chars().map(visible).collect()
 }
 
-/// An element of a description list; nothing where there is nothing to say.
+/// One entry of a description list; nothing if the value is empty.
 fn fact(name: &str, value: &Markup) -> Markup {
     html! {
         @if !value.0.is_empty() {

@@ -1,14 +1,14 @@
-// Lets countdowns run, adds local times, and takes in a newer page every few seconds without losing what the reader has
-// opened, selected or focused. The page is whole without this script.
+// Updates countdowns, adds local times and reloads the content every few seconds. Opened sections, the selection and the
+// focus are kept. The page is complete without this script.
 "use strict";
 (() => {
   const REFRESH_MS = 3000;
-  let skew = 0; // the VM's clock against the reader's
+  let skew = 0; // clock of the VM minus clock of the browser
 
   const now = () => Date.now() + skew;
   const two = (number) => String(number).padStart(2, "0");
 
-  // The same forms as those that the server writes.
+  // The same formats as on the server.
   const countdown = (ms) => {
     const left = Math.floor(ms / 1000);
     const [d, h, m, s] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60, left % 60];
@@ -50,7 +50,7 @@
     timeZoneName: "short",
   });
   const localize = () => {
-    if (new Date().getTimezoneOffset() === 0) return; // what is there already says it
+    if (new Date().getTimezoneOffset() === 0) return; // the UTC time is the local time
     for (const element of document.querySelectorAll("time[data-at] + .local")) {
       write(element, `${localForm.format(Number(element.previousElementSibling.dataset.at))} local`);
       element.hidden = false;
@@ -60,7 +60,7 @@
   const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.dataset.eventId ?? node.dataset.testid ?? "" : "");
   const isSame = (old, fresh) => old.nodeName === fresh.nodeName && key(old) === key(fresh);
 
-  // Makes `old` what `fresh` is and keeps the nodes that both have.
+  // Makes `old` equal to `fresh` and keeps the nodes that both have.
   const morph = (old, fresh) => {
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.data !== fresh.data) old.data = fresh.data;
@@ -91,10 +91,10 @@
     }
   };
 
-  const lost = (isLost) => document.documentElement.toggleAttribute("data-lost", isLost);
+  const setLost = (isLost) => document.documentElement.toggleAttribute("data-lost", isLost);
 
   const main = () => document.querySelector("main[data-now]");
-  const settle = () => {
+  const update = () => {
     skew = Number(main().dataset.now) - Date.now();
     localize();
     tick();
@@ -114,18 +114,18 @@
       const [name, freshName] = [document.querySelector("h1"), fresh.querySelector("h1")];
       write(name, freshName.textContent);
       morph(main(), content);
-      settle();
-      lost(false);
+      update();
+      setLost(false);
     } catch {
-      // The VM may be paused or restarting: what is shown stays, and says that it is old.
-      lost(true);
+      // The VM may be paused or restarting. The content stays, with a notice that it may be out of date.
+      setLost(true);
     } finally {
       isBusy = false;
     }
   };
 
   if (!main()) return;
-  settle();
+  update();
   setInterval(tick, 250);
   setInterval(refresh, REFRESH_MS);
   document.addEventListener("visibilitychange", refresh);

@@ -1,5 +1,3 @@
-//! What stands on the page.
-
 use serde_json::{Value, json};
 
 use super::*;
@@ -11,14 +9,14 @@ use crate::{
     },
 };
 
-fn shown(snapshot: &Snapshot, seconds: u64) -> String {
+fn render(snapshot: &Snapshot, seconds: u64) -> String {
     let now = moment(seconds);
     let serving = probe::serving(snapshot, std::time::Duration::from_mins(5), now);
     page(snapshot, "/metrics", &serving, now)
 }
 
-/// The text of the page, without its markup.
-fn words(page: &str) -> String {
+/// The text of the page without markup.
+fn text_of(page: &str) -> String {
     let body = page.split_once("<body>").unwrap().1;
     let texts = body.split('<').filter_map(|part| part.split_once('>'));
     let texts: Vec<&str> = texts
@@ -29,10 +27,10 @@ fn words(page: &str) -> String {
 }
 
 #[test]
-fn an_event_of_this_vm_comes_first_with_all_that_is_known() {
+fn event_of_this_vm_is_shown_in_full() {
     let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
-    let page = shown(&snapshot, 10);
-    let words = words(&page);
+    let page = render(&snapshot, 10);
+    let text = text_of(&page);
     assert!(
         page.contains("<title>Freeze in 9m 50s · web_1 · Azure Scheduled Events</title>"),
         "{page}"
@@ -41,38 +39,38 @@ fn an_event_of_this_vm_comes_first_with_all_that_is_known() {
         "|Freeze|Scheduled|The VM is paused",
         "|9m 50s|",
         "|Tue, 17 Nov 2026 09:10:00 UTC|",
-        "|Interruption, announced|9s|",
+        "|Announced interruption|9s|",
         "|Host server is undergoing maintenance.|",
         "|Azure (Platform)|",
         "|7B1E04C9-52DA-4F6E-9C38-A40D7E91B265|",
-        "|Names 1 VM|web_1|",
+        "|Affects 1 VM|web_1|",
     ] {
-        assert!(words.contains(expected), "{expected} in {words}");
+        assert!(text.contains(expected), "{expected} in {text}");
     }
     assert!(page.contains("data-not-before=\"1794906600000\""));
     assert!(page.contains("data-event-id=\"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265\""));
 }
 
 #[test]
-fn nothing_known_never_looks_like_nothing_scheduled() {
+fn missing_document_is_not_shown_as_no_events() {
     let mut snapshot = Snapshot::empty(None, moment(0));
     for seconds in [0, 5] {
-        let page = shown(&snapshot, seconds);
-        assert!(page.contains("Not known yet"), "{page}");
-        assert!(!page.contains("state clear") && !page.contains("Nothing is scheduled"));
+        let page = render(&snapshot, seconds);
+        assert!(page.contains("No data yet"), "{page}");
+        assert!(!page.contains("state clear") && !page.contains("No events scheduled"));
         snapshot
             .health
             .fail(FailureReason::Shape, "{}".to_owned(), moment(1).wall);
     }
-    assert!(shown(&snapshot, 6).contains("no scheduled-events document"));
+    assert!(render(&snapshot, 6).contains("not a Scheduled Events document"));
 }
 
 #[test]
-fn all_clear_is_only_said_while_polling_works() {
+fn no_events_scheduled_requires_a_successful_poll() {
     let mut snapshot = picture(&[(0, json!([]))]);
-    let page = shown(&snapshot, 2);
+    let page = render(&snapshot, 2);
     assert!(
-        page.contains("state clear") && page.contains("Nothing is scheduled"),
+        page.contains("state clear") && page.contains("No events scheduled"),
         "{page}"
     );
     assert!(page.contains(">2s</time> ago"), "{page}");
@@ -81,79 +79,79 @@ fn all_clear_is_only_said_while_polling_works() {
         "refused".to_owned(),
         moment(30).wall,
     );
-    let page = shown(&snapshot, 93);
+    let page = render(&snapshot, 93);
     assert!(!page.contains("state clear"), "{page}");
-    assert!(page.contains("Nothing was scheduled when last heard"));
+    assert!(page.contains("No events were scheduled at the last successful poll"));
     assert!(
-        page.contains("Polling fails") && page.contains(">1m 3s</time>"),
+        page.contains("Polling has failed") && page.contains(">1m 3s</time>"),
         "{page}"
     );
 }
 
 #[test]
-fn events_known_from_before_a_restart_are_shown_as_unconfirmed() {
+fn restored_events_are_shown_as_unconfirmed() {
     let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
     snapshot.health.last_success = None;
-    let page = shown(&snapshot, 5);
+    let page = render(&snapshot, 5);
     assert!(page.contains("not confirmed since"), "{page}");
     assert!(page.contains("data-event-id"));
 }
 
 #[test]
-fn neighbours_and_ended_events_stand_apart() {
-    let neighbour = freeze(&json!({"EventId": "n", "Resources": ["web_2"]}));
+fn other_vms_and_ended_events_have_their_own_sections() {
+    let other_vm = freeze(&json!({"EventId": "n", "Resources": ["web_2"]}));
     let snapshot = picture(&[
         (
             0,
             json!([
                 freeze(&json!({"EventStatus": "Started", "NotBefore": ""})),
-                neighbour
+                other_vm
             ]),
         ),
-        (30, json!([neighbour])),
+        (30, json!([other_vm])),
     ]);
-    let page = shown(&snapshot, 40);
+    let page = render(&snapshot, 40);
     let place = |text: &str| {
         page.find(text)
             .unwrap_or_else(|| panic!("{text} in {page}"))
     };
-    assert!(place("Nothing is scheduled") < place("Other VMs of the set"));
-    assert!(place("Other VMs of the set") < place("data-event-id=\"n\""));
-    assert!(place("data-event-id=\"n\"") < place("Ended lately"));
-    assert!(place("Ended lately") < place("Completed"));
+    assert!(place("No events scheduled") < place("Events for other VMs"));
+    assert!(place("Events for other VMs") < place("data-event-id=\"n\""));
+    assert!(place("data-event-id=\"n\"") < place("Recently ended"));
+    assert!(place("Recently ended") < place("Completed"));
 }
 
 #[test]
-fn a_neighbours_line_says_whom_it_hits() {
+fn line_of_another_vm_names_it() {
     let line = |names: Value| {
-        let neighbour = freeze(&json!({"Resources": names}));
-        words(&shown(&picture(&[(0, json!([neighbour]))]), 10))
+        let other_vm = freeze(&json!({"Resources": names}));
+        text_of(&render(&picture(&[(0, json!([other_vm]))]), 10))
     };
     for (names, expected) in [
         (json!(["web_2"]), "| · web_2 · interruption: 9s|"),
         (json!(["_web_2", "web_3"]), "| · web_2, web_3 · "),
         (json!(["web_2", "web_3", "web_4"]), "| · 3 VMs · "),
     ] {
-        let words = line(names);
-        assert!(words.contains(expected), "{expected} in {words}");
+        let text = line(names);
+        assert!(text.contains(expected), "{expected} in {text}");
     }
 }
 
 #[test]
-fn what_is_going_on_comes_before_what_is_due_and_overdue_is_said() {
+fn started_events_come_before_scheduled_ones() {
     let started = freeze(&json!({"EventId": "s", "EventStatus": "Started", "NotBefore": ""}));
     let snapshot = picture(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
-    let page = shown(&snapshot, 90);
+    let page = render(&snapshot, 90);
     assert!(
-        page.find("Going on for").unwrap() < page.find("any moment").unwrap(),
+        page.find("In progress for").unwrap() < page.find("any moment").unwrap(),
         "{page}"
     );
     assert!(page.contains("data-overdue"));
-    assert!(page.contains("<title>Freeze is going on"));
+    assert!(page.contains("<title>Freeze in progress"));
 }
 
 #[test]
-fn hostile_texts_are_shown_and_do_nothing() {
+fn untrusted_text_is_escaped() {
     let evil = "<script>alert(1)</script>\"' onload=x &amp; \u{2028}\u{202e}\u{0}\u{1b}[31m";
     let mut snapshot = picture(&[(
         0,
@@ -171,11 +169,11 @@ fn hostile_texts_are_shown_and_do_nothing() {
     snapshot
         .health
         .fail(FailureReason::Json, evil.to_owned(), moment(1).wall);
-    let page = shown(&snapshot, 10);
+    let page = render(&snapshot, 10);
     assert_eq!(
         page.matches("<script").count(),
         1,
-        "only the page's own: {page}"
+        "more than the script of the page: {page}"
     );
     assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;' onload=x &amp;amp; "));
     assert!(
@@ -188,7 +186,7 @@ fn hostile_texts_are_shown_and_do_nothing() {
 }
 
 #[test]
-fn a_card_says_who_approves_the_event_and_when() {
+fn card_shows_the_approval_decision() {
     let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
     let id = snapshot.events[0].event.id.clone();
     let approvals = [
@@ -198,8 +196,7 @@ fn a_card_says_who_approves_the_event_and_when() {
                 leader: "<web_0>".into(),
                 until: moment(60).wall,
             },
-            "|&lt;web_0&gt; is the first that it names and approves it; this VM does at the time given where it is still \
-             scheduled then: it is a short freeze (--approve.freeze-below).| |Tue, 17 Nov 2026 09:01:00 UTC|",
+            "|Approval|&lt;web_0&gt; is its first resource and approves it; this VM does if ",
         ),
         (
             Approval::Withheld(SkipReason::Off),
@@ -208,21 +205,21 @@ fn a_card_says_who_approves_the_event_and_when() {
     ];
     for (approval, expected) in approvals {
         snapshot.approvals = std::sync::Arc::new([(id.clone(), approval)].into());
-        let words = words(&shown(&snapshot, 10));
-        assert!(words.contains(expected), "{expected} in {words}");
+        let text = text_of(&render(&snapshot, 10));
+        assert!(text.contains(expected), "{expected} in {text}");
     }
 }
 
 #[test]
-fn an_endless_text_is_cut() {
-    let endless = "<".repeat(100_000);
-    let event = freeze(&json!({"Description": endless, "EventType": endless}));
-    let page = shown(&picture(&[(0, json!([event]))]), 10);
+fn long_text_is_truncated() {
+    let long = "<".repeat(100_000);
+    let event = freeze(&json!({"Description": long, "EventType": long}));
+    let page = render(&picture(&[(0, json!([event]))]), 10);
     assert!(page.len() < 40_000, "{}", page.len());
 }
 
 #[test]
-fn many_events_stay_a_page() {
+fn lists_of_events_are_limited() {
     let names: Vec<String> = (0..100)
         .map(|number| format!("web_{}", number + 2))
         .collect();
@@ -230,37 +227,37 @@ fn many_events_stay_a_page() {
         .map(|number| freeze(&json!({"EventId": format!("event-{number}"), "Resources": names})))
         .collect();
     let snapshot = picture(&[(0, json!(events))]);
-    let page = shown(&snapshot, 10);
+    let page = render(&snapshot, 10);
     assert_eq!(page.matches("data-event-id=").count(), MAX_LISTED);
-    assert!(page.contains("150 more are in the "), "{page}");
+    assert!(page.contains("150 more in the "), "{page}");
     assert!(!page.contains("<details open"));
     let own: Vec<Value> = (0..5)
         .map(|number| freeze(&json!({"EventId": format!("event-{number}")})))
         .collect();
-    let page = shown(&picture(&[(0, json!(own))]), 10);
+    let page = render(&picture(&[(0, json!(own))]), 10);
     assert_eq!(page.matches("<article").count(), MAX_CARDS);
     assert_eq!(page.matches("data-event-id=").count(), 5);
 }
 
 #[test]
-fn an_event_that_may_concern_this_vm_is_not_hidden_among_the_others() {
+fn event_that_may_affect_this_vm_is_shown_in_full() {
     let snapshot = picture(&[(0, json!([freeze(&json!({"Resources": null}))]))]);
-    let page = shown(&snapshot, 10);
+    let page = render(&snapshot, 10);
     assert!(
-        page.contains("may concern this VM") && page.contains("<article"),
+        page.contains("may affect this VM") && page.contains("<article"),
         "{page}"
     );
 }
 
 #[test]
-fn page_asks_nobody_else_and_needs_no_script() {
-    let page = shown(&picture(&[(0, json!([freeze(&json!({}))]))]), 10);
-    let asked: Vec<&str> = page
+fn page_loads_nothing_from_other_hosts_and_needs_no_script() {
+    let page = render(&picture(&[(0, json!([freeze(&json!({}))]))]), 10);
+    let urls: Vec<&str> = page
         .split(['"'])
         .filter(|value| value.starts_with("http") || value.starts_with("//"))
         .collect();
     assert_eq!(
-        asked,
+        urls,
         ["https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events"]
     );
     assert!(!page.contains(" style=") && !page.contains("<style"));

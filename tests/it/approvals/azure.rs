@@ -10,7 +10,7 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    server::{self, Abort, Answer, Handler, ServerLimits},
+    server::{self, Abort, Handler, HandlerResponse, ServerLimits},
     simulator::{Scenario, Simulator, SimulatorSettings},
     time::Clock,
 };
@@ -42,7 +42,7 @@ struct Counting {
 
 #[async_trait::async_trait]
 impl Handler for Counting {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Abort> {
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         if request.uri().path().starts_with("/metadata") {
             let is_get = request.method() == Method::GET;
             let count = if is_get {
@@ -52,7 +52,7 @@ impl Handler for Counting {
             };
             count.fetch_add(1, Ordering::SeqCst);
         }
-        self.simulator.answer(request).await
+        self.simulator.handle(request).await
     }
 }
 

@@ -41,8 +41,8 @@ async fn it_says_what_is_done_to_whom_and_sends_the_id_as_azure_wrote_it() {
     assert_eq!(ended.status.code(), Some(0));
     let said = text(&ended.stderr);
     for expected in [
-        "Reboot e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E, ordered by somebody",
-        "restarts each VM; what is only in memory is lost",
+        "Reboot e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E, ordered by a user (User)",
+        "Effect on each VM: the VM restarts; what is in memory is lost",
         "all 2 VMs that it names (this VM is one of them): web_0, web_1",
     ] {
         assert!(said.contains(expected), "{expected} in {said}");

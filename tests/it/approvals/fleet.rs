@@ -64,7 +64,7 @@ async fn where_the_first_is_dead_the_other_approves_after_the_delay_and_once() {
     let waiting = event(&backup).await["approval"].clone();
     assert_eq!(waiting["decision"], "waiting");
     let says = waiting["message"].as_str().unwrap();
-    assert!(says.starts_with("web_0 is the first"), "{says}");
+    assert!(says.starts_with("web_0 is its first resource"), "{says}");
     assert_eq!(azure.posts(), 0);
     backup
         .until("the backup approves", |it| it.value(APPROVED) == Some(1.0))

@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
     otlp::{
-        Counts,
         sender::{self, RetryTiming},
         settings::OtlpSettings,
         spool::{Spool, SpoolHandle, SpoolLimits},
         trace::{Attribute, Batch, Span, SpanEvent, Value},
     },
     outbound::file::OsFilesystem,
+    snapshot::SpanCounts,
     time::{Clock, Timestamp},
     worker::Worker,
 };
@@ -29,7 +29,7 @@ pub(super) const TIMING: RetryTiming = RetryTiming {
 pub(super) struct Sending {
     pub(super) spool: SpoolHandle,
     worker: Worker,
-    pub(super) counts: watch::Receiver<Counts>,
+    pub(super) counts: watch::Receiver<SpanCounts>,
     stop: watch::Sender<bool>,
     pub(super) running: JoinHandle<()>,
 }
@@ -63,14 +63,14 @@ impl Sending {
         self.worker.run(|| ()).await.unwrap();
     }
 
-    pub(super) async fn until(&mut self, condition: impl Fn(&Counts) -> bool) -> Counts {
+    pub(super) async fn until(&mut self, condition: impl Fn(&SpanCounts) -> bool) -> SpanCounts {
         let waiting = self.counts.wait_for(|counts| condition(counts));
         let waited = timeout(PATIENCE, waiting).await;
         let counts = waited.ok().map(|counts| counts.unwrap().clone());
         counts.unwrap_or_else(|| panic!("timed out at {:?}", self.counts.borrow()))
     }
 
-    pub(super) async fn stop(self) -> Counts {
+    pub(super) async fn stop(self) -> SpanCounts {
         self.stop.send_replace(true);
         timeout(PATIENCE, self.running).await.unwrap().unwrap();
         self.counts.borrow().clone()

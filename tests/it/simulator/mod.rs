@@ -89,7 +89,7 @@ impl TestServer {
                 Clock::start(),
             );
             let limits = ServerLimits {
-                drain: Duration::from_millis(100),
+                drain_timeout: Duration::from_millis(100),
                 ..ServerLimits::default()
             };
             ready.send(()).unwrap();

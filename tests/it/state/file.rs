@@ -1,4 +1,4 @@
-//! The state file is whole or set aside, and its directory has one exporter.
+//! Reading and writing the state file, and the lock of its directory.
 
 use std::{fs, time::Duration};
 
@@ -7,21 +7,21 @@ use azure_scheduled_events_exporter::state::{Directory, Found};
 use super::{at, names, put, saved};
 
 #[test]
-fn what_is_written_is_read_back() {
+fn a_written_state_is_read_back() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
     assert!(matches!(directory.read(at()), Found::Nothing));
     let saved = saved("a-vm");
     directory.write(&saved).unwrap();
     let Found::State(read) = directory.read(at()) else {
-        panic!("it is not read back")
+        panic!("no state")
     };
     assert_eq!(*read, saved);
     assert_eq!(names(folder.path()), ["lock", "state.json"]);
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_set_aside_with_its_bytes() {
+fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
     directory.write(&saved("a-vm")).unwrap();
@@ -42,21 +42,23 @@ fn a_file_that_cannot_be_read_is_set_aside_with_its_bytes() {
     for (number, (text, expected)) in rows.into_iter().enumerate() {
         put(folder.path(), text);
         let now = at().after(Duration::from_secs(number as u64));
-        let Found::Unreadable { why, kept_as } = directory.read(now) else {
-            panic!("{expected}: it was read")
+        let Found::Unreadable { why } = directory.read(now) else {
+            panic!("{expected}: not unreadable")
         };
         assert!(
             why.contains(expected) && !why.contains('\n'),
             "{why:?} lacks {expected:?}"
         );
-        assert_eq!(fs::read(kept_as.unwrap()).unwrap(), text);
-        assert!(matches!(directory.read(now), Found::Nothing));
+        assert_eq!(fs::read(folder.path().join("state.json")).unwrap(), text);
+        let kept_as = directory.write(&saved("a-vm")).unwrap().unwrap();
+        assert_eq!(fs::read(kept_as).unwrap(), text);
+        assert!(matches!(directory.read(now), Found::State(_)));
     }
-    assert_eq!(names(folder.path()).len(), 9, "{:?}", names(folder.path()));
+    assert_eq!(names(folder.path()).len(), 10, "{:?}", names(folder.path()));
 }
 
 #[test]
-fn any_byte_that_is_changed_is_read_or_refused_and_never_a_panic() {
+fn a_file_with_any_byte_changed_causes_no_panic() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
     directory.write(&saved("a-vm")).unwrap();
@@ -65,54 +67,88 @@ fn any_byte_that_is_changed_is_read_or_refused_and_never_a_panic() {
         let mut text = whole.clone();
         text[place] ^= 0x15;
         put(folder.path(), &text);
-        if let Found::Unreadable { kept_as, .. } = directory.read(at()) {
-            assert_eq!(fs::read(kept_as.unwrap()).unwrap(), text);
-        }
+        let found = directory.read(at());
+        assert!(
+            matches!(found, Found::State(_) | Found::Unreadable { .. }),
+            "{found:?}"
+        );
     }
 }
 
 #[test]
-fn a_failed_write_leaves_the_old_file_whole() {
+fn a_failed_write_keeps_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
     directory.write(&saved("first")).unwrap();
-    // Where the draft belongs, there is something that no file can be made of.
+    // A directory in place of the draft.
     fs::create_dir(folder.path().join("state.json.new")).unwrap();
     assert!(directory.write(&saved("second")).is_err());
     let Found::State(read) = directory.read(at()) else {
-        panic!("the old file is gone")
+        panic!("no state")
     };
     assert_eq!(read.vm_id.as_deref(), Some("first"));
 }
 
+/// A directory in place of the file makes reading fail for any user, root included.
 #[test]
-fn what_is_there_and_no_file_is_set_aside() {
+fn an_io_error_leaves_the_file_in_place_until_the_first_write() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
     fs::create_dir(folder.path().join("state.json")).unwrap();
-    let Found::Unreadable { kept_as, .. } = directory.read(at()) else {
-        panic!("it was read")
-    };
-    assert!(kept_as.unwrap().is_dir());
-    directory.write(&saved("a-vm")).unwrap();
+    let found = directory.read(at());
+    assert!(matches!(found, Found::Unavailable { .. }), "{found:?}");
+    assert_eq!(names(folder.path()), ["lock", "state.json"]);
+    let kept_as = directory.write(&saved("a-vm")).unwrap().unwrap();
+    assert!(kept_as.ends_with("state.json.unread-1794906000"));
+    assert!(kept_as.is_dir());
+    assert!(matches!(directory.read(at()), Found::State(_)));
 }
 
 #[test]
-fn a_directory_that_was_removed_and_made_anew_has_one_exporter() {
+fn a_temporary_io_error_does_not_set_the_file_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.json");
+    let mut directory = Directory::open(folder.path()).unwrap();
+    directory.write(&saved("a-vm")).unwrap();
+    let good = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    directory.read(at());
+    fs::remove_dir(&path).unwrap();
+    put(folder.path(), &good);
+    assert!(matches!(directory.read(at()), Found::State(_)));
+    assert_eq!(directory.write(&saved("a-vm")).unwrap(), None);
+    assert_eq!(names(folder.path()), ["lock", "state.json"]);
+}
+
+#[test]
+fn an_unread_file_that_cannot_be_renamed_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
+    fs::create_dir(folder.path().join("state.json")).unwrap();
+    directory.read(at());
+    // A directory cannot replace a file.
+    fs::File::create(folder.path().join("state.json.unread-1794906000")).unwrap();
+    directory.write(&saved("a-vm")).unwrap_err();
+    assert!(folder.path().join("state.json").is_dir());
+}
+
+#[test]
+fn a_recreated_directory_is_locked_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
     let mut first = Directory::open(&path).unwrap();
     fs::remove_dir_all(&path).unwrap();
     first.write(&saved("first")).unwrap();
     Directory::open(&path).unwrap_err();
-    // Another exporter is faster.
+    // Another exporter creates the directory first.
     fs::remove_dir_all(&path).unwrap();
     let mut second = Directory::open(&path).unwrap();
     second.write(&saved("second")).unwrap();
     let error = first.write(&saved("first")).unwrap_err().to_string();
     assert!(error.contains("in use by another exporter"), "{error}");
     let Found::State(read) = second.read(at()) else {
-        panic!("it is gone")
+        panic!("no state")
     };
     assert_eq!(read.vm_id.as_deref(), Some("second"));
     drop(second);
@@ -121,7 +157,7 @@ fn a_directory_that_was_removed_and_made_anew_has_one_exporter() {
 }
 
 #[test]
-fn one_directory_has_one_exporter() {
+fn a_directory_is_used_by_one_exporter() {
     let folder = tempfile::tempdir().unwrap();
     let first = Directory::open(folder.path()).unwrap();
     let error = Directory::open(folder.path()).unwrap_err().to_string();

@@ -1,12 +1,11 @@
-//! What survives a restart, and what a bad file or a bad disk does: nothing but a line in the log.
+//! The state file: reading and writing it, restarts, and failing disks.
 
-/// A disk that is full, read-only or gone.
 #[cfg(unix)]
 mod blocked_disk;
 mod disks;
-/// The file and the lock.
 mod file;
-/// One process after the other.
+#[cfg(feature = "root-tests")]
+mod mounts;
 mod restarts;
 
 use std::{
@@ -27,6 +26,7 @@ use crate::support::{
     exporter::Metrics,
     process::{Process, page},
 };
+
 const FIRST_SEEN: &str = "azure_scheduled_event_first_seen_timestamp_seconds{event_id=\"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265\",event_type=\"Freeze\",event_source=\"Platform\",scope=\"self\"}";
 
 fn freeze(status: &str) -> Reply {
@@ -39,7 +39,7 @@ fn at() -> Timestamp {
     Timestamp::from_unix_seconds(1_794_906_000).unwrap()
 }
 
-/// A state with one life in it.
+/// A state with one event.
 fn saved(vm_id: &str) -> SavedState {
     let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
     let now = Moment {
@@ -75,7 +75,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// An exporter of ours in its own process, on a state directory.
+/// An exporter process with a state directory.
 struct Running {
     process: Process,
     address: String,
@@ -100,18 +100,18 @@ impl Running {
         Self { process, address }
     }
 
-    /// Scrapes until it is as `wanted`.
-    async fn until(&self, what: &str, wanted: impl Fn(&Metrics) -> bool) -> Metrics {
+    /// Scrapes until `condition` holds.
+    async fn until(&self, what: &str, condition: impl Fn(&Metrics) -> bool) -> Metrics {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let metrics = Metrics(page(&self.address, "/metrics").await.unwrap_or_default());
-            if wanted(&metrics) {
+            if condition(&metrics) {
                 return metrics;
             }
             let is_over = tokio::time::Instant::now() > deadline;
             assert!(
                 !is_over,
-                "it never came to be that {what}:\n{}\n{}",
+                "timed out waiting until {what}:\n{}\n{}",
                 metrics.0,
                 self.process.log()
             );
@@ -121,19 +121,20 @@ impl Running {
 
     async fn first_seen(&self) -> f64 {
         let metrics = self
-            .until("the event is there", |it| it.value(FIRST_SEEN).is_some())
+            .until("the event is shown", |it| it.value(FIRST_SEEN).is_some())
             .await;
         metrics.value(FIRST_SEEN).unwrap()
     }
 }
 
-/// The member of the state file, as text.
+/// A member of the state file, as JSON text.
 fn member(folder: &Path, name: &str) -> String {
     let text = fs::read(folder.join("state.json")).unwrap();
     let state: serde_json::Value = serde_json::from_slice(&text).unwrap();
     state[name].to_string()
 }
 
+/// Waits for a file with this name, or with this prefix if it ends in `-`.
 async fn wait_for(folder: &Path, start: &str) -> PathBuf {
     let deadline = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -142,12 +143,9 @@ async fn wait_for(folder: &Path, start: &str) -> PathBuf {
         } else {
             Vec::new()
         };
-        let exact = names.iter().find(|name| *name == start);
-        if let Some(name) = exact.or_else(|| {
-            names
-                .iter()
-                .find(|name| name.starts_with(start) && start.ends_with('-'))
-        }) {
+        let is_match =
+            |name: &&String| *name == start || start.ends_with('-') && name.starts_with(start);
+        if let Some(name) = names.iter().find(is_match) {
             return folder.join(name);
         }
         assert!(

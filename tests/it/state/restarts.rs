@@ -1,4 +1,4 @@
-//! What an exporter takes over from the one before it, and what it leaves.
+//! State across restarts of the exporter.
 
 use std::{fs, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{FIRST_SEEN, Running, at, freeze, member, put, saved, wait_for};
 use crate::support::{FakeImds, PATIENCE, Reply, exporter::Metrics, process::Process};
 
 #[tokio::test]
-async fn a_second_exporter_on_one_directory_ends_with_one_line() {
+async fn a_second_exporter_with_the_same_directory_exits_with_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     let first = Running::start(&imds, folder.path()).await;
@@ -31,11 +31,11 @@ async fn a_second_exporter_on_one_directory_ends_with_one_line() {
     ] {
         assert!(last.contains(part), "{last}");
     }
-    first.until("the first goes on", Metrics::is_up).await;
+    first.until("the first still polls", Metrics::is_up).await;
 }
 
 #[tokio::test]
-async fn what_was_known_outlives_a_kill() {
+async fn known_events_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     let killed = Running::start(&imds, folder.path()).await;
@@ -43,10 +43,7 @@ async fn what_was_known_outlives_a_kill() {
     killed.process.signal("KILL");
     assert_eq!(killed.process.end().await.code, None);
     let mut again = Running::start(&imds, folder.path()).await;
-    again
-        .process
-        .says("going on where an earlier process stopped")
-        .await;
+    again.process.says("restored state").await;
     let metrics = again.until("it polls", Metrics::is_up).await;
     assert!(
         (metrics.value(FIRST_SEEN).unwrap() - first_seen).abs() < 1e-6,
@@ -54,11 +51,11 @@ async fn what_was_known_outlives_a_kill() {
         metrics.0
     );
     let observed = "azure_scheduled_events_observed_total{event_type=\"Freeze\",scope=\"self\"}";
-    assert_eq!(metrics.value(observed), Some(0.0), "it is not new");
+    assert_eq!(metrics.value(observed), Some(0.0), "the event is not new");
 }
 
-/// The state of an exporter whose last sign of life, in another boot, is two minutes old.
-fn left_before_a_boot(event_type: &str) -> SavedState {
+/// A state written two minutes ago, in another boot.
+fn state_of_previous_boot(event_type: &str) -> SavedState {
     let body = format!(
         r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}}]}}"#
     );
@@ -80,7 +77,7 @@ fn left_before_a_boot(event_type: &str) -> SavedState {
 }
 
 #[tokio::test]
-async fn a_boot_while_it_was_away_ends_a_reboot_and_a_redeploy_and_says_nothing_of_a_freeze() {
+async fn a_boot_between_two_runs_completes_a_reboot_and_a_redeploy_but_not_a_freeze() {
     for (event_type, outcome, is_measured) in [
         ("Reboot", "completed", true),
         ("Redeploy", "completed", true),
@@ -88,7 +85,9 @@ async fn a_boot_while_it_was_away_ends_a_reboot_and_a_redeploy_and_says_nothing_
     ] {
         let folder = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(folder.path()).unwrap();
-        directory.write(&left_before_a_boot(event_type)).unwrap();
+        directory
+            .write(&state_of_previous_boot(event_type))
+            .unwrap();
         drop(directory);
         let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
         let exporter = Running::start(&imds, folder.path()).await;
@@ -113,7 +112,7 @@ async fn a_boot_while_it_was_away_ends_a_reboot_and_a_redeploy_and_says_nothing_
 }
 
 #[tokio::test]
-async fn a_file_of_another_vm_is_set_aside_and_none_of_its_events_is_shown() {
+async fn the_state_of_another_vm_is_set_aside_and_its_events_are_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     Directory::open(folder.path())
         .unwrap()
@@ -121,7 +120,7 @@ async fn a_file_of_another_vm_is_set_aside_and_none_of_its_events_is_shown() {
         .unwrap();
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
     let mut exporter = Running::start(&imds, folder.path()).await;
-    exporter.process.says("written on another VM").await;
+    exporter.process.says("state belongs to another VM").await;
     let metrics = exporter.until("it polls", Metrics::is_up).await;
     assert!(metrics.value(FIRST_SEEN).is_none(), "{}", metrics.0);
     let metrics = exporter.until("still", Metrics::is_up).await;
@@ -135,14 +134,14 @@ async fn a_file_of_another_vm_is_set_aside_and_none_of_its_events_is_shown() {
 }
 
 #[tokio::test]
-async fn a_torn_file_costs_its_content_and_not_the_start() {
+async fn a_truncated_state_file_does_not_prevent_the_start() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), b"{\"version\":1,\"ev");
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     let mut exporter = Running::start(&imds, folder.path()).await;
     exporter
         .process
-        .says("the state file cannot be read: starting without it")
+        .says("state file unreadable: starting without it")
         .await;
     exporter.first_seen().await;
     let aside = wait_for(folder.path(), "state.json.unreadable-").await;
@@ -151,34 +150,30 @@ async fn a_torn_file_costs_its_content_and_not_the_start() {
 }
 
 #[tokio::test]
-async fn the_heartbeat_on_disk_goes_on_while_imds_does_not_answer() {
+async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond() {
     let folder = tempfile::tempdir().unwrap();
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     let exporter = Running::start(&imds, folder.path()).await;
     exporter.first_seen().await;
     imds.now(Reply::silence());
-    let asked = imds.event_requests() + 1;
-    imds.until_requests(asked).await;
+    let requested = imds.event_requests() + 1;
+    imds.until_requests(requested).await;
     let document_at = member(folder.path(), "document_at");
-    for beat in 0..3 {
+    for tick in 0..3 {
         let before = member(folder.path(), "heartbeat_at");
         let deadline = tokio::time::Instant::now() + PATIENCE;
         while member(folder.path(), "heartbeat_at") == before {
             let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "beat {beat} does not come");
+            assert!(!is_over, "no heartbeat {tick}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    assert_eq!(
-        imds.event_requests(),
-        asked,
-        "it is one request all the time"
-    );
+    assert_eq!(imds.event_requests(), requested, "one request is in flight");
     assert_eq!(member(folder.path(), "document_at"), document_at);
 }
 
 #[tokio::test]
-async fn a_state_in_which_no_document_was_ever_read_gives_no_all_clear() {
+async fn a_state_without_a_document_shows_no_pending_series() {
     let folder = tempfile::tempdir().unwrap();
     let imds = FakeImds::standing(Reply::error("500 Internal Server Error", "oops")).await;
     let killed = Running::start(&imds, folder.path()).await;
@@ -189,10 +184,7 @@ async fn a_state_in_which_no_document_was_ever_read_gives_no_all_clear() {
     killed.process.signal("KILL");
     killed.process.end().await;
     let mut again = Running::start(&imds, folder.path()).await;
-    again
-        .process
-        .says("going on where an earlier process stopped")
-        .await;
+    again.process.says("restored state").await;
     let metrics = again
         .until("a failure is counted", |it| it.failures("status_5xx") > 0.0)
         .await;
@@ -205,7 +197,7 @@ async fn a_state_in_which_no_document_was_ever_read_gives_no_all_clear() {
 }
 
 #[tokio::test]
-async fn an_identity_without_an_id_makes_no_foreign_state() {
+async fn an_identity_without_a_vm_id_keeps_the_state() {
     let folder = tempfile::tempdir().unwrap();
     Directory::open(folder.path())
         .unwrap()
@@ -214,14 +206,14 @@ async fn an_identity_without_an_id_makes_no_foreign_state() {
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
     let mut exporter = Running::start(&imds, folder.path()).await;
-    exporter.process.says("this VM is known").await;
+    exporter.process.says("VM identity resolved").await;
     let first_seen = exporter.first_seen().await;
     assert!((first_seen - at().as_unix_seconds()).abs() < 1e-6);
     assert_eq!(member(folder.path(), "vm_id"), r#""a-vm""#);
 }
 
 #[tokio::test]
-async fn after_a_foreign_state_was_thrown_away_the_document_is_asked_for_as_a_whole() {
+async fn after_discarding_a_foreign_state_the_whole_document_is_requested() {
     let folder = tempfile::tempdir().unwrap();
     Directory::open(folder.path())
         .unwrap()
@@ -238,9 +230,9 @@ async fn after_a_foreign_state_was_thrown_away_the_document_is_asked_for_as_a_wh
     exporter.until("it polls", Metrics::is_up).await;
     imds.now(Reply::http("304 Not Modified", &[("ETag", "\"2\"")], ""));
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
-    exporter.process.says("written on another VM").await;
-    let asked = imds.event_requests();
-    imds.until_requests(asked + 1).await;
+    exporter.process.says("state belongs to another VM").await;
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 1).await;
     let requests = imds.requests();
     let polls: Vec<_> = requests
         .iter()
@@ -252,7 +244,7 @@ async fn after_a_foreign_state_was_thrown_away_the_document_is_asked_for_as_a_wh
 }
 
 #[tokio::test]
-async fn who_the_vm_is_is_kept_also_where_it_is_learnt_late() {
+async fn a_late_identity_is_saved() {
     let folder = tempfile::tempdir().unwrap();
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
     imds.identity(Reply::error("503 Service Unavailable", "not yet"));
@@ -261,9 +253,9 @@ async fn who_the_vm_is_is_kept_also_where_it_is_learnt_late() {
     wait_for(folder.path(), "state.json").await;
     assert_eq!(member(folder.path(), "own_name"), "null");
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
-    exporter.process.says("this VM is known").await;
-    let asked = imds.event_requests();
-    imds.until_requests(asked + 1).await;
+    exporter.process.says("VM identity resolved").await;
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 1).await;
     assert_eq!(member(folder.path(), "own_name"), r#""web_0""#);
     assert_eq!(member(folder.path(), "vm_id"), r#""this-vm""#);
 }

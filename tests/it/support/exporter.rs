@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::{
     api_version::ApiVersion,
     app, approval,
     config::{Config, ImdsSettings, StateStorage},
-    imds::{Endpoint, cadence::IdentityTiming},
+    imds::{Endpoint, IdentityTiming},
     listen::ListenAddress,
     metrics::MetricsOptions,
     snapshot::SeriesScope,
@@ -61,9 +61,15 @@ impl Exporter {
         let listeners = app::bind(&settings.listen).unwrap();
         let address = listeners[0].local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let running = tokio::spawn(app::run(settings, listeners, Clock::start(), async {
-            stopped.await.ok();
-        }));
+        let running = tokio::spawn(app::run(
+            settings,
+            listeners,
+            Arc::default(),
+            Clock::start(),
+            async {
+                stopped.await.ok();
+            },
+        ));
         let scraper = reqwest::Client::builder()
             .no_proxy()
             .tls_certs_only([])

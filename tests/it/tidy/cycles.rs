@@ -78,13 +78,24 @@ fn cycle(graph: &Graph) -> Option<Vec<String>> {
         .find_map(|start| visit(start, graph, &mut Vec::new(), &mut done))
 }
 
+/// Cycles, each found after the last edge of the one before was removed.
+fn cycles(mut graph: Graph) -> Vec<String> {
+    let mut cycles = Vec::new();
+    while let Some(cycle) = cycle(&graph) {
+        let last = graph.get_mut(cycle.last().unwrap()).unwrap();
+        last.remove(&cycle[0]);
+        cycles.push(cycle.join(" → "));
+    }
+    cycles
+}
+
 #[test]
 fn files_do_not_import_each_other_in_a_cycle() {
     let graph = graph();
     let edges: usize = graph.values().map(BTreeSet::len).sum();
     assert!(edges > 200, "only {edges} imports were found");
-    let cycle = cycle(&graph);
-    assert!(cycle.is_none(), "{}", cycle.unwrap().join(" → "));
+    let cycles = cycles(graph);
+    assert!(cycles.is_empty(), "{}", cycles.join("\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! No client can break the site, or keep it from another one.
+//! Limits: no client can break the service or block other clients.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use azure_scheduled_events_exporter::server::ServerLimits;
 
 use super::{
     one_event,
-    server::{Server, settings},
+    test_server::{TestServer, settings},
 };
 
 #[test]
-fn hostile_targets_are_answered_or_refused_and_never_repeated() {
-    let server = Server::start(one_event());
+fn malicious_targets_are_not_echoed() {
+    let server = TestServer::start(one_event());
     for target in [
         "//",
         "/%00",
@@ -38,34 +38,37 @@ fn hostile_targets_are_answered_or_refused_and_never_repeated() {
         connection.send(
             format!("GET {target} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").as_bytes(),
         );
-        let answer = String::from_utf8_lossy(&connection.rest()).into_owned();
-        let is_fine = [
+        let response = String::from_utf8_lossy(&connection.read_to_close()).into_owned();
+        let is_expected = [
             "HTTP/1.1 200",
             "HTTP/1.1 400",
             "HTTP/1.1 404",
             "HTTP/1.1 405",
         ]
         .iter()
-        .any(|start| answer.starts_with(start));
-        assert!(is_fine, "{target}: {answer}");
+        .any(|start| response.starts_with(start));
+        assert!(is_expected, "{target}: {response}");
         for echo in ["alert(1)", "etc/passwd", "Set-Cookie", "nowhere-script"] {
-            assert!(!answer.contains(echo), "{target}: {answer}");
+            assert!(!response.contains(echo), "{target}: {response}");
         }
     }
     assert_eq!(server.get("/-/healthy", &[]).status, 200);
 }
 
 #[test]
-fn a_proxys_form_of_a_target_is_understood() {
-    let server = Server::start(one_event());
-    let reply = server.get("http://other.example/-/healthy", &[]);
-    assert_eq!((reply.status, reply.text()), (200, "healthy\n"));
-    assert_eq!(server.ask("CONNECT", "other.example:443", &[]).status, 405);
+fn absolute_and_authority_targets_are_accepted() {
+    let server = TestServer::start(one_event());
+    let response = server.get("http://other.example/-/healthy", &[]);
+    assert_eq!((response.status, response.text()), (200, "healthy\n"));
+    assert_eq!(
+        server.request("CONNECT", "other.example:443", &[]).status,
+        405
+    );
 }
 
 #[test]
-fn what_is_no_http_is_refused_and_others_are_served_on() {
-    let server = Server::start(one_event());
+fn invalid_http_is_rejected_and_other_clients_are_served() {
+    let server = TestServer::start(one_event());
     for garbage in [
         &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
         b"GET\r\n\r\n",
@@ -80,29 +83,29 @@ fn what_is_no_http_is_refused_and_others_are_served_on() {
             .get_mut()
             .shutdown(std::net::Shutdown::Write)
             .unwrap();
-        let answer = connection.rest();
+        let response = connection.read_to_close();
         assert!(
-            !answer.starts_with(b"HTTP/1.1 200"),
+            !response.starts_with(b"HTTP/1.1 200"),
             "{}",
-            String::from_utf8_lossy(&answer)
+            String::from_utf8_lossy(&response)
         );
     }
     assert_eq!(server.get("/-/healthy", &[]).status, 200);
 }
 
 #[test]
-fn headers_that_are_odd_but_allowed_do_no_harm() {
-    let server = Server::start(one_event());
+fn unusual_but_valid_headers_are_accepted() {
+    let server = TestServer::start(one_event());
     let mut connection = server.connect();
     connection.send(b"GET /metrics HTTP/1.1\r\nHost: test\r\nAccept: \xff\xfe;;q=;\"\r\nAccept-Encoding: \xff\r\nAccept-Encoding: ,;q=2,\r\n\r\n");
-    let reply = connection.reply("GET").unwrap();
-    assert_eq!(reply.status, 200);
-    assert_eq!(reply.header("content-encoding"), None);
+    let response = connection.response("GET").unwrap();
+    assert_eq!(response.status, 200);
+    assert_eq!(response.header("content-encoding"), None);
 }
 
 #[test]
-fn a_request_whose_header_is_too_large_is_refused() {
-    let server = Server::start(one_event());
+fn oversized_request_head_is_rejected() {
+    let server = TestServer::start(one_event());
     let long = format!("X-Long: {}", "a".repeat(64 * 1024));
     let many: Vec<String> = (0..500).map(|number| format!("X-{number}: a")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -110,52 +113,49 @@ fn a_request_whose_header_is_too_large_is_refused() {
         let mut connection = server.connect();
         let lines = headers.join("\r\n");
         let request = format!("GET / HTTP/1.1\r\nHost: test\r\n{lines}\r\n\r\n");
-        // The server may close before it has taken in everything.
-        drop(std::io::Write::write_all(
-            connection.0.get_mut(),
-            request.as_bytes(),
-        ));
-        let answer = String::from_utf8_lossy(&connection.rest()).into_owned();
+        // The server may close before it has read everything.
+        std::io::Write::write_all(connection.0.get_mut(), request.as_bytes()).ok();
+        let response = String::from_utf8_lossy(&connection.read_to_close()).into_owned();
         assert!(
-            answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
-            "{answer}"
+            response.is_empty() || response.starts_with("HTTP/1.1 431"),
+            "{response}"
         );
     }
     assert_eq!(server.get("/-/healthy", &[]).status, 200);
 }
 
 #[test]
-fn a_client_that_never_ends_its_header_is_closed_and_others_are_served_meanwhile() {
+fn incomplete_request_head_times_out_and_other_clients_are_served() {
     let limits = ServerLimits {
-        header_time: Duration::from_millis(500),
+        header_timeout: Duration::from_millis(500),
         ..ServerLimits::default()
     };
-    let server = Server::with(one_event(), settings(), limits);
+    let server = TestServer::with(one_event(), settings(), limits);
     let mut slow = server.connect();
     slow.send(b"GET / HTTP/1.1\r\nHost: te");
     assert_eq!(server.get("/-/healthy", &[]).status, 200);
-    let answer = slow.rest();
+    let response = slow.read_to_close();
     assert!(
-        !answer.starts_with(b"HTTP/1.1 200"),
+        !response.starts_with(b"HTTP/1.1 200"),
         "{}",
-        String::from_utf8_lossy(&answer)
+        String::from_utf8_lossy(&response)
     );
 }
 
 #[test]
-fn a_client_beyond_the_limit_takes_the_place_of_an_idle_one() {
+fn client_beyond_the_limit_replaces_an_idle_one() {
     let limits = ServerLimits {
-        connections: 2,
-        idle: Duration::from_mins(10),
+        max_connections: 2,
+        idle_timeout: Duration::from_mins(10),
         ..ServerLimits::default()
     };
-    let server = Server::with(one_event(), settings(), limits);
-    let mut held: Vec<_> = (0..2).map(|_| server.connect()).collect();
-    for connection in &mut held {
-        connection.ask("GET", "/-/healthy", &[]);
-        assert_eq!(connection.reply("GET").unwrap().status, 200);
+    let server = TestServer::with(one_event(), settings(), limits);
+    let mut idle: Vec<_> = (0..2).map(|_| server.connect()).collect();
+    for connection in &mut idle {
+        connection.request("GET", "/-/healthy", &[]);
+        assert_eq!(connection.response("GET").unwrap().status, 200);
     }
     let mut third = server.connect();
-    third.ask("GET", "/-/healthy", &["Connection: close"]);
-    assert_eq!(third.reply("GET").unwrap().status, 200);
+    third.request("GET", "/-/healthy", &["Connection: close"]);
+    assert_eq!(third.response("GET").unwrap().status, 200);
 }

@@ -1,4 +1,4 @@
-//! Each answer is of exactly one picture, however fast pictures change.
+//! Each response is of exactly one snapshot, however fast snapshots change.
 
 use std::{
     collections::HashSet,
@@ -9,27 +9,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use azure_scheduled_events_exporter::snapshot::Snapshot;
+use azure_scheduled_events_exporter::{engine::Engine, snapshot::Snapshot};
 use serde_json::Value;
 
 use super::{
-    picture::{event, picture},
-    server::{Connection, Server},
+    snapshot::{engine, event, poll},
+    test_server::{Connection, TestServer},
 };
 
-const CHANGES: u64 = 10_000;
-const ANSWERS: usize = 200;
+const CHANGES: u64 = 2_000;
+const EVENTS: usize = 3;
+const RESPONSES: usize = 200;
 
-/// A picture whose every number says which one it is.
-fn numbered(number: u64) -> Snapshot {
-    let events: Vec<Value> = (0..=number % 4)
-        .map(|place| event(&format!("event-{place}"), &format!("change {number}")))
+/// The snapshot after poll `number`. Its values all contain the number.
+fn numbered(engine: &mut Engine, number: u64) -> Snapshot {
+    let events: Vec<Value> = (0..EVENTS)
+        .map(|index| event(&format!("event-{index}"), &format!("change {number}")))
         .collect();
-    picture(number, &events)
+    poll(engine, number, &events)
 }
 
-/// Which picture an exposition is of; panics where it is of two.
-fn of_metrics(text: &str) -> u64 {
+/// The number of the snapshot of an exposition; panics if it mixes two.
+fn number_in_metrics(text: &str) -> u64 {
     let value = |name: &str| {
         let line = text
             .lines()
@@ -44,7 +45,7 @@ fn of_metrics(text: &str) -> u64 {
         .lines()
         .filter(|line| line.starts_with("azure_scheduled_event_info{"))
         .collect();
-    assert_eq!(infos.len() as u64, number % 4 + 1, "{text}");
+    assert_eq!(infos.len(), EVENTS, "{text}");
     let description = format!("description=\"change {number}\"");
     assert!(
         infos.iter().all(|line| line.contains(&description)),
@@ -53,13 +54,13 @@ fn of_metrics(text: &str) -> u64 {
     number
 }
 
-/// The same of the JSON.
-fn of_json(text: &str) -> u64 {
-    let picture: Value = serde_json::from_str(text).unwrap();
-    let number = picture["document_incarnation"].as_u64().unwrap();
-    assert_eq!(picture["health"]["requests"], number, "{text}");
-    let events = picture["events"].as_array().unwrap();
-    assert_eq!(events.len() as u64, number % 4 + 1, "{text}");
+/// The same for the JSON.
+fn number_in_json(text: &str) -> u64 {
+    let body: Value = serde_json::from_str(text).unwrap();
+    let number = body["document_incarnation"].as_u64().unwrap();
+    assert_eq!(body["health"]["requests"], number, "{text}");
+    let events = body["events"].as_array().unwrap();
+    assert_eq!(events.len(), EVENTS, "{text}");
     let description = Value::from(format!("change {number}"));
     assert!(
         events
@@ -70,20 +71,20 @@ fn of_json(text: &str) -> u64 {
     number
 }
 
-/// Asks until told to stop; gives back which pictures were seen.
+/// Sends requests until `stop` is set. Returns the numbers of the snapshots seen.
 fn scrape(
     mut connection: Connection,
     path: &str,
     read: fn(&str) -> u64,
-    answers: &AtomicUsize,
+    responses: &AtomicUsize,
     stop: &AtomicBool,
 ) -> HashSet<u64> {
     let mut seen = HashSet::new();
     while !stop.load(Ordering::Relaxed) {
-        connection.ask("GET", path, &[]);
-        let reply = connection.reply("GET").unwrap();
-        seen.insert(read(reply.text()));
-        answers.fetch_add(1, Ordering::Relaxed);
+        connection.request("GET", path, &[]);
+        let response = connection.response("GET").unwrap();
+        seen.insert(read(response.text()));
+        responses.fetch_add(1, Ordering::Relaxed);
     }
     seen
 }
@@ -93,38 +94,40 @@ fn scrape(
     clippy::disallowed_methods,
     reason = "the deadline of a test that would otherwise hang"
 )]
-fn two_scrapers_at_full_speed_never_see_half_a_change() {
-    let server = Server::start(numbered(0));
+fn concurrent_scrapers_never_see_a_partial_change() {
+    let mut engine = engine();
+    let mut number = 1;
+    let server = TestServer::start(numbered(&mut engine, number));
     let stop = Arc::new(AtomicBool::new(false));
     let scrapers = [
-        ("/metrics", of_metrics as fn(&str) -> u64),
-        ("/api/v1/events", of_json),
+        ("/metrics", number_in_metrics as fn(&str) -> u64),
+        ("/api/v1/events", number_in_json),
     ];
     let running = scrapers.map(|(path, read)| {
-        let answers = Arc::new(AtomicUsize::new(0));
-        let (connection, counted, stop) =
-            (server.connect(), Arc::clone(&answers), Arc::clone(&stop));
-        let scraper = move || scrape(connection, path, read, &counted, &stop);
-        (std::thread::spawn(scraper), answers)
+        let responses = Arc::new(AtomicUsize::new(0));
+        let (connection, counter, stop) =
+            (server.connect(), Arc::clone(&responses), Arc::clone(&stop));
+        let scraper = move || scrape(connection, path, read, &counter, &stop);
+        (std::thread::spawn(scraper), responses)
     });
     let deadline = Instant::now() + Duration::from_mins(5);
-    let mut number = 0;
-    let is_enough = || {
+    let is_done = || {
         let counts = running
             .iter()
-            .map(|(_, answers)| answers.load(Ordering::Relaxed));
-        counts.min().unwrap_or_default() >= ANSWERS
+            .map(|(_, responses)| responses.load(Ordering::Relaxed));
+        counts.min().unwrap_or_default() >= RESPONSES
     };
-    while number < CHANGES || !is_enough() {
+    while number < CHANGES || !is_done() {
         number += 1;
-        server.snapshot.send_replace(Arc::new(numbered(number)));
+        let snapshot = numbered(&mut engine, number);
+        server.snapshot.send_replace(Arc::new(snapshot));
         let is_alive = running.iter().all(|(thread, _)| !thread.is_finished());
-        assert!(is_alive, "a scraper saw half a change");
-        assert!(Instant::now() < deadline, "too slow to say anything");
+        assert!(is_alive, "a scraper saw a partial change");
+        assert!(Instant::now() < deadline, "deadline exceeded");
     }
     stop.store(true, Ordering::Relaxed);
     for (thread, _) in running {
         let seen = thread.join().unwrap();
-        assert!(seen.len() > 20, "only {} pictures were seen", seen.len());
+        assert!(seen.len() > 20, "only {} snapshots were seen", seen.len());
     }
 }

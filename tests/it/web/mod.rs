@@ -1,15 +1,16 @@
-//! What a client on the network is answered, byte for byte where it matters.
+//! Responses of the web service over sockets.
 
+mod blocked_stderr;
 mod bounds;
 mod consistency;
-mod picture;
-mod server;
+mod snapshot;
+mod test_server;
 
 use std::io::Read as _;
 
 use azure_scheduled_events_exporter::snapshot::Snapshot;
-use picture::{at, event, picture};
-use server::{Reply, Server, settings};
+use snapshot::{at, engine, event, poll};
+use test_server::{ReceivedResponse, TestServer, settings};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -30,7 +31,8 @@ const PATHS: [&str; 13] = [
 ];
 
 fn one_event() -> Snapshot {
-    picture(
+    poll(
+        &mut engine(),
         1,
         &[event(
             "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
@@ -41,7 +43,7 @@ fn one_event() -> Snapshot {
 
 #[test]
 fn each_path_has_its_content_type() {
-    let server = Server::start(one_event());
+    let server = TestServer::start(one_event());
     for (path, status, expected) in [
         ("/", 200, "text/html; charset=utf-8"),
         ("/?a=b", 200, "text/html; charset=utf-8"),
@@ -59,16 +61,16 @@ fn each_path_has_its_content_type() {
         ("/metrics/", 404, "text/html; charset=utf-8"),
         ("/assets/../metrics", 404, "text/html; charset=utf-8"),
     ] {
-        let reply = server.get(path, &[]);
-        assert_eq!(reply.status, status, "{path}");
-        assert_eq!(reply.header("content-type"), Some(expected), "{path}");
-        assert!(!reply.body.is_empty(), "{path}");
+        let response = server.get(path, &[]);
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.header("content-type"), Some(expected), "{path}");
+        assert!(!response.body.is_empty(), "{path}");
     }
 }
 
 #[test]
-fn metrics_come_in_the_form_that_was_asked_for() {
-    let server = Server::start(one_event());
+fn metrics_have_the_negotiated_format() {
+    let server = TestServer::start(one_event());
     let prometheus = "Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
     for (headers, expected) in [
         (&[prometheus][..], OPEN_METRICS),
@@ -84,28 +86,32 @@ fn metrics_come_in_the_form_that_was_asked_for() {
         ),
         (&[], TEXT),
     ] {
-        let reply = server.get("/metrics", headers);
-        assert_eq!(reply.header("content-type"), Some(expected), "{headers:?}");
+        let response = server.get("/metrics", headers);
+        assert_eq!(
+            response.header("content-type"),
+            Some(expected),
+            "{headers:?}"
+        );
         let is_open_metrics = expected == OPEN_METRICS;
         assert_eq!(
-            reply.text().ends_with("# EOF\n"),
+            response.text().ends_with("# EOF\n"),
             is_open_metrics,
             "{headers:?}"
         );
         assert_eq!(
-            reply.text().contains("# UNIT"),
+            response.text().contains("# UNIT"),
             is_open_metrics,
             "{headers:?}"
         );
         let up = |line: &str| line.starts_with("azure_scheduled_events_up") && line.ends_with(" 1");
-        assert!(reply.text().lines().any(up), "{headers:?}");
-        assert_eq!(reply.header("vary"), Some("accept, accept-encoding"));
+        assert!(response.text().lines().any(up), "{headers:?}");
+        assert_eq!(response.header("vary"), Some("accept, accept-encoding"));
     }
 }
 
 #[test]
-fn answers_are_compressed_for_who_asks_for_it() {
-    let server = Server::start(one_event());
+fn responses_are_compressed_if_accepted() {
+    let server = TestServer::start(one_event());
     for path in ["/", "/metrics", "/api/v1/events", "/assets/status.css"] {
         let plain = server.get(path, &["Accept-Encoding: gzip;q=0, identity"]);
         assert_eq!(plain.header("content-encoding"), None, "{path}");
@@ -126,41 +132,45 @@ fn answers_are_compressed_for_who_asks_for_it() {
 }
 
 #[test]
-fn head_answers_with_the_headers_of_get_and_no_body() {
-    let server = Server::start(one_event());
+fn head_has_the_headers_of_get_and_no_body() {
+    let server = TestServer::start(one_event());
     for path in PATHS {
         let get = server.get(path, &[]);
         let mut connection = server.connect();
-        connection.ask("HEAD", path, &["Connection: close"]);
-        let head = connection.reply("HEAD").unwrap();
-        assert_eq!(connection.rest(), b"", "{path}");
-        let compared = |reply: &Reply| {
-            let mut headers = reply.headers.clone();
+        connection.request("HEAD", path, &["Connection: close"]);
+        let head = connection.response("HEAD").unwrap();
+        assert_eq!(connection.read_to_close(), b"", "{path}");
+        let compared = |response: &ReceivedResponse| {
+            let mut headers = response.headers.clone();
             headers.retain(|(name, _)| name != "date" && name != "connection");
-            (reply.status, headers)
+            (response.status, headers)
         };
         assert_eq!(compared(&head), compared(&get), "{path}");
     }
 }
 
 #[test]
-fn only_get_and_head_are_answered() {
-    let server = Server::start(one_event());
+fn other_methods_than_get_and_head_are_rejected() {
+    let server = TestServer::start(one_event());
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"] {
         for path in ["/", "/metrics", "/nowhere"] {
-            let reply = server.ask(method, path, &["Content-Length: 0"]);
-            assert_eq!(reply.status, 405, "{method} {path}");
-            assert_eq!(reply.header("allow"), Some("GET, HEAD"), "{method} {path}");
+            let response = server.request(method, path, &["Content-Length: 0"]);
+            assert_eq!(response.status, 405, "{method} {path}");
+            assert_eq!(
+                response.header("allow"),
+                Some("GET, HEAD"),
+                "{method} {path}"
+            );
         }
     }
     let mut connection = server.connect();
     connection.send(b"OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n");
-    assert_eq!(connection.reply("OPTIONS").unwrap().status, 405);
+    assert_eq!(connection.response("OPTIONS").unwrap().status, 405);
 }
 
 #[test]
-fn no_header_goes_out_that_is_not_meant_to() {
-    let server = Server::start(one_event());
+fn responses_have_exactly_the_expected_headers() {
+    let server = TestServer::start(one_event());
     let always = [
         "cache-control",
         "content-length",
@@ -172,31 +182,35 @@ fn no_header_goes_out_that_is_not_meant_to() {
         "x-content-type-options",
     ];
     for path in PATHS {
-        let reply = server.get(path, &[]);
-        let mut names: Vec<&str> = reply
+        let response = server.get(path, &[]);
+        let mut names: Vec<&str> = response
             .headers
             .iter()
             .map(|(name, _)| name.as_str())
             .collect();
         names.sort_unstable();
         assert_eq!(names, always, "{path}");
-        assert_eq!(reply.header("x-content-type-options"), Some("nosniff"));
-        let policy = reply.header("content-security-policy").unwrap();
+        assert_eq!(response.header("x-content-type-options"), Some("nosniff"));
+        let policy = response.header("content-security-policy").unwrap();
         assert!(
             policy.starts_with("default-src 'none';") && !policy.contains("unsafe"),
             "{policy}"
         );
         let is_asset = path.starts_with("/assets/");
-        let kept = reply.header("cache-control").unwrap();
-        assert_eq!(kept == "no-store", !is_asset, "{path}: {kept}");
+        let cache_control = response.header("cache-control").unwrap();
+        assert_eq!(
+            cache_control == "no-store",
+            !is_asset,
+            "{path}: {cache_control}"
+        );
     }
 }
 
 #[test]
-fn telemetry_path_is_where_it_was_put() {
+fn telemetry_path_is_configurable() {
     let mut settings = settings();
     settings.telemetry_path = "/probe/metrics".to_owned();
-    let server = Server::with(
+    let server = TestServer::with(
         one_event(),
         settings,
         azure_scheduled_events_exporter::server::ServerLimits::default(),
@@ -212,8 +226,8 @@ fn telemetry_path_is_where_it_was_put() {
 }
 
 #[test]
-fn probes_follow_what_becomes_known() {
-    let server = Server::start(Snapshot::empty(Some("web_1".into()), at(0)));
+fn probes_follow_the_snapshot() {
+    let server = TestServer::start(Snapshot::empty(Some("web_1".into()), at(0)));
     let status = |path| server.get(path, &[]).status;
     assert_eq!(status("/-/healthy"), 200);
     assert_eq!((status("/-/ready"), status("/readyz")), (503, 503));
@@ -224,14 +238,14 @@ fn probes_follow_what_becomes_known() {
     assert_eq!((status("/-/ready"), status("/readyz")), (200, 200));
     assert_eq!(status("/-/serving"), 200);
     *server.seconds.lock().unwrap() = 300;
-    let reply = server.get("/-/serving", &[]);
-    assert_eq!(reply.status, 503);
-    assert_eq!(reply.text(), "not serving: Freeze may start in 5m\n");
+    let response = server.get("/-/serving", &[]);
+    assert_eq!(response.status, 503);
+    assert_eq!(response.text(), "not serving: Freeze may start in 5m\n");
 }
 
 #[test]
-fn page_json_and_metrics_tell_of_the_same_event() {
-    let server = Server::start(one_event());
+fn page_json_and_metrics_show_the_same_event() {
+    let server = TestServer::start(one_event());
     *server.seconds.lock().unwrap() = 30;
     let id = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
     for path in ["/", "/api/v1/events", "/metrics"] {

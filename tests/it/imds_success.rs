@@ -1,4 +1,4 @@
-//! Good answers of IMDS, and how they are asked for.
+//! Successful requests to IMDS.
 
 use std::time::Duration;
 
@@ -18,16 +18,15 @@ async fn poll(client: &mut Client) -> Result<Answer, Error> {
     client.poll(PATIENCE, Clock::start()).await
 }
 
-/// The document of an answer that must be one.
 fn document(answer: Result<Answer, Error>) -> Document {
     match answer {
         Ok(Answer::Document { document, .. }) => document,
-        other => panic!("no document: {other:?}"),
+        other => panic!("not a document: {other:?}"),
     }
 }
 
 #[tokio::test]
-async fn documents_are_read_and_every_request_is_as_imds_wants_it() {
+async fn documents_are_read() {
     let imds = FakeImds::scripted([Reply::ok(NOTHING), Reply::ok(FREEZE)]).await;
     let mut client = client_of(&imds.base());
     assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
@@ -38,7 +37,7 @@ async fn documents_are_read_and_every_request_is_as_imds_wants_it() {
 }
 
 #[tokio::test]
-async fn every_api_version_is_asked_for_by_its_name() {
+async fn every_api_version_is_requested_by_name() {
     install_cryptography();
     for version in [
         "2017-03-01",
@@ -56,7 +55,7 @@ async fn every_api_version_is_asked_for_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_base_with_a_path_is_asked_under_that_path() {
+async fn the_path_of_the_base_url_is_kept() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let mut client = client_of(&format!("{}/vm/7/", imds.base()));
     document(poll(&mut client).await);
@@ -65,7 +64,7 @@ async fn a_base_with_a_path_is_asked_under_that_path() {
     assert_eq!(
         imds.take_complaints().len(),
         1,
-        "the fake knows the plain path only"
+        "the fake knows only the path without a prefix"
     );
 }
 
@@ -82,7 +81,7 @@ async fn many_polls_use_one_connection() {
 }
 
 #[tokio::test]
-async fn an_error_with_a_body_does_not_cost_the_connection() {
+async fn the_connection_is_reused_after_an_error_with_a_body() {
     let error = Reply::error("500 Internal Server Error", "try again");
     let imds = FakeImds::scripted([error.clone(), error, Reply::ok(NOTHING)]).await;
     let mut client = client_of(&imds.base());
@@ -93,7 +92,7 @@ async fn an_error_with_a_body_does_not_cost_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_imds_closed_is_opened_anew() {
+async fn a_closed_connection_is_reopened() {
     let closing = Reply::ok(NOTHING).then_close();
     let imds = FakeImds::scripted([closing.clone(), closing, Reply::ok(FREEZE)]).await;
     let mut client = client_of(&imds.base());
@@ -103,7 +102,7 @@ async fn a_connection_that_imds_closed_is_opened_anew() {
     assert_eq!(imds.connections(), 3);
 }
 
-/// Not a figure of how fast anything is: sleeping can only take longer, so this holds on any machine.
+/// A lower bound, so the speed of the machine does not matter.
 #[tokio::test]
 async fn requests_of_every_kind_start_at_least_200_ms_apart() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
@@ -119,7 +118,7 @@ async fn requests_of_every_kind_start_at_least_200_ms_apart() {
 }
 
 #[tokio::test]
-async fn an_unchanged_document_costs_a_304() {
+async fn an_unchanged_document_is_a_304() {
     let tagged = Reply::http("200 OK", &[("ETag", "\"2\"")], FREEZE);
     let unchanged = Reply::http("304 Not Modified", &[("ETag", "\"2\"")], "");
     let imds = FakeImds::scripted([tagged, unchanged.clone(), unchanged]).await;
@@ -127,16 +126,16 @@ async fn an_unchanged_document_costs_a_304() {
     document(poll(&mut client).await);
     assert_eq!(poll(&mut client).await, Ok(Answer::Unchanged));
     assert_eq!(poll(&mut client).await, Ok(Answer::Unchanged));
-    let asked: Vec<_> = imds
+    let etags: Vec<_> = imds
         .requests()
         .iter()
         .map(|request| request.header("if-none-match").map(str::to_owned))
         .collect();
-    assert_eq!(asked, [None, Some("\"2\"".into()), Some("\"2\"".into())]);
+    assert_eq!(etags, [None, Some("\"2\"".into()), Some("\"2\"".into())]);
 }
 
 #[tokio::test]
-async fn only_a_good_document_changes_the_etag() {
+async fn only_a_valid_document_changes_the_etag() {
     let tagged = |tag: &str, body: &str| Reply::http("200 OK", &[("ETag", tag)], body);
     let imds = FakeImds::scripted([
         tagged("\"bad\"", "{}"),
@@ -154,26 +153,26 @@ async fn only_a_good_document_changes_the_etag() {
     for _ in 0..9 {
         poll(&mut client).await.ok();
     }
-    let asked: Vec<_> = imds
+    let etags: Vec<_> = imds
         .requests()
         .iter()
         .map(|request| request.header("if-none-match").unwrap_or("-").to_owned())
         .collect();
     let one = "W/\"1\"";
-    assert_eq!(asked, ["-", "-", one, one, one, one, one, "\"2\"", "-"]);
+    assert_eq!(etags, ["-", "-", one, one, one, one, one, "\"2\"", "-"]);
 }
 
 #[tokio::test]
-async fn a_304_that_was_not_asked_for_is_no_all_clear() {
+async fn an_unconditional_304_is_an_error() {
     let imds = FakeImds::standing(Reply::http("304 Not Modified", &[], "")).await;
     let mut client = client_of(&imds.base());
     let error = poll(&mut client).await.unwrap_err();
-    assert_eq!(error, Error::UnaskedNotModified);
+    assert_eq!(error, Error::UnexpectedNotModified);
     assert_eq!(error.reason(), FailureReason::Redirect);
 }
 
 #[tokio::test]
-async fn a_first_answer_that_takes_its_time_is_waited_for() {
+async fn a_slow_first_response_is_read() {
     let late = Reply::ok(FREEZE).after(Duration::from_millis(700));
     let imds = FakeImds::scripted([late]).await;
     let mut client = client_of(&imds.base());
@@ -181,17 +180,17 @@ async fn a_first_answer_that_takes_its_time_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_body_that_comes_in_drops_is_read_whole() {
-    let dripping = Reply::ok(FREEZE).in_pieces(60, Duration::from_millis(5));
+async fn a_body_in_small_pieces_is_read_completely() {
+    let in_pieces = Reply::ok(FREEZE).in_pieces(60, Duration::from_millis(5));
     let chunked = Reply::chunked(FREEZE.as_bytes().chunks(7));
-    let imds = FakeImds::scripted([dripping, chunked]).await;
+    let imds = FakeImds::scripted([in_pieces, chunked]).await;
     let mut client = client_of(&imds.base());
     assert_eq!(document(poll(&mut client).await).events.len(), 1);
     assert_eq!(document(poll(&mut client).await).events.len(), 1);
 }
 
 #[tokio::test]
-async fn a_body_without_a_length_ends_with_its_connection() {
+async fn a_body_without_a_length_ends_with_the_connection() {
     let until_close = Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{FREEZE}")).then_close();
     let imds = FakeImds::scripted([until_close]).await;
     let mut client = client_of(&imds.base());
@@ -199,7 +198,7 @@ async fn a_body_without_a_length_ends_with_its_connection() {
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_and_white_space_around_a_document_do_no_harm() {
+async fn a_byte_order_mark_and_surrounding_white_space_are_ignored() {
     let marked = format!("\u{feff}{NOTHING}");
     let spaced = format!("\r\n  {NOTHING}\r\n\r\n");
     let imds = FakeImds::scripted([Reply::ok(marked), Reply::ok(spaced)]).await;
@@ -209,7 +208,7 @@ async fn a_byte_order_mark_and_white_space_around_a_document_do_no_harm() {
 }
 
 #[tokio::test]
-async fn the_content_type_is_not_looked_at() {
+async fn the_content_type_is_ignored() {
     let plain = Reply::http("200 OK", &[("Content-Type", "text/plain")], FREEZE);
     let none = Reply::http("200 OK", &[], FREEZE);
     let imds = FakeImds::scripted([plain, none]).await;
@@ -219,7 +218,7 @@ async fn the_content_type_is_not_looked_at() {
 }
 
 #[tokio::test]
-async fn an_interim_answer_is_passed_over() {
+async fn an_interim_response_is_skipped() {
     let mut bytes = b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec();
     bytes.extend_from_slice(format!("HTTP/1.1 200 OK\r\n\r\n{FREEZE}").as_bytes());
     let imds = FakeImds::scripted([Reply::raw(bytes).then_close()]).await;
@@ -228,7 +227,7 @@ async fn an_interim_answer_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_document_just_below_the_cap_with_an_id_of_a_megabyte_loses_that_event_only() {
+async fn an_id_of_a_megabyte_costs_only_that_event() {
     let id = "A".repeat(1 << 20);
     let mut body = format!(
         r#"{{"DocumentIncarnation":3,"Events":[{{"EventId":"{id}","EventType":"Freeze"}},{}"#,
@@ -242,7 +241,7 @@ async fn a_document_just_below_the_cap_with_an_id_of_a_megabyte_loses_that_event
         anomalies,
     }) = poll(&mut client).await
     else {
-        panic!("a body of exactly 4 MiB is refused");
+        panic!("a body of exactly 4 MiB is rejected");
     };
     assert_eq!(document.events.len(), 1);
     assert_eq!(document.unreadable_events, 1);

@@ -1,4 +1,4 @@
-//! A site on a socket of its own, and a client that says exactly what it is told to.
+//! A `WebService` on a loopback socket, and a client that sends raw requests.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -16,22 +16,22 @@ use azure_scheduled_events_exporter::{
 };
 use tokio::sync::{oneshot, watch};
 
-use super::picture::at;
+use super::snapshot::at;
 
-/// Far more than an answer takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Longer than any response takes on a busy machine.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A running site.
-pub(crate) struct Server {
+/// Stops when it is dropped.
+pub(crate) struct TestServer {
     pub(crate) address: SocketAddr,
     pub(crate) snapshot: watch::Sender<Arc<Snapshot>>,
-    /// Seconds on the clock of the site.
+    /// The time of the service, as for [`at`].
     pub(crate) seconds: Arc<Mutex<u64>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Server {
+impl TestServer {
     pub(crate) fn start(snapshot: Snapshot) -> Self {
         Self::with(snapshot, settings(), ServerLimits::default())
     }
@@ -42,7 +42,9 @@ impl Server {
         let (snapshot, receiver) = watch::channel(Arc::new(snapshot));
         let seconds = Arc::new(Mutex::new(0));
         let clock = Arc::clone(&seconds);
-        let site = WebService::at(settings, receiver, move || at(*clock.lock().unwrap()));
+        let service = WebService::at(settings, receiver, Arc::default(), move || {
+            at(*clock.lock().unwrap())
+        });
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -53,7 +55,7 @@ impl Server {
                 drop(stopped.await);
             };
             runtime
-                .block_on(server::serve(listener, site, limits, stopped))
+                .block_on(server::serve(listener, service, limits, stopped))
                 .unwrap();
         };
         Self {
@@ -67,24 +69,24 @@ impl Server {
 
     pub(crate) fn connect(&self) -> Connection {
         let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Connection(BufReader::new(stream))
     }
 
-    /// GET with these header lines.
-    pub(crate) fn get(&self, path: &str, headers: &[&str]) -> Reply {
-        self.ask("GET", path, headers)
+    /// Sends a GET with these header lines.
+    pub(crate) fn get(&self, path: &str, headers: &[&str]) -> ReceivedResponse {
+        self.request("GET", path, headers)
     }
 
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Reply {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &[&str]) -> ReceivedResponse {
         let mut connection = self.connect();
-        connection.ask(method, path, headers);
-        connection.reply(method).unwrap()
+        connection.request(method, path, headers);
+        connection.response(method).unwrap()
     }
 }
 
-impl Drop for Server {
+impl Drop for TestServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -112,14 +114,14 @@ impl Connection {
         self.0.get_mut().write_all(bytes).unwrap();
     }
 
-    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &[&str]) {
+    pub(crate) fn request(&mut self, method: &str, path: &str, headers: &[&str]) {
         let start = format!("{method} {path} HTTP/1.1");
         let lines = [&[start.as_str(), "Host: test"], headers, &["\r\n"]].concat();
         self.send(lines.join("\r\n").as_bytes());
     }
 
-    /// The next answer; `None` where the connection is closed instead.
-    pub(crate) fn reply(&mut self, method: &str) -> Option<Reply> {
+    /// The next response; `None` if the connection is closed.
+    pub(crate) fn response(&mut self, method: &str) -> Option<ReceivedResponse> {
         let mut head = Vec::new();
         loop {
             let mut line = String::new();
@@ -137,40 +139,40 @@ impl Connection {
             .map(|line| line.split_once(": ").unwrap())
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
-        let mut reply = Reply {
+        let mut response = ReceivedResponse {
             status,
             headers,
             body: Vec::new(),
         };
         if method != "HEAD" {
-            let length = reply.header("content-length").unwrap().parse().unwrap();
-            reply.body.resize(length, 0);
-            self.0.read_exact(&mut reply.body).unwrap();
+            let length = response.header("content-length").unwrap().parse().unwrap();
+            response.body.resize(length, 0);
+            self.0.read_exact(&mut response.body).unwrap();
         }
-        Some(reply)
+        Some(response)
     }
 
-    /// Everything until the server closes.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
+    /// Everything until the server closes the connection.
+    pub(crate) fn read_to_close(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        // A reset is an end too.
-        drop(self.0.read_to_end(&mut rest));
+        // A reset closes the connection too.
+        self.0.read_to_end(&mut rest).ok();
         rest
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct ReceivedResponse {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Reply {
+impl ReceivedResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         let value = found.next().map(|(_, value)| value.as_str());
-        assert_eq!(found.next(), None, "{name} stands twice");
+        assert_eq!(found.next(), None, "duplicate header {name}");
         value
     }
 

@@ -10,7 +10,7 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::{Value, json};
 
-/// So many seconds after 2026-11-17T09:00:00Z.
+/// Seconds after 2026-11-17T09:00:00Z.
 pub(crate) fn at(seconds: u64) -> Moment {
     let start = Moment {
         wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
@@ -19,7 +19,7 @@ pub(crate) fn at(seconds: u64) -> Moment {
     start.after(Duration::from_secs(seconds))
 }
 
-/// An event of `web_1` that is due after ten minutes.
+/// A freeze of `web_1` with a notice of ten minutes.
 pub(crate) fn event(id: &str, description: &str) -> Value {
     json!({
         "EventId": id,
@@ -34,24 +34,26 @@ pub(crate) fn event(id: &str, description: &str) -> Value {
     })
 }
 
-/// The engine's snapshot on the VM `web_1` after `polls` polls that gave this document.
-pub(crate) fn picture(polls: u64, events: &[Value]) -> Snapshot {
-    let body = json!({ "DocumentIncarnation": polls, "Events": events }).to_string();
+/// An engine on the VM `web_1`.
+pub(crate) fn engine() -> Engine {
     let config = EngineConfig {
         vm_name: Some("web_1".into()),
         ..EngineConfig::default()
     };
-    let mut engine = Engine::new(config, None, at(0));
-    for _ in 0..polls {
-        let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
-        let input = Input::Polled {
-            result: Ok(Answer::Document {
-                document,
-                anomalies,
-            }),
-            took: Duration::ZERO,
-        };
-        engine.handle(input, at(0));
-    }
+    Engine::new(config, None, at(0))
+}
+
+/// The snapshot after one more poll.
+pub(crate) fn poll(engine: &mut Engine, incarnation: u64, events: &[Value]) -> Snapshot {
+    let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
+    let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
+    let input = Input::Polled {
+        result: Ok(Answer::Document {
+            document,
+            anomalies,
+        }),
+        took: Duration::ZERO,
+    };
+    engine.handle(input, at(0));
     engine.snapshot(at(0))
 }

@@ -1,0 +1,146 @@
+//! Event ids and the trace ids derived from them.
+
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+};
+
+/// The id of one event, constant from its announcement to its end.
+///
+/// Ids that differ only in case are equal. An approval must send [`EventId::as_str`], the id as Azure sent it.
+#[derive(Debug, Clone)]
+pub struct EventId {
+    verbatim: Box<str>,
+}
+
+impl EventId {
+    pub fn new(verbatim: &str) -> Self {
+        Self {
+            verbatim: verbatim.into(),
+        }
+    }
+
+    /// As Azure sent it.
+    pub fn as_str(&self) -> &str {
+        &self.verbatim
+    }
+
+    /// The bytes of a GUID; every captured id is one.
+    pub(crate) fn as_guid(&self) -> Option<[u8; 16]> {
+        let mut digits = self.verbatim.bytes().filter(|byte| *byte != b'-');
+        let mut guid = [0_u8; 16];
+        for byte in &mut guid {
+            let high = char::from(digits.next()?).to_digit(16)?;
+            let low = char::from(digits.next()?).to_digit(16)?;
+            *byte = u8::try_from(high * 16 + low).ok()?;
+        }
+        (digits.next().is_none() && self.verbatim.len() == 36).then_some(guid)
+    }
+
+    /// The trace id: the bytes of the GUID, so that an operator can search traces for the id of an alert, and so that all
+    /// VMs of an event share one trace. Any other id, and the zero GUID, which W3C Trace Context forbids, is hashed
+    /// (128-bit FNV-1a of the lower-case id).
+    pub(crate) fn trace_id(&self) -> [u8; 16] {
+        const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        let hash = || {
+            self.folded().fold(OFFSET, |hash, byte| {
+                (hash ^ u128::from(byte)).wrapping_mul(PRIME)
+            })
+        };
+        self.as_guid()
+            .filter(|guid| *guid != [0; 16])
+            .unwrap_or_else(|| hash().to_be_bytes())
+    }
+
+    fn folded(&self) -> impl Iterator<Item = u8> + '_ {
+        self.verbatim.bytes().map(|byte| byte.to_ascii_lowercase())
+    }
+}
+
+impl PartialEq for EventId {
+    fn eq(&self, other: &Self) -> bool {
+        self.verbatim.eq_ignore_ascii_case(&other.verbatim)
+    }
+}
+
+impl Eq for EventId {}
+
+impl PartialOrd for EventId {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for EventId {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.folded().cmp(other.folded())
+    }
+}
+
+impl Hash for EventId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.folded().for_each(|byte| state.write_u8(byte));
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.verbatim)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_compared_without_case_and_kept_verbatim() {
+        let upper = EventId::new("7B1E04C9-52DA-4F6E-9C38-A40D7E91B265");
+        let lower = EventId::new("7b1e04c9-52da-4f6e-9c38-a40d7e91b265");
+        assert_eq!(upper, lower);
+        assert_eq!(upper.cmp(&lower), std::cmp::Ordering::Equal);
+        assert_eq!(lower.as_str(), "7b1e04c9-52da-4f6e-9c38-a40d7e91b265");
+    }
+
+    #[test]
+    fn only_a_guid_is_read_as_one() {
+        let guid = EventId::new("602d9444-d2cd-49c7-8624-8643e7171297")
+            .as_guid()
+            .unwrap();
+        assert_eq!(guid[..4], [0x60, 0x2d, 0x94, 0x44]);
+        for other in [
+            "",
+            "602d9444",
+            "602d9444-d2cd-49c7-8624-8643e717129",
+            "zz2d9444-d2cd-49c7-8624-8643e7171297",
+        ] {
+            assert_eq!(EventId::new(other).as_guid(), None, "{other}");
+        }
+        assert_eq!(
+            EventId::new("602d9444d2cd49c786248643e71712970000").as_guid(),
+            None
+        );
+    }
+
+    #[test]
+    fn the_trace_id_is_the_guid_or_a_stable_hash() {
+        let guid = EventId::new("602D9444-d2cd-49c7-8624-8643e7171297");
+        assert_eq!(
+            u128::from_be_bytes(guid.trace_id()),
+            0x602d_9444_d2cd_49c7_8624_8643_e717_1297
+        );
+        assert_eq!(
+            EventId::new("Event-1").trace_id(),
+            EventId::new("event-1").trace_id()
+        );
+        assert_ne!(
+            EventId::new("event-1").trace_id(),
+            EventId::new("event-2").trace_id()
+        );
+        assert_ne!(
+            EventId::new("00000000-0000-0000-0000-000000000000").trace_id(),
+            [0; 16]
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Azure's vocabulary: event ids, types, statuses, sources, and one event of a document.
+//!
+//! Azure's values are kept verbatim, unknown ones included. Comparisons ignore case, since Microsoft documents no case:
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>.
+
+mod id;
+
+use std::fmt;
+
+pub use self::id::EventId;
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventType {
+    Freeze,
+    Reboot,
+    Redeploy,
+    Preempt,
+    Terminate,
+    /// An undocumented value, verbatim.
+    Other(Box<str>),
+}
+
+impl EventType {
+    /// The types that Microsoft documents.
+    pub const KNOWN: [Self; 5] = [
+        Self::Freeze,
+        Self::Reboot,
+        Self::Redeploy,
+        Self::Preempt,
+        Self::Terminate,
+    ];
+
+    /// Ignores case.
+    pub(crate) fn new(name: &str) -> Self {
+        let known = Self::KNOWN
+            .into_iter()
+            .find(|known| known.as_str().eq_ignore_ascii_case(name));
+        known.unwrap_or_else(|| Self::Other(name.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Freeze => "Freeze",
+            Self::Reboot => "Reboot",
+            Self::Redeploy => "Redeploy",
+            Self::Preempt => "Preempt",
+            Self::Terminate => "Terminate",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// Severity of an event for a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Impact {
+    /// Memory and disks are kept.
+    Pause,
+    /// Memory is lost; the VM boots again.
+    Restart,
+    /// The VM is stopped or deleted.
+    Removal,
+    Unknown,
+}
+
+/// What events of one type do to each VM that they name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventEffect {
+    pub impact: Impact,
+    /// A clause for the status page, `approve` and pushed alerts; `alerts/scheduled-events.rules.yml` has the same text.
+    pub summary: &'static str,
+}
+
+impl EventType {
+    pub(crate) fn effect(&self) -> EventEffect {
+        let (impact, summary) = match self {
+            Self::Freeze => (
+                Impact::Pause,
+                "the VM is paused; memory and disks are kept, connections may break",
+            ),
+            Self::Reboot => (
+                Impact::Restart,
+                "the VM restarts; what is in memory is lost",
+            ),
+            Self::Redeploy => (
+                Impact::Restart,
+                "the VM moves to another host; memory and temporary disks are lost",
+            ),
+            Self::Preempt => (
+                Impact::Removal,
+                "the Spot VM is evicted; memory and temporary disks are lost",
+            ),
+            Self::Terminate => (Impact::Removal, "the VM is deleted"),
+            Self::Other(_) => (Impact::Unknown, "a type that is not known here"),
+        };
+        EventEffect { impact, summary }
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `EventStatus`. An ended event has no status: Azure drops it from the document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It starts at `NotBefore` or after its approval.
+    Scheduled,
+    Started,
+    /// An undocumented value, verbatim.
+    Other(Box<str>),
+}
+
+impl Status {
+    /// Ignores case.
+    pub(crate) fn new(name: &str) -> Self {
+        if name.eq_ignore_ascii_case("Scheduled") {
+            Self::Scheduled
+        } else if name.eq_ignore_ascii_case("Started") {
+            Self::Started
+        } else {
+            Self::Other(name.into())
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Scheduled => "Scheduled",
+            Self::Started => "Started",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// `EventSource`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Source {
+    Platform,
+    /// A user or tool with permissions on the VM.
+    User,
+    /// An undocumented value, verbatim.
+    Other(Box<str>),
+}
+
+impl Source {
+    /// Ignores case.
+    pub(crate) fn new(name: &str) -> Self {
+        if name.eq_ignore_ascii_case("Platform") {
+            Self::Platform
+        } else if name.eq_ignore_ascii_case("User") {
+            Self::User
+        } else {
+            Self::Other(name.into())
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Platform => "Platform",
+            Self::User => "User",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// Whether `Resources` of an event names this VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventScope {
+    Other,
+    /// The label value is `self`.
+    Own,
+    /// This VM's name or the event's resources are unknown.
+    Unknown,
+}
+
+impl EventScope {
+    /// Value of the label `scope`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "self",
+            Self::Other => "other",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Name and JSON text of an undocumented member of an event.
+pub(crate) type UnknownMember = (Box<str>, Box<str>);
+
+/// One event of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub id: EventId,
+    pub event_type: EventType,
+    pub status: Status,
+    /// Absent before api-version 2019-08-01.
+    pub source: Option<Source>,
+    /// `VirtualMachine` in every captured document.
+    pub resource_type: Option<Box<str>>,
+    /// `None` if the document does not list them, which differs from an empty list.
+    pub resources: Option<Vec<Box<str>>>,
+    /// `None` once the event has started.
+    pub not_before: Option<Timestamp>,
+    /// Announced interruption; `None` if unknown (-1).
+    pub duration_seconds: Option<u64>,
+    /// Absent before api-version 2019-04-01.
+    pub description: Option<Box<str>>,
+    pub unknown_members: Vec<UnknownMember>,
+}
+
+impl Event {
+    pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
+        scope_of(self.resources.as_deref(), vm_name)
+    }
+}
+
+/// Compares `vm_name` with the entries of `resources`: whole names, ignoring case and the prefix that
+/// [`resource_name`] removes.
+pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventScope {
+    let (Some(resources), Some(vm_name)) = (resources, vm_name) else {
+        return EventScope::Unknown;
+    };
+    let vm_name = resource_name(vm_name);
+    let is_own = |entry: &str| resource_name(entry).eq_ignore_ascii_case(vm_name);
+    if resources.iter().any(|entry| is_own(entry)) {
+        EventScope::Own
+    } else {
+        EventScope::Other
+    }
+}
+
+/// The VM name of an entry of `Resources`. Documents of api-version 2017-03-01 prefix it with an underscore, which no VM
+/// name starts with.
+pub(crate) fn resource_name(entry: &str) -> &str {
+    entry.strip_prefix('_').unwrap_or(entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_any_case_and_unknown_ones_are_kept() {
+        assert_eq!(EventType::new("FREEZE"), EventType::Freeze);
+        assert_eq!(EventType::new("Hibernate").as_str(), "Hibernate");
+        assert_eq!(Status::new("started"), Status::Started);
+        assert_eq!(Status::new("Paused").as_str(), "Paused");
+        assert_eq!(Source::new("user"), Source::User);
+        assert_eq!(Source::new("Partner").as_str(), "Partner");
+    }
+
+    #[test]
+    fn the_vm_name_is_compared_whole_and_without_case() {
+        let scope = |entries: &[&str], own: Option<&str>| {
+            let entries: Vec<Box<str>> = entries.iter().map(|entry| (*entry).into()).collect();
+            scope_of(Some(&entries), own)
+        };
+        assert_eq!(scope(&["web_10", "WEB_1"], Some("web_1")), EventScope::Own);
+        assert_eq!(scope(&["web_10"], Some("web_1")), EventScope::Other);
+        assert_eq!(scope(&["_legacyvm2"], Some("legacyvm2")), EventScope::Own);
+        assert_eq!(scope(&["_legacyvm2"], Some("_legacyvm2")), EventScope::Own);
+        assert_eq!(scope(&[], Some("web_1")), EventScope::Other);
+        assert_eq!(scope(&["web_1"], None), EventScope::Unknown);
+        assert_eq!(scope_of(None, Some("web_1")), EventScope::Unknown);
+    }
+}

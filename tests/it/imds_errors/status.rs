@@ -1,0 +1,212 @@
+//! Errors that follow from the status of the response.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::{imds::Error, snapshot::FailureReason};
+use tokio::net::TcpListener;
+
+use super::{LOGIN_PAGE, NOTHING, check, poll_error};
+use crate::support::{FakeImds, PATIENCE, Reply};
+
+#[tokio::test]
+async fn the_status_is_checked_before_the_body() {
+    use FailureReason::{Gone, Shape, Status4xx, Status5xx, Throttled};
+    let with_document = |status: &str| Reply::http(status, &[], NOTHING);
+    check([
+        (with_document("201 Created"), Shape, "HTTP 201"),
+        (with_document("202 Accepted"), Shape, "HTTP 202"),
+        (with_document("206 Partial Content"), Shape, "HTTP 206"),
+        (
+            Reply::raw("HTTP/1.1 204 No Content\r\n\r\n"),
+            Shape,
+            "HTTP 204",
+        ),
+        (with_document("400 Bad Request"), Status4xx, "HTTP 400"),
+        (with_document("404 Not Found"), Status4xx, "HTTP 404"),
+        (with_document("410 Gone"), Gone, "70 seconds"),
+        (
+            with_document("429 Too Many Requests"),
+            Throttled,
+            "five requests a second",
+        ),
+        (
+            with_document("500 Internal Server Error"),
+            Status5xx,
+            "HTTP 500",
+        ),
+        (
+            with_document("503 Service Unavailable"),
+            Status5xx,
+            "HTTP 503",
+        ),
+        (with_document("599 Whatever"), Status5xx, "HTTP 599"),
+        (with_document("600 Whatever"), Shape, "HTTP 600"),
+        (with_document("999 Whatever"), Shape, "HTTP 999"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn error_bodies_of_imds_yield_a_hint() {
+    use FailureReason::Status4xx;
+    let versions = r#"{"error":"Bad request. api-version is invalid or was not specified in the request.","newest-versions":["2025-04-07","2024-07-17","2024-03-15"]}"#;
+    check([
+        (
+            Reply::error(
+                "400 Bad Request",
+                "Bad request. Required metadata header not specified",
+            ),
+            Status4xx,
+            "Required metadata header not specified",
+        ),
+        (
+            Reply::http("400 Bad Request", &[], versions),
+            Status4xx,
+            "2025-04-07",
+        ),
+        (
+            Reply::http("400 Bad Request", &[], versions),
+            Status4xx,
+            "--imds.api-version",
+        ),
+        (
+            Reply::error("401 Unauthorized", "no"),
+            Status4xx,
+            "no credentials",
+        ),
+        (
+            Reply::error("403 Forbidden", "no"),
+            Status4xx,
+            "Metadata Security Protocol",
+        ),
+        (Reply::error("404 Not Found", "no"), Status4xx, "--imds.url"),
+        (
+            Reply::error("405 Method Not Allowed", "no"),
+            Status4xx,
+            "HTTP 405",
+        ),
+        (
+            Reply::error("408 Request Timeout", "no"),
+            Status4xx,
+            "HTTP 408",
+        ),
+        (
+            Reply::error("418 I'm a teapot", "no"),
+            Status4xx,
+            "HTTP 418",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn temporary_errors_are_described_as_such() {
+    use FailureReason::{Gone, Status4xx, Status5xx, Throttled};
+    check([
+        (Reply::error("410 Gone", "updating"), Gone, "being updated"),
+        (
+            Reply::error("429 Too Many Requests", "slow"),
+            Throttled,
+            "poll interval",
+        ),
+        (
+            Reply::error("500 Internal Server Error", "oops"),
+            Status5xx,
+            "\"oops\"",
+        ),
+        (
+            Reply::error("502 Bad Gateway", "\u{1b}[2J\r\n"),
+            Status5xx,
+            "HTTP 502",
+        ),
+        (
+            Reply::http("503 Busy", &[], LOGIN_PAGE),
+            Status5xx,
+            "captive portal",
+        ),
+        (
+            Reply::http("404 Not Found", &[], "x".repeat(100_000)),
+            Status4xx,
+            "HTTP 404",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn metadata_services_of_other_clouds_are_named() {
+    use FailureReason::Status4xx;
+    let google = [
+        ("Metadata-Flavor", "Google"),
+        ("Server", "Metadata Server for VM"),
+    ];
+    check([
+        (
+            Reply::http("404 Not Found", &google, LOGIN_PAGE),
+            Status4xx,
+            "Google Cloud",
+        ),
+        (
+            Reply::http("404 Not Found", &[("Server", "EC2ws")], LOGIN_PAGE),
+            Status4xx,
+            "Amazon EC2",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn retry_after_of_a_429_is_kept() {
+    let throttled = |value: &str| {
+        Reply::http(
+            "429 Too Many Requests",
+            &[("Retry-After", value)],
+            r#"{"error":"slow"}"#,
+        )
+    };
+    let imds = FakeImds::scripted([throttled("7")]).await;
+    let error = poll_error(&imds, PATIENCE).await;
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
+
+    let imds = FakeImds::scripted([throttled("Fri, 31 Dec 2999 23:59:59 GMT")]).await;
+    let error = poll_error(&imds, PATIENCE).await;
+    assert!(
+        error.retry_after() > Some(Duration::from_hours(24)),
+        "{error:?}"
+    );
+
+    let imds = FakeImds::scripted([throttled("later")]).await;
+    let error = poll_error(&imds, PATIENCE).await;
+    assert_eq!(error, Error::Throttled { retry_after: None });
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let location = format!("http://{}/login", elsewhere.local_addr().unwrap());
+    for status in [
+        "301 Moved",
+        "302 Found",
+        "303 See Other",
+        "307 Temporary",
+        "308 Permanent",
+    ] {
+        let imds = FakeImds::scripted([Reply::http(status, &[("Location", &location)], "")]).await;
+        let error = poll_error(&imds, PATIENCE).await;
+        assert_eq!(error.reason(), FailureReason::Redirect, "{status}: {error}");
+        assert!(error.to_string().contains(&location), "{error}");
+    }
+    let nowhere = FakeImds::scripted([Reply::http("300 Multiple Choices", &[], "")]).await;
+    let error = poll_error(&nowhere, PATIENCE).await;
+    assert_eq!(error.reason(), FailureReason::Redirect, "{error}");
+    let followed = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
+    assert!(followed.is_err(), "the redirect was followed");
+}
+
+#[tokio::test]
+async fn an_error_without_its_body_is_classified_by_its_status() {
+    let head = "HTTP/1.1 503 Busy\r\nContent-Length: 37\r\n\r\n{";
+    let imds = FakeImds::scripted([Reply::raw(head).then_hang()]).await;
+    let error = poll_error(&imds, PATIENCE).await;
+    assert_eq!(error.reason(), FailureReason::Status5xx, "{error}");
+}

@@ -1,0 +1,138 @@
+//! Failed connections, timeouts and TLS.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::{
+    document::Answer,
+    imds::{Client, Endpoint},
+    snapshot::FailureReason,
+    time::Clock,
+};
+use tokio::net::TcpListener;
+
+use super::{NOTHING, check, poll_error};
+use crate::support::{FakeImds, PATIENCE, RefusingPort, Reply, client_of, install_cryptography};
+
+#[tokio::test]
+async fn a_connection_without_a_response_differs_from_no_connection() {
+    use FailureReason::Connect;
+    check([
+        (
+            Reply::raw("").then_close(),
+            Connect,
+            "closed the connection",
+        ),
+        (
+            Reply::raw("").then_reset(),
+            Connect,
+            "closed the connection",
+        ),
+        (
+            Reply::raw("HTTP/1.1 200 OK\r\nContent-Le").then_close(),
+            Connect,
+            "closed the connection",
+        ),
+        (
+            Reply::raw("SSH-2.0-OpenSSH_9.2p1\r\n\r\n").then_close(),
+            Connect,
+            "not in HTTP",
+        ),
+        (
+            Reply::raw("\x15\x03\x01\x00\x02\x02\x46".as_bytes()).then_close(),
+            Connect,
+            "not in HTTP",
+        ),
+        (Reply::raw(NOTHING).then_close(), Connect, "not in HTTP"),
+        (
+            Reply::raw("HTTP/1.1 20 OK\r\n\r\n").then_close(),
+            Connect,
+            "not in HTTP",
+        ),
+        (
+            Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n").then_close(),
+            Connect,
+            "not in HTTP",
+        ),
+        (
+            Reply::raw(format!("HTTP/1.1 200 OK\r\nX: {}", "x".repeat(1 << 20))).then_close(),
+            Connect,
+            "not in HTTP",
+        ),
+    ])
+    .await;
+
+    let refusing = RefusingPort::reserve();
+    let error = client_of(&refusing.base())
+        .poll(PATIENCE, Clock::start())
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), Connect, "{error}");
+    let message = error.to_string();
+    assert!(
+        message.contains("no connection to") && message.contains("route"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn a_response_that_stalls_anywhere_times_out() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 37\r\n\r\n";
+    let slow_pieces = Reply::ok(NOTHING).in_pieces(1, Duration::from_millis(100));
+    for reply in [
+        Reply::silence(),
+        Reply::raw("HTTP/1.1 200").then_hang(),
+        Reply::raw(head).then_hang(),
+        Reply::raw(format!("{head}{{\"Docu")).then_hang(),
+        slow_pieces,
+        Reply::ok(NOTHING).after(PATIENCE),
+    ] {
+        let what = format!("{reply:?}");
+        let imds = FakeImds::scripted([reply]).await;
+        let error = poll_error(&imds, Duration::from_millis(400)).await;
+        assert_eq!(error.reason(), FailureReason::Timeout, "{what}: {error}");
+        assert!(error.to_string().contains("within 0.4s"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_response_is_not_matched_with_the_next_poll() {
+    let late = Reply::ok(r#"{"DocumentIncarnation":666,"Events":[]}"#);
+    let imds =
+        FakeImds::scripted([late.after(Duration::from_millis(600)), Reply::ok(NOTHING)]).await;
+    let mut client = client_of(&imds.base());
+    let error = client
+        .poll(Duration::from_millis(300), Clock::start())
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Timeout);
+    let Ok(Answer::Document { document, .. }) = client.poll(PATIENCE, Clock::start()).await else {
+        panic!("the second poll failed");
+    };
+    assert_eq!(document.incarnation, Some(1));
+}
+
+#[tokio::test]
+async fn plain_http_behind_https_fails_as_tls() {
+    install_cryptography();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("https://{}", listener.local_addr().unwrap());
+    let answering = tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut first, _) = listener.accept().await.unwrap();
+        first
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .await
+            .unwrap();
+        let (second, _) = listener.accept().await.unwrap();
+        drop(second);
+        first
+    });
+    let mut client = Client::new(&Endpoint::new(&base, "2020-07-01").unwrap())
+        .expect("this test needs certificate authorities: apt-get install ca-certificates");
+    let error = client.poll(PATIENCE, Clock::start()).await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Tls, "{error}");
+    assert!(error.to_string().contains("plain http"), "{error}");
+    let error = client.poll(PATIENCE, Clock::start()).await.unwrap_err();
+    assert_eq!(error.reason(), FailureReason::Tls, "{error}");
+    answering.await.unwrap();
+}

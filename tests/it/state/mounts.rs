@@ -1,0 +1,141 @@
+//! State directories on full and read-only file systems, mounted in a mount namespace of the exporter. Needs root.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use azure_scheduled_events_exporter::state::Directory;
+use tempfile::TempDir;
+
+use super::{
+    Running, at,
+    disks::{fails_and_continues, recovers},
+    freeze, saved, wait_for,
+};
+use crate::support::{
+    FakeImds, PATIENCE, Reply,
+    process::{PROGRAM, Process},
+};
+
+/// An exporter in its own mount namespace, with a small file system as its state directory.
+async fn on_a_small_disk(imds: &FakeImds, folder: &TempDir, mode: &str) -> (Running, PathBuf) {
+    let directory = folder.path().join("disk");
+    fs::create_dir(&directory).unwrap();
+    let mount = format!("mount -t tmpfs -o size=256k,{mode} tmpfs \"$0\"");
+    let exporter = in_mount_namespace(imds, &directory, &mount).await;
+    // The directory in the namespace of the process.
+    let seen = PathBuf::from(format!(
+        "/proc/{}/root{}",
+        exporter.process.pid(),
+        directory.display()
+    ));
+    (exporter, seen)
+}
+
+/// An exporter in its own mount namespace; `mount` is run there with the state directory as `$0`.
+async fn in_mount_namespace(imds: &FakeImds, directory: &Path, mount: &str) -> Running {
+    let script = format!("{mount} && exec \"$@\"");
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", &script])
+        .arg(directory)
+        .arg(PROGRAM);
+    command.args(Running::arguments(imds, directory));
+    let process = Process::start_as(&mut command);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !process.log().contains("listening") {
+        let is_refused = process.log().contains("unshare:") || process.log().contains("mount:");
+        assert!(
+            !is_refused && tokio::time::Instant::now() < deadline,
+            "this test mounts a small file system: run it as root with CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN)\n{}",
+            process.log()
+        );
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    Running::of(process).await
+}
+
+#[tokio::test]
+async fn a_full_disk_is_a_write_failure_until_there_is_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let (mut exporter, directory) = on_a_small_disk(&imds, &folder, "rw").await;
+    exporter.first_seen().await;
+    wait_for(&directory, "state.json").await;
+    let filler = directory.join("filler");
+    // The exporter creates and removes its drafts meanwhile, so the space they free must be filled too.
+    let mut file = fs::File::create(&filler).unwrap();
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while exporter.process.log().matches("state write failed").count() == 0 {
+        std::io::Write::write_all(&mut file, &[0; 512]).ok();
+        assert!(
+            tokio::time::Instant::now() < deadline,
+            "the disk is not full"
+        );
+        tokio::task::yield_now().await;
+    }
+    fails_and_continues(&mut exporter, &imds).await;
+    drop(file);
+    fs::remove_file(&filler).unwrap();
+    recovers(&mut exporter, &directory).await;
+}
+
+#[tokio::test]
+async fn a_state_on_a_read_only_disk_is_restored() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"a-vm"}"#));
+    let disk = folder.path().join("disk");
+    let mut directory = Directory::open(&disk).unwrap();
+    directory.write(&saved("a-vm")).unwrap();
+    drop(directory);
+    let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
+    let exporter = in_mount_namespace(&imds, &disk, mount).await;
+    let first_seen = exporter.first_seen().await;
+    assert!((first_seen - at().as_unix_seconds()).abs() < 1e-6);
+}
+
+/// Runs `mount` or `umount` in the mount namespace of the exporter.
+fn run_in_namespace(exporter: &Running, arguments: &[&str], directory: &Path) {
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &exporter.process.pid().to_string(), "--mount"]);
+    let done = command.args(arguments).arg(directory).output().unwrap();
+    assert!(done.status.success(), "{arguments:?}: {done:?}");
+}
+
+#[tokio::test]
+async fn a_disk_that_becomes_read_only_is_a_write_failure_until_it_is_writable() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let (mut exporter, directory) = on_a_small_disk(&imds, &folder, "rw").await;
+    exporter.first_seen().await;
+    wait_for(&directory, "state.json").await;
+    let disk = folder.path().join("disk");
+    // A file system with an open file (the lock) cannot be remounted read-only, so another one is mounted over it.
+    run_in_namespace(
+        &exporter,
+        &["mount", "-t", "tmpfs", "-o", "ro", "tmpfs"],
+        &disk,
+    );
+    fails_and_continues(&mut exporter, &imds).await;
+    run_in_namespace(&exporter, &["umount"], &disk);
+    recovers(&mut exporter, &directory).await;
+}
+
+#[tokio::test]
+async fn a_disk_that_is_read_only_at_the_start_is_used_once_it_is_writable() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let (mut exporter, directory) = on_a_small_disk(&imds, &folder, "ro").await;
+    exporter.first_seen().await;
+    fails_and_continues(&mut exporter, &imds).await;
+    run_in_namespace(
+        &exporter,
+        &["mount", "-o", "remount,rw"],
+        &folder.path().join("disk"),
+    );
+    recovers(&mut exporter, &directory).await;
+}
