@@ -113,6 +113,18 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
         .iter()
         .filter(|[.., name]| name == "scheduled_event Freeze");
     assert_eq!(roots.count(), 3);
+    let log = collector.daemon.log();
+    for line in [
+        "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",
+        "-> azure.scheduled_event.duration: Int(5)",
+        "-> azure.scheduled_event.outcome: Str(completed)",
+        "-> host.id: Str(",
+        "-> cloud.platform: Str(azure.vm)",
+        "-> service.name: Str(azure-scheduled-events-exporter)",
+        "Status code    : Unset",
+    ] {
+        assert!(log.contains(line), "no {line:?}");
+    }
 }
 
 #[tokio::test]
