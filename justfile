@@ -31,7 +31,7 @@ lint:
 
 # build the crate documentation
 doc *flags:
-    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --locked {{ flags }}
+    RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --locked {{ flags }}
 
 # rewrite golden files; read the difference before you commit it
 goldens:

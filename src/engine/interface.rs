@@ -55,7 +55,7 @@ pub enum Input {
         took: Duration,
     },
     /// A tick of the heartbeat, due every [`heartbeat::PERIOD`](crate::heartbeat::PERIOD) while
-    /// [`Engine::wants_heartbeat`].
+    /// [`Engine::wants_heartbeat`](super::Engine::wants_heartbeat).
     Tick,
     /// The write of an [`Effect::SaveState`] ended.
     StateWritten(Result<(), String>),

@@ -1,6 +1,6 @@
 //! A simulated Azure: the metadata service of one VM, for tests, demos and game days.
 //!
-//! It responds as the real service does, as far as that is documented or was captured. Scenarios ([`scenario`]) are
+//! It responds as the real service does, as far as that is documented or was captured. Scenarios (`scenario`) are
 //! data; the state at a moment follows from them ([`world`]). Only this file reads the clock, and nothing runs between
 //! requests. The exporter uses it over HTTP only.
 //!

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `/` | the status page |
 //! | the telemetry path, `/metrics` | the metrics, in the negotiated format |
-//! | `/api/v1/events` | the snapshot as JSON ([`api`]) |
+//! | `/api/v1/events` | the snapshot as JSON (`api`) |
 //! | `/-/healthy`, `/healthz` | 200 |
 //! | `/-/ready`, `/readyz` | 503 until the first successful poll, then 200 |
-//! | `/-/serving` | 503 while a load balancer should not send traffic to this VM ([`probe`]) |
+//! | `/-/serving` | 503 while a load balancer should not send traffic to this VM (`probe`) |
 //! | `/assets/…` | style, script and icon of the status page |
 //!
 //! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, keeps no state of a
