@@ -3,19 +3,38 @@
 mod processes;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     net::{Ipv4Addr, SocketAddrV4},
     path::Path,
+    time::Duration,
 };
 
+use azure_scheduled_events_exporter::{
+    document::{Anomalies, Answer, Document},
+    engine::{Effect, Engine, EngineConfig, Input},
+    event::{Event, EventId, EventType, Source, Status},
+    otlp::{
+        sender::{self, RetryTiming},
+        settings::OtlpSettings,
+        spool::{Spool, SpoolHandle, SpoolLimits},
+        trace::Batch,
+    },
+    outbound::file::OsFilesystem,
+    snapshot::Identity,
+    time::{Clock, Moment, Timestamp},
+};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tempfile::TempDir;
+use tokio::sync::watch;
 
-use crate::support::{Daemon, Tool, cached, wait_until};
+use crate::support::{DEADLINE, Daemon, Tool, cached, client, wait_until};
 
+const EVENT_ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 /// The Collector's addresses: each listener gets its port from the kernel and is found by its address.
 const HTTP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const TRACE_ID: &str = "602d9444d2cd49c786248643e7171297";
 
 /// Writes the certificates of an authority, of the Collector and of its clients.
 fn certificates(folder: &Path) {
@@ -93,6 +112,113 @@ service:
     }
 }
 
+fn identity(number: usize) -> Identity {
+    Identity {
+        name: format!("web_{number}"),
+        vm_id: format!("vm-{number}"),
+        location: "westeurope".to_owned(),
+        scale_set: "web".to_owned(),
+        ..Identity::default()
+    }
+}
+
+fn at(seconds: u32) -> Moment {
+    Moment {
+        wall: Timestamp::from_unix_seconds(1_794_906_000 + i64::from(seconds)).unwrap(),
+        monotonic: Duration::from_secs(u64::from(seconds)),
+    }
+}
+
+/// The spans of one exporter for a Reboot of three VMs.
+fn batches(number: usize, settings: &OtlpSettings) -> Vec<Batch> {
+    let event = |status| Event {
+        id: EventId::new(EVENT_ID),
+        event_type: EventType::Reboot,
+        status,
+        source: Some(Source::Platform),
+        resource_type: Some("VirtualMachine".into()),
+        resources: Some((0..3).map(|vm| format!("web_{vm}").into()).collect()),
+        not_before: Timestamp::from_unix_seconds(1_794_906_942),
+        duration_seconds: Some(9),
+        description: Some("Host server is undergoing maintenance.".into()),
+        unknown_members: Vec::new(),
+    };
+    let documents = [
+        vec![event(Status::Scheduled)],
+        vec![event(Status::Started)],
+        vec![],
+    ];
+    let config = EngineConfig {
+        traces: Some(settings.clone()),
+        ..EngineConfig::default()
+    };
+    let mut engine = Engine::new(config, None, at(0));
+    let took = Duration::ZERO;
+    let result = Ok(identity(number));
+    engine.handle(Input::Identified { result, took }, at(0));
+    let poll = |(seconds, events)| {
+        let document = Document {
+            events,
+            ..Document::default()
+        };
+        let result = Ok(Answer::Document {
+            document,
+            anomalies: Anomalies::default(),
+        });
+        engine.handle(Input::Polled { result, took }, at(seconds))
+    };
+    let effects = (0..).step_by(60).zip(documents).flat_map(poll);
+    let spans = |effect| match effect {
+        Effect::AppendSpans(batch) => Some(batch),
+        _ => None,
+    };
+    effects.filter_map(spans).collect()
+}
+
+/// Sends the spans of one exporter; returns the id and name of each.
+async fn send(
+    number: usize,
+    folder: &Path,
+    environment: &BTreeMap<&str, String>,
+) -> BTreeSet<(String, String)> {
+    let settings = OtlpSettings::from_env(|name| environment.get(name).cloned())
+        .unwrap()
+        .unwrap();
+    let directory = folder.join(format!("spool-{number}"));
+    let spool = Spool::open(
+        Some(&directory),
+        Box::new(OsFilesystem),
+        SpoolLimits::default(),
+    );
+    let spool = SpoolHandle::new(
+        spool,
+        Some(azure_scheduled_events_exporter::worker::Worker::start("disk").unwrap()),
+    );
+    let all = batches(number, &settings);
+    let (stop, stopped) = watch::channel(false);
+    let running = sender::run(
+        settings,
+        spool.clone(),
+        Clock::start(),
+        RetryTiming::default(),
+        stopped,
+    );
+    let running = tokio::spawn(running);
+    let mut sent = BTreeSet::new();
+    for batch in all {
+        let ids = batch.spans.iter();
+        sent.extend(ids.map(|span| (span.span_id_hex(), span.name.clone())));
+        spool.append(batch, Timestamp::now());
+    }
+    let mut counts = spool.counts();
+    let done = counts.wait_for(|counts| counts.exported == 4);
+    let done = tokio::time::timeout(DEADLINE, done).await;
+    done.expect("four spans are exported").unwrap();
+    stop.send_replace(true);
+    running.await.unwrap();
+    sent
+}
+
 /// One trace with a root for each VM, which is the parent of all other spans of the VM.
 fn assert_one_trace(spans: &[[String; 4]]) {
     let traces: BTreeSet<_> = spans.iter().map(|[trace, ..]| trace).collect();
@@ -106,4 +232,58 @@ fn assert_one_trace(spans: &[[String; 4]]) {
     assert_eq!(roots.len(), 3);
     let is_below = |span: &[String; 4]| is_root(&span) || roots.contains(&span[1]);
     assert!(spans.iter().all(is_below), "{spans:?}");
+}
+
+#[tokio::test]
+async fn spans_of_three_vms_are_one_trace_over_http_and_mutual_tls() {
+    let folder = TempDir::new().unwrap();
+    let collector = Collector::start(folder.path()).await;
+    // The sender needs the crypto provider, which `client` installs.
+    drop(client());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let endpoint = |scheme: &str, address: SocketAddrV4| format!("{scheme}://{address}");
+    let plain = BTreeMap::from([
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            endpoint("http", collector.http),
+        ),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip".to_owned()),
+    ]);
+    let mutual = BTreeMap::from([
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            endpoint("https", collector.https),
+        ),
+        ("OTEL_EXPORTER_OTLP_CERTIFICATE", path("ca.pem")),
+        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", path("client.pem")),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", path("client-key.pem")),
+    ]);
+    let mut expected = BTreeSet::new();
+    for (number, environment) in [plain, mutual.clone(), mutual].iter().enumerate() {
+        expected.extend(send(number, folder.path(), environment).await);
+    }
+    assert_eq!(expected.len(), 12);
+    let logged = wait_until("twelve spans are logged", async || {
+        let spans = collector.spans();
+        (spans.len() == 12).then_some(spans)
+    })
+    .await;
+    let ids = logged
+        .iter()
+        .map(|[_, _, id, name]| (id.clone(), name.clone()));
+    assert_eq!(ids.collect::<BTreeSet<_>>(), expected);
+    assert_one_trace(&logged);
+    assert_eq!(logged[0][0], TRACE_ID);
+    let log = collector.daemon.log();
+    for line in [
+        "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",
+        "-> azure.scheduled_event.duration: Int(9)",
+        "-> azure.scheduled_event.outcome: Str(completed)",
+        "-> host.id: Str(vm-2)",
+        "-> cloud.platform: Str(azure.vm)",
+        "-> service.name: Str(azure-scheduled-events-exporter)",
+        "Status code    : Unset",
+    ] {
+        assert!(log.contains(line), "no {line:?}");
+    }
 }
