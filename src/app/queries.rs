@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Error, logging};
 use crate::{
-    approval::by_hand::{self, ApproveOutcome},
+    approval::manual::{self, ApproveOutcome},
     cli::Output,
     config::ImdsSettings,
     document::{Answer, Document},
@@ -42,7 +42,7 @@ pub(crate) async fn approve(
         id: wanted.id.as_str().to_owned(),
         pending: document.events.len(),
     })?;
-    announce(&by_hand::announcement(
+    announce(&manual::announcement(
         event,
         vm_name.as_deref(),
         clock.now().wall,
@@ -63,16 +63,16 @@ pub(crate) async fn approve(
         }
     };
     match wanted.output {
-        Output::Table => Ok(by_hand::sentence(event, outcome)),
+        Output::Table => Ok(manual::sentence(event, outcome)),
         Output::Json => {
-            by_hand::json(event, outcome).map_err(|error| Error::Task(error.to_string()))
+            manual::json(event, outcome).map_err(|error| Error::Task(error.to_string()))
         }
     }
 }
 
 /// Reads the document once, and logs its anomalies.
-async fn read(client: &mut Client, patience: Duration, clock: Clock) -> Result<Document, Error> {
-    match client.poll(patience, clock).await? {
+async fn read(client: &mut Client, timeout: Duration, clock: Clock) -> Result<Document, Error> {
+    match client.poll(timeout, clock).await? {
         Answer::Document {
             document,
             anomalies,

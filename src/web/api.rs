@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::{
         snapshot::{ApprovalReason, FailureReason},
-        web::fixtures::{at, due, freeze, picture},
+        web::fixtures::{at, due, freeze, snapshot_after},
     };
 
     fn read(snapshot: &Snapshot, now: Moment) -> Value {
@@ -256,7 +256,7 @@ mod tests {
     fn event_has_the_members_of_azure_and_of_this_exporter() {
         let unknown = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
         let moved = json!({"NotBefore": due(900)});
-        let snapshot = picture(&[
+        let snapshot = snapshot_after(&[
             (0, json!([freeze(&unknown)])),
             (60, json!([freeze(&moved)])),
             (
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn unknown_members_are_unchanged_and_no_name_appears_twice() {
         let unknown = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
-        let snapshot = picture(&[(0, json!([freeze(&unknown)]))]);
+        let snapshot = snapshot_after(&[(0, json!([freeze(&unknown)]))]);
         let text = json(&snapshot, at(1)).unwrap();
         let events = read(&snapshot, at(1))["events"].clone();
         assert_eq!(events[0]["Impact"], json!({"Level": [1, "two"]}));
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn approval_decision_is_included() {
-        let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
         let id = snapshot.events[0].event.id.clone();
         let waiting = Approval::Waiting {
             reason: ApprovalReason::ShortFreeze,
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn countdown_is_relative_to_the_request() {
-        let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
         let countdown = |seconds| {
             read(&snapshot, at(seconds))["events"][0]["not_before_countdown_seconds"].clone()
         };
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn unknown_values_are_null() {
         let bare = json!([{"EventId": "1", "EventType": "Reboot", "EventStatus": "Scheduled"}]);
-        let event = read(&picture(&[(0, bare)]), at(0))["events"][0].clone();
+        let event = read(&snapshot_after(&[(0, bare)]), at(0))["events"][0].clone();
         for member in [
             "Resources",
             "Description",
@@ -374,7 +374,7 @@ mod tests {
             without_document["health"]["failure"],
             json!({"reason": "status_5xx", "message": "500 \"quoted\"\n", "since": "2026-11-17T09:00:00.000Z"})
         );
-        let empty = read(&picture(&[(0, json!([]))]), at(5));
+        let empty = read(&snapshot_after(&[(0, json!([]))]), at(5));
         assert_eq!(empty["has_document"], true);
         assert_eq!(empty["health"]["up"], true);
         assert_eq!(empty["now"], "2026-11-17T09:00:05.000Z");

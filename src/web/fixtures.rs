@@ -45,7 +45,7 @@ pub(super) fn freeze(members: &Value) -> Value {
 }
 
 /// The engine's snapshot after these documents, each so many seconds after the start, on the VM `web_1`.
-pub(super) fn picture(documents: &[(u64, Value)]) -> Snapshot {
+pub(super) fn snapshot_after(documents: &[(u64, Value)]) -> Snapshot {
     let config = EngineConfig {
         vm_name: Some("web_1".into()),
         ..EngineConfig::default()

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::{
         snapshot::FailureReason,
-        web::fixtures::{at, due, freeze, picture},
+        web::fixtures::{at, due, freeze, snapshot_after},
     };
 
     const LEAD_TIME: Duration = Duration::from_mins(5);
@@ -111,14 +111,14 @@ mod tests {
 
     #[test]
     fn restored_state_alone_is_not_ready() {
-        let mut snapshot = picture(&[(0, json!([]))]);
+        let mut snapshot = snapshot_after(&[(0, json!([]))]);
         snapshot.health.last_success = None;
         assert!(!ready(&snapshot).is_ok);
     }
 
     #[test]
     fn serving_fails_when_an_own_event_is_due_within_the_lead_time() {
-        let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
         let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
         assert_eq!(result(299).reason, "serving");
         assert_eq!(result(300).reason, "not serving: Freeze may start in 5m");
@@ -132,11 +132,11 @@ mod tests {
         let started = freeze(&json!({"EventStatus": "Started", "NotBefore": ""}));
         let mut documents = vec![(0, json!([started]))];
         assert_eq!(
-            serving(&picture(&documents), LEAD_TIME, at(1)).reason,
+            serving(&snapshot_after(&documents), LEAD_TIME, at(1)).reason,
             "not serving: Freeze has started"
         );
         documents.push((60, json!([])));
-        assert!(serving(&picture(&documents), LEAD_TIME, at(61)).is_ok);
+        assert!(serving(&snapshot_after(&documents), LEAD_TIME, at(61)).is_ok);
     }
 
     #[test]
@@ -156,11 +156,11 @@ mod tests {
                 json!({"Resources": null, "NotBefore": due(10)}),
             ),
         ] {
-            let snapshot = picture(&[(0, json!([freeze(&members)]))]);
+            let snapshot = snapshot_after(&[(0, json!([freeze(&members)]))]);
             assert!(serving(&snapshot, LEAD_TIME, at(1)).is_ok, "{why}");
         }
         let unknown_length = freeze(&json!({"DurationInSeconds": -1, "NotBefore": due(10)}));
-        let snapshot = picture(&[(0, json!([unknown_length]))]);
+        let snapshot = snapshot_after(&[(0, json!([unknown_length]))]);
         assert!(!serving(&snapshot, LEAD_TIME, at(1)).is_ok);
     }
 
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn known_event_counts_while_polling_fails() {
-        let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+        let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
         snapshot
             .health
             .fail(FailureReason::Connect, "refused".to_owned(), at(1).wall);
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn reason_is_always_one_line() {
-        let snapshot = picture(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
+        let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
         let reason = serving(&snapshot, LEAD_TIME, at(590)).reason;
         assert_eq!(reason, "not serving: a\\r\\nb may start in 10s");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    FakeImds, PATIENCE, RefusingPort, Reply,
+    DEADLINE, FakeImds, RefusingPort, Reply,
     process::{Ended, PROGRAM, Process, page},
 };
 
@@ -390,7 +390,7 @@ async fn second_signal_exits_immediately() {
 async fn demo_needs_no_configuration() {
     let mut demo = Process::start(["demo", ANY_PORT, "--speed=1000"]);
     let address = demo.address().await;
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + DEADLINE;
     loop {
         let metrics = page(&address, "/metrics").await.unwrap_or_default();
         if metrics.contains("azure_scheduled_event_info{") {

@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::{snapshot::FailureReason, time::Clock};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    FakeImds, PATIENCE, Reply, client_of,
+    DEADLINE, FakeImds, Reply, client_of,
     collector::FakeCollector,
     exporter::{Exporter, settings},
     process::{PROGRAM, Process},
@@ -77,7 +77,7 @@ async fn spans_wait_for_the_identity_and_are_sent_once_it_is_known() {
     // The next identity request is slow, and no later events request is answered.
     let requested = identities(&imds);
     imds.identity(compute.after(Duration::from_secs(1)));
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     while identities(&imds) == requested {
         assert!(Instant::now() < deadline, "no second identity request");
         sleep(Duration::from_millis(5)).await;

@@ -9,13 +9,13 @@ use azure_scheduled_events_exporter::{
     time::Clock,
 };
 
-use crate::support::{FakeImds, PATIENCE, Reply, client_of, install_cryptography};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of, install_cryptography};
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Tue, 17 Nov 2026 09:15:42 GMT","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9}]}"#;
 
 async fn poll(client: &mut Client) -> Result<Answer, Error> {
-    client.poll(PATIENCE, Clock::start()).await
+    client.poll(DEADLINE, Clock::start()).await
 }
 
 fn document(answer: Result<Answer, Error>) -> Document {
@@ -111,7 +111,7 @@ async fn requests_of_every_kind_start_at_least_200_ms_apart() {
     let began = clock.now().monotonic;
     client.identify(clock).await.unwrap();
     for _ in 0..3 {
-        client.poll(PATIENCE, clock).await.unwrap();
+        client.poll(DEADLINE, clock).await.unwrap();
     }
     let took = clock.now().monotonic.saturating_sub(began);
     assert!(took >= Duration::from_millis(600), "{took:?}");

@@ -11,7 +11,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    DEADLINE, FakeImds, Reply,
     collector::FakeCollector,
     process::{PROGRAM, Process},
     wait_until,
@@ -221,7 +221,7 @@ async fn finish(
 ) -> u32 {
     let last = script.number;
     let _exporter = start(imds, collector, state_directory);
-    wait_until(PATIENCE, "the last event ends and is exported", || {
+    wait_until(DEADLINE, "the last event ends and is exported", || {
         if script.number == last && script.advance(state_directory) {
             imds.now(script.document());
         }

@@ -370,7 +370,7 @@ proptest! {
             panic!("the state cannot be read back");
         };
         prop_assert_eq!(&*saved.events, &*stayed.events(now));
-        // The monotonic clock of the new process begins anew.
+        // The monotonic clock of the new process starts at zero.
         let started = Duration::from_secs(1);
         let offset = now.monotonic.saturating_sub(started);
         let mut restarted = Process::start(0, Some(*saved), Moment { monotonic: started, ..now });

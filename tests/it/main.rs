@@ -9,13 +9,13 @@ mod alertmanager;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
-mod approving;
-#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod identity;
+#[cfg(test)]
+mod imds_approval;
 #[cfg(test)]
 mod imds_errors;
 #[cfg(test)]

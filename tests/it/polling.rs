@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::imds::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    API_VERSION, FakeImds, PATIENCE, RefusingPort, Reply,
+    API_VERSION, DEADLINE, FakeImds, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
 };
 
@@ -342,7 +342,7 @@ async fn proxy_variables_are_ignored() {
         list.env_remove("NO_PROXY").env_remove("no_proxy");
         list.output().unwrap()
     });
-    let listed = tokio::time::timeout(PATIENCE, listed)
+    let listed = tokio::time::timeout(DEADLINE, listed)
         .await
         .unwrap()
         .unwrap();

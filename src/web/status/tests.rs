@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     snapshot::{Approval, ApprovalReason, FailureReason, Identity, SkipReason},
     web::{
-        fixtures::{at as moment, due, freeze, picture},
+        fixtures::{at as moment, due, freeze, snapshot_after},
         probe,
     },
 };
@@ -28,7 +28,7 @@ fn text_of(page: &str) -> String {
 
 #[test]
 fn event_of_this_vm_is_shown_in_full() {
-    let snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
     let page = render(&snapshot, 10);
     let text = text_of(&page);
     assert!(
@@ -67,7 +67,7 @@ fn missing_document_is_not_shown_as_no_events() {
 
 #[test]
 fn no_events_scheduled_requires_a_successful_poll() {
-    let mut snapshot = picture(&[(0, json!([]))]);
+    let mut snapshot = snapshot_after(&[(0, json!([]))]);
     let page = render(&snapshot, 2);
     assert!(
         page.contains("state clear") && page.contains("No events scheduled"),
@@ -90,7 +90,7 @@ fn no_events_scheduled_requires_a_successful_poll() {
 
 #[test]
 fn restored_events_are_shown_as_unconfirmed() {
-    let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
     snapshot.health.last_success = None;
     let page = render(&snapshot, 5);
     assert!(page.contains("not confirmed since"), "{page}");
@@ -100,7 +100,7 @@ fn restored_events_are_shown_as_unconfirmed() {
 #[test]
 fn other_vms_and_ended_events_have_their_own_sections() {
     let other_vm = freeze(&json!({"EventId": "n", "Resources": ["web_2"]}));
-    let snapshot = picture(&[
+    let snapshot = snapshot_after(&[
         (
             0,
             json!([
@@ -125,7 +125,7 @@ fn other_vms_and_ended_events_have_their_own_sections() {
 fn line_of_another_vm_names_it() {
     let line = |names: Value| {
         let other_vm = freeze(&json!({"Resources": names}));
-        text_of(&render(&picture(&[(0, json!([other_vm]))]), 10))
+        text_of(&render(&snapshot_after(&[(0, json!([other_vm]))]), 10))
     };
     for (names, expected) in [
         (json!(["web_2"]), "| · web_2 · interruption: 9s|"),
@@ -140,7 +140,7 @@ fn line_of_another_vm_names_it() {
 #[test]
 fn started_events_come_before_scheduled_ones() {
     let started = freeze(&json!({"EventId": "s", "EventStatus": "Started", "NotBefore": ""}));
-    let snapshot = picture(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
+    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
     let page = render(&snapshot, 90);
     assert!(
         page.find("In progress for").unwrap() < page.find("any moment").unwrap(),
@@ -153,7 +153,7 @@ fn started_events_come_before_scheduled_ones() {
 #[test]
 fn untrusted_text_is_escaped() {
     let evil = "<script>alert(1)</script>\"' onload=x &amp; \u{2028}\u{202e}\u{0}\u{1b}[31m";
-    let mut snapshot = picture(&[(
+    let mut snapshot = snapshot_after(&[(
         0,
         json!([freeze(&json!({
             "EventId": evil, "EventType": evil, "EventStatus": evil, "EventSource": evil,
@@ -187,7 +187,7 @@ fn untrusted_text_is_escaped() {
 
 #[test]
 fn card_shows_the_approval_decision() {
-    let mut snapshot = picture(&[(0, json!([freeze(&json!({}))]))]);
+    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
     let id = snapshot.events[0].event.id.clone();
     let approvals = [
         (
@@ -214,7 +214,7 @@ fn card_shows_the_approval_decision() {
 fn long_text_is_truncated() {
     let long = "<".repeat(100_000);
     let event = freeze(&json!({"Description": long, "EventType": long}));
-    let page = render(&picture(&[(0, json!([event]))]), 10);
+    let page = render(&snapshot_after(&[(0, json!([event]))]), 10);
     assert!(page.len() < 40_000, "{}", page.len());
 }
 
@@ -226,7 +226,7 @@ fn lists_of_events_are_limited() {
     let events: Vec<Value> = (0..250)
         .map(|number| freeze(&json!({"EventId": format!("event-{number}"), "Resources": names})))
         .collect();
-    let snapshot = picture(&[(0, json!(events))]);
+    let snapshot = snapshot_after(&[(0, json!(events))]);
     let page = render(&snapshot, 10);
     assert_eq!(page.matches("data-event-id=").count(), MAX_LISTED);
     assert!(page.contains("150 more in the "), "{page}");
@@ -234,14 +234,14 @@ fn lists_of_events_are_limited() {
     let own: Vec<Value> = (0..5)
         .map(|number| freeze(&json!({"EventId": format!("event-{number}")})))
         .collect();
-    let page = render(&picture(&[(0, json!(own))]), 10);
+    let page = render(&snapshot_after(&[(0, json!(own))]), 10);
     assert_eq!(page.matches("<article").count(), MAX_CARDS);
     assert_eq!(page.matches("data-event-id=").count(), 5);
 }
 
 #[test]
 fn event_that_may_affect_this_vm_is_shown_in_full() {
-    let snapshot = picture(&[(0, json!([freeze(&json!({"Resources": null}))]))]);
+    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"Resources": null}))]))]);
     let page = render(&snapshot, 10);
     assert!(
         page.contains("may affect this VM") && page.contains("<article"),
@@ -251,7 +251,7 @@ fn event_that_may_affect_this_vm_is_shown_in_full() {
 
 #[test]
 fn page_loads_nothing_from_other_hosts_and_needs_no_script() {
-    let page = render(&picture(&[(0, json!([freeze(&json!({}))]))]), 10);
+    let page = render(&snapshot_after(&[(0, json!([freeze(&json!({}))]))]), 10);
     let urls: Vec<&str> = page
         .split(['"'])
         .filter(|value| value.starts_with("http") || value.starts_with("//"))

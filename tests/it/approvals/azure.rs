@@ -1,4 +1,4 @@
-//! The simulated Azure, with every request counted before it is answered.
+//! A simulated Azure that counts its requests.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -18,9 +18,9 @@ use hyper::{Method, Request, body::Incoming};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::support::{PATIENCE, install_cryptography};
+use crate::support::{DEADLINE, install_cryptography};
 
-/// A served simulator; it ends with this value.
+/// A running simulator.
 pub(super) struct Azure {
     address: SocketAddr,
     counts: Arc<Counts>,
@@ -79,7 +79,7 @@ impl Azure {
         Self {
             address,
             counts,
-            driver: driver.timeout(PATIENCE).build().unwrap(),
+            driver: driver.timeout(DEADLINE).build().unwrap(),
             serving,
         }
     }
@@ -100,7 +100,7 @@ impl Azure {
     /// Waits until so many more GETs have come.
     pub(super) async fn until_gets(&self, more: usize) {
         let wanted = self.gets() + more;
-        let deadline = tokio::time::Instant::now() + PATIENCE * 2;
+        let deadline = tokio::time::Instant::now() + DEADLINE * 2;
         while self.gets() < wanted {
             let is_over = tokio::time::Instant::now() > deadline;
             assert!(!is_over, "{} of {wanted} GETs came", self.gets());
@@ -108,8 +108,8 @@ impl Azure {
         }
     }
 
-    /// Announces a restart of these VMs that somebody ordered.
-    pub(super) async fn order_restart(&self, resources: &[&str]) {
+    /// Announces a restart of these VMs that a user ordered.
+    pub(super) async fn request_restart(&self, resources: &[&str]) {
         let restart = json!({"scenario": {"events": [{
             "event_type": "Reboot", "event_source": "User", "duration_seconds": -1,
             "notice": "15m", "started_for": "10m", "resources": resources,
@@ -117,7 +117,7 @@ impl Azure {
         self.command("start", &restart).await;
     }
 
-    /// Ends everything.
+    /// Ends all events.
     pub(super) async fn clear(&self) {
         self.command("clear", &json!({})).await;
     }
@@ -132,7 +132,7 @@ impl Azure {
     /// Waits until the only event has started.
     pub(super) async fn until_started(&self) {
         let url = format!("{}/simulator/state", self.base());
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + DEADLINE;
         loop {
             let answer = self.driver.get(&url).send().await.unwrap();
             let state: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();

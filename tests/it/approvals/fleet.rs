@@ -30,12 +30,12 @@ fn time(value: &Value) -> Timestamp {
 }
 
 #[tokio::test]
-async fn where_both_live_the_first_approves_alone() {
+async fn the_first_vm_of_two_approves_alone() {
     let azure = Azure::playing(&[], 1.0);
     let leader = on(&azure, "web_0");
     let backup = on(&azure, "web_1");
     azure.until_gets(4).await;
-    azure.order_restart(&["web_0", "web_1"]).await;
+    azure.request_restart(&["web_0", "web_1"]).await;
     leader
         .until("the leader approves", |it| it.value(APPROVED) == Some(1.0))
         .await;
@@ -50,13 +50,13 @@ async fn where_both_live_the_first_approves_alone() {
 }
 
 #[tokio::test]
-async fn where_the_first_is_dead_the_other_approves_after_the_delay_and_once() {
+async fn without_the_first_vm_the_other_approves_once_after_the_delay() {
     let azure = Azure::playing(&[], 1.0);
     let leader = on(&azure, "web_0");
     let backup = on(&azure, "web_1");
     azure.until_gets(4).await;
     leader.kill().await;
-    azure.order_restart(&["web_0", "web_1"]).await;
+    azure.request_restart(&["web_0", "web_1"]).await;
     let appeared = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
     backup
         .until("it is seen", |it| it.value(appeared) == Some(1.0))

@@ -1,4 +1,4 @@
-//! Without an `--approve` flag nothing but GETs leaves the process, whatever happens.
+//! Without an `--approve` flag the exporter sends only GETs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Plays a scenario to an exporter that does without approvals; how many requests were no GET.
+/// Runs a scenario against an exporter without approvals; returns the number of requests other than GET.
 async fn posts_under(scenario: &str) -> usize {
     let azure = Azure::playing(&[scenario], 600.0);
     let mut settings = settings(&azure.base());
@@ -27,7 +27,7 @@ async fn posts_under(scenario: &str) -> usize {
 }
 
 #[tokio::test]
-async fn no_scenario_and_no_fault_makes_it_send_anything_but_gets() {
+async fn without_a_flag_no_scenario_causes_a_post() {
     let mut playing = JoinSet::new();
     for (name, _) in catalog() {
         playing.spawn(async move { (name, posts_under(name).await) });
@@ -41,7 +41,7 @@ async fn no_scenario_and_no_fault_makes_it_send_anything_but_gets() {
     assert!(played >= 20, "{played} scenarios were played");
 }
 
-/// Shows each document to an exporter of its own; the requests that came, and what was counted.
+/// Serves each document to an exporter of its own; returns its requests and its counters.
 async fn requests_under_documents(approvals: ApprovalPolicy) -> Vec<(String, Vec<String>, String)> {
     let mut reading = JoinSet::new();
     for (path, body) in documents::all() {
@@ -64,15 +64,15 @@ async fn requests_under_documents(approvals: ApprovalPolicy) -> Vec<(String, Vec
 }
 
 #[tokio::test]
-async fn no_document_makes_it_send_anything_but_gets() {
+async fn without_a_flag_no_document_causes_a_post() {
     for (name, posts, _) in requests_under_documents(ApprovalPolicy::default()).await {
         assert_eq!(posts, Vec::<String>::new(), "{name}");
     }
 }
 
-/// The same documents with all that can be approved: some are approved, each event once, and none that is never to be.
+/// The same documents with every flag: each event is approved at most once, and no forbidden one is.
 #[tokio::test]
-async fn with_every_flag_no_document_makes_it_approve_what_is_forbidden() {
+async fn with_every_flag_no_document_causes_a_forbidden_approval() {
     let read = requests_under_documents(everything()).await;
     assert!(read.iter().any(|(_, posts, _)| !posts.is_empty()));
     for (name, mut posts, metrics) in read {

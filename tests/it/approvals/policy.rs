@@ -1,4 +1,4 @@
-//! The policy by itself: a table of all that it decides, and what it must never decide.
+//! The approval policy: a table of its decisions, and the decisions that it must never make.
 
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::support::golden::difference;
 const OWN: &str = "web_0";
 const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 
-/// 2026-11-17 09:00 UTC, when every event of these tests is seen first, and so many seconds later.
+/// Seconds after 2026-11-17 09:00 UTC, when each event of these tests is announced.
 fn at(seconds: u64) -> Moment {
     let start = Moment {
         wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
@@ -53,7 +53,7 @@ fn policies() -> [(&'static str, ApprovalPolicy); 4] {
     ]
 }
 
-/// A restart that somebody ordered, with some members in place of others.
+/// A restart that a user ordered, with some members in place of others.
 fn restart(members: &Value) -> Value {
     let mut event = json!({
         "EventId": ID,
@@ -72,7 +72,7 @@ fn restart(members: &Value) -> Value {
     event
 }
 
-/// A tracker that has seen it.
+/// A tracker after this event was announced.
 fn seen(event: &Value) -> Tracker {
     let mut tracker = Tracker::new(Duration::from_mins(10));
     see(&mut tracker, &json!([event]), 0);
@@ -117,7 +117,7 @@ fn heading(table: &mut String, title: &str) {
     table.push('\n');
 }
 
-/// Every kind of event, where this VM is the first that it names.
+/// Every event type, for the first VM of `Resources`.
 fn kinds(table: &mut String) {
     heading(table, "KIND (type, source, duration)");
     for event_type in [
@@ -146,10 +146,10 @@ fn kinds(table: &mut String) {
     }
 }
 
-/// A life, whose VM asks, and how many seconds after first sight.
+/// An event, the name of the VM, and the seconds since the first document.
 type Circumstance = (&'static str, Arc<TrackedEvent>, Option<&'static str>, u64);
 
-/// One circumstance after the other, for a restart that somebody ordered and for a short freeze.
+/// One circumstance per row, for a restart that a user ordered and for a short freeze.
 fn circumstances(table: &mut String) {
     for (kind, members) in [
         ("User reboot", json!({})),
@@ -175,7 +175,7 @@ fn with(members: &Value, more: &Value) -> Arc<TrackedEvent> {
     only(&seen(&restart(&all)))
 }
 
-/// Whose turn it is.
+/// First and later VMs of `Resources`.
 fn turns(members: &Value) -> Vec<Circumstance> {
     let first = with(members, &json!({}));
     let second = with(members, &json!({"Resources": ["web_9", OWN]}));
@@ -201,11 +201,11 @@ fn turns(members: &Value) -> Vec<Circumstance> {
     ]
 }
 
-/// What is not known, or not as it should be.
+/// Missing and unexpected values.
 fn gaps(members: &Value) -> Vec<Circumstance> {
     let plain = with(members, &json!({}));
     let with = |more: Value| with(members, &more);
-    let nobody = with(json!({"Resources": null}));
+    let missing = with(json!({"Resources": null}));
     let empty = with(json!({"Resources": []}));
     let no_time = with(json!({"NotBefore": ""}));
     let started = with(json!({"EventStatus": "Started", "NotBefore": ""}));
@@ -214,7 +214,7 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
     vec![
         ("own name unknown", plain.clone(), None, 0),
         ("another VM's", plain, Some("web_7"), 600),
-        ("Resources missing", nobody, own, 600),
+        ("Resources missing", missing, own, 600),
         ("Resources empty", empty, own, 600),
         ("NotBefore missing", no_time, own, 0),
         ("Started", started, own, 0),
@@ -222,7 +222,7 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
     ]
 }
 
-/// What happened to the event before.
+/// Earlier transitions of the event.
 fn histories(table: &mut String, event: &Value) {
     let mut approved = seen(event);
     approved
@@ -256,7 +256,7 @@ fn histories(table: &mut String, event: &Value) {
 }
 
 #[test]
-fn every_decision_is_as_the_table_says() {
+fn decisions_match_the_table() {
     let mut table = String::new();
     kinds(&mut table);
     circumstances(&mut table);
@@ -328,9 +328,9 @@ fn any_settings() -> impl Strategy<Value = ApprovalPolicy> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Reads the document's own words again, rather than what the policy was given.
+    /// Judges by the document itself, not by the parsed event.
     #[test]
-    fn no_combination_approves_what_is_forbidden(
+    fn no_combination_causes_a_forbidden_approval(
         event in any_event(),
         settings in any_settings(),
         vm_name in prop::option::of(prop::sample::select(vec!["web_0", "Web_0", "web_1", "web_2"])),

@@ -1,4 +1,4 @@
-//! One exporter: once per event, also after a restart; what is refused is sent again, but not at once; a dry run.
+//! One exporter: one approval per event, also after a restart; retries after a refusal; dry run.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::support::{
     exporter::{Exporter, settings},
 };
 
-async fn told(exporter: &Exporter) -> Value {
+async fn approval(exporter: &Exporter) -> Value {
     let (status, body) = exporter.get("/api/v1/events").await;
     assert_eq!(status, 200);
     serde_json::from_str::<Value>(&body).unwrap()["events"][0]["approval"].clone()
 }
 
 /// An IMDS whose host waits for others: the event stays scheduled although it was approved.
-async fn patient_host() -> FakeImds {
+async fn slow_host() -> FakeImds {
     let imds = FakeImds::standing(Reply::ok(RESTART)).await;
     imds.approvals(Reply::ok(""));
     imds
@@ -26,7 +26,7 @@ async fn patient_host() -> FakeImds {
 
 #[tokio::test]
 async fn an_event_that_stays_scheduled_is_approved_once() {
-    let imds = patient_host().await;
+    let imds = slow_host().await;
     let mut settings = settings(&imds.base());
     settings.approvals = user_events();
     let exporter = Exporter::start(settings);
@@ -42,15 +42,15 @@ async fn an_event_that_stays_scheduled_is_approved_once() {
         post.body,
         r#"{"StartRequests":[{"EventId":"e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E"}]}"#
     );
-    let told = told(&exporter).await;
-    assert_eq!(told["decision"], "approved");
-    assert!(told["at"].is_string(), "{told}");
+    let approval = approval(&exporter).await;
+    assert_eq!(approval["decision"], "approved");
+    assert!(approval["at"].is_string(), "{approval}");
     exporter.stop().await;
 }
 
 #[tokio::test]
 async fn a_restarted_exporter_does_not_approve_again() {
-    let imds = patient_host().await;
+    let imds = slow_host().await;
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings(&imds.base());
     settings.approvals = user_events();
@@ -64,13 +64,13 @@ async fn a_restarted_exporter_does_not_approve_again() {
     let exporter = Exporter::start(settings);
     imds.until_requests(before + 4).await;
     assert_eq!(imds.posts(), 1);
-    assert_eq!(told(&exporter).await["decision"], "approved");
+    assert_eq!(approval(&exporter).await["decision"], "approved");
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn what_is_refused_is_counted_and_sent_again_after_the_document_was_read() {
-    let imds = patient_host().await;
+async fn a_refused_approval_is_counted_and_retried_after_the_next_document() {
+    let imds = slow_host().await;
     imds.approvals(Reply::error("500 Internal Server Error", "oops"));
     let mut settings = settings(&imds.base());
     settings.approvals = user_events();
@@ -87,20 +87,20 @@ async fn what_is_refused_is_counted_and_sent_again_after_the_document_was_read()
     exporter.stop().await;
 }
 
-/// What was asked for in the matter of events, in its order.
+/// The methods of the requests for events, in their order.
 fn methods(imds: &FakeImds) -> Vec<String> {
     let requests = imds.requests().into_iter();
     let of_events = requests.filter(|it| it.target.contains("scheduledevents"));
     of_events.map(|it| it.method).collect()
 }
 
-/// Whether the document was read between any two tries.
+/// Whether the document was read between any two attempts.
 fn read_between(imds: &FakeImds) -> bool {
     methods(imds).windows(2).all(|two| two != ["POST", "POST"])
 }
 
 #[tokio::test]
-async fn anything_but_a_200_is_a_failure_that_is_told() {
+async fn any_status_but_200_is_a_reported_failure() {
     for reply in [
         Reply::error("400 Bad Request", "malformed"),
         Reply::http("204 No Content", &[], ""),
@@ -109,7 +109,7 @@ async fn anything_but_a_200_is_a_failure_that_is_told() {
         Reply::http("302 Found", &[("Location", "/")], ""),
         Reply::raw("").then_close(),
     ] {
-        let imds = patient_host().await;
+        let imds = slow_host().await;
         imds.approvals(reply.clone());
         let mut settings = settings(&imds.base());
         settings.approvals = user_events();
@@ -119,14 +119,14 @@ async fn anything_but_a_200_is_a_failure_that_is_told() {
             .await;
         assert_eq!(metrics.value(APPROVED), Some(0.0), "{reply:?}");
         assert!(metrics.is_up(), "{reply:?}");
-        let told = told(&exporter).await;
-        assert_eq!(told["reason"], "user_event", "{reply:?}");
+        let approval = approval(&exporter).await;
+        assert_eq!(approval["reason"], "user_event", "{reply:?}");
         exporter.stop().await;
     }
 }
 
 #[tokio::test]
-async fn a_200_counts_whatever_its_body_is() {
+async fn a_200_counts_with_any_body() {
     for reply in [
         Reply::ok("<html>"),
         Reply::ok(RESTART),
@@ -134,7 +134,7 @@ async fn a_200_counts_whatever_its_body_is() {
         Reply::ok("half").without_last(2).then_close(),
         Reply::ok("half").without_last(2).then_hang(),
     ] {
-        let imds = patient_host().await;
+        let imds = slow_host().await;
         imds.approvals(reply);
         let mut settings = settings(&imds.base());
         settings.approvals = user_events();
@@ -150,8 +150,8 @@ async fn a_200_counts_whatever_its_body_is() {
 }
 
 #[tokio::test]
-async fn an_approval_that_hangs_is_given_up_and_sent_again_after_the_document_was_read() {
-    let imds = patient_host().await;
+async fn an_approval_that_times_out_is_retried_after_the_next_document() {
+    let imds = slow_host().await;
     imds.approvals(Reply::silence());
     let mut settings = settings(&imds.base());
     settings.imds.timeout = Duration::from_secs(1);
@@ -169,11 +169,11 @@ async fn an_approval_that_hangs_is_given_up_and_sent_again_after_the_document_wa
 }
 
 #[tokio::test]
-async fn an_event_that_is_gone_or_due_after_a_refusal_is_let_go() {
+async fn an_event_that_is_gone_or_due_is_not_retried() {
     let gone = Reply::ok(r#"{"DocumentIncarnation":9,"Events":[]}"#);
     let due = Reply::ok(RESTART.replace("Fri, 31 Dec 2999", "Sun, 31 Dec 2023"));
     for (after, reason) in [(gone, Value::Null), (due, "not_before_passed".into())] {
-        let imds = patient_host().await;
+        let imds = slow_host().await;
         imds.approvals(Reply::error("400 Bad Request", "no such event"));
         let mut settings = settings(&imds.base());
         settings.approvals = user_events();
@@ -185,14 +185,14 @@ async fn an_event_that_is_gone_or_due_after_a_refusal_is_let_go() {
         imds.approvals(Reply::ok(""));
         imds.until_requests(imds.event_requests() + 4).await;
         assert_eq!(imds.posts(), 1, "{reason}");
-        assert_eq!(told(&exporter).await["reason"], reason);
+        assert_eq!(approval(&exporter).await["reason"], reason);
         exporter.stop().await;
     }
 }
 
 #[tokio::test]
 async fn a_dry_run_is_counted_once_and_sends_nothing() {
-    let imds = patient_host().await;
+    let imds = slow_host().await;
     let mut settings = settings(&imds.base());
     settings.approvals = ApprovalPolicy {
         dry_run: true,
@@ -205,13 +205,13 @@ async fn a_dry_run_is_counted_once_and_sends_nothing() {
     imds.until_requests(imds.event_requests() + 4).await;
     assert_eq!(exporter.metrics().await.value(DRY_RUN), Some(1.0));
     assert_eq!(imds.posts(), 0);
-    assert_eq!(told(&exporter).await["decision"], "dry_run");
+    assert_eq!(approval(&exporter).await["decision"], "dry_run");
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn nothing_is_approved_before_this_vm_knows_its_name() {
-    let imds = patient_host().await;
+async fn nothing_is_approved_before_the_vm_name_is_known() {
+    let imds = slow_host().await;
     imds.identity(Reply::error("500 Internal Server Error", "oops"));
     let mut settings = settings(&imds.base());
     settings.imds.vm_name = None;
@@ -219,13 +219,13 @@ async fn nothing_is_approved_before_this_vm_knows_its_name() {
     let exporter = Exporter::start(settings);
     imds.until_requests(5).await;
     assert_eq!(imds.posts(), 0);
-    assert_eq!(told(&exporter).await["reason"], "identity_unknown");
+    assert_eq!(approval(&exporter).await["reason"], "identity_unknown");
     exporter.stop().await;
 }
 
 #[tokio::test]
-async fn no_page_of_the_exporter_approves() {
-    let imds = patient_host().await;
+async fn no_http_request_to_the_exporter_causes_an_approval() {
+    let imds = slow_host().await;
     let exporter = Exporter::start(settings(&imds.base()));
     imds.until_requests(1).await;
     for path in ["/", "/api/v1/events", "/api/v1/approve", "/-/approve"] {

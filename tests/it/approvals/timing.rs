@@ -1,5 +1,5 @@
-//! How long an order waits with approvals and without: measured and printed (`--nocapture`), since a test on a busy
-//! machine cannot promise it.
+//! How long a requested restart waits with and without approvals: printed with `--nocapture`, because a test on a busy
+//! machine cannot assert a time.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use azure_scheduled_events_exporter::time::Clock;
 use super::{azure::Azure, user_events};
 use crate::support::exporter::{Exporter, settings};
 
-/// `--imds.poll-interval` unless it is told otherwise.
+/// `--imds.poll-interval` of the exporter.
 const INTERVAL: Duration = Duration::from_secs(1);
 const ROUNDS: u64 = 8;
 
 #[tokio::test]
-async fn with_approvals_an_order_is_carried_out_within_about_a_poll() {
+async fn with_approvals_a_restart_starts_within_about_one_poll() {
     let azure = Azure::playing(&[], 1.0);
     let mut settings = settings(&azure.base());
     settings.interval = INTERVAL;
@@ -26,7 +26,7 @@ async fn with_approvals_an_order_is_carried_out_within_about_a_poll() {
         // So that an order comes at another time between two polls in each round.
         tokio::time::sleep(INTERVAL.mul_f64(round as f64 / ROUNDS as f64)).await;
         let ordered = clock.now().monotonic;
-        azure.order_restart(&["web_0"]).await;
+        azure.request_restart(&["web_0"]).await;
         azure.until_started().await;
         waits.push(clock.now().monotonic.saturating_sub(ordered));
         azure.clear().await;
@@ -38,14 +38,14 @@ async fn with_approvals_an_order_is_carried_out_within_about_a_poll() {
 }
 
 #[tokio::test]
-async fn without_approvals_an_order_waits_for_not_before() {
+async fn without_approvals_a_restart_waits_for_not_before() {
     const SPEED: f64 = 300.0;
     let azure = Azure::playing(&[], SPEED);
     let exporter = Exporter::start(settings(&azure.base()));
     azure.until_gets(2).await;
     let clock = Clock::start();
     let ordered = clock.now().monotonic;
-    azure.order_restart(&["web_0"]).await;
+    azure.request_restart(&["web_0"]).await;
     azure.until_started().await;
     let waited = clock.now().monotonic.saturating_sub(ordered).mul_f64(SPEED);
     println!("from order to start without approvals, at the speed of real time: {waited:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use azure_scheduled_events_exporter::{imds::Error, snapshot::FailureReason, time::Clock};
 
-use crate::support::{FakeImds, PATIENCE, Reply, client_of};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const LOGIN_PAGE: &str = "\n<!DOCTYPE html><html><body>Please log in</body></html>";
@@ -26,7 +26,7 @@ async fn check(rows: impl IntoIterator<Item = (Reply, FailureReason, &'static st
     for (reply, reason, expected) in rows {
         let what = format!("{reply:?}");
         let imds = FakeImds::scripted([reply]).await;
-        let error = poll_error(&imds, PATIENCE).await;
+        let error = poll_error(&imds, DEADLINE).await;
         let shown = what.chars().take(600).collect::<String>();
         assert_eq!(error.reason(), reason, "{error}\n{shown}");
         let message = error.to_string();

@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::{imds::Error, snapshot::FailureReason};
 use tokio::net::TcpListener;
 
 use super::{LOGIN_PAGE, NOTHING, check, poll_error};
-use crate::support::{FakeImds, PATIENCE, Reply};
+use crate::support::{DEADLINE, FakeImds, Reply};
 
 #[tokio::test]
 async fn the_status_is_checked_before_the_body() {
@@ -165,18 +165,18 @@ async fn retry_after_of_a_429_is_kept() {
         )
     };
     let imds = FakeImds::scripted([throttled("7")]).await;
-    let error = poll_error(&imds, PATIENCE).await;
+    let error = poll_error(&imds, DEADLINE).await;
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
 
     let imds = FakeImds::scripted([throttled("Fri, 31 Dec 2999 23:59:59 GMT")]).await;
-    let error = poll_error(&imds, PATIENCE).await;
+    let error = poll_error(&imds, DEADLINE).await;
     assert!(
         error.retry_after() > Some(Duration::from_hours(24)),
         "{error:?}"
     );
 
     let imds = FakeImds::scripted([throttled("later")]).await;
-    let error = poll_error(&imds, PATIENCE).await;
+    let error = poll_error(&imds, DEADLINE).await;
     assert_eq!(error, Error::Throttled { retry_after: None });
 }
 
@@ -192,12 +192,12 @@ async fn a_redirect_is_not_followed() {
         "308 Permanent",
     ] {
         let imds = FakeImds::scripted([Reply::http(status, &[("Location", &location)], "")]).await;
-        let error = poll_error(&imds, PATIENCE).await;
+        let error = poll_error(&imds, DEADLINE).await;
         assert_eq!(error.reason(), FailureReason::Redirect, "{status}: {error}");
         assert!(error.to_string().contains(&location), "{error}");
     }
     let nowhere = FakeImds::scripted([Reply::http("300 Multiple Choices", &[], "")]).await;
-    let error = poll_error(&nowhere, PATIENCE).await;
+    let error = poll_error(&nowhere, DEADLINE).await;
     assert_eq!(error.reason(), FailureReason::Redirect, "{error}");
     let followed = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
     assert!(followed.is_err(), "the redirect was followed");
@@ -207,6 +207,6 @@ async fn a_redirect_is_not_followed() {
 async fn an_error_without_its_body_is_classified_by_its_status() {
     let head = "HTTP/1.1 503 Busy\r\nContent-Length: 37\r\n\r\n{";
     let imds = FakeImds::scripted([Reply::raw(head).then_hang()]).await;
-    let error = poll_error(&imds, PATIENCE).await;
+    let error = poll_error(&imds, DEADLINE).await;
     assert_eq!(error.reason(), FailureReason::Status5xx, "{error}");
 }

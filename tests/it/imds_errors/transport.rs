@@ -12,7 +12,7 @@ use azure_scheduled_events_exporter::{
 use tokio::net::TcpListener;
 
 use super::{NOTHING, check, poll_error};
-use crate::support::{FakeImds, PATIENCE, RefusingPort, Reply, client_of, install_cryptography};
+use crate::support::{DEADLINE, FakeImds, RefusingPort, Reply, client_of, install_cryptography};
 
 #[tokio::test]
 async fn a_connection_without_a_response_differs_from_no_connection() {
@@ -64,7 +64,7 @@ async fn a_connection_without_a_response_differs_from_no_connection() {
 
     let refusing = RefusingPort::reserve();
     let error = client_of(&refusing.base())
-        .poll(PATIENCE, Clock::start())
+        .poll(DEADLINE, Clock::start())
         .await
         .unwrap_err();
     assert_eq!(error.reason(), Connect, "{error}");
@@ -85,7 +85,7 @@ async fn a_response_that_stalls_anywhere_times_out() {
         Reply::raw(head).then_hang(),
         Reply::raw(format!("{head}{{\"Docu")).then_hang(),
         slow_pieces,
-        Reply::ok(NOTHING).after(PATIENCE),
+        Reply::ok(NOTHING).after(DEADLINE),
     ] {
         let what = format!("{reply:?}");
         let imds = FakeImds::scripted([reply]).await;
@@ -106,7 +106,7 @@ async fn a_late_response_is_not_matched_with_the_next_poll() {
         .await
         .unwrap_err();
     assert_eq!(error.reason(), FailureReason::Timeout);
-    let Ok(Answer::Document { document, .. }) = client.poll(PATIENCE, Clock::start()).await else {
+    let Ok(Answer::Document { document, .. }) = client.poll(DEADLINE, Clock::start()).await else {
         panic!("the second poll failed");
     };
     assert_eq!(document.incarnation, Some(1));
@@ -130,10 +130,10 @@ async fn plain_http_behind_https_fails_as_tls() {
     });
     let mut client = Client::new(&Endpoint::new(&base, "2020-07-01").unwrap())
         .expect("this test needs certificate authorities: apt-get install ca-certificates");
-    let error = client.poll(PATIENCE, Clock::start()).await.unwrap_err();
+    let error = client.poll(DEADLINE, Clock::start()).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Tls, "{error}");
     assert!(error.to_string().contains("plain http"), "{error}");
-    let error = client.poll(PATIENCE, Clock::start()).await.unwrap_err();
+    let error = client.poll(DEADLINE, Clock::start()).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Tls, "{error}");
     answering.await.unwrap();
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::sending::{base, settings as traces};
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    DEADLINE, FakeImds, Reply,
     collector::FakeCollector,
     exporter::{Exporter, Metrics, settings},
 };
@@ -87,7 +87,7 @@ async fn spans_are_backfilled_while_the_next_poll_hangs() {
     let collector = FakeCollector::scripted([]).await;
     let mut settings = exporting(&imds, &collector);
     settings.imds.vm_name = None;
-    settings.imds.timeout = PATIENCE * 10;
+    settings.imds.timeout = DEADLINE * 10;
     let exporter = Exporter::start(settings);
     imds.until_requests(3).await;
     // The name is answered late enough to make the next request for events hang.
@@ -105,7 +105,7 @@ async fn spans_are_backfilled_while_the_next_poll_hangs() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, asked_again).await.unwrap();
+    timeout(DEADLINE, asked_again).await.unwrap();
     imds.now(Reply::silence());
     let metrics = exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
     assert!(metrics.is_up(), "no poll has failed");

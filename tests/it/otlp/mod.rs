@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use self::sending::{Sending, base, batch, numbers, text};
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    DEADLINE, FakeImds, Reply,
     collector::{Answer, End, FakeCollector},
     process::{PROGRAM, Process},
 };
@@ -264,7 +264,7 @@ async fn hanging_collector_does_not_delay_append() {
     let directory = tempfile::tempdir().unwrap();
     let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     // The sender waits for a response for ten seconds meanwhile.
-    timeout(PATIENCE, sending.append(1..=50)).await.unwrap();
+    timeout(DEADLINE, sending.append(1..=50)).await.unwrap();
     assert_eq!(sending.counts.borrow().spooled, 50);
     assert!(collector.received().len() <= 1);
 }

@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::sending::{Sending, base, numbers};
 use crate::support::{
-    PATIENCE, RefusingPort,
+    DEADLINE, RefusingPort,
     collector::{Answer, FakeCollector},
 };
 
@@ -44,7 +44,7 @@ async fn killed_sender_loses_no_spans() {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, received).await.unwrap();
+        timeout(DEADLINE, received).await.unwrap();
         sending.running.abort();
     }
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));

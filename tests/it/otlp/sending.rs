@@ -17,7 +17,7 @@ use azure_scheduled_events_exporter::{
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 
-use crate::support::{PATIENCE, collector::FakeCollector, install_cryptography};
+use crate::support::{DEADLINE, collector::FakeCollector, install_cryptography};
 
 pub(super) const TIMING: RetryTiming = RetryTiming {
     initial_backoff: Duration::from_millis(5),
@@ -65,14 +65,14 @@ impl Sending {
 
     pub(super) async fn until(&mut self, condition: impl Fn(&SpanCounts) -> bool) -> SpanCounts {
         let waiting = self.counts.wait_for(|counts| condition(counts));
-        let waited = timeout(PATIENCE, waiting).await;
+        let waited = timeout(DEADLINE, waiting).await;
         let counts = waited.ok().map(|counts| counts.unwrap().clone());
         counts.unwrap_or_else(|| panic!("timed out at {:?}", self.counts.borrow()))
     }
 
     pub(super) async fn stop(self) -> SpanCounts {
         self.stop.send_replace(true);
-        timeout(PATIENCE, self.running).await.unwrap().unwrap();
+        timeout(DEADLINE, self.running).await.unwrap().unwrap();
         self.counts.borrow().clone()
     }
 }

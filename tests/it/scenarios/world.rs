@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// A new process: it counts from zero. Its monotonic clock begins anew.
+    /// A new process: it counts from zero. Its monotonic clock starts at zero.
     fn start(&mut self, rebooted: bool) {
         assert!(!self.is_running, "it runs");
         self.has_rebooted |= rebooted;

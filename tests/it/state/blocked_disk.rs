@@ -42,7 +42,7 @@ async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_no_interruptio
         reader.read_to_end(&mut written).unwrap();
     });
     let state = folder.path().join("state.json");
-    let deadline = tokio::time::Instant::now() + crate::support::PATIENCE;
+    let deadline = tokio::time::Instant::now() + crate::support::DEADLINE;
     while !state.exists() {
         assert!(
             tokio::time::Instant::now() < deadline,

@@ -22,7 +22,7 @@ use azure_scheduled_events_exporter::{
 };
 
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    DEADLINE, FakeImds, Reply,
     exporter::Metrics,
     process::{Process, page},
 };
@@ -102,7 +102,7 @@ impl Running {
 
     /// Scrapes until `condition` holds.
     async fn until(&self, what: &str, condition: impl Fn(&Metrics) -> bool) -> Metrics {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + DEADLINE;
         loop {
             let metrics = Metrics(page(&self.address, "/metrics").await.unwrap_or_default());
             if condition(&metrics) {
@@ -136,7 +136,7 @@ fn member(folder: &Path, name: &str) -> String {
 
 /// Waits for a file with this name, or with this prefix if it ends in `-`.
 async fn wait_for(folder: &Path, start: &str) -> PathBuf {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + DEADLINE;
     loop {
         let names = if folder.is_dir() {
             names(folder)

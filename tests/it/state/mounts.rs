@@ -16,7 +16,7 @@ use super::{
     freeze, saved, wait_for,
 };
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    DEADLINE, FakeImds, Reply,
     process::{PROGRAM, Process},
 };
 
@@ -45,7 +45,7 @@ async fn in_mount_namespace(imds: &FakeImds, directory: &Path, mount: &str) -> R
         .arg(PROGRAM);
     command.args(Running::arguments(imds, directory));
     let process = Process::start_as(&mut command);
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + DEADLINE;
     while !process.log().contains("listening") {
         let is_refused = process.log().contains("unshare:") || process.log().contains("mount:");
         assert!(
@@ -68,7 +68,7 @@ async fn a_full_disk_is_a_write_failure_until_there_is_space() {
     let filler = directory.join("filler");
     // The exporter creates and removes its drafts meanwhile, so the space they free must be filled too.
     let mut file = fs::File::create(&filler).unwrap();
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + DEADLINE;
     while exporter.process.log().matches("state write failed").count() == 0 {
         std::io::Write::write_all(&mut file, &[0; 512]).ok();
         assert!(

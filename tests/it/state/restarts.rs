@@ -11,7 +11,7 @@ use azure_scheduled_events_exporter::{
 };
 
 use super::{FIRST_SEEN, Running, at, freeze, member, put, saved, wait_for};
-use crate::support::{FakeImds, PATIENCE, Reply, exporter::Metrics, process::Process};
+use crate::support::{DEADLINE, FakeImds, Reply, exporter::Metrics, process::Process};
 
 #[tokio::test]
 async fn a_second_exporter_with_the_same_directory_exits_with_an_error() {
@@ -161,7 +161,7 @@ async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond()
     let document_at = member(folder.path(), "document_at");
     for tick in 0..3 {
         let before = member(folder.path(), "heartbeat_at");
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + DEADLINE;
         while member(folder.path(), "heartbeat_at") == before {
             let is_over = tokio::time::Instant::now() > deadline;
             assert!(!is_over, "no heartbeat {tick}");

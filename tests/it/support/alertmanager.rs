@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use super::{PATIENCE, Reply, request::Request};
+use super::{DEADLINE, Reply, request::Request};
 
 /// Listens until it is dropped.
 #[derive(Debug)]
@@ -115,12 +115,12 @@ impl FakeAlertmanager {
 
     /// Waits for a condition.
     pub(crate) async fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + DEADLINE;
         while !is_met(self) {
             let is_over = tokio::time::Instant::now() > deadline;
             assert!(
                 !is_over,
-                "not within {PATIENCE:?}: {what}: {:#?}",
+                "not within {DEADLINE:?}: {what}: {:#?}",
                 self.alerts()
             );
             tokio::time::sleep(Duration::from_millis(10)).await;

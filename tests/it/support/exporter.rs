@@ -15,7 +15,7 @@ use azure_scheduled_events_exporter::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{API_VERSION, PATIENCE, install_cryptography};
+use super::{API_VERSION, DEADLINE, install_cryptography};
 
 /// A running exporter.
 #[derive(Debug)]
@@ -42,8 +42,8 @@ pub(crate) fn settings(imds: &str) -> Config {
         imds: ImdsSettings {
             endpoint: Endpoint::new(imds, API_VERSION).unwrap(),
             api_version: ApiVersion::find(API_VERSION).unwrap(),
-            timeout: PATIENCE,
-            first_timeout: PATIENCE,
+            timeout: DEADLINE,
+            first_timeout: DEADLINE,
             identity_timing: IdentityTiming::default(),
             vm_name: Some(Arc::from("web_0")),
         },
@@ -73,7 +73,7 @@ impl Exporter {
         let scraper = reqwest::Client::builder()
             .no_proxy()
             .tls_certs_only([])
-            .timeout(PATIENCE)
+            .timeout(DEADLINE)
             .build()
             .unwrap();
         Self {
@@ -107,14 +107,14 @@ impl Exporter {
 
     /// Scrapes until a condition is met.
     pub(crate) async fn until(&self, what: &str, is_met: impl Fn(&Metrics) -> bool) -> Metrics {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + DEADLINE;
         loop {
             let metrics = self.metrics().await;
             if is_met(&metrics) {
                 return metrics;
             }
             let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "not within {PATIENCE:?}: {what}\n{}", metrics.0);
+            assert!(!is_over, "not within {DEADLINE:?}: {what}\n{}", metrics.0);
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -129,7 +129,7 @@ impl Exporter {
     pub(crate) async fn stop(self) {
         self.stop.send(()).unwrap();
         drop(self.scraper);
-        tokio::time::timeout(PATIENCE, self.running)
+        tokio::time::timeout(DEADLINE, self.running)
             .await
             .expect("it does not stop")
             .unwrap()

@@ -14,7 +14,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{API_VERSION, PATIENCE, reply::Reply, request::Request, wait_until};
+use super::{API_VERSION, DEADLINE, reply::Reply, request::Request, wait_until};
 
 /// The reply to an identity request unless the test sets another.
 const COMPUTE: &str = r#"{"location":"westeurope","name":"web_0","vmId":"9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68","vmScaleSetName":"web","vmSize":"Standard_D4s_v5","zone":"1"}"#;
@@ -117,7 +117,7 @@ impl FakeImds {
 
     /// Waits for so many approvals, those so far included.
     pub(crate) async fn until_posts(&self, count: usize) {
-        wait_until(PATIENCE, &format!("{count} approvals"), || {
+        wait_until(DEADLINE, &format!("{count} approvals"), || {
             (self.posts() >= count).then_some(())
         })
         .await;
@@ -134,7 +134,7 @@ impl FakeImds {
 
     /// Waits for so many requests for events, those so far included.
     pub(crate) async fn until_requests(&self, count: usize) {
-        wait_until(PATIENCE, &format!("{count} requests"), || {
+        wait_until(DEADLINE, &format!("{count} requests"), || {
             (self.event_requests() >= count).then_some(())
         })
         .await;

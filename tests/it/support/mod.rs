@@ -20,7 +20,7 @@ use std::{net::SocketAddr, time::Duration};
 use azure_scheduled_events_exporter::imds::{Client, Endpoint};
 
 /// Bounds the wait for anything, on a busy machine too.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// The api-version of all tests but those of other versions.
 pub(crate) const API_VERSION: &str = "2020-07-01";
 

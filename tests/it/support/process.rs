@@ -8,7 +8,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use super::{PATIENCE, wait_until};
+use super::{DEADLINE, wait_until};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_azure-scheduled-events-exporter");
 
@@ -67,7 +67,7 @@ impl Process {
 
     /// The first line of its log with these words, as soon as it is there.
     pub(crate) async fn says(&mut self, words: &str) -> String {
-        wait_until(PATIENCE, &format!("a log line with {words:?}"), || {
+        wait_until(DEADLINE, &format!("a log line with {words:?}"), || {
             // Whether it runs is asked first: a line may be its last.
             let has_ended = self.child.try_wait().unwrap();
             let log = self.log();
@@ -99,14 +99,14 @@ impl Process {
 
     /// Waits for its end.
     pub(crate) async fn end(mut self) -> Ended {
-        let status = wait_until(PATIENCE, "the process ends", || {
+        let status = wait_until(DEADLINE, "the process ends", || {
             self.child.try_wait().unwrap()
         })
         .await;
         let mut stdout = String::new();
         let mut pipe = self.child.stdout.take().unwrap();
         pipe.read_to_string(&mut stdout).unwrap();
-        wait_until(PATIENCE, "the log is read to its end", || {
+        wait_until(DEADLINE, "the log is read to its end", || {
             self.reader.is_finished().then_some(())
         })
         .await;
@@ -135,7 +135,7 @@ pub(crate) async fn page(address: &str, path: &str) -> Option<String> {
     let client = reqwest::Client::builder()
         .no_proxy()
         .tls_certs_only([])
-        .timeout(PATIENCE)
+        .timeout(DEADLINE)
         .build()
         .unwrap();
     let answer = client.get(format!("http://{address}{path}")).send().await;

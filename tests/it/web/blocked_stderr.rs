@@ -13,7 +13,7 @@ use tokio::{
 };
 
 use crate::support::{
-    FakeImds, PATIENCE, Reply,
+    DEADLINE, FakeImds, Reply,
     exporter::Metrics,
     process::{PROGRAM, page},
 };
@@ -66,7 +66,7 @@ impl Exporter {
         let mut client = TcpStream::connect(&self.address).await.unwrap();
         client.write_all(b"GET\r\n\r\n").await.unwrap();
         let mut response = Vec::new();
-        let read = timeout(PATIENCE, client.read_to_end(&mut response)).await;
+        let read = timeout(DEADLINE, client.read_to_end(&mut response)).await;
         read.expect("the exporter does not respond").unwrap();
         assert!(response.starts_with(b"HTTP/1.1 400"));
     }
@@ -91,7 +91,7 @@ impl Exporter {
     }
 
     async fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -156,7 +156,7 @@ async fn error_ends_the_process_though_stderr_is_blocked() {
         .stderr(writer)
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;

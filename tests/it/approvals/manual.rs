@@ -1,4 +1,4 @@
-//! `approve`: what it says before, what it sends, and its exit codes.
+//! The command `approve`: its output, its request and its exit codes.
 
 use std::process::{Command, Output as Ended};
 
@@ -35,7 +35,7 @@ async fn imds(approvals: Reply) -> FakeImds {
 }
 
 #[tokio::test]
-async fn it_says_what_is_done_to_whom_and_sends_the_id_as_azure_wrote_it() {
+async fn approve_prints_the_effect_and_sends_the_verbatim_id() {
     let imds = imds(Reply::ok("")).await;
     let ended = approve(&imds, &[TYPED]).await;
     assert_eq!(ended.status.code(), Some(0));
@@ -61,9 +61,9 @@ async fn it_says_what_is_done_to_whom_and_sends_the_id_as_azure_wrote_it() {
     assert_eq!(imds.posts(), 1);
 }
 
-/// IMDS never answers the approval, so whatever is on stderr was said before it did.
+/// IMDS never answers the approval, so that stderr was written before the answer.
 #[tokio::test]
-async fn it_is_said_before_it_is_done() {
+async fn the_effect_is_printed_before_the_request() {
     let imds = imds(Reply::silence()).await;
     let ended = approve(&imds, &["--imds.timeout=1s", TYPED]).await;
     assert_eq!(ended.status.code(), Some(1));
@@ -81,15 +81,15 @@ async fn it_is_said_before_it_is_done() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_it_and_sends_nothing() {
+async fn a_dry_run_prints_the_effect_and_sends_nothing() {
     let imds = imds(Reply::ok("")).await;
     let ended = approve(&imds, &[TYPED, "--dry-run", "--output=json"]).await;
     assert_eq!(ended.status.code(), Some(0));
-    let told: Value = serde_json::from_slice(&ended.stdout).unwrap();
-    assert_eq!(told["result"], "dry_run");
-    assert_eq!(told["event"]["EventId"], VERBATIM);
+    let approval: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(approval["result"], "dry_run");
+    assert_eq!(approval["event"]["EventId"], VERBATIM);
     assert_eq!(
-        told["event"]["Resources"],
+        approval["event"]["Resources"],
         serde_json::json!(["web_0", "web_1"])
     );
     assert!(text(&ended.stderr).contains("web_0, web_1"));
@@ -97,18 +97,18 @@ async fn a_dry_run_says_it_and_sends_nothing() {
 }
 
 #[tokio::test]
-async fn what_has_started_is_left_alone() {
+async fn a_started_event_is_not_approved() {
     let imds = imds(Reply::ok("")).await;
     imds.now(Reply::ok(RESTART.replace("Scheduled", "Started")));
     let ended = approve(&imds, &[TYPED, "--output=json"]).await;
     assert_eq!(ended.status.code(), Some(0));
-    let told: Value = serde_json::from_slice(&ended.stdout).unwrap();
-    assert_eq!(told["result"], "already_started");
+    let approval: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(approval["result"], "already_started");
     assert_eq!(imds.posts(), 0);
 }
 
 #[tokio::test]
-async fn what_fails_leaves_stdout_empty_and_exits_with_1() {
+async fn a_failure_leaves_stdout_empty_and_exits_with_1() {
     let imds = imds(Reply::error("400 Bad Request", "malformed")).await;
     let refused = approve(&imds, &[TYPED, "--output=json"]).await;
     let unknown = approve(&imds, &["602d9444-d2cd-49c7-8624-8643e7171297"]).await;
@@ -131,7 +131,7 @@ async fn what_fails_leaves_stdout_empty_and_exits_with_1() {
 }
 
 #[tokio::test]
-async fn flags_that_cannot_work_exit_with_64_and_one_line() {
+async fn invalid_flags_exit_with_64_and_one_line() {
     for (arguments, flag) in [
         (&["approve"][..], "EVENT_ID"),
         (&["approve", ""], "EVENT_ID"),

@@ -1,8 +1,8 @@
-//! Approvals: the one thing that is sent to IMDS.
+//! The approval request of the IMDS client, and which answers count as success.
 
 use azure_scheduled_events_exporter::{event::EventId, snapshot::FailureReason, time::Clock};
 
-use crate::support::{FakeImds, PATIENCE, Reply, client_of};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 
 const ID: &str = "e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
 
@@ -11,7 +11,7 @@ async fn an_approval_names_the_event_byte_for_byte() {
     let imds = FakeImds::scripted([Reply::ok("")]).await;
     let mut client = client_of(&imds.base());
     client
-        .approve(&EventId::new(ID), PATIENCE, Clock::start())
+        .approve(&EventId::new(ID), DEADLINE, Clock::start())
         .await
         .unwrap();
     let requests = imds.requests();
@@ -27,7 +27,7 @@ async fn an_id_cannot_break_out_of_the_body() {
     let imds = FakeImds::scripted([Reply::ok("")]).await;
     let mut client = client_of(&imds.base());
     let id = EventId::new("\"}],\"x\":\"\\");
-    client.approve(&id, PATIENCE, Clock::start()).await.unwrap();
+    client.approve(&id, DEADLINE, Clock::start()).await.unwrap();
     let sent: serde_json::Value = serde_json::from_str(&imds.requests()[0].body).unwrap();
     assert_eq!(
         sent,
@@ -46,7 +46,7 @@ async fn whatever_stands_in_the_body_of_a_200_it_is_approved() {
     let mut client = client_of(&imds.base());
     for _ in 0..3 {
         client
-            .approve(&EventId::new(ID), PATIENCE, Clock::start())
+            .approve(&EventId::new(ID), DEADLINE, Clock::start())
             .await
             .unwrap();
     }
@@ -82,7 +82,7 @@ async fn anything_but_a_200_is_no_approval() {
         let imds = FakeImds::scripted([reply]).await;
         let mut client = client_of(&imds.base());
         let approved = client
-            .approve(&EventId::new(ID), PATIENCE, Clock::start())
+            .approve(&EventId::new(ID), DEADLINE, Clock::start())
             .await;
         assert_eq!(approved.unwrap_err().reason(), reason);
     }
