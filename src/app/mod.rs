@@ -54,6 +54,7 @@ use crate::{
     worker::Worker,
 };
 
+/// A start-up failure or a failed command; each names its flag or its cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -71,7 +72,7 @@ pub enum Error {
     )]
     NoSuchEvent { id: String, pending: usize },
     /// IMDS refused the approval, or did not answer.
-    #[error("not approved: {cause}; {}", .now.as_deref().unwrap_or("what became of the event cannot be read: try `list`"))]
+    #[error("not approved: {cause}; {}", .now.as_deref().unwrap_or("the state of the event is unknown: run `list`"))]
     NotApproved {
         cause: imds::Error,
         /// The event in the document after it.
@@ -263,5 +264,26 @@ fn listen_error(address: &str, cause: io::Error) -> Error {
     Error::Listen {
         address: address.to_owned(),
         cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_a_task_is_described_in_words() {
+        assert_eq!(
+            describe_end(Ok(("HTTP server", Ok(())))),
+            "the HTTP server ended unexpectedly"
+        );
+        let failed = Ok(("HTTP server", Err("too many open files".to_owned())));
+        assert_eq!(
+            describe_end(failed),
+            "the HTTP server failed: too many open files"
+        );
+        let mut tasks = Tasks::default();
+        tasks.spawn("OTLP sender", async { panic!("a defect") });
+        assert_eq!(tasks.unexpected_end().await.to_string(), "a task panicked");
     }
 }
