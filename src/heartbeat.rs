@@ -11,7 +11,7 @@ use crate::{lifecycle::Interruption, time::Moment};
 /// The time between two ticks. Each tick wakes the process twice while an event is pending, which may be a week.
 pub const PERIOD: Duration = Duration::from_millis(500);
 
-/// Subtracted from a gap: the interruption began between two ticks, so a measurement is exact to this much either way.
+/// Subtracted from a gap: the interruption began between two ticks, so a measurement is accurate to ± this value.
 const MEASUREMENT_ERROR: Duration = Duration::from_millis(250);
 
 /// The last tick.

@@ -14,13 +14,13 @@
 //! snapshot ──▶ metrics, web, alertmanager::alert          spool ──▶ otlp::sender
 //! ```
 //!
-//! [`imds`] returns a classified error or a [`document::Answer`]. A failed poll has no document, so a failure cannot end
-//! an event: the types rule it out. The [`engine`] takes the result as an input and returns effects; inside it
+//! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
+//! has none. The [`engine`] takes the result as an input and returns effects; inside it
 //! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event loop
 //! in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
 //! [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that snapshot once:
-//! two numbers of one response are never from two instants. The OTLP sender and the Alertmanager pushers run at their own
-//! pace and delay nothing.
+//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run independently and
+//! delay nothing.
 //!
 //! From a poll to a span: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::AppendSpans` →
@@ -30,12 +30,12 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`event`], [`api_version`], [`time`], `text` | vocabulary: Azure's terms and API versions; points in time, durations and the only reader of clocks; foreign text made printable |
+//! | [`event`], [`api_version`], [`time`], `text` | basic types: Azure's terms and API versions; points in time, durations and the only reader of clocks; untrusted text made printable |
 //! | [`document`] | bytes to a document and a list of its anomalies |
 //! | [`lifecycle`] | tracks events from document to document |
 //! | [`snapshot`] | what every reader sees; plain data |
 //! | [`approval`] | the approval policy; the output of `approve` |
-//! | [`engine`] | everything that is known, and what each input does to it; sans-I/O |
+//! | [`engine`] | the sans-I/O state machine at the centre: inputs to effects |
 //! | [`heartbeat`] | measures interruptions of this VM |
 //! | [`metrics`] | the snapshot as OpenMetrics and Prometheus text; the catalog of all metrics |
 //! | `azure_json`, `list` | an event in Azure's own JSON; the pending events as a table |
@@ -44,12 +44,12 @@
 //! | [`otlp`] | spans, the spool that keeps them, the sender that exports them |
 //! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
-//! | [`simulator`] | a faithful imitation of the service, for tests, demos and game days |
+//! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
 //! | [`outbound`] | retry timing, HTTP client setup, error causes, URL checks, atomic file replacement |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
 //! | [`app`] | wiring, the event loop, shutdown |
-//! | [`cli`], [`config`], [`command`], [`logs`] | flags as typed, flags as resolved, the commands, the log output |
+//! | [`cli`], [`config`], [`command`], [`logs`] | flags, resolved settings, commands, log output |
 //!
 //! # Layers: an import may only point down
 //!
@@ -61,7 +61,7 @@
 //! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
 //!   imds::cadence, approval, heartbeat, azure_json, list, outbound::{retry, url}
 //! core, pure: lifecycle, document, snapshot
-//! vocabulary: event, api_version, time, text
+//! basic types: event, api_version, time, text
 //! ```
 //!
 //! I/O modules do not import each other, and files do not import each other in a cycle. `tests/it/tidy` checks both.
@@ -76,10 +76,11 @@
 //!
 //! # Invariants
 //!
-//! - Only a scheduled-events document with an empty `Events` array means "no events".
+//! - Only a scheduled-events document with an empty `Events` array means "no events", or a minute of 200 responses with
+//!   empty bodies (`imds::empty`).
 //! - A failure ends no event, and an unreadable event does not hide the others of its document.
 //! - A value that is not known is not exposed: its series is absent.
-//! - No panic is reachable from outside. At most one request to IMDS is under way.
+//! - External input cannot cause a panic. At most one request to IMDS is in flight.
 //! - No approval is sent without a flag or the command that asks for it.
 
 pub mod alertmanager;

@@ -10,7 +10,7 @@ pub struct PushTiming {
     /// Between two pushes of unchanged alerts.
     pub resend_interval: Duration,
     /// The same while polls have failed for longer than `stale_after`. Less than `ALERT_TTL`, so that no
-    /// alert expires because IMDS fails; long, so that a VM that can still see the end of the event prevails.
+    /// alert expires because IMDS fails; long, so that a VM that can still see the end of the event takes precedence.
     pub stale_resend_interval: Duration,
     pub stale_after: Duration,
     /// The same for an alert that was resolved within `resolved_resend_period`: Prometheus reports it as firing until its

@@ -13,14 +13,13 @@ use crate::{
 /// How long the end of the process waits for the last pushes.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The running pushers.
 #[derive(Debug)]
 pub(super) struct AlertPushers {
     tasks: JoinSet<()>,
 }
 
 impl AlertPushers {
-    /// Starts them. What they count comes through the receiver.
+    /// Returns a receiver of their counters, too.
     pub(super) fn start(
         targets: &[Target],
         clock: Clock,

@@ -1,7 +1,8 @@
 //! The event loop: waits for the next input, gives it to the engine, performs the effects in their order.
 //!
-//! It asks IMDS one request at a time, and ticks the heartbeat between and during requests. It waits for no disk and no
-//! receiver: a snapshot is published after the state that it shows is on disk, or after [`DISK_TIMEOUT`].
+//! It asks IMDS one request at a time, and ticks the heartbeat between and during requests. It waits for no receiver,
+//! and for the disk only before an approval. A snapshot is published after its state is on disk, or after
+//! [`DISK_TIMEOUT`].
 
 use std::{
     future::{Future, pending},
@@ -37,7 +38,7 @@ use crate::{
 /// How long the end of the process waits for the disk, and for the answer to an approval.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The engine, and what its effects need but IMDS.
+/// The engine, and what performs its effects, except the IMDS client.
 pub(super) struct Driver {
     pub(super) engine: Engine,
     pub(super) clock: Clock,
@@ -46,9 +47,9 @@ pub(super) struct Driver {
     pub(super) span_counts: Option<watch::Receiver<SpanCounts>>,
     pub(super) push_counts: watch::Receiver<PushCounts>,
     pub(super) publisher: Publisher,
-    /// An approval that the engine wants to be sent.
+    /// An approval requested by the engine.
     pub(super) approval: Option<EventId>,
-    /// The document that IMDS may confirm by a 304 is no longer known.
+    /// The next poll must omit `If-None-Match`.
     pub(super) needs_whole_document: bool,
 }
 
@@ -164,7 +165,7 @@ async fn changed<T: Clone>(values: Option<&mut watch::Receiver<T>>) -> T {
     pending().await
 }
 
-/// Asks IMDS again and again.
+/// Polls IMDS.
 pub(super) struct EventLoop {
     client: Client,
     imds: ImdsSettings,

@@ -244,7 +244,7 @@ fn log_transition(transition: &Transition) {
     }
 }
 
-/// Text of Azure on one line, uncut: the log is the longest record of an event.
+/// Text of Azure on one line, not truncated: the log is the longest record of an event.
 fn printable_text(text: &str) -> String {
     text.chars().map(printable).collect()
 }

@@ -1,6 +1,6 @@
 //! Wiring: which tasks run, the event loop, the effects of the engine, and the end of the process.
 //!
-//! Everything that is served or sent reads the snapshots that the event loop publishes, and can delay nothing there.
+//! Everything that is served or sent reads the snapshots that the event loop publishes, and cannot block the event loop.
 
 mod alert_pushers;
 mod event_loop;
@@ -75,7 +75,7 @@ pub enum Error {
     #[error("not approved: {cause}; {}", .now.as_deref().unwrap_or("the state of the event is unknown: run `list`"))]
     NotApproved {
         cause: imds::Error,
-        /// The event in the document after it.
+        /// The event after the failed approval.
         now: Option<String>,
     },
     /// A 304 without an `ETag` in the request.
@@ -103,10 +103,10 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
     addresses.iter().map(bind).collect()
 }
 
-/// Runs the exporter until `stop` is done, then finishes the requests that are under way.
+/// Runs the exporter until `stop` is done, then finishes the requests in flight.
 ///
 /// # Errors
-/// When a client cannot be made, or a task ends that must not.
+/// When a client cannot be made, or a required task ends.
 pub async fn run(
     config: Config,
     listeners: Vec<TcpListener>,

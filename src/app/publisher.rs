@@ -1,4 +1,4 @@
-//! Shows snapshots to the readers once the state behind them is on disk.
+//! Publishes snapshots once their state is on disk.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -12,11 +12,10 @@ use crate::snapshot::Snapshot;
 /// How long a snapshot waits for the state to be on disk.
 pub(super) const DISK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Shows snapshots to the readers.
 #[derive(Debug)]
 pub(super) struct Publisher {
     snapshots: watch::Sender<Arc<Snapshot>>,
-    /// A snapshot whose state is not on disk yet, and when it is shown all the same.
+    /// A snapshot whose state is not on disk yet, and when it is published anyway.
     held: Option<(Arc<Snapshot>, Instant)>,
     /// The outstanding write is late: nothing waits for it any more.
     pub(super) is_stalled: bool,
@@ -52,7 +51,7 @@ impl Publisher {
         }
     }
 
-    /// Done when the held snapshot has waited for too long; never without one.
+    /// Done when the held snapshot has waited for too long; pending forever without one.
     pub(super) async fn overdue(&self) {
         match &self.held {
             Some((_, deadline)) => sleep_until(*deadline).await,

@@ -1,4 +1,4 @@
-//! The commands `list` and `approve`, which ask IMDS once.
+//! The commands `list` and `approve`.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn state(document: &Document, id: &EventId) -> String {
     }
 }
 
-/// Asks IMDS once for the pending events.
+/// Reads the pending events once.
 ///
 /// # Errors
 /// When it does not answer with a document.

@@ -1,8 +1,8 @@
 //! The policy that decides whether to approve an event.
 //!
-//! An approval lets Azure start the event before its `NotBefore`, on **every** VM that it names. It cannot be taken back.
-//! So nothing is approved without a flag, and nothing of which the resources, source, type, duration or the name of this
-//! VM are uncertain.
+//! An approval lets Azure start the event before its `NotBefore`, on **every** VM that it names. It cannot be revoked.
+//! So nothing is approved without a flag, and no event with unknown resources, source, type or duration. The name of
+//! this VM must be certain.
 //!
 //! The request, and the 9 seconds of Microsoft's sample:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#start-an-event>.

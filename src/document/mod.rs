@@ -1,6 +1,6 @@
 //! Parses the body of a response into a [`Document`].
 //!
-//! Invariants: a malformed field costs that field, not the event; a malformed event costs that event, not the document;
+//! Invariants: a malformed field only drops that field; a malformed event costs that event, not the document;
 //! each is reported as an [`Anomaly`]. A body that is not a scheduled-events document is an error, never "no events":
 //! only a JSON object with an `Events` array is a document, since IMDS's error bodies are JSON too.
 //!

@@ -1,6 +1,6 @@
 //! Which event is approved next, and what the snapshot and the log say about each decision.
 //!
-//! An approval follows a good document that shows the event as Scheduled, at most one for each poll, and counts when
+//! An approval follows a document that shows the event as Scheduled, at most one for each poll, and counts when
 //! IMDS answers 200. After any other answer the document is read again before the next attempt, attempts become rarer,
 //! and `NotBefore` ends them. The attempt is part of the saved state before it is sent: when a process ends between the
 //! request and its answer, the next process does not send it again.
@@ -25,7 +25,7 @@ use crate::{
 /// Failed attempts after which an event is not approved any more: with the delays between them at least 10 minutes.
 const MAX_ATTEMPTS: u32 = 40;
 
-/// The policy, and what came of it so far.
+/// The policy, and the results of its attempts.
 #[derive(Debug)]
 pub(super) struct Approvals {
     policy: ApprovalPolicy,
@@ -152,7 +152,7 @@ impl Approvals {
         Some(event_type)
     }
 
-    /// The decision of the policy, changed by what came of earlier attempts.
+    /// The decision of the policy in view of earlier attempts.
     fn with_attempts(&self, tracked: &TrackedEvent, decision: Decision, now: Moment) -> Approval {
         let id = &tracked.event.id;
         let reason = match decision {
@@ -198,8 +198,8 @@ impl Approvals {
     }
 }
 
-/// Whether a decision is new to a person: only of events that name this VM or may do so; not where an event that is not
-/// to be approved starts, and not where approvals are off and Azure itself ordered the event.
+/// Whether to log a decision. Skips events of other VMs, approvals and starts (the transition is logged), and events of
+/// the platform while approvals are off.
 fn should_log(before: Option<&Approval>, now: &Approval, tracked: &TrackedEvent) -> bool {
     if tracked.scope == EventScope::Other {
         return false;

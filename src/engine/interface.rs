@@ -24,7 +24,7 @@ pub struct EngineConfig {
     pub boot_id: Option<String>,
     /// The source of resource attributes; `None` makes no spans.
     pub traces: Option<OtlpSettings>,
-    /// Whether [`Effect::SaveState`] is wanted.
+    /// Emit [`Effect::SaveState`].
     pub is_persistent: bool,
 }
 
@@ -33,25 +33,18 @@ pub struct EngineConfig {
 pub enum Input {
     /// A request for the scheduled-events document ended.
     Polled {
-        /// The document or the error.
         result: Result<Answer, RequestError>,
-        /// The duration of the request.
         took: Duration,
     },
     /// A request for the instance metadata ended.
     Identified {
-        /// The identity or the error.
         result: Result<Identity, RequestError>,
-        /// The duration of the request.
         took: Duration,
     },
     /// The request of an [`Effect::Approve`] ended.
     ApprovalSent {
-        /// The event.
         id: EventId,
-        /// Whether IMDS accepted the approval.
         result: Result<(), RequestError>,
-        /// The duration of the request.
         took: Duration,
     },
     /// A tick of the heartbeat, due every [`heartbeat::PERIOD`](crate::heartbeat::PERIOD) while
@@ -72,12 +65,10 @@ pub enum Input {
 /// Something for the caller to do. The order within one list is part of the contract.
 #[derive(Debug)]
 pub enum Effect {
-    /// Write a log line.
     Log(LogEntry),
     /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a whole
     /// document.
     DiscardForeignState,
-    /// Append spans to the spool.
     AppendSpans(Batch),
     /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
     SaveState(Box<SavedState>),
@@ -96,11 +87,9 @@ pub struct SavedState {
     pub heartbeat_at: Timestamp,
     /// When a document was last read or confirmed; `None` before the first.
     pub document_at: Option<Timestamp>,
-    /// The name of the VM.
     pub vm_name: Option<String>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
-    /// Every tracked event.
     pub events: Vec<Arc<TrackedEvent>>,
 }
 

@@ -17,7 +17,6 @@ pub enum LogEntry {
     Anomaly(Anomaly),
     /// More anomalies of a kind than are described one by one.
     MoreAnomalies {
-        /// The kind.
         kind: AnomalyKind,
         /// How many more than in the last document.
         count: u64,
@@ -33,14 +32,11 @@ pub enum LogEntry {
     PollingRecovered {
         /// The time from the first failure; `None` for the first poll of the process.
         failed_for: Option<Duration>,
-        /// `DocumentIncarnation`.
         incarnation: Option<i64>,
-        /// The events that are pending.
         pending: usize,
     },
     /// Instance metadata named this VM.
     Identified {
-        /// All of it.
         identity: Arc<Identity>,
         /// The name in use: `--vm.name`, else that of the identity.
         vm_name: Option<Arc<str>>,
@@ -59,16 +55,11 @@ pub enum LogEntry {
     },
     /// A decision about the approval of an event, when it changes.
     Approval {
-        /// The decision.
         approval: Approval,
-        /// The event.
         tracked: Arc<TrackedEvent>,
     },
     /// The first write of the state that failed.
-    StateWriteFailed {
-        /// The error of the system.
-        error: String,
-    },
+    StateWriteFailed { error: String },
     /// A write of the state does not end.
     StateWriteStalled,
     /// The state is written again.

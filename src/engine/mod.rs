@@ -1,4 +1,4 @@
-//! The sans-I/O engine: everything that is known, and what each input does to it.
+//! The sans-I/O engine: the state machine that maps inputs to effects.
 //!
 //! The engine owns the tracked events, the counters, the health of polling, the identity of the VM and the approval
 //! decisions. [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to perform in
@@ -38,7 +38,6 @@ use crate::{
 /// How long an ended event stays in the snapshot, so that every scraper sees its end.
 const ENDED_RETENTION: Duration = Duration::from_mins(10);
 
-/// See the module documentation.
 #[derive(Debug)]
 pub struct Engine {
     config: EngineConfig,
@@ -151,22 +150,20 @@ impl Engine {
         self.take_effects(now)
     }
 
-    /// Whether [`Input::Tick`] is of use: an event that names this VM is pending.
+    /// Whether heartbeat ticks are needed: an event that names this VM is pending.
     pub fn wants_heartbeat(&self) -> bool {
         self.tracker.is_own_pending()
     }
 
-    /// Whether the instance metadata have not answered yet.
+    /// Whether the instance metadata have not been received yet.
     pub(crate) fn needs_identity(&self) -> bool {
         self.identity.is_none()
     }
 
-    /// Whether any poll succeeded.
     pub(crate) fn has_succeeded(&self) -> bool {
         self.health.last_success.is_some()
     }
 
-    /// What is known now.
     pub fn snapshot(&self, now: Moment) -> Snapshot {
         Snapshot {
             events: self.tracker.events().into(),
@@ -193,7 +190,7 @@ impl Engine {
     }
 
     fn set_span_counts(&mut self, counts: &SpanCounts) {
-        counts.show_in(Arc::make_mut(&mut self.outputs));
+        counts.copy_to(Arc::make_mut(&mut self.outputs));
         self.spool_write_failures = counts.write_failures;
         self.set_write_failures(None);
         self.publish = true;

@@ -28,7 +28,7 @@ impl TrackerEntry {
         vm_name: Option<&str>,
         seen_late: bool,
         now: Timestamp,
-        happened: &mut Vec<Transition>,
+        transitions: &mut Vec<Transition>,
     ) -> Self {
         let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), seen_late, now);
         let mut entry = Self {
@@ -36,9 +36,9 @@ impl TrackerEntry {
             expires_at: Duration::ZERO,
             maybe_unreadable: false,
         };
-        happened.push(entry.transition(TransitionKind::Announced, now));
+        transitions.push(entry.transition(TransitionKind::Announced, now));
         if event.status == Status::Started {
-            happened.push(entry.start(now));
+            transitions.push(entry.start(now));
         }
         entry
     }
@@ -103,12 +103,12 @@ impl TrackerEntry {
         event: &Event,
         vm_name: Option<&str>,
         now: Timestamp,
-        happened: &mut Vec<Transition>,
+        transitions: &mut Vec<Transition>,
     ) {
         self.maybe_unreadable = false;
         if !self.tracked.is_pending() {
             self.tracked_mut().end = None;
-            happened.push(self.transition(TransitionKind::Returned, now));
+            transitions.push(self.transition(TransitionKind::Returned, now));
         }
         let is_same = {
             let known = &self.tracked.event;
@@ -130,7 +130,7 @@ impl TrackerEntry {
         };
         tracked.scope = scope;
         if !is_rest_equal(&was, &self.tracked.event) {
-            happened.push(self.transition(TransitionKind::Amended { was_scope }, now));
+            transitions.push(self.transition(TransitionKind::Amended { was_scope }, now));
         }
         if let Some(to) = event.not_before.filter(|to| was.not_before != Some(*to)) {
             let rescheduling = Rescheduling {
@@ -139,12 +139,12 @@ impl TrackerEntry {
                 to,
             };
             self.tracked_mut().reschedule(rescheduling);
-            happened.push(self.transition(TransitionKind::Rescheduled(rescheduling), now));
+            transitions.push(self.transition(TransitionKind::Rescheduled(rescheduling), now));
         }
         if event.status == Status::Started && self.tracked.started_at.is_none() {
-            happened.push(self.start(now));
+            transitions.push(self.start(now));
         } else if event.status != was.status {
-            happened.push(self.transition(TransitionKind::StatusChanged(was.status), now));
+            transitions.push(self.transition(TransitionKind::StatusChanged(was.status), now));
         }
     }
 }

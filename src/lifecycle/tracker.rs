@@ -112,8 +112,8 @@ impl Tracker {
         now: Moment,
     ) -> Vec<Transition> {
         let watched = self.last_document.is_some_and(|last| last.is_watched(now));
-        let mut happened = Vec::new();
-        happened.extend(
+        let mut transitions = Vec::new();
+        transitions.extend(
             self.entries
                 .values_mut()
                 .filter_map(|entry| entry.record_boot(now.wall)),
@@ -122,9 +122,9 @@ impl Tracker {
         for event in &document.events {
             present.insert(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
-                entry.update(event, vm_name, now.wall, &mut happened);
+                entry.update(event, vm_name, now.wall, &mut transitions);
             } else {
-                let new = TrackerEntry::begin(event, vm_name, !watched, now.wall, &mut happened);
+                let new = TrackerEntry::begin(event, vm_name, !watched, now.wall, &mut transitions);
                 self.entries.insert(event.id.clone(), new);
             }
         }
@@ -133,13 +133,13 @@ impl Tracker {
         });
         for entry in missing {
             if document.is_complete() {
-                happened.push(entry.end(now, self.retention, watched));
+                transitions.push(entry.end(now, self.retention, watched));
             } else {
                 entry.maybe_unreadable = true;
             }
         }
         self.document_unchanged(now);
-        happened
+        transitions
     }
 
     /// The last document still holds (304).

@@ -29,7 +29,7 @@ pub enum FailureReason {
     Status4xx,
     /// 500 and so on.
     Status5xx,
-    /// 429: more than five requests a second by all readers of this VM together.
+    /// 429: more than five requests a second by all clients of this VM together.
     Throttled,
     /// No answer in time.
     Timeout,
@@ -94,7 +94,6 @@ pub struct Failure {
     pub since: Timestamp,
 }
 
-/// See the module documentation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
     pub last_success: Option<Moment>,

@@ -1,5 +1,5 @@
 //! The snapshot: one immutable value with all that is known, made by the engine after each change. A scrape, a page or a
-//! probe takes it once, so that two numbers of one response are never from two instants.
+//! probe takes it once, so that all values of a response are consistent.
 
 mod approval;
 mod counters;
@@ -23,7 +23,6 @@ use crate::{
     time::Moment,
 };
 
-/// See the module documentation.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     /// Pending events and recently ended ones, in the order of the ids.
@@ -36,7 +35,7 @@ pub struct Snapshot {
     pub outputs: Arc<OutputCounters>,
     /// The approval decision about each pending event.
     pub approvals: Arc<BTreeMap<EventId, Approval>>,
-    /// From instance metadata, once they have answered.
+    /// From instance metadata, once they have been received.
     pub identity: Option<Arc<Identity>>,
     /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
     pub vm_name: Option<Arc<str>>,

@@ -33,7 +33,7 @@ impl Default for SpanCounts {
 
 impl SpanCounts {
     /// Copies all but the failed writes, which the engine adds to those of the state.
-    pub(crate) fn show_in(&self, outputs: &mut OutputCounters) {
+    pub(crate) fn copy_to(&self, outputs: &mut OutputCounters) {
         outputs.spans_exported = self.exported;
         outputs.span_export_failures.clone_from(&self.failures);
         outputs.spans_dropped.clone_from(&self.dropped);

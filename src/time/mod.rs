@@ -17,7 +17,7 @@ pub struct Timestamp(jiff::Timestamp);
 
 /// One reading of the wall clock and of the monotonic clock, taken together.
 ///
-/// The wall clock dates events; the monotonic clock measures elapsed time and does not jump.
+/// The wall clock timestamps events; the monotonic clock measures elapsed time and does not jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub wall: Timestamp,

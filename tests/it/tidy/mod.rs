@@ -93,6 +93,7 @@ fn test_files(sources: &[Source]) -> Vec<String> {
             if pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with(';') {
                 let name = pair[1].trim_start_matches("mod ").trim_end_matches(';');
                 files.push(format!("{folder}/{name}.rs"));
+                files.push(format!("{folder}/{name}/"));
             }
         }
     }
@@ -112,7 +113,7 @@ pub(crate) fn production() -> Vec<Source> {
     };
     sources
         .into_iter()
-        .filter(|source| !tests.contains(&source.path))
+        .filter(|source| !tests.iter().any(|test| source.path.starts_with(test)))
         .map(without_tests)
         .collect()
 }
