@@ -10,8 +10,8 @@ use std::{
     io::{self, Write},
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-        mpsc::{self, Receiver, SyncSender},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc::{self, Receiver, Sender},
     },
     thread,
     time::Duration,
@@ -24,8 +24,10 @@ use tracing_subscriber::{Layer, filter::Targets, fmt::MakeWriter, layer::Subscri
 
 use crate::cli::{LogFlags, LogFormat, LogLevel};
 
-/// Lines that wait for stderr; more are dropped.
-const QUEUE_CAPACITY: usize = 1_024;
+/// Bytes that wait for stderr; more are dropped. A line that is longer fits into an empty queue.
+const QUEUE_CAPACITY: usize = 1 << 20;
+/// Counted for each line on top of its bytes.
+const LINE_OVERHEAD: usize = 64;
 /// Limit for the last lines of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -63,14 +65,14 @@ impl Drop for LogGuard {
 /// Call it once per process.
 pub(crate) fn init(flags: LogFlags) -> Result<LogGuard, InitError> {
     let (queue, lines) = LineQueue::new(QUEUE_CAPACITY);
+    let written = queue.clone();
     let (ended, writer_ended) = mpsc::channel();
-    let dropped = Arc::clone(&queue.dropped);
     let direct = Dispatch::new(subscriber(flags, io::stderr));
     let report = move |count| {
         dispatcher::with_default(&direct, || tracing::warn!(count, "log lines dropped"));
     };
     let write = move || {
-        write_lines(&lines, io::stderr(), &dropped, report);
+        write_lines(&lines, io::stderr(), &written, report);
         drop(ended);
     };
     thread::Builder::new()
@@ -137,15 +139,19 @@ where
 #[derive(Debug, Clone)]
 struct LineQueue {
     /// `None` once the queue is closed.
-    sender: Arc<Mutex<Option<SyncSender<Vec<u8>>>>>,
+    sender: Arc<Mutex<Option<Sender<Vec<u8>>>>>,
+    capacity: usize,
+    queued_bytes: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
 }
 
 impl LineQueue {
     fn new(capacity: usize) -> (Self, Receiver<Vec<u8>>) {
-        let (sender, lines) = mpsc::sync_channel(capacity);
+        let (sender, lines) = mpsc::channel();
         let queue = Self {
             sender: Arc::new(Mutex::new(Some(sender))),
+            capacity,
+            queued_bytes: Arc::default(),
             dropped: Arc::default(),
         };
         (queue, lines)
@@ -165,9 +171,17 @@ impl LineQueue {
 impl Write for LineQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |sender: &SyncSender<_>| sender.try_send(line.to_owned()).is_err();
-        if sender.as_ref().is_some_and(is_full) {
+        let Some(sender) = &*sender else {
+            return Ok(line.len());
+        };
+        let size = line.len() + LINE_OVERHEAD;
+        let queued = self.queued_bytes.load(Ordering::Relaxed);
+        if queued > 0 && queued + size > self.capacity {
             self.dropped.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.queued_bytes.fetch_add(size, Ordering::Relaxed);
+            // The writer ends only after the queue is closed.
+            sender.send(line.to_owned()).ok();
         }
         Ok(line.len())
     }
@@ -181,12 +195,12 @@ impl Write for LineQueue {
 fn write_lines(
     lines: &Receiver<Vec<u8>>,
     mut output: impl Write,
-    dropped: &AtomicU64,
+    queue: &LineQueue,
     report: impl Fn(u64),
 ) {
     let mut reported = 0;
     let mut report_dropped = || {
-        let count = dropped.load(Ordering::Relaxed);
+        let count = queue.dropped.load(Ordering::Relaxed);
         if count > reported {
             report(count - reported);
             reported = count;
@@ -197,8 +211,10 @@ fn write_lines(
         lines.recv()
     }) {
         if output.write_all(&line).is_err() {
-            dropped.fetch_add(1, Ordering::Relaxed);
+            queue.dropped.fetch_add(1, Ordering::Relaxed);
         }
+        let size = line.len() + LINE_OVERHEAD;
+        queue.queued_bytes.fetch_sub(size, Ordering::Relaxed);
     }
 }
 
@@ -227,13 +243,13 @@ mod tests {
         queue.close();
         let output = Output::default();
         let report = |count| writeln!(output.clone(), "{count} dropped").unwrap();
-        write_lines(lines, output.clone(), &queue.dropped, report);
+        write_lines(lines, output.clone(), queue, report);
         output.0.lock().unwrap().clone()
     }
 
     #[test]
     fn lines_keep_their_order() {
-        let (mut queue, lines) = LineQueue::new(3);
+        let (mut queue, lines) = LineQueue::new(1_000);
         for line in ["one\n", "two\n", "three\n"] {
             queue.write_all(line.as_bytes()).unwrap();
         }
@@ -242,7 +258,7 @@ mod tests {
 
     #[test]
     fn lines_beyond_the_capacity_are_counted_and_reported_after_the_queued_ones() {
-        let (mut queue, lines) = LineQueue::new(2);
+        let (mut queue, lines) = LineQueue::new(2 * (LINE_OVERHEAD + 4));
         for line in ["one\n", "two\n", "three\n", "four\n"] {
             queue.write_all(line.as_bytes()).unwrap();
         }
@@ -251,11 +267,23 @@ mod tests {
     }
 
     #[test]
+    fn a_long_line_fits_into_an_empty_queue_only() {
+        let (mut queue, lines) = LineQueue::new(10);
+        queue.write_all(b"longer than ten bytes\n").unwrap();
+        queue.write_all(b"no\n").unwrap();
+        assert_eq!(
+            written(&queue, &lines),
+            "longer than ten bytes\n1 dropped\n"
+        );
+        assert_eq!(queue.queued_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn line_that_cannot_be_written_counts_as_dropped() {
         let (mut queue, lines) = LineQueue::new(2);
         queue.write_all(b"line\n").unwrap();
         queue.close();
-        write_lines(&lines, &mut [][..], &queue.dropped, |_| {});
+        write_lines(&lines, &mut [][..], &queue, |_| {});
         assert_eq!(queue.dropped.load(Ordering::Relaxed), 1);
     }
 

@@ -57,15 +57,11 @@ impl Driver {
     /// Gives an input to the engine and performs the effects.
     fn apply(&mut self, input: Input) {
         let now = self.clock.now();
-        let is_write_over = matches!(input, Input::StateWritten(_));
         for effect in self.engine.handle(input, now) {
             self.perform(effect, now);
         }
-        if is_write_over {
-            self.publisher.is_stalled = false;
-            if !self.is_write_outstanding() {
-                self.publisher.release();
-            }
+        if !self.is_write_outstanding() {
+            self.publisher.state_is_on_disk();
         }
     }
 
@@ -102,17 +98,18 @@ impl Driver {
 
     /// The next input that does not come from IMDS.
     async fn next_input(&mut self, ticks: &mut Interval) -> Input {
-        tokio::select! {
-            biased;
-            _ = ticks.tick(), if self.engine.wants_heartbeat() => Input::Tick,
-            result = written(&mut self.state) => Input::StateWritten(result),
-            () = self.publisher.overdue() => {
-                self.publisher.is_stalled = true;
-                self.publisher.release();
-                Input::StateWriteStalled
-            }
-            counts = changed(self.span_counts.as_mut()) => Input::SpanCounts(counts),
-            counts = changed(Some(&mut self.push_counts)) => Input::PushCounts(counts),
+        loop {
+            return tokio::select! {
+                biased;
+                _ = ticks.tick(), if self.engine.wants_heartbeat() => Input::Tick,
+                result = written(&mut self.state) => Input::StateWritten(result),
+                () = self.publisher.overdue() => {
+                    self.publisher.state_is_late();
+                    continue;
+                }
+                counts = changed(self.span_counts.as_mut()) => Input::SpanCounts(counts),
+                counts = changed(Some(&mut self.push_counts)) => Input::PushCounts(counts),
+            };
         }
     }
 
@@ -211,7 +208,7 @@ impl EventLoop {
         }
         self.driver.apply(Input::Shutdown);
         self.driver.flush(SHUTDOWN_TIMEOUT).await;
-        self.driver.publisher.release();
+        self.driver.publisher.state_is_late();
     }
 
     /// Asks for the identity of this VM. Returns the delay before the next attempt; `None` when cancelled.
@@ -262,10 +259,7 @@ impl EventLoop {
         if let Some(id) = self.driver.approval.take() {
             self.approve(id, stopping).await;
         }
-        let busy = match outcome {
-            PollResult::Answered => elapsed(began, clock.now()),
-            PollResult::Failed { .. } => took,
-        };
+        let busy = elapsed(began, clock.now());
         let jitter = fastrand::f64();
         Some(cadence::next_delay(outcome, busy, self.interval, jitter))
     }

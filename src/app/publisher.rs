@@ -18,7 +18,7 @@ pub(super) struct Publisher {
     /// A snapshot whose state is not on disk yet, and when it is published anyway.
     held: Option<(Arc<Snapshot>, Instant)>,
     /// The outstanding write is late: nothing waits for it any more.
-    pub(super) is_stalled: bool,
+    is_late: bool,
 }
 
 impl Publisher {
@@ -26,7 +26,7 @@ impl Publisher {
         Self {
             snapshots: watch::Sender::new(Arc::new(snapshot)),
             held: None,
-            is_stalled: false,
+            is_late: false,
         }
     }
 
@@ -35,7 +35,7 @@ impl Publisher {
     }
 
     pub(super) fn publish(&mut self, snapshot: Arc<Snapshot>, is_write_outstanding: bool) {
-        if is_write_outstanding && !self.is_stalled {
+        if is_write_outstanding && !self.is_late {
             let deadline = self.held.take().map(|(_, deadline)| deadline);
             let deadline = deadline.unwrap_or_else(|| Instant::now() + DISK_TIMEOUT);
             self.held = Some((snapshot, deadline));
@@ -45,7 +45,19 @@ impl Publisher {
         }
     }
 
-    pub(super) fn release(&mut self) {
+    /// No write is outstanding.
+    pub(super) fn state_is_on_disk(&mut self) {
+        self.is_late = false;
+        self.release();
+    }
+
+    /// The outstanding write takes too long to wait for it.
+    pub(super) fn state_is_late(&mut self) {
+        self.is_late = true;
+        self.release();
+    }
+
+    fn release(&mut self) {
         if let Some((snapshot, _)) = self.held.take() {
             self.snapshots.send_replace(snapshot);
         }

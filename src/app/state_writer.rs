@@ -95,14 +95,17 @@ impl StateWriter {
     /// Begins a write; [`StateWriter::written`] gives its result.
     pub(super) fn write(&mut self, saved: SavedState) {
         let store = Arc::clone(&self.store);
-        let foreign_since = self.foreign_since.take();
+        let foreign_since = self.foreign_since;
         let (result, outstanding) = oneshot::channel();
-        self.worker.submit(move || {
+        let is_queued = self.worker.submit(move || {
             let written = store.write(&saved, foreign_since);
             // The lock of the directory is free for another exporter before the result is known.
             drop(store);
             result.send(written).ok();
         });
+        if is_queued {
+            self.foreign_since = None;
+        }
         self.outstanding = Some(outstanding);
     }
 

@@ -22,7 +22,7 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// Failed attempts after which an event is not approved any more: with the delays between them at least 10 minutes.
+/// Failed attempts after which an event is not approved any more: with the delays between them about 9 minutes.
 const MAX_ATTEMPTS: u32 = 40;
 
 /// The policy, and the results of its attempts.
@@ -86,6 +86,8 @@ impl Approvals {
         now: Moment,
     ) -> Evaluation {
         let mut evaluation = Evaluation::default();
+        // Of the due events the one with the fewest attempts: a refused one does not hold up the others.
+        let mut next: Option<(u32, &TrackedEvent)> = None;
         let mut decided = BTreeMap::new();
         for tracked in events.iter().filter(|tracked| tracked.is_pending()) {
             let id = &tracked.event.id;
@@ -100,9 +102,8 @@ impl Approvals {
                     self.attempts.insert(id.clone(), Attempt::DryRun(at));
                     evaluation.dry_runs.push(tracked.event.event_type.clone());
                     approval = Approval::DryRun { reason, at };
-                } else if self.in_flight.is_none() {
-                    self.in_flight = Some((id.clone(), tracked.event.event_type.clone()));
-                    evaluation.send = Some(id.clone());
+                } else if next.is_none_or(|(fewest, _)| self.failed_attempts(id) < fewest) {
+                    next = Some((self.failed_attempts(id), tracked));
                 }
             }
             if should_log(self.decided.get(id), &approval, tracked) {
@@ -112,6 +113,11 @@ impl Approvals {
                 });
             }
             decided.insert(id.clone(), approval);
+        }
+        if let Some((_, tracked)) = next.filter(|_| self.in_flight.is_none()) {
+            let event = &tracked.event;
+            self.in_flight = Some((event.id.clone(), event.event_type.clone()));
+            evaluation.send = Some(event.id.clone());
         }
         self.attempts.retain(|id, _| decided.contains_key(id));
         if *self.decided != decided {
@@ -129,11 +135,7 @@ impl Approvals {
     ) -> Option<EventType> {
         let (_, event_type) = self.in_flight.take_if(|(in_flight, _)| in_flight == id)?;
         if let Some(error) = error {
-            let before = match self.attempts.get(id) {
-                Some(Attempt::Failed { attempts, .. }) => *attempts,
-                Some(Attempt::DryRun(_)) | None => 0,
-            };
-            let attempts = before.saturating_add(1);
+            let attempts = self.failed_attempts(id).saturating_add(1);
             let result = PollResult::Failed {
                 reason: error.reason,
                 retry_after: error.retry_after,
@@ -150,6 +152,13 @@ impl Approvals {
             self.attempts.insert(id.clone(), attempt);
         }
         Some(event_type)
+    }
+
+    fn failed_attempts(&self, id: &EventId) -> u32 {
+        match self.attempts.get(id) {
+            Some(Attempt::Failed { attempts, .. }) => *attempts,
+            Some(Attempt::DryRun(_)) | None => 0,
+        }
     }
 
     /// The decision of the policy in view of earlier attempts.

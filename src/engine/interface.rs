@@ -52,8 +52,6 @@ pub enum Input {
     Tick,
     /// The write of an [`Effect::SaveState`] ended.
     StateWritten(Result<(), String>),
-    /// The write of an [`Effect::SaveState`] has not ended in time. It may still end.
-    StateWriteStalled,
     /// The counters of the span spool and its sender changed.
     SpanCounts(SpanCounts),
     /// The counters of the Alertmanager push changed.
@@ -74,7 +72,8 @@ pub enum Effect {
     SaveState(Box<SavedState>),
     /// Show this snapshot to every reader.
     Publish(Arc<Snapshot>),
-    /// Send the approval of an event, after the state before it is on disk. [`Input::ApprovalSent`] ends it.
+    /// Send the approval of an event. The state before it records the attempt: wait until it is on disk, but not for a
+    /// disk that is late. [`Input::ApprovalSent`] ends it.
     Approve(EventId),
 }
 

@@ -51,7 +51,6 @@ pub struct Engine {
     /// From instance metadata or, until they answer, from the restored state.
     vm_id: Option<String>,
     identity_failed: bool,
-    has_document: bool,
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
@@ -68,9 +67,6 @@ pub struct Engine {
 impl Engine {
     /// An engine that continues from `restored`, the state of an earlier process.
     pub fn new(config: EngineConfig, restored: Option<SavedState>, now: Moment) -> Self {
-        let has_document = restored
-            .as_ref()
-            .is_some_and(|saved| saved.document_at.is_some());
         let saved_name = restored.as_ref().and_then(|saved| saved.vm_name.as_deref());
         let vm_name = config.vm_name.clone().or(saved_name.map(Arc::from));
         let vm_id = restored
@@ -101,7 +97,6 @@ impl Engine {
             vm_name,
             vm_id,
             identity_failed: false,
-            has_document,
             approvals: Approvals::new(config.approvals),
             anomalies: AnomalyTracker::default(),
             saves: SaveSchedule::new(config.is_persistent),
@@ -128,10 +123,6 @@ impl Engine {
                 let log = self.saves.written(result);
                 self.set_write_failures(log);
             }
-            Input::StateWriteStalled => {
-                let log = self.saves.stalled();
-                self.set_write_failures(log);
-            }
             Input::SpanCounts(counts) => self.set_span_counts(&counts),
             Input::PushCounts(counts) => {
                 let outputs = Arc::make_mut(&mut self.outputs);
@@ -147,6 +138,8 @@ impl Engine {
         if !self.wants_heartbeat() {
             self.heartbeat.reset();
         }
+        let stalled = self.saves.check_stall(now);
+        self.set_write_failures(stalled);
         self.take_effects(now)
     }
 
@@ -167,7 +160,7 @@ impl Engine {
     pub fn snapshot(&self, now: Moment) -> Snapshot {
         Snapshot {
             events: self.tracker.events().into(),
-            has_document: self.has_document,
+            has_document: self.tracker.document_at().is_some(),
             health: self.health.clone(),
             counters: Arc::clone(&self.counters),
             outputs: Arc::clone(&self.outputs),
@@ -179,12 +172,9 @@ impl Engine {
     }
 
     fn tick(&mut self, now: Moment) {
-        if !self.wants_heartbeat() {
-            return;
-        }
         if let Some(interruption) = self.heartbeat.tick(now) {
             let transitions = self.tracker.record_interruption(interruption, now.wall);
-            self.publish = !transitions.is_empty();
+            self.publish |= !transitions.is_empty();
             self.apply(transitions);
         }
     }

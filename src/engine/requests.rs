@@ -43,7 +43,6 @@ impl Engine {
     }
 
     fn observe(&mut self, document: &Document, anomalies: &Anomalies, now: Moment) {
-        self.has_document = true;
         self.health.incarnation = document.incarnation;
         self.approvals.set_document(document);
         let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
@@ -110,7 +109,6 @@ impl Engine {
                 vm_id: identity.vm_id.clone(),
             });
             self.tracker = Tracker::new(ENDED_RETENTION);
-            self.has_document = false;
             self.effects.push(Effect::DiscardForeignState);
         }
         if self.config.vm_name.is_none() {
@@ -136,22 +134,18 @@ impl Engine {
         self.publish = true;
         self.health
             .count_request(took, error.map(|error| error.reason));
-        let outcome = match error {
-            None => ApprovalResult::Approved,
-            Some(_) => ApprovalResult::Failed,
+        let event_type = self.approvals.sent(id, error, now);
+        let result = if error.is_none() {
+            let transitions = self.tracker.record_approval(id, now.wall);
+            self.apply(transitions.into_iter().collect());
+            ApprovalResult::Approved
+        } else {
+            self.tracker.record_refusal(id, now.wall);
+            self.saves.mark();
+            ApprovalResult::Failed
         };
-        if let Some(event_type) = self.approvals.sent(id, error, now) {
-            self.count_approval(event_type, outcome);
-        }
-        match outcome {
-            ApprovalResult::Approved => {
-                let transitions = self.tracker.record_approval(id, now.wall);
-                self.apply(transitions.into_iter().collect());
-            }
-            ApprovalResult::Failed | ApprovalResult::DryRun => {
-                self.tracker.record_refusal(id, now.wall);
-                self.saves.mark();
-            }
+        if let Some(event_type) = event_type {
+            self.count_approval(event_type, result);
         }
         self.evaluate_approvals(false, now);
     }
@@ -170,7 +164,7 @@ impl Engine {
         }
         if let Some(id) = evaluation.send {
             self.tracker.record_approval_request(&id, now.wall);
-            self.saves.mark();
+            self.saves.mark_urgent();
             self.approve = Some(id);
         }
     }

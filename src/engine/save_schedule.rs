@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::LogEntry;
 use crate::time::Moment;
 
+/// A write that takes longer is reported and counted as a failure.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// From one write to the next while an event is pending, and from one attempt to the next while writes fail.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -79,10 +81,12 @@ impl SaveSchedule {
 
     /// The outstanding write ended. Only a change is logged.
     pub(super) fn written(&mut self, result: Result<(), String>) -> Option<LogEntry> {
-        let was_failing = std::mem::replace(&mut self.is_failing, result.is_err());
         let was_stalled = std::mem::replace(&mut self.write, Write::None) == Write::Stalled;
+        // A write that was late does not show that the next one is not.
+        let is_failing = result.is_err() || was_stalled;
+        let was_failing = std::mem::replace(&mut self.is_failing, is_failing);
         match result {
-            Ok(()) => (was_failing || was_stalled).then_some(LogEntry::StateWriteRecovered),
+            Ok(()) => (was_failing && !is_failing).then_some(LogEntry::StateWriteRecovered),
             Err(error) => {
                 self.is_dirty = true;
                 self.failures += u64::from(!was_stalled);
@@ -91,13 +95,16 @@ impl SaveSchedule {
         }
     }
 
-    /// The outstanding write takes too long. It is counted as failed; what follows waits for it no longer.
-    pub(super) fn stalled(&mut self) -> Option<LogEntry> {
-        if std::mem::replace(&mut self.write, Write::Stalled) == Write::Stalled {
+    /// Checks whether the outstanding write takes too long. It is counted as failed, once.
+    pub(super) fn check_stall(&mut self, now: Moment) -> Option<LogEntry> {
+        let begun_at = self.begun_at.filter(|_| self.write == Write::Outstanding)?;
+        if now.monotonic.saturating_sub(begun_at) < STALL_TIMEOUT {
             return None;
         }
+        self.write = Write::Stalled;
         self.failures += 1;
-        Some(LogEntry::StateWriteStalled)
+        let was_failing = std::mem::replace(&mut self.is_failing, true);
+        (!was_failing).then_some(LogEntry::StateWriteStalled)
     }
 }
 
@@ -163,11 +170,40 @@ mod tests {
     fn a_stalled_write_is_one_failure_and_two_log_lines() {
         let mut saves = SaveSchedule::new(true);
         assert!(saves.begin(false, at(0)));
-        assert_eq!(saves.stalled(), Some(LogEntry::StateWriteStalled));
-        assert_eq!(saves.stalled(), None);
+        assert_eq!(saves.check_stall(at(4_999)), None);
+        assert_eq!(
+            saves.check_stall(at(5_000)),
+            Some(LogEntry::StateWriteStalled)
+        );
+        assert_eq!(saves.check_stall(at(6_000)), None);
         assert!(!saves.begin(true, at(60_000)), "it is still outstanding");
+        assert_eq!(saves.written(Ok(())), None, "it was late");
+        assert!(saves.begin(true, at(60_000)));
         assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
         assert_eq!(saves.failures(), 1);
+    }
+
+    #[test]
+    fn a_disk_that_is_always_late_is_logged_once() {
+        let mut saves = SaveSchedule::new(true);
+        let mut logged = 0;
+        for minute in 0..10 {
+            assert!(saves.begin(true, at(60_000 * minute)));
+            logged += usize::from(saves.check_stall(at(60_000 * minute + 7_000)).is_some());
+            logged += usize::from(saves.written(Ok(())).is_some());
+        }
+        assert_eq!((logged, saves.failures()), (1, 10));
+    }
+
+    #[test]
+    fn a_write_that_is_only_slow_is_no_failure() {
+        let mut saves = SaveSchedule::new(true);
+        for minute in 0..10 {
+            assert!(saves.begin(true, at(60_000 * minute)));
+            assert_eq!(saves.check_stall(at(60_000 * minute + 3_000)), None);
+            assert_eq!(saves.written(Ok(())), None);
+        }
+        assert_eq!(saves.failures(), 0);
     }
 
     #[test]

@@ -63,8 +63,11 @@ impl SpoolHandle {
             None => append(),
             Some(worker) => {
                 if !worker.submit(append) {
-                    self.shared.refused.fetch_add(spans, Ordering::Relaxed);
-                    self.count(|counts| counts.drop_spans(DropReason::SpoolFull, spans));
+                    // Together under the lock of the counters, so that `publish` sees both or none.
+                    self.count(|counts| {
+                        self.shared.refused.fetch_add(spans, Ordering::Relaxed);
+                        counts.drop_spans(DropReason::SpoolFull, spans);
+                    });
                 }
             }
         }
@@ -72,7 +75,10 @@ impl SpoolHandle {
 
     /// The counters, now and whenever they change.
     pub fn counts(&self) -> watch::Receiver<SpanCounts> {
-        self.shared.counts.subscribe()
+        let mut counts = self.shared.counts.subscribe();
+        // The spool may hold spans of an earlier process.
+        counts.mark_changed();
+        counts
     }
 
     /// Whether waiting spans survive the end of this process.
@@ -91,8 +97,11 @@ impl SpoolHandle {
 
     /// The collector accepted `taken` spans of the batch and rejected `rejected`.
     pub(in crate::otlp) async fn done(&self, id: BatchId, taken: u64, rejected: u64) {
-        self.with(move |spool| spool.complete(id, rejected)).await;
-        self.count(|counts| counts.exported += taken);
+        let completed = self.with(move |spool| spool.complete(id, rejected)).await;
+        // Otherwise the batch is sent again.
+        if completed.is_some() {
+            self.count(|counts| counts.exported += taken);
+        }
     }
 
     pub(in crate::otlp) async fn maintain(&self, now: Timestamp) {
