@@ -59,7 +59,7 @@ def each(function: str, metric: str) -> str:
 
 
 def notice() -> str:
-    """Notice per event: from the earliest first-seen time to NotBefore, or to the start for events without NotBefore."""
+    """Notice per event: from the earliest first-seen time to NotBefore, or to the start for an event without it."""
     return f"clamp_min(({each('max', 'not_before_timestamp_seconds')} or {each('max', 'started_timestamp_seconds')}) - {each('min', 'first_seen_timestamp_seconds')}, 0)"
 
 
@@ -228,8 +228,8 @@ def notice_panels(y: int) -> list[dict[str, Any]]:
             ),
         ],
     )
-    # Five-minute windows, shifted by one minute, the tolerance for a documented notice of 5, 10 or 15 minutes. The first
-    # digit sorts them.
+    # Five-minute windows, shifted by one minute, the tolerance for a documented notice of 5, 10 or 15 minutes. They
+    # sort by the first digit.
     names = ["< 4 min", "4 to 9 min", "9 to 14 min", "14 to 19 min", "19 to 24 min", "24 to 29 min", "≥ 29 min"]
     windows = f'count_values("window", clamp_max(floor(({notice()} + 60) / 300), {len(names) - 1}))'
     for number, name in enumerate(names):

@@ -176,7 +176,7 @@ def bars(
     rows: bool = False,
     **more: Any,
 ) -> dict[str, Any]:
-    """Horizontal bars, one per series or table row. Grafana shows no name on a single bar unless `displayName` is set."""
+    """Horizontal bars, one per series or table row. Grafana names a single bar only if `displayName` is set."""
     options = {
         "displayMode": "basic",
         "maxVizHeight": 46 if names == "top" else 34,
