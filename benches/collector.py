@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""What a collector that is away, hangs, is slow or resets does to polls and scrapes of the exporter.
+"""Measures polls and scrapes of the exporter while its OTLP collector is absent, healthy, hanging, slow or resetting.
 
-    benches/collector.py                  none, healthy, hang, slow, reset; 30 s each, one after the other
-    DURATION=120 benches/collector.py     longer
-    benches/collector.py healthy hang     these modes only
-    EXPORTER=PATH benches/collector.py    another build than target/release
+    benches/collector.py                  all modes in sequence, 30 s each
+    DURATION=120 benches/collector.py     120 s for each mode
+    benches/collector.py healthy hang     only these modes
+    EXPORTER=PATH benches/collector.py    another binary (default: target/release)
 
-Each mode has a new exporter with a state directory of its own, which polls once a second and is scraped every 0.5 s.
-The metadata service is this script: it notes when each poll arrives and shows an event that another takes the place of
-every 2 s, so that spans are always due. The collector is this script too:
+Each mode starts a new exporter with its own state directory. It polls once per second and is scraped every 0.5 s.
+This script is also the metadata service: it records when each poll arrives and replaces its event every 2 s, so that
+there are always spans to export. This script is also the collector, with these modes:
 
     none      no endpoint is set, nothing is sent
-    healthy   answers 200 at once
-    hang      takes the request and never answers
-    slow      answers 200 after 3 s
-    reset     resets every connection once it is accepted
+    healthy   responds with 200 at once
+    hang      accepts the request and never responds
+    slow      responds with 200 after 3 s
+    reset     resets every connection after accepting it
 
-Everything is on loopback. A scrape's latency is from before the connection to the last byte of the body. The first
-3 s of each mode (start of the process) are not counted. Prints a Markdown table; the last columns are read from the
-exporter's own metrics, and say whether the mode was what it claims to be. Needs Python 3 and nothing else.
+All traffic is on loopback. The latency of a scrape is the time from before the connection to the last byte of the body.
+The first 3 s of each mode (process start) are not counted. Prints a Markdown table. The last columns are the exporter's
+own metrics and show whether the mode had the intended effect. Requires only Python 3.
 """
 
 import http.server
@@ -46,10 +46,10 @@ VM = "bench-vm"
 
 
 class Metadata(http.server.ThreadingHTTPServer):
-    """The metadata service: one event, replaced every two seconds."""
+    """The metadata service, with one event that is replaced every `event_lifetime` seconds."""
 
     daemon_threads = True
-    turn = 2
+    event_lifetime = 2
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), MetadataRequest)
@@ -57,26 +57,26 @@ class Metadata(http.server.ThreadingHTTPServer):
         self.started = time.monotonic()
 
     def document(self):
-        """The event of this turn, and how often the document has changed."""
-        turn = int((time.monotonic() - self.started) / self.turn)
-        soon = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 900))
+        """The Scheduled Events document with the current event."""
+        generation = int((time.monotonic() - self.started) / self.event_lifetime)
+        not_before = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 900))
         event = {
-            "EventId": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.started}/{turn}")).upper(),
+            "EventId": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.started}/{generation}")).upper(),
             "EventType": "Freeze",
             "ResourceType": "VirtualMachine",
             "Resources": [VM],
             "EventStatus": "Scheduled",
-            "NotBefore": soon,
+            "NotBefore": not_before,
             "Description": "",
             "EventSource": "Platform",
             "DurationInSeconds": 5,
         }
-        return {"DocumentIncarnation": turn + 1, "Events": [event]}
+        return {"DocumentIncarnation": generation + 1, "Events": [event]}
 
 
 class MetadataRequest(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # Head and body leave in one segment, or the second would wait for the delayed acknowledgement of the first.
+    # Buffered, so that headers and body are one segment. Otherwise the body waits for a delayed ACK of the headers.
     wbufsize = -1
 
     def do_GET(self):
@@ -99,18 +99,18 @@ class MetadataRequest(http.server.BaseHTTPRequestHandler):
 
 
 class Collector(http.server.ThreadingHTTPServer):
-    """The collector, in one of its modes."""
+    """The OTLP collector in one mode."""
 
     daemon_threads = True
 
     def __init__(self, mode):
         super().__init__(("127.0.0.1", 0), CollectorRequest)
         self.mode = mode
-        self.over = threading.Event()
+        self.stopped = threading.Event()
 
     def process_request(self, request, client_address):
         if self.mode == "reset":
-            # Closing with a linger time of zero sends RST in place of FIN.
+            # Closing with a linger time of zero sends RST instead of FIN.
             request.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             request.close()
         else:
@@ -123,11 +123,11 @@ class CollectorRequest(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
         if self.server.mode == "hang":
-            self.server.over.wait()
+            self.server.stopped.wait()
             self.close_connection = True
             return
         if self.server.mode == "slow":
-            self.server.over.wait(3)
+            self.server.stopped.wait(3)
         try:
             self.send_response(200)
             self.send_header("Content-Type", "application/x-protobuf")
@@ -147,15 +147,15 @@ def free_port():
 
 
 def total(metrics, family):
-    """The sum of a family's samples."""
+    """The sum of all samples of a metric."""
     lines = (line for line in metrics.splitlines() if line.split("{")[0].split(" ")[0] == family)
     return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines)
 
 
 def scrape(url):
     before = time.monotonic()
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        body = answer.read().decode()
+    with urllib.request.urlopen(url, timeout=30) as response:
+        body = response.read().decode()
     return time.monotonic() - before, body
 
 
@@ -166,7 +166,7 @@ def wait_until_up(url, process):
             return scrape(url)
         except OSError:
             if process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"{EXPORTER} does not serve {url}")
+                sys.exit(f"{EXPORTER} does not respond on {url}")
             time.sleep(0.05)
 
 
@@ -174,8 +174,8 @@ def scrapes_until(end, url):
     latencies, body, due = [], "", time.monotonic()
     while due < end:
         time.sleep(max(0.0, due - time.monotonic()))
-        took, body = scrape(url)
-        latencies.append(took)
+        latency, body = scrape(url)
+        latencies.append(latency)
         due += 0.5
     return latencies, body
 
@@ -208,7 +208,7 @@ def measure(mode, directory):
     finally:
         process.kill()
         process.wait()
-        collector.over.set()
+        collector.stopped.set()
         metadata.shutdown()
         collector.shutdown()
     polls = [at for at in metadata.arrivals if begin <= at <= end]
@@ -219,13 +219,13 @@ def measure(mode, directory):
 def row(mode, gaps, latencies, body):
     ordered = sorted(latencies)
 
-    def at(share):
+    def percentile(share):
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000
 
     prefix = "azure_scheduled_events_span"
     return (
         f"| {mode} | {len(gaps) + 1} | {statistics.median(gaps):.3f} s | {max(gaps):.3f} s "
-        f"| {len(ordered)} | {at(0.5):.1f} ms | {at(0.95):.1f} ms | {ordered[-1] * 1000:.1f} ms "
+        f"| {len(ordered)} | {percentile(0.5):.1f} ms | {percentile(0.95):.1f} ms | {ordered[-1] * 1000:.1f} ms "
         f"| {total(body, prefix + 's_exported_total')} | {total(body, prefix + '_export_failures_total')} "
         f"| {total(body, prefix + 's_spooled')} |"
     )
@@ -234,9 +234,9 @@ def row(mode, gaps, latencies, body):
 def main():
     modes = sys.argv[1:] or MODES
     if unknown := set(modes) - set(MODES):
-        sys.exit(f"no such mode: {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
+        sys.exit(f"unknown mode: {', '.join(sorted(unknown))}; use {', '.join(MODES)}")
     if not os.access(EXPORTER, os.X_OK):
-        sys.exit(f"{EXPORTER} is missing: cargo build --release")
+        sys.exit(f"{EXPORTER} not found; run: cargo build --release")
     load = [os.getloadavg()[0]]
     print(
         "| collector | polls | poll interval, median | max | scrapes | scrape p50 | p95 | max | spans exported | attempts failed | spans waiting |"

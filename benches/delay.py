@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""How long after IMDS shows an event it is on /metrics.
+"""Measures the delay between the appearance of an event in IMDS and on /metrics.
 
     benches/delay.py                  60 events, about 3 minutes
-    RUNS=20 benches/delay.py          fewer
-    EXPORTER=PATH benches/delay.py    another build than target/release
+    RUNS=20 benches/delay.py          20 events
+    EXPORTER=PATH benches/delay.py    another binary (default: target/release)
 
-An IMDS that is scripted here shows and hides an event at random times; the exporter polls it at its default interval
-of a second; /metrics is asked over one connection, every 2 ms, until the event is there. What this adds by itself is
-in the figures. The bar: one poll interval and 50 ms.
+This script is also the IMDS server: it adds and removes an event at random times. The exporter polls it at its default
+interval of one second. The script requests /metrics over one connection every 2 ms until the event appears. The
+results include the overhead of these requests. The limit is one poll interval plus 50 ms.
 """
 
 import http.client
@@ -30,19 +30,19 @@ INTERVAL = 1.0
 IDENTITY = {"name": "vm_0", "vmId": "0"}
 
 
-class Azure:
-    """Shows the event that it is told to."""
+class Imds:
+    """An IMDS server with the events of the last `set_events` call."""
 
     def __init__(self):
         self.document = {"DocumentIncarnation": 1, "Events": []}
-        azure = self
+        imds = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                shown = IDENTITY if "/instance/" in self.path else azure.document
-                body = json.dumps(shown).encode()
+                content = IDENTITY if "/instance/" in self.path else imds.document
+                body = json.dumps(content).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -55,7 +55,7 @@ class Azure:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def show(self, *ids):
+    def set_events(self, *ids):
         events = [
             {
                 "EventId": event_id,
@@ -78,11 +78,11 @@ def scrape(connection):
 
 
 def main():
-    azure = Azure()
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    flags = [f"--imds.url={azure.url}", f"--web.listen-address=127.0.0.1:{port}"]
+    imds = Imds()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    flags = [f"--imds.url={imds.url}", f"--web.listen-address=127.0.0.1:{port}"]
     exporter = subprocess.Popen([EXPORTER, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
@@ -94,27 +94,27 @@ def main():
             except OSError:
                 connection.close()
             if time.monotonic() > deadline:
-                sys.exit("delay.py: the exporter does not come up")
+                sys.exit("delay.py: the exporter did not start within 30 s")
             time.sleep(0.05)
         delays = []
         for run in range(RUNS):
             event_id = f"{run:08X}-52DA-4F6E-9C38-A40D7E91B265"
             time.sleep(1 + random.random() * 1.5)
-            azure.show(event_id)
+            imds.set_events(event_id)
             shown_at = time.monotonic()
             while f'azure_scheduled_event_info{{event_id="{event_id}"' not in scrape(connection):
                 if time.monotonic() - shown_at > 30:
-                    sys.exit(f"delay.py: {event_id} does not come")
+                    sys.exit(f"delay.py: {event_id} did not appear within 30 s")
                 time.sleep(0.002)
             delays.append(time.monotonic() - shown_at)
-            azure.show()
+            imds.set_events()
     finally:
         exporter.terminate()
         exporter.wait()
     within = sum(delay <= INTERVAL + 0.05 for delay in delays)
     print(
         f"{RUNS} events: median {statistics.median(delays):.3f} s, maximum {max(delays):.3f} s, minimum {min(delays):.3f} s; "
-        f"{within} within one poll interval and 50 ms"
+        f"{within} within one poll interval plus 50 ms"
     )
 
 

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
-"""Writes what a Prometheus would have scraped from a large fleet of exporters, as OpenMetrics text.
+"""Writes samples of a large fleet of exporters as OpenMetrics text.
 
     benches/fleet.py --vms 10000 --events 500 > fleet.om
     promtool tsdb create-blocks-from openmetrics fleet.om DATA
 
-The blocks are real: rules and dashboards are measured against them in a real Prometheus
-(`benches/rules.sh` does the whole run). The fleet is the same for the same arguments: `--seed` decides
-everything but the clock, and `--end` decides that.
+Prometheus serves the resulting blocks, and `benches/rules.sh` and `benches/dashboards.sh` measure rules and dashboards
+against it. The same arguments give the same fleet: `--seed` sets the random data, `--end` sets the time.
 
-What is in it: for each VM the series of an exporter that watches a quiet VM (every series that a rule or a
-dashboard reads, zeros included, and `up`), and for each event the per-event series of each VM that it names.
-Events name one VM mostly, sometimes a scale set's fault domain of 5 or 20, once in a while 100. They are due
-within the next hour (half), started (a quarter), ended and lingering (a tenth), or days ahead (the rest).
-Histograms have the exporter's shape but only few buckets, and only on VMs that had an event. `--past` adds events
-of the last 30 days that are over: of them only the per-event series, which is all that history is made of.
+Each VM has the series of an exporter without events: `up` and all series that a rule or a dashboard reads, including
+zeros. Each event has the per-event series of each VM that it names. Most events name one VM, some name 5 or 20 VMs of a
+scale set, a few name 100. Half of the events are due within the next hour, a quarter have started, a tenth have ended
+and are still exposed, and the rest are days ahead. Histograms have fewer buckets than those of the exporter, and exist
+only on VMs with an event. `--past` adds ended events of the last 30 days, with the per-event series only, because the
+history dashboard reads no others.
 """
 
 import argparse
@@ -47,9 +46,9 @@ def arguments():
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("--vms", type=int, default=10_000)
     cli.add_argument("--events", type=int, default=500)
-    cli.add_argument("--past", type=int, default=0, help="events of the last 30 days that have ended")
-    cli.add_argument("--minutes", type=int, default=20, help="how far the samples reach back")
-    cli.add_argument("--step", type=int, default=60, help="seconds between two samples of a series")
+    cli.add_argument("--past", type=int, default=0, help="ended events of the last 30 days")
+    cli.add_argument("--minutes", type=int, default=20, help="period of the samples in minutes")
+    cli.add_argument("--step", type=int, default=60, help="seconds between samples of a series")
     cli.add_argument("--end", type=int, default=None, help="Unix time of the last sample (default: now)")
     cli.add_argument("--seed", type=int, default=1)
     cli.add_argument("--job", default="azure-scheduled-events")
@@ -68,7 +67,7 @@ class Vm:
 
 
 class Event:
-    """One event: what it is, and where in its life it stands at the end of the recording."""
+    """An event, with its status at the last sample."""
 
     def __init__(self, rng, vms, end):
         self.id = str(uuid.UUID(int=rng.getrandbits(128), version=4)).upper()
@@ -77,7 +76,7 @@ class Event:
         self.duration = rng.choice((0, 5, 9, 30)) if self.type == "Freeze" and rng.random() < 0.8 else None
         size = rng.choices((1, 5, 20, 100), (75, 15, 9, 1))[0]
         first = rng.randrange(len(vms))
-        # Neighbours: Azure announces an event to one placement group, so its VMs are of one scale set.
+        # Azure announces an event to one placement group, so all its VMs are in one scale set.
         self.vms = [vm for vm in vms[first : first + size] if vm.scale_set == vms[first].scale_set]
         self.started = self.ended = None
         stage = rng.random()
@@ -93,7 +92,7 @@ class Event:
         else:
             self.not_before = end + rng.randrange(86_400, 7 * 86_400)
         notice = 900 if self.not_before < end + 86_400 else 7 * 86_400
-        # What Azure announces earlier than it promises was first seen in the last quarter of an hour.
+        # Events with more than the minimum notice are first seen within the last 15 minutes.
         self.first_seen = min(self.not_before - notice, end - rng.randrange(30, 900))
 
     def status(self):
@@ -101,7 +100,7 @@ class Event:
 
 
 class Recording:
-    """Writes a series as one line per sample; a series may begin late, none ends early."""
+    """Writes series, one line per sample. `since` is the time of a series' first sample; all end at the last sample."""
 
     def __init__(self, out, options, end):
         self.out = out
@@ -112,14 +111,14 @@ class Recording:
         head = f"{name}{{{labels}}} {value} "
         self.out.write("".join([f"{head}{t}\n" for t in self.stamps if t >= since]))
 
-    def clock(self, name, labels, value, since=0):
-        """A series whose value follows the time: `value` is a function of the sample's Unix time."""
+    def varying(self, name, labels, value, since=0):
+        """A series with changing values: `value` is a function of the sample's Unix time."""
         head = f"{name}{{{labels}}} "
         self.out.write("".join([f"{head}{value(t)} {t}\n" for t in self.stamps if t >= since]))
 
 
 def write_past(out, options, rng, vms, end):
-    """Events that are long over, each with the samples of its own life and the ten minutes after it."""
+    """Ended events, each with samples from the first sighting until ten minutes after the end."""
     pairs = 0
     for _ in range(options.past):
         event = Event(rng, vms, end)
@@ -140,7 +139,7 @@ def write_vm(rec, vm, rng, started_at):
     rec.constant("up", t, 1 if rng.random() > 0.002 else 0)
     rec.constant("process_start_time_seconds", t, started_at)
     rec.constant("process_resident_memory_bytes", t, 5_200_000 + vm.number)
-    rec.clock("process_cpu_seconds_total", t, lambda now: (now - started_at) // 7200)
+    rec.varying("process_cpu_seconds_total", t, lambda now: (now - started_at) // 7200)
     rec.constant(
         "azure_scheduled_events_exporter_build_info", f'{t},version="0.1.0",revision="0000000",rustc="1.90.0"', 1
     )
@@ -151,10 +150,10 @@ def write_vm(rec, vm, rng, started_at):
         1,
     )
     rec.constant("azure_scheduled_events_up", t, int(healthy))
-    late = 1 if healthy else 400
-    rec.clock("azure_scheduled_events_last_success_timestamp_seconds", t, lambda now: now - late)
+    age = 1 if healthy else 400
+    rec.varying("azure_scheduled_events_last_success_timestamp_seconds", t, lambda now: now - age)
     rec.constant("azure_scheduled_events_document_incarnation", t, rng.randrange(1, 300))
-    rec.clock("azure_scheduled_events_imds_requests_total", t, lambda now: now - started_at)
+    rec.varying("azure_scheduled_events_imds_requests_total", t, lambda now: now - started_at)
     for reason in FAILURES:
         rec.constant("azure_scheduled_events_imds_request_failures_total", f'{t},reason="{reason}"', 0)
     for kind in TYPES:
@@ -197,7 +196,7 @@ def write_event(rec, vm, event):
     rec.constant("azure_scheduled_event_not_before_timestamp_seconds", labels, event.not_before, since)
     if not event.ended:
         countdown = (lambda t: 0) if event.started else (lambda t: event.not_before - t)
-        rec.clock("azure_scheduled_event_not_before_countdown_seconds", labels, countdown, since)
+        rec.varying("azure_scheduled_event_not_before_countdown_seconds", labels, countdown, since)
     if event.duration is not None:
         rec.constant("azure_scheduled_event_duration_seconds", labels, event.duration, since)
     rec.constant("azure_scheduled_event_resources", labels, len(event.vms), since)
@@ -234,17 +233,17 @@ def main():
     rec = Recording(sys.stdout, options, end)
     for vm in vms:
         write_vm(rec, vm, rng, end - 90_000)
-        mine = by_vm.get(vm.number, [])
-        write_pending(rec, vm, mine)
-        for event in mine:
+        vm_events = by_vm.get(vm.number, [])
+        write_pending(rec, vm, vm_events)
+        for event in vm_events:
             write_event(rec, vm, event)
-        for event in {event.type: event for event in mine}.values():  # one histogram per type and VM
+        for event in {event.type: event for event in vm_events}.values():  # one histogram per type and VM
             write_histograms(rec, vm, event, event.first_seen)
     past = write_past(sys.stdout, options, rng, vms, end)
     sys.stdout.write("# EOF\n")
     pairs = sum(len(event.vms) for event in events)
     print(
-        f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM; {options.past} events before, {past} pairs",
+        f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM; {options.past} past events, {past} pairs",
         file=sys.stderr,
     )
 

@@ -1,27 +1,26 @@
 #!/usr/bin/env python3
-"""How much memory the exporter takes with OTLP off, on, over TLS, and with a spool as full as it gets.
+"""Measures the exporter's memory with OTLP off, on, over TLS, and with a full spool.
 
-    benches/memory.py                     all modes, one after the other: about 10 minutes
-    benches/memory.py off full            these modes only
-    POLLS=3600 SCRAPES=10000 benches/memory.py      an hour's worth of polls: about an hour
-    EXPORTER=PATH benches/memory.py       another build than target/release
+    benches/memory.py                     all modes in sequence, about 10 minutes
+    benches/memory.py off full            only these modes
+    POLLS=3600 SCRAPES=10000 benches/memory.py      3,600 polls for each mode, over an hour
+    EXPORTER=PATH benches/memory.py       another binary (default: target/release)
 
-Each mode has a new exporter with a state directory of its own. It polls five times a second (the fastest that is
-allowed), and its metadata service, which is this script, shows an event that another takes the place of every 30 s:
-spans are due again and again, and yet what is shown of ended events, for ten minutes, is not what is measured. The
-collector is this script too:
+Each mode starts a new exporter with its own state directory. It polls five times per second, the maximum rate. This
+script is also the metadata service and replaces its event every 30 s: spans are exported throughout, but ended events,
+which are exposed for ten minutes, add little memory. This script is also the collector, with these modes:
 
     off       no endpoint is set
-    on        takes everything, over http, gzip on
-    tls       the same over https, the collector's authority in a file (OTEL_EXPORTER_OTLP_CERTIFICATE)
-    store     the same, the authority in the system's store, which the exporter reads as a whole
-    untrusted has a certificate that the exporter does not accept: the store is read anew for each attempt
+    on        accepts everything over HTTP with gzip
+    tls       as on, over HTTPS, with the CA certificate in a file (OTEL_EXPORTER_OTLP_CERTIFICATE)
+    store     as on, over HTTPS, with the CA certificate in the system's store, which the exporter reads as a whole
+    untrusted has a certificate that the exporter rejects: the store is read again for each attempt
     full      refuses connections; the spool is filled beforehand to 4,096 batches or 16 MiB, whichever is less
-    drained   the same spool, and a collector that takes it all
+    drained   the same spool, with a collector that accepts everything
 
-After POLLS polls and SCRAPES scrapes (OpenMetrics, gzip, as Prometheus 3 asks), in mode `drained` also once nothing
-waits any more, VmHWM (the peak), VmRSS and RssAnon of /proc/PID/status are read. MB are 1,000 kB of that file, as in
-benches/process.sh. Everything is on loopback. Prints a Markdown table. Needs Python 3, Linux, and openssl.
+Reads VmHWM (peak), VmRSS and RssAnon from /proc/PID/status after POLLS polls and SCRAPES scrapes (OpenMetrics and gzip,
+as requested by Prometheus 3), and in mode `drained` after the spool is empty. 1 MB is 1,000 kB in that file, as in
+benches/process.sh. All traffic is on loopback. Prints a Markdown table. Requires Python 3, Linux and openssl.
 """
 
 import os
@@ -40,16 +39,16 @@ from collector import EXPORTER, ROOT, VM, Collector, Metadata, free_port, scrape
 POLLS = int(os.environ.get("POLLS", "450"))
 SCRAPES = int(os.environ.get("SCRAPES", "2000"))
 MODES = ["off", "on", "tls", "store", "untrusted", "full", "drained"]
-MOST_BATCHES, MOST_BYTES = 4096, 16 << 20
+MAX_BATCHES, MAX_BYTES = 4096, 16 << 20
 SYSTEM_STORE = "/etc/ssl/certs/ca-certificates.crt"
-# The replaced event's spans are three of the four of a batch: with so much of a description a batch has about 4 KiB.
+# Three of the four spans of a batch contain the description. This length gives batches of about 4 KiB.
 DESCRIPTION = "Virtual machine is being paused because of a memory-preserving Live Migration operation. " * 7
 
 
-class LongWinded(Metadata):
-    """The metadata service, with an event that has something to say."""
+class LongDescriptionMetadata(Metadata):
+    """The metadata service, with a long event description."""
 
-    turn = 30
+    event_lifetime = 30
 
     def document(self):
         document = super().document()
@@ -57,17 +56,17 @@ class LongWinded(Metadata):
         return document
 
 
-def serving(server):
+def serve(server):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 
 
 def certificates(folder):
-    """A certificate that signs itself, its key, and the system's store with that certificate in it."""
+    """Creates a self-signed certificate, its key, and a copy of the system's store with that certificate."""
     certificate, key, store = (str(folder / name) for name in ("cert.pem", "key.pem", "store.pem"))
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subject = ["-subj", "/CN=collector", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"]
-    # By itself openssl makes an authority of it, which must not be a collector too.
+    # openssl makes it a CA certificate by default, which is rejected as a server certificate.
     subject += ["-addext", "basicConstraints=critical,CA:FALSE"]
     subprocess.run([*command, *subject, "-keyout", key, "-out", certificate], check=True, capture_output=True)
     Path(store).write_text(Path(SYSTEM_STORE).read_text() + Path(certificate).read_text())
@@ -94,32 +93,32 @@ def start(metadata, directory, variables):
     return process, port, url
 
 
-def filled(directory):
-    """A spool at its bounds, of copies of a batch that the exporter itself has written."""
-    metadata = LongWinded()
-    metadata.turn = 1
-    serving(metadata)
+def fill_spool(directory):
+    """Fills the spool to its limits with copies of a batch that the exporter wrote. Returns the batches and bytes."""
+    metadata = LongDescriptionMetadata()
+    metadata.event_lifetime = 1
+    serve(metadata)
     spool = directory / "spool"
-    nobody = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{free_port()}"}
-    process, _, _ = start(metadata, directory, nobody)
+    unreachable = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{free_port()}"}
+    process, _, _ = start(metadata, directory, unreachable)
     deadline = time.monotonic() + 30
-    # The first one has the announcement alone, the second is what all others are like.
+    # The first batch has only the announcement. The second is like all later batches.
     while len(found := sorted(spool.glob("*.json"))) < 2:
         if time.monotonic() > deadline:
-            sys.exit("nothing comes into the spool")
+            sys.exit("no batch was spooled within the deadline")
         time.sleep(0.05)
     process.kill()
     process.wait()
     metadata.shutdown()
-    model = found[1].read_bytes()
-    rest = found[1].name.split("-", 1)[1]
-    count = min(MOST_BATCHES, MOST_BYTES // len(model))
+    template = found[1].read_bytes()
+    suffix = found[1].name.split("-", 1)[1]
+    count = min(MAX_BATCHES, MAX_BYTES // len(template))
     shutil.rmtree(spool)
     spool.mkdir()
     for sequence in range(1, count + 1):
-        (spool / f"{sequence:020}-{rest}").write_bytes(model)
+        (spool / f"{sequence:020}-{suffix}").write_bytes(template)
     (directory / "state.json").unlink()
-    return count, count * len(model)
+    return count, count * len(template)
 
 
 def memory(pid):
@@ -129,11 +128,11 @@ def memory(pid):
 
 
 def measure(mode, directory):
-    metadata = serving(LongWinded())
-    collector = serving(Collector("healthy"))
+    metadata = serve(LongDescriptionMetadata())
+    collector = serve(Collector("healthy"))
     variables, spooled = {}, (0, 0)
     if mode in ("full", "drained"):
-        spooled = filled(directory)
+        spooled = fill_spool(directory)
     if mode == "full":
         variables["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{free_port()}"
     elif mode in ("tls", "store", "untrusted"):
@@ -162,13 +161,13 @@ def measure(mode, directory):
             ):
                 break
             if time.monotonic() > deadline:
-                sys.exit(f"{mode}: not within {POLLS} s")
+                sys.exit(f"{mode}: timed out after {POLLS} s")
             time.sleep(1)
         figures = memory(process.pid)
     finally:
         process.kill()
         process.wait()
-        collector.over.set()
+        collector.stopped.set()
         metadata.shutdown()
         collector.shutdown()
     sent, dropped = (total(body, f"azure_scheduled_events_spans_{what}_total") for what in ("exported", "dropped"))
@@ -180,10 +179,12 @@ def measure(mode, directory):
 def main():
     modes = sys.argv[1:] or MODES
     if unknown := set(modes) - set(MODES):
-        sys.exit(f"no such mode: {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
+        sys.exit(f"unknown mode: {', '.join(sorted(unknown))}; use {', '.join(MODES)}")
     if not os.access(EXPORTER, os.X_OK):
-        sys.exit(f"{EXPORTER} is missing: cargo build --release")
-    print("| OTLP | peak (VmHWM) | resident | of it anonymous | spool at the start | spans sent | dropped | waiting |")
+        sys.exit(f"{EXPORTER} not found; run: cargo build --release")
+    print(
+        "| OTLP | peak (VmHWM) | resident (VmRSS) | anonymous (RssAnon) | spool at the start | exported spans | dropped | spooled |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     for mode in modes:
         with tempfile.TemporaryDirectory() as directory:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""How long from Azure's announcement of a Preempt to the webhook that a person is paged by.
+"""Measures the time from the announcement of a Preempt to the webhook notification that pages a person.
 
-    benches/paging.py                     20 announcements for each way, all ways side by side: about 5 minutes
-    RUNS=40 benches/paging.py push 5s     these ways only; of push, 15s, 5s, defaults
-    EXPORTER=PATH benches/paging.py       another build than target/release
+    benches/paging.py                     20 announcements for each path, all paths in parallel, about 5 minutes
+    RUNS=40 benches/paging.py push 5s     only these paths of push, 5s, 15s, defaults
+    EXPORTER=PATH benches/paging.py       another binary (default: target/release)
 
-Each way has its own simulated Azure, exporter, Prometheus and Alertmanager (Debian's), all on loopback. Events are
-announced at random times and each is a group of its own in Alertmanager, so that one measurement does not touch
-another. Measured is from before the request that announces the event to the arrival of the notification. The routes
-are those of alerts/alertmanager.example.yml; for `defaults`, group_wait and all intervals are what Prometheus and
-Alertmanager have when nothing is said. The exporter polls at its default interval.
+Each path has its own IMDS simulator, exporter, Prometheus and Alertmanager (Debian's), all on loopback. Events are
+announced at random times. Each event is a separate group in Alertmanager, so the measurements are independent. The
+measured time is from before the request that announces the event to the arrival of the notification. The routes are
+those of alerts/alertmanager.example.yml. For `defaults`, group_wait and all intervals are the default values of
+Prometheus and Alertmanager. The exporter polls at its default interval.
 """
 
 import http.server
@@ -29,8 +29,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = int(os.environ.get("RUNS", "20"))
-# Scrape and evaluation interval in seconds, seconds between announcements, worst case of all of it in seconds.
-WAYS = {
+# Scrape and evaluation interval, interval between announcements, and timeout for all notifications, in seconds.
+PATHS = {
     "push": (None, 2, 30),
     "5s": (5, 2, 60),
     "15s": (15, 4, 90),
@@ -38,51 +38,51 @@ WAYS = {
 }
 
 
-def need(name, mend):
+def need(name, hint):
     path = shutil.which(name)
     if not path:
-        sys.exit(f"paging.py: no {name}; {mend}")
+        sys.exit(f"paging.py: {name} not found; {hint}")
     return path
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return answer.read().decode()
+    with urllib.request.urlopen(url, timeout=10) as response:
+        return response.read().decode()
 
 
-def until(what, ask, patience=90):
-    deadline = time.monotonic() + patience
+def wait_for(what, is_ready, timeout=90):
+    deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         try:
-            if ask():
+            if is_ready():
                 return
         except OSError:
             pass
         time.sleep(0.1)
-    sys.exit(f"paging.py: not within {patience} s: {what}")
+    sys.exit(f"paging.py: timed out after {timeout} s waiting for {what}")
 
 
 class Webhook:
-    """Takes down when the first notification of each announcement came."""
+    """Records the time of the first notification for each announcement."""
 
     def __init__(self):
-        self.came = {}
-        came = self.came
+        self.received = {}
+        received = self.received
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 at = time.monotonic()
                 message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 for alert in message["alerts"]:
-                    said = alert["annotations"].get("description", "")
-                    if "announcement " in said and alert["labels"]["alertname"] == "AzureScheduledEventPreempt":
-                        came.setdefault(int(said.split("announcement ")[1].split()[0]), at)
+                    description = alert["annotations"].get("description", "")
+                    if "announcement " in description and alert["labels"]["alertname"] == "AzureScheduledEventPreempt":
+                        received.setdefault(int(description.split("announcement ")[1].split()[0]), at)
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -95,8 +95,8 @@ class Webhook:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
-def alertmanager_config(way, webhook):
-    if way == "defaults":
+def alertmanager_config(path, webhook):
+    if path == "defaults":
         routes = "route: { receiver: all, group_by: [alertname, event_id] }\n"
         receivers = ["all"]
     else:
@@ -107,14 +107,14 @@ def alertmanager_config(way, webhook):
     return routes + "\nreceivers:\n  - name: nobody\n" + "".join(lines)
 
 
-class Way:
+class AlertPath:
     def __init__(self, name, exporter, work):
         self.name, self.work, self.processes = name, work / name, []
-        self.interval, self.pause, self.patience = WAYS[name]
+        self.interval, self.pause, self.timeout = PATHS[name]
         self.work.mkdir()
         self.webhook = Webhook()
-        azure, vm, manager, prometheus = (f"127.0.0.1:{free_port()}" for _ in range(4))
-        self.azure = f"http://{azure}"
+        simulator, vm, manager, prometheus = (f"127.0.0.1:{free_port()}" for _ in range(4))
+        self.simulator = f"http://{simulator}"
         config = self.work / "alertmanager.yml"
         config.write_text(alertmanager_config(name, self.webhook.url))
         self.start(
@@ -124,12 +124,12 @@ class Way:
             f"--web.listen-address={manager}",
             "--cluster.listen-address=",
         )
-        self.start(exporter, "simulate", f"--web.listen-address={azure}", "--vm.name=web_0")
-        until("the simulated Azure", lambda: get(self.azure))
+        self.start(exporter, "simulate", f"--web.listen-address={simulator}", "--vm.name=web_0")
+        wait_for("the simulator", lambda: get(self.simulator))
         push = [f"--alertmanager.url=http://{manager}"] if name == "push" else []
-        self.start(exporter, f"--web.listen-address={vm}", f"--imds.url={self.azure}", *push)
-        until("the exporter", lambda: "\nazure_scheduled_events_up 1" in get(f"http://{vm}/metrics"))
-        until("Alertmanager", lambda: get(f"http://{manager}/-/ready"))
+        self.start(exporter, f"--web.listen-address={vm}", f"--imds.url={self.simulator}", *push)
+        wait_for("the exporter", lambda: "\nazure_scheduled_events_up 1" in get(f"http://{vm}/metrics"))
+        wait_for("Alertmanager", lambda: get(f"http://{manager}/-/ready"))
         if self.interval:
             config = self.work / "prometheus.yml"
             every = f"scrape_interval: {self.interval}s, evaluation_interval: {self.interval}s"
@@ -146,7 +146,7 @@ class Way:
                 f"--web.listen-address={prometheus}",
             )
             query = f"http://{prometheus}/api/v1/query?query=up"
-            until("a scrape", lambda: '"1"' in get(query), patience=self.patience)
+            wait_for("a scrape", lambda: '"1"' in get(query), timeout=self.timeout)
 
     def start(self, *command):
         with (self.work / f"{len(self.processes)}.log").open("wb") as log:
@@ -165,14 +165,14 @@ class Way:
             }
             body = json.dumps({"scenario": {"events": [event]}}).encode()
             request = urllib.request.Request(
-                f"{self.azure}/simulator/start", body, {"Content-Type": "application/json"}
+                f"{self.simulator}/simulator/start", body, {"Content-Type": "application/json"}
             )
             announced[number] = time.monotonic()
             urllib.request.urlopen(request, timeout=10).read()
-        until(f"all of {self.name}", lambda: len(self.webhook.came) == RUNS, self.patience)
-        self.delays = sorted(self.webhook.came[number] - at for number, at in announced.items())
+        wait_for(f"all notifications of {self.name}", lambda: len(self.webhook.received) == RUNS, self.timeout)
+        self.delays = sorted(self.webhook.received[number] - at for number, at in announced.items())
 
-    def end(self):
+    def stop(self):
         for process in self.processes:
             process.terminate()
         for process in self.processes:
@@ -180,34 +180,34 @@ class Way:
 
 
 def main():
-    names = sys.argv[1:] or list(WAYS)
-    unknown = [name for name in names if name not in WAYS]
+    names = sys.argv[1:] or list(PATHS)
+    unknown = [name for name in names if name not in PATHS]
     if unknown:
-        sys.exit(f"paging.py: {unknown[0]} is no way: use one of {', '.join(WAYS)}")
+        sys.exit(f"paging.py: unknown path {unknown[0]}; use one of {', '.join(PATHS)}")
     exporter = os.environ.get("EXPORTER") or str(ROOT / "target/release/azure-scheduled-events-exporter")
     if not Path(exporter).exists():
-        sys.exit(f"paging.py: no {exporter}; run: cargo build --release --locked")
-    ways = []
+        sys.exit(f"paging.py: {exporter} not found; run: cargo build --release --locked")
+    paths = []
     with tempfile.TemporaryDirectory() as work:
         try:
             for name in names:
-                ways.append(Way(name, exporter, Path(work)))
-            threads = [threading.Thread(target=way.measure) for way in ways]
+                paths.append(AlertPath(name, exporter, Path(work)))
+            threads = [threading.Thread(target=path.measure) for path in paths]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
         finally:
-            for way in ways:
-                way.end()
+            for path in paths:
+                path.stop()
     load = os.getloadavg()[0]
     print(f"{RUNS} announcements each; load {load:.1f} on {os.cpu_count()} CPUs\n")
-    print("| way | median | 95 % | maximum |\n|---|---|---|---|")
-    for way in ways:
-        if not hasattr(way, "delays"):
-            sys.exit(f"paging.py: {way.name}: not every announcement was told")
-        high = way.delays[int(len(way.delays) * 0.95) - 1]
-        print(f"| {way.name} | {statistics.median(way.delays):.2f} s | {high:.2f} s | {way.delays[-1]:.2f} s |")
+    print("| path | median | 95 % | maximum |\n|---|---|---|---|")
+    for path in paths:
+        if not hasattr(path, "delays"):
+            sys.exit(f"paging.py: {path.name}: some announcements caused no notification")
+        high = path.delays[int(len(path.delays) * 0.95) - 1]
+        print(f"| {path.name} | {statistics.median(path.delays):.2f} s | {high:.2f} s | {path.delays[-1]:.2f} s |")
 
 
 main()

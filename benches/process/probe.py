@@ -1,7 +1,7 @@
-"""What a shell is too slow or too coarse to measure: first answers, and scrapes by the thousand.
+"""Measurements that are too fast for a shell script: time to the first response, and thousands of scrapes.
 
 probe.py startup ROUNDS PORT PROGRAM [ARG…]   ms from exec to the first 200 on /metrics: median min max
-probe.py scrape COUNT PORT                    COUNT scrapes one after the other on one connection
+probe.py scrape COUNT PORT                    COUNT scrapes in sequence on one connection
 """
 
 import http.client
@@ -21,23 +21,23 @@ HEADERS = {
 
 def scrape(connection: http.client.HTTPConnection) -> int:
     connection.request("GET", "/metrics", headers=HEADERS)
-    answer = connection.getresponse()
-    answer.read()
-    return answer.status
+    response = connection.getresponse()
+    response.read()
+    return response.status
 
 
-def first_answer(port: int, command: list[str]) -> float:
-    began = time.perf_counter()
+def time_to_first_response(port: int, command: list[str]) -> float:
+    start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while True:
             if process.poll() is not None:
-                sys.exit(f"{command[0]} ended with {process.returncode} before it answered")
-            if time.perf_counter() - began > 30:
-                sys.exit(f"{command[0]} did not answer on port {port} within 30 s")
+                sys.exit(f"{command[0]} exited with {process.returncode} before it responded")
+            if time.perf_counter() - start > 30:
+                sys.exit(f"{command[0]} did not respond on port {port} within 30 s")
             try:
                 if scrape(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) == 200:
-                    return (time.perf_counter() - began) * 1000
+                    return (time.perf_counter() - start) * 1000
             except OSError:
                 time.sleep(0.0001)
     finally:
@@ -48,7 +48,7 @@ def first_answer(port: int, command: list[str]) -> float:
 def main() -> None:
     if sys.argv[1] == "startup":
         rounds, port, command = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
-        times = [first_answer(port, command) for _ in range(rounds)]
+        times = [time_to_first_response(port, command) for _ in range(rounds)]
         print(f"{statistics.median(times):.1f} {min(times):.1f} {max(times):.1f}")
     else:
         count, port = int(sys.argv[2]), int(sys.argv[3])

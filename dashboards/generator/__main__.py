@@ -1,6 +1,6 @@
 """Writes the dashboards: python3 dashboards/generator [--check].
 
-`--check` writes nothing and fails if a file is not what would be written. Needs nothing but Python's own library.
+`--check` writes nothing and fails if a file differs from the generated content. Requires only the standard library.
 """
 
 from __future__ import annotations

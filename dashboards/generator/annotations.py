@@ -1,4 +1,4 @@
-"""Annotations for other people's dashboards: maintenance as shaded regions, NotBefore as a line."""
+"""Annotations that users can add to their own dashboards: maintenance as shaded regions, NotBefore as a line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _query(name: str, expr: str, colour: str, title: str, text: str, **more: Any
 
 
 def build(matchers: str = "") -> list[dict[str, Any]]:
-    """`matchers` narrows the events down; the snippet for strangers has none, since their dashboards have other variables."""
+    """`matchers` selects events. The standalone snippet has none, because other dashboards have other variables."""
     more = f", {matchers}" if matchers else ""
     by = "event_id, event_type, event_source"
     started = f'max by ({by}) (azure_scheduled_event_status{{event_status="Started", scope!="other"{more}}})'

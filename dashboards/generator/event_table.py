@@ -1,4 +1,4 @@
-"""The table of what is pending now, which the fleet and a single VM share."""
+"""The table of pending events, on the fleet dashboard and the VM dashboard."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def type_column(name: str = "Type", width: int = 85) -> dict[str, Any]:
 
 
 def carried(name: str) -> dict[str, Any]:
-    """A field that a link needs and nobody reads: not shown up to Grafana 12.1 by `hidden`, since 12.2 by `hideFrom`."""
+    """A hidden field that a link needs. `hidden` is for Grafana up to 12.1, `hideFrom` for 12.2 and later."""
     return override(name, custom__hidden=True, custom__hideFrom={"legend": True, "tooltip": True, "viz": True})
 
 
 def id_columns(width: int) -> list[dict[str, Any]]:
-    """The first part of the event's id, which leads to its trace and says the rest; the trace id is the same without hyphens."""
+    """The first part of the event ID, with a link to the trace. The trace ID is the event ID without hyphens."""
     return [override("Event", links=[TRACE_LINK], custom__minWidth=width), carried("Trace"), carried("Id")]
 
 
 def announced_length(title: str, at: tuple[int, int, int, int], event: Callable[..., str]) -> dict[str, Any]:
-    """How long the next event lasts: unknown is not the same as nothing announced."""
+    """Announced duration of the next event. -1 is an unknown duration, which differs from no announced event."""
     upcoming = q.next_countdown(event)
     lasts = f"max(max by (event_id) ({event('duration_seconds')}) and on (event_id) {upcoming})"
     words = value_map({"0": ("no interruption", CALM), "-1": ("unknown", WARNING)})
@@ -84,7 +84,7 @@ def pending(
         target(q.while_pending(event, "duration_seconds"), "D", table=True),
         target(q.while_pending(event, "resources"), "E", table=True),
     ]
-    if not with_vm:  # one VM's table has room for Azure's own words
+    if not with_vm:  # the VM dashboard has enough width for Azure's description
         targets.append(
             target(
                 f"max by ({q.PAIR}, description) ({event('info')} unless on ({q.PAIR}) {event('ended_timestamp_seconds')})",

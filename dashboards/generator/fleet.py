@@ -1,4 +1,4 @@
-"""What is coming, to whom and when: the whole fleet at a glance."""
+"""The fleet dashboard: pending events, affected VMs and times."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from parts import (
 )
 from queries import fleet_event as event
 
-# What a count of the fleet says where nothing is counted: it comes from the recording rules, and 0 would be a false all-clear.
+# Shown by fleet counts without data. The counts come from recording rules; 0 would hide that the rules are not loaded.
 NO_RULES = "no rules"
 
 
@@ -113,16 +113,17 @@ def next_event() -> list[dict[str, Any]]:
 
 
 def coming_week(at: tuple[int, int, int, int]) -> dict[str, Any]:
-    """The future on a time axis: the panel's own range is the next seven days, and every query looks at its beginning.
+    """Pending events on a time axis. The panel's own range is the next seven days; queries read the start of the range.
 
-    The range begins at a full step, which may be up to one step ago, hence the window of one step after it.
+    Grafana aligns the range's start to a full step, up to one step in the past, so queries read a window of one step
+    after it.
     """
     ahead = "[10m] @ start() offset -10m"
     not_before = f"last_over_time({event('not_before_timestamp_seconds')}{ahead})"
     alive = f"(last_over_time({event('status', q.EVENT_STATUS.format('Scheduled'))}{ahead}) == 1)"
     soonest = f"bottomk(12, {not_before} and on ({q.PAIR}) {alive})"
     names = f"last_over_time({q.VM_NAMES}{ahead})"
-    # Rows stand in the order of their labels. `at` sorts before the others and orders them by time.
+    # Grafana sorts rows by label. The label `at` sorts before the others, so rows are in order of time.
     row = "instance, event_type, event_id"
     ordered = q.named(f'count_values by (job, {row}) ("at", {soonest})', not_before, names)
     codes = {name: code for code, name in enumerate(TYPE_COLOURS, start=1)}
@@ -229,7 +230,7 @@ def shares(y: int) -> list[dict[str, Any]]:
 
 
 def trust(y: int) -> list[dict[str, Any]]:
-    """Whether what is above can be trusted: who answers, who does not."""
+    """Health of the exporters that the panels above depend on."""
     failing = q.recorded("azure_scheduled_events:failing")
     up = f"sum({q.recorded('azure_scheduled_events:targets_up')}) or sum({q.recorded('azure_scheduled_events:target', first=q.SELECTED)})"
     trouble = value_map({"1": ("cannot be scraped", CRITICAL), "2": ("cannot read metadata", WARNING)})

@@ -1,7 +1,7 @@
-"""How it has been: how much Azure did, how much notice it gave, and what it cost.
+"""The history dashboard: number of events, notice and interruptions.
 
-All of it comes from the series of single events, which live as long as the event and ten minutes more: an event that
-many VMs report is counted once, an exporter's restart loses nothing, and the fleet's size hardly matters.
+All queries read per-event series, which exist until ten minutes after the event's end. An event that many VMs report is
+counted once, a restart of an exporter loses no data, and the fleet's size has little effect on query time.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def over(function: str, metric: str, more: str = "") -> str:
 
 
 def each(function: str, metric: str) -> str:
-    """Per event, over all VMs that report it: the least or the greatest value of this time."""
+    """Minimum or maximum of a timestamp per event, over all VMs that report the event."""
     return f"{function} by ({BY}) ({over(function, metric)})"
 
 
 def notice() -> str:
-    """Per event: from the first sight by whoever saw it first to NotBefore, or to the start where no NotBefore was ever given."""
+    """Notice per event: from the earliest first-seen time to NotBefore, or to the start for an event without it."""
     return f"clamp_min(({each('max', 'not_before_timestamp_seconds')} or {each('max', 'started_timestamp_seconds')}) - {each('min', 'first_seen_timestamp_seconds')}, 0)"
 
 
@@ -72,7 +72,7 @@ def ended(more: str = "") -> str:
 
 
 def kept(by: str = "") -> str:
-    """The share of events with the notice that was promised, but for what the alert lets pass too."""
+    """The share of events with the documented minimum notice, less the tolerance of the alert."""
     allowed = {name: seconds - ALLOWED_LESS.get(name, 60) for name, seconds in PROMISED_SECONDS.items()}
     return f"avg {by} ({notice()} >= bool on (event_type) group_left () ({q.type_table(allowed)}))"
 
@@ -139,7 +139,7 @@ def headline() -> list[dict[str, Any]]:
 
 
 def per_day(y: int) -> list[dict[str, Any]]:
-    """A point stands at the beginning of its day and counts forward, so that today's is there before the day is over."""
+    """A point is at the start of its day and counts the next 24 hours, so today's point exists before the day ends."""
     day = "[1d] offset -1d"
 
     def first(by):
@@ -228,7 +228,8 @@ def notice_panels(y: int) -> list[dict[str, Any]]:
             ),
         ],
     )
-    # Five minutes wide, but for the minute that a promise of 5, 10 or 15 minutes may be missed by; the first digit orders them.
+    # Five-minute windows, shifted by one minute, the tolerance for a documented notice of 5, 10 or 15 minutes. They
+    # sort by the first digit.
     names = ["< 4 min", "4 to 9 min", "9 to 14 min", "14 to 19 min", "19 to 24 min", "24 to 29 min", "≥ 29 min"]
     windows = f'count_values("window", clamp_max(floor(({notice()} + 60) / 300), {len(names) - 1}))'
     for number, name in enumerate(names):

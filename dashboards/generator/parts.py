@@ -1,7 +1,7 @@
-"""The parts that all dashboards are built from: colours, panels, targets, variables, links.
+"""Building blocks of all dashboards: colours, panels, targets, variables, links.
 
-Nothing here knows what a panel is about. Every panel gets the data source of the template variable, a description
-and an explained emptiness; a builder that forgets one of them raises.
+They do not depend on the content of a panel. Every panel has the data source of the template variable, a description
+and a text for missing data; a missing description or text raises ValueError.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 TAGS = ["azure", "azure-scheduled-events", "maintenance"]
 
-# One colour per meaning, the same on every dashboard. The types differ in hue; red is kept for "now or lost".
+# One colour per meaning, the same on every dashboard. Event types differ in hue. Red means urgent or lost.
 TYPE_COLOURS = {
     "Freeze": "#5794F2",
     "Reboot": "#FF9830",
@@ -22,12 +22,12 @@ TYPE_COLOURS = {
 CALM, NOTICE, WARNING, CRITICAL, DIM = "#56A64B", "#5794F2", "#FF9830", "#E02F44", "#6E7682"
 OUTCOME_COLOURS = {"completed": CALM, "cancelled": NOTICE, "unknown": "#8E9BAE"}
 
-# The times at which the alerts change their mind (alerts/scheduled-events.rules.yml, exporter-health.rules.yml).
+# Thresholds of the alerts (alerts/scheduled-events.rules.yml, exporter-health.rules.yml).
 HOUR, DAY = 3600, 86400
 STALE_SECONDS = 900
 FLEET_AT_RISK = 0.1
 SHORT_FREEZE_SECONDS = 10
-# Notice that Azure's documentation promises, and how much less the alert lets pass.
+# Minimum notice in Azure's documentation, and the tolerance of the alert.
 PROMISED_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 ALLOWED_LESS = {"Preempt": 10}
 
@@ -55,7 +55,7 @@ TYPE_MAP = value_map({name: (name, colour) for name, colour in TYPE_COLOURS.item
 def target(
     expr: str, ref: str = "A", legend: str = "__auto", *, instant: bool = False, table: bool = False, interval: str = ""
 ) -> dict[str, Any]:
-    """One query; tables and single values ask for one instant, graphs for a range."""
+    """One query. Tables and single values use instant queries, graphs use range queries."""
     out = {
         "datasource": DATASOURCE,
         "editorMode": "code",
@@ -73,7 +73,7 @@ def target(
 
 
 def override(name: str, **properties: Any) -> dict[str, Any]:
-    """Properties of the field of this name. A double underscore stands for a dot, as in custom__width."""
+    """Properties of a field. A double underscore in a property name is a dot, as in custom__width."""
     return {
         "matcher": {"id": "byName", "options": name},
         "properties": [{"id": key.replace("__", "."), "value": value} for key, value in properties.items()],
@@ -81,7 +81,7 @@ def override(name: str, **properties: Any) -> dict[str, Any]:
 
 
 def matching(pattern: str, **properties: Any) -> dict[str, Any]:
-    """The same for all fields whose name matches."""
+    """Properties of all fields whose name matches `pattern`."""
     return {**override("", **properties), "matcher": {"id": "byRegexp", "options": pattern}}
 
 
@@ -113,9 +113,9 @@ def panel(
     transformations: list[dict[str, Any]] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A panel at (x, y, width, height). `empty` is what it says where there is nothing to show."""
+    """A panel at (x, y, width, height). `empty` is the text for missing data."""
     if not (title and description and empty and targets):
-        raise ValueError(f"panel {title!r} lacks a title, a description, a text for emptiness or a query")
+        raise ValueError(f"panel {title!r} has no title, description, text for missing data or query")
     x, y, w, h = at
     field = {"noValue": empty, "unit": unit, "custom": custom or {}, **(defaults or {})}
     return {
@@ -153,7 +153,7 @@ def stat(
         "wideLayout": False,
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     }
-    # No data must not look like the lowest threshold, which may be the alarming one.
+    # Missing data must not have the colour of the lowest threshold, which can be red.
     defaults = more["defaults"] = dict(more.get("defaults", {}))
     defaults["mappings"] = [
         *defaults.get("mappings", []),
@@ -176,7 +176,7 @@ def bars(
     rows: bool = False,
     **more: Any,
 ) -> dict[str, Any]:
-    """Horizontal bars, one per series, or one per row of a table. A single bar loses its name in Grafana unless a `displayName` insists on it."""
+    """Horizontal bars, one per series or table row. Grafana names a single bar only if `displayName` is set."""
     options = {
         "displayMode": "basic",
         "maxVizHeight": 46 if names == "top" else 34,
@@ -238,7 +238,7 @@ def table(
     overrides: list[dict[str, Any]] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A table whose `columns` are what is shown, in that order: name as queried, name as read. The rest is left out."""
+    """A table that shows `columns` in this order. Keys are names in the query result, values are column titles."""
     hidden = ("Time", "__name__", *drop)
     transformations = [
         {"id": "merge", "options": {}},

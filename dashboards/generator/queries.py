@@ -1,60 +1,60 @@
-"""The PromQL that several panels share.
+"""PromQL that several panels share.
 
-One event is reported by every VM that it names, each with its own `instance`; what is asked about events is
-therefore aggregated by `event_id` first. Events that name other VMs only (`scope="other"`, seen with
-`--events.scope=all`) are left out: whoever runs the exporter there reports them as its own.
+Every VM that an event names reports it, each with its own `instance`, so queries about events aggregate by `event_id`
+first. Events that name only other VMs (`scope="other"`, exposed with `--events.scope=all`) are excluded: the exporters
+on those VMs report them with `scope="self"`.
 """
 
 from __future__ import annotations
 
 TARGET = 'job=~"$job", instance=~"$instance"'
-# One VM is chosen by its name, or by the instance that an alert's link carries; the hidden variable `target` is the
-# instance, or the instances in turn, that both mean. Beside it, a matcher with `$instance` would say nothing more, and
-# make Prometheus 2 merge the index of all instances for each selector.
+# The VM dashboard selects a VM by its name, or by the instance in an alert's link. The hidden variable `target` has the
+# instances for both. A matcher with `$instance` would add nothing, and Prometheus 2 would merge the index of all
+# instances for each selector.
 VM_TARGET = 'job=~"$job", instance=~"$target"'
 PAIR = "job, instance, event_id"
 OF_EVENT = "job, instance, event_id, event_type, event_source"
 
 
 def fleet_event(metric: str, more: str = "") -> str:
-    """A metric of single events, by the variables of the fleet's dashboards."""
+    """A per-event metric, selected by the variables of the fleet dashboards."""
     return f'azure_scheduled_event_{metric}{{{TARGET}, event_type=~"$event_type", scope!="other"{", " + more if more else ""}}}'
 
 
 def vm_event(metric: str, more: str = "") -> str:
-    """The same on the dashboard of one VM, which has no variable for the type."""
+    """A per-event metric on the VM dashboard, which has no variable for the event type."""
     return f'azure_scheduled_event_{metric}{{{VM_TARGET}, scope!="other"{", " + more if more else ""}}}'
 
 
 def exporter(metric: str, more: str = "", of: str = TARGET) -> str:
-    """A metric that the exporter keeps about itself."""
+    """A metric about the exporter or its VM."""
     return f"azure_scheduled_events_{metric}{{{of}{', ' + more if more else ''}}}"
 
 
-# alerts/scheduled-events.rules.yml records who is hit, one series per event and VM. To join with the info series of
-# every VM instead would read the whole fleet for each of the queries that want a name.
+# alerts/scheduled-events.rules.yml records the affected VMs, one series per event and VM. A join with vm_info would
+# read the series of the whole fleet in each query that needs a VM name.
 VM_NAMES = f"azure_scheduled_event:vm{{{TARGET}}}"
 
 
 def named(expr: str, seen: str, names: str = VM_NAMES) -> str:
-    """Adds the VM's name; where no rule has recorded it yet, its instance, so that no event is lost. `seen` is any metric of the events."""
+    """Adds the VM's name, or its instance if no rule has recorded the name yet. `seen` is any metric of the events."""
     known = f'group by ({PAIR}, vm_name) ({names} or on ({PAIR}) label_replace({seen}, "vm_name", "$1", "instance", "(.*)"))'
     return f"({expr}) * on ({PAIR}) group_left (vm_name) {known}"
 
 
 def traced(expr: str) -> str:
-    """Adds the trace id, which is the event id without its hyphens."""
+    """Adds the trace ID, which is the event ID without hyphens."""
     parts = "-".join(["([0-9A-Fa-f]+)"] * 5)
     return f'label_replace({expr}, "trace_id", "$1$2$3$4$5", "event_id", "{parts}")'
 
 
 def short_id(expr: str) -> str:
-    """Adds the first part of the event id, enough to tell one from another where room is scarce."""
+    """Adds the first part of the event ID, for narrow columns."""
     return f'label_replace({expr}, "id", "$1", "event_id", "([^-]+).*")'
 
 
 def pending(event) -> str:
-    """Announced or running: whatever has not ended, one series per event and VM. Only what has ended has an end."""
+    """Scheduled or started events, one series per event and VM. Only ended events have an end time."""
     return f"({event('resources')} unless on ({PAIR}) {event('ended_timestamp_seconds')})"
 
 
@@ -62,7 +62,7 @@ EVENT_STATUS = 'event_status="{}"'
 
 
 def status(event) -> str:
-    """The events that are not over; what they are is the label `event_status`, whatever Azure may call it."""
+    """The events that have not ended. The label `event_status` has their status, also one that is unknown."""
     return f"""{event("status", 'event_status!="Ended"')} == 1"""
 
 
@@ -71,17 +71,17 @@ def while_pending(event, metric: str) -> str:
 
 
 def starts_in(event) -> str:
-    """Seconds until NotBefore, as of the last scrape; 0 for what has started, absent for what is over."""
+    """Seconds until NotBefore, as of the last scrape: 0 for started events, no value for ended events."""
     return f"max by ({PAIR}) ({event('not_before_countdown_seconds')})"
 
 
 def next_countdown(event) -> str:
-    """The event that may start first and how long until then. What has started counts 0 and is not next any more."""
+    """The event with the earliest NotBefore, and the seconds until then, without started events, which have 0."""
     return f"bottomk(1, min by (event_id, event_type) ({event('not_before_countdown_seconds')} != 0))"
 
 
 def type_table(values: dict[str, float], label: str = "event_type") -> str:
-    """A constant per event type, as a vector to join with."""
+    """One constant per event type, as a vector for joins."""
     return " or ".join(f'label_replace(vector({value}), "{label}", "{name}", "", "")' for name, value in values.items())
 
 
@@ -89,9 +89,9 @@ UNKNOWN = "not known"
 
 
 def or_say(expr: str, label: str, text: str, reporters: str) -> str:
-    """A word in place of the name while nothing is announced, for panels that show a name and would be blank without one.
+    """Shows `text` in place of a name while nothing is announced, for panels that would be blank without a name.
 
-    Where nobody reports, that is not known: nothing but an answer gives the all-clear.
+    Without any reporting exporter, it shows `not known`, because missing data does not mean that nothing is announced.
     """
 
     def say(of, word):
@@ -100,10 +100,10 @@ def or_say(expr: str, label: str, text: str, reporters: str) -> str:
     return f"({expr}) or on () {say(f'0 * {reporters}', text)} or on () {say('vector(0)', UNKNOWN)}"
 
 
-# Counts of the whole fleet are recorded (the last group of alerts/exporter-health.rules.yml), with the job but without
-# the instance: they serve where all instances are selected, and match nothing where some are. For those the series
-# themselves are counted, which the same query asks for: `any` is a label that no series has, so that a matcher that
-# says it is not what is selected lets everything pass, but nothing, and at once, where All (`.*`) is selected.
+# Recording rules (the last group of alerts/exporter-health.rules.yml) count the whole fleet, with a job label but
+# without an instance label. Their series match only if all instances are selected. For a selection of some instances,
+# the same query counts the original series. No series has the label `any`, so the matcher `any!~"$instance"` matches
+# every series for a selection, and no series, without reading the index, for All (`.*`).
 SELECTED = 'any!~"$instance"'
 SELECTED_OR_TYPE = 'any!~"$instance$event_type"'
 
@@ -113,7 +113,7 @@ def recorded(name: str, more: str = "", first: str = "") -> str:
 
 
 def selected_pending(when: str) -> str:
-    """Events that are announced or running, but nothing where all instances (or all of them and all types) are selected."""
+    """Scheduled or started events; empty if all instances (or all instances and all types) are selected."""
 
     def event(metric):
         return recorded(f"azure_scheduled_event_{metric}", 'event_type=~"$event_type", scope!="other"', first=when)

@@ -1,4 +1,4 @@
-"""One VM: what it waits for, what it has been through, and whether its exporter is well."""
+"""The VM dashboard: pending events, past events and exporter health of one VM."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-// Opens a page in Chromium and prints, as JSON, what it shows and what the browser complains about.
+// Opens a page in Chromium and prints its content and the browser's errors and warnings as JSON.
 //
 //   node status.mjs URL [--width=1280] [--height=800] [--scheme=light|dark] [--script=on|off]
 //                       [--press=BUTTON] [--watch=SECONDS] [--screenshot=FILE]
 //
-// `--press` presses the button of that name first and waits for the next page.
-// `--watch` waits for at most so many seconds until the visible text and its countdowns change by themselves.
-// `parts` holds the text of each element with a data-testid, `countdowns` that of each countdown,
-// before and after the change.
+// `--press` first clicks the button with this name and waits for the next page.
+// `--watch` waits until the visible text and its countdowns change, for at most this number of seconds.
+// `parts` has the text of each element with a data-testid, `countdowns` the text of each countdown before and after
+// the change.
 import { parseArgs } from 'node:util';
 import { chromium } from 'playwright-core';
 
@@ -24,7 +24,7 @@ const { values, positionals } = parseArgs({
 });
 const [url] = positionals;
 
-// The page may reload itself while it is read; it is read again then.
+// The page may reload while it is read. Then it is read again.
 const retry = async (read, attempts = 5) => {
   try {
     return await read();
@@ -36,7 +36,7 @@ const retry = async (read, attempts = 5) => {
 
 const browser = await chromium.launch({
   executablePath: '/usr/bin/chromium',
-  // The sandbox does not work as root, as in a container; the only page is our own.
+  // The sandbox does not work as root, for example in a container. Only trusted pages are opened.
   args: ['--no-sandbox', '--disable-dev-shm-usage'],
 });
 try {
@@ -63,7 +63,7 @@ try {
   const visible = () => retry(() => page.locator('body').innerText());
   let answer = await page.goto(url, { waitUntil: 'load' });
   if (values.press) {
-    // The page that the form redirects to, not one that the page reloads by itself.
+    // The response after the redirect of the form, not a reload of the page.
     const next = page.waitForResponse((response) => response.request().redirectedFrom()?.method() === 'POST');
     await page.getByRole('button', { name: values.press, exact: true }).click();
     answer = await next;
@@ -74,13 +74,13 @@ try {
   let later = text;
   const deadline = Date.now() + Number(values.watch) * 1000;
   let after = before;
-  const isStill = () => later === text || (before.length > 0 && String(after) === String(before));
-  while (isStill() && Date.now() < deadline) {
+  const isUnchanged = () => later === text || (before.length > 0 && String(after) === String(before));
+  while (isUnchanged() && Date.now() < deadline) {
     await page.waitForTimeout(100);
     later = await visible();
     after = await countdowns();
   }
-  const look = () => ({
+  const readPage = () => ({
     title: document.title,
     language: document.documentElement.lang,
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -90,7 +90,7 @@ try {
     ),
     links: [...document.querySelectorAll('a[href]')].map((link) => link.getAttribute('href')),
   });
-  const seen = await retry(() => page.evaluate(look));
+  const seen = await retry(() => page.evaluate(readPage));
   if (values.screenshot) await page.screenshot({ path: values.screenshot, fullPage: true });
   const shown = { text, later, countdowns: { before, after }, ...seen };
   process.stdout.write(JSON.stringify({ status: answer.status(), complaints, requests, ...shown }));

@@ -1,4 +1,4 @@
-"""The dashboards as data: their panels, their queries, and what Grafana makes of a query before it sends it."""
+"""Reads the dashboards: panels, queries, and the interpolation that Grafana applies before it sends a query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Query:
     instant: bool
     interval: str
     points: int
-    ahead: int  # seconds that the panel's own range lies in the future, 0 for the dashboard's range
+    ahead: int  # length in seconds of a panel's own range in the future, 0 for the dashboard's range
 
     @property
     def where(self) -> str:
@@ -30,7 +30,7 @@ class Query:
 
 
 def load() -> dict[str, dict[str, Any]]:
-    """Every dashboard file, by its name."""
+    """All dashboards, by file name."""
     return {
         path.name: json.loads(path.read_text(encoding="utf-8"))
         for path in sorted((ROOT / "dashboards").glob("azse-*.json"))
@@ -68,15 +68,15 @@ def seconds(text: str) -> int:
 
 
 def step(query: Query, span: int, scrape: int) -> int:
-    """Grafana's step: as many points as the panel has room for, no finer than the scrapes or the query's own least step."""
-    least = seconds(query.interval) if query.interval else scrape
-    return max(least, -(-span // query.points), 1)
+    """Grafana's step: the range divided by the maximum number of points, at least the query's or the scrape interval."""
+    minimum = seconds(query.interval) if query.interval else scrape
+    return max(minimum, -(-span // query.points), 1)
 
 
 def interpolate(
     expr: str, variables: dict[str, str], span: int, step_seconds: int, scrape: int = SCRAPE_INTERVAL
 ) -> str:
-    """Puts values in the place of variables, as Grafana does for `=~`."""
+    """Replaces variables by values, as Grafana does for `=~`."""
     values = {
         "__range": f"{span}s",
         "__range_s": str(span),
@@ -88,14 +88,14 @@ def interpolate(
     def value(found: re.Match[str]) -> str:
         name = found.group(1)
         if name not in values:
-            raise KeyError(f"${name} is no variable of this dashboard")
+            raise KeyError(f"${name} is not a variable of this dashboard")
         return values[name]
 
     return re.sub(r"\$([A-Za-z_]\w*)", value, expr)
 
 
 def variables(board: dict[str, Any], chosen: dict[str, str] | None = None) -> dict[str, str]:
-    """Every variable at its default: All, which is what the variable says it is unless something is chosen."""
+    """The value of every variable: the one in `chosen`, or the variable's value for All."""
     return {
         v["name"]: v.get("allValue", ".+") for v in board["templating"]["list"] if v["type"] in ("query", "custom")
     } | (chosen or {})

@@ -1,4 +1,4 @@
-"""What a query may name: the metrics and labels of the exporter's own catalogue, and nothing else."""
+"""The metrics and labels that a query may use: those in the exporter's catalogue and in the recording rules."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Metric:
 
 
 def read() -> dict[str, Metric]:
-    """The table in src/metrics/catalog.rs, and `up`, which Prometheus adds."""
+    """The metrics in src/metrics/catalog.rs, the recorded metrics, and `up`, which Prometheus adds."""
     source = (ROOT / "src" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
     rows = re.findall(r'^\s+[A-Z_]+ = "(\w+)", (\w+), (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.MULTILINE)
     if len(rows) < 30:
-        raise SystemExit(f"src/metrics/catalog.rs: only {len(rows)} metrics read; has its form changed?")
+        raise SystemExit(f"src/metrics/catalog.rs: only {len(rows)} metrics found; its format may have changed")
     out = {"up": Metric("Gauge", TARGET_LABELS)}
     for name, kind, labels in rows:
         own = frozenset(re.findall(r'"(\w+)"', labels)) | (
@@ -39,7 +39,7 @@ def read() -> dict[str, Metric]:
 
 
 def recorded() -> dict[str, Metric]:
-    """The recording rules that dashboards may use, with the labels that `by (…)` of the rule gives them."""
+    """The recording rules that dashboards may use, with the labels in each rule's `by (…)`."""
     labels = {
         "azure_scheduled_event:vm": (
             "job",
@@ -60,17 +60,17 @@ def recorded() -> dict[str, Metric]:
         "azure_scheduled_events:failing": ("job", "instance"),
     }
     rules = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "alerts").glob("*.rules.yml")))
-    if gone := [name for name in labels if f"- record: {name}\n" not in rules]:
-        raise SystemExit(f"alerts/: no rule records {', '.join(gone)}; the dashboards ask for it")
+    if missing := [name for name in labels if f"- record: {name}\n" not in rules]:
+        raise SystemExit(f"alerts/: no rule records {', '.join(missing)}, which the dashboards may use")
     return {name: Metric("Gauge", frozenset(own)) for name, own in labels.items()}
 
 
 class UnknownNameError(Exception):
-    """A name that is not in the catalogue, or a label that is not there at this place."""
+    """A metric that is not in the catalogue, or a label that the operand does not have."""
 
 
 def labels(node: promql.Expr, metrics: dict[str, Metric]) -> frozenset[str]:
-    """The labels that the result of this expression may have; raises where it asks for one that it cannot have."""
+    """The labels that the result may have. Raises UnknownNameError if the expression uses an unknown metric or label."""
     match node:
         case promql.VectorSelector():
             return _selector(node, metrics)
@@ -86,15 +86,15 @@ def labels(node: promql.Expr, metrics: dict[str, Metric]) -> frozenset[str]:
             return labels(node.expr, metrics)
         case promql.NumberLiteral() | promql.StringLiteral():
             return frozenset()
-    raise UnknownNameError(f"{type(node).__name__} is not known to this check")
+    raise UnknownNameError(f"{type(node).__name__} is not supported by this check")
 
 
 def _selector(node: promql.VectorSelector, metrics: dict[str, Metric]) -> frozenset[str]:
     if node.name not in metrics:
         raise UnknownNameError(f"the exporter has no metric {node.name}")
     have = metrics[node.name].labels
-    # Everything may be asked for what it does not have by a matcher that then selects it: recorded counts have no
-    # instance (dashboards/generator/queries.py), and nothing has `any`.
+    # Some matchers use labels that the series do not have (dashboards/generator/queries.py): recorded counts have no
+    # instance label, and no series has the label `any`.
     allowed = have | {"any", "instance", "event_type"} if ":" in node.name else have | {"any"}
     _within({m.name for m in node.matchers.matchers}, allowed, f"a matcher of {node.name}")
     return have
@@ -148,7 +148,7 @@ def _call(node: promql.Call, metrics: dict[str, Metric]) -> frozenset[str]:
 
 
 def _within(named: set[str] | frozenset[str], have: frozenset[str], place: str) -> None:
-    if lost := sorted(set(named) - have):
+    if missing := sorted(set(named) - have):
         raise UnknownNameError(
-            f"{place}: no label {', '.join(lost)} here; there are {', '.join(sorted(have)) or 'none'}"
+            f"{place}: no label {', '.join(missing)}; available: {', '.join(sorted(have)) or 'none'}"
         )

@@ -1,7 +1,7 @@
-"""Turns the invented fleet into OpenMetrics with time stamps, the food of `promtool tsdb create-blocks-from openmetrics`.
+"""Writes the synthetic fleet as OpenMetrics with timestamps, for `promtool tsdb create-blocks-from openmetrics`.
 
-It writes what the exporter exposes, series by series and oldest sample first, with the names, labels and life times
-that the exporter promises: per-event series from first sight until ten minutes after the end, counters from zero.
+The output has the exporter's metric and label names, series by series, oldest sample first. As in the exporter, per-event
+series exist from the first sighting until ten minutes after the end, and counters start at zero.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TextIO
 
 from fleet import TYPES, Event, Vm
 
-LINGER = 600
+ENDED_RETENTION = 600
 REASONS = (
     "body",
     "connect",
@@ -36,7 +36,7 @@ def _quote(value: str) -> str:
 
 
 class Writer:
-    """Writes series; families come one after the other, as OpenMetrics wants them."""
+    """Writes series. OpenMetrics requires the samples of a family to be contiguous."""
 
     def __init__(self, out: TextIO):
         self.out = out
@@ -69,7 +69,7 @@ def _count(moments: list[float]) -> Value:
 
 
 class Exporters:
-    """The exporters of a fleet, from `begin` to `end`: dense (every `step`) in the last `dense` seconds, every `sparse` before."""
+    """Exporters of a fleet from `begin` to `end`: samples every `step` in the last `dense` seconds, else every `sparse`."""
 
     def __init__(
         self,
@@ -88,16 +88,16 @@ class Exporters:
         self.dense_from = end - dense
         self.times = _steps(begin, self.dense_from, sparse) + _steps(self.dense_from, end, step)
         self.down, self.failing = down, failing
-        self.trouble = end - 2400  # when the ones that fail began to
+        self.failure_start = end - 2400  # start of the failures
 
     def _target(self, vm: Vm, **labels: str) -> dict[str, str]:
         return {"instance": vm.instance, "job": self.job, **labels}
 
     def _alive(self, vm: Vm) -> list[float]:
-        return [t for t in self.times if not (vm.name in self.down and t > self.trouble)]
+        return [t for t in self.times if not (vm.name in self.down and t > self.failure_start)]
 
     def _recent(self, vm: Vm) -> list[float]:
-        """What only matters lately is written only lately: a month of it would be gigabytes."""
+        """Times in the dense period only: a month of these series would be gigabytes."""
         return [t for t in self._alive(vm) if t >= self.dense_from]
 
     def write(self, out: TextIO) -> int:
@@ -110,19 +110,19 @@ class Exporters:
         out.write("# EOF\n")
         return w.samples
 
-    def _pairs(self, of: Callable[[Event, Vm], float | None]) -> Iterable[tuple[Event, Vm, float]]:
+    def _event_vm_pairs(self, of: Callable[[Event, Vm], float | None]) -> Iterable[tuple[Event, Vm, float]]:
         for event in self.events:
             for vm in event.vms:
                 value = of(event, vm)
                 if value is not None:
                     yield event, vm, value
 
-    def _life(self, event: Event, vm: Vm, begin: float | None = None) -> list[float]:
-        end = min(self.end, event.ended + LINGER if event.ended else self.end)
+    def _event_times(self, event: Event, vm: Vm, begin: float | None = None) -> list[float]:
+        end = min(self.end, event.ended + ENDED_RETENTION if event.ended else self.end)
         begin = max(self.begin, event.first_seen if begin is None else begin)
         step = self.step if end - begin < 7200 else 60
         times = _steps(begin, end, step)
-        return [t for t in times if not (vm.name in self.down and t > self.trouble)]
+        return [t for t in times if not (vm.name in self.down and t > self.failure_start)]
 
     def _event(self, event: Event, vm: Vm, **labels: str) -> dict[str, str]:
         return self._target(
@@ -131,9 +131,9 @@ class Exporters:
 
     def _events(self, w: Writer) -> None:
         w.family("azure_scheduled_event_info", "gauge")
-        for event, vm, value in self._pairs(lambda e, v: 1.0):
+        for event, vm, value in self._event_vm_pairs(lambda e, v: 1.0):
             labels = self._event(event, vm, resource_type="VirtualMachine", description=event.description)
-            w.series("azure_scheduled_event_info", labels, _constant(value), self._life(event, vm))
+            w.series("azure_scheduled_event_info", labels, _constant(value), self._event_times(event, vm))
         gauges: dict[str, Callable[[Event, Vm], float | None]] = {
             "not_before_timestamp_seconds": lambda e, v: e.not_before,
             "duration_seconds": lambda e, v: None if e.duration < 0 else float(e.duration),
@@ -143,65 +143,68 @@ class Exporters:
         for suffix, of in gauges.items():
             name = f"azure_scheduled_event_{suffix}"
             w.family(name, "gauge")
-            for event, vm, value in self._pairs(of):
-                w.series(name, self._event(event, vm), _constant(value), self._life(event, vm))
-        self._late_gauges(w)
+            for event, vm, value in self._event_vm_pairs(of):
+                w.series(name, self._event(event, vm), _constant(value), self._event_times(event, vm))
+        self._transition_gauges(w)
 
-    def _late_gauges(self, w: Writer) -> None:
-        """Series that begin when something has happened: the start, the end, the measured interruption."""
+    def _transition_gauges(self, w: Writer) -> None:
+        """Series that begin later than the event: start, end, observed interruption."""
         name = "azure_scheduled_event_not_before_countdown_seconds"
         w.family(name, "gauge")
-        for event, vm, value in self._pairs(lambda e, v: e.not_before):
+        for event, vm, value in self._event_vm_pairs(lambda e, v: e.not_before):
             until = event.ended or self.end
 
             def countdown(t, e=event, nb=value):
                 return 0.0 if e.started and t >= e.started else nb - t
 
-            w.series(name, self._event(event, vm), countdown, [t for t in self._life(event, vm) if t < until])
-        late: dict[str, Callable[[Event, Vm], tuple[float | None, float | None]]] = {
+            w.series(name, self._event(event, vm), countdown, [t for t in self._event_times(event, vm) if t < until])
+        transitions: dict[str, Callable[[Event, Vm], tuple[float | None, float | None]]] = {
             "started_timestamp_seconds": lambda e, v: (e.started, e.started),
             "observed_interruption_seconds": lambda e, v: (
                 e.interruption.get(v.name),
                 (e.started or 0) + e.interruption.get(v.name, 0),
             ),
         }
-        for short, of in late.items():
+        for short, of in transitions.items():
             name = f"azure_scheduled_event_{short}"
             w.family(name, "gauge")
-            for event, vm, value in self._pairs(lambda e, v, of=of: of(e, v)[0]):
-                w.series(name, self._event(event, vm), _constant(value), self._life(event, vm, of(event, vm)[1]))
+            for event, vm, value in self._event_vm_pairs(lambda e, v, of=of: of(e, v)[0]):
+                w.series(name, self._event(event, vm), _constant(value), self._event_times(event, vm, of(event, vm)[1]))
         name = "azure_scheduled_event_ended_timestamp_seconds"
         w.family(name, "gauge")
-        for event, vm, value in self._pairs(lambda e, v: e.ended):
+        for event, vm, value in self._event_vm_pairs(lambda e, v: e.ended):
             w.series(
-                name, self._event(event, vm, outcome=event.outcome), _constant(value), self._life(event, vm, value)
+                name,
+                self._event(event, vm, outcome=event.outcome),
+                _constant(value),
+                self._event_times(event, vm, value),
             )
 
     def _status(self, w: Writer) -> None:
         w.family("azure_scheduled_event_status", "gauge")
-        never = float("inf")
-        for event, vm, _ in self._pairs(lambda e, v: 1.0):
-            started, ended = event.started or never, event.ended or never
-            phases: dict[str, Value] = {
+        infinity = float("inf")
+        for event, vm, _ in self._event_vm_pairs(lambda e, v: 1.0):
+            started, ended = event.started or infinity, event.ended or infinity
+            statuses: dict[str, Value] = {
                 "Scheduled": lambda t, s=started, e=ended: float(t < s and t < e),
                 "Started": lambda t, s=started, e=ended: float(s <= t < e),
                 "Ended": lambda t, e=ended: float(t >= e),
             }
-            for status, value in phases.items():
+            for status, value in statuses.items():
                 w.series(
                     "azure_scheduled_event_status",
                     self._event(event, vm, event_status=status),
                     value,
-                    self._life(event, vm),
+                    self._event_times(event, vm),
                 )
 
     def _counters(self, w: Writer) -> None:
-        mine = {vm.name: [e for e in self.events if vm in e.vms] for vm in self.fleet}
+        by_vm = {vm.name: [e for e in self.events if vm in e.vms] for vm in self.fleet}
         w.family("azure_scheduled_events_pending", "gauge")
         for vm in self.fleet:
             for kind in TYPES:
                 for scope in ("self", "other"):
-                    of = [e for e in mine[vm.name] if e.event_type == kind and scope == "self"]
+                    of = [e for e in by_vm[vm.name] if e.event_type == kind and scope == "self"]
 
                     def value(t, of=of):
                         return float(sum(e.first_seen <= t < (e.ended or float("inf")) for e in of))
@@ -227,7 +230,7 @@ class Exporters:
             for vm in self.fleet:
                 for kind in TYPES:
                     for v in values:
-                        moments = [m for e in mine[vm.name] if e.event_type == kind and (m := when(e, v)) is not None]
+                        moments = [m for e in by_vm[vm.name] if e.event_type == kind and (m := when(e, v)) is not None]
                         w.series(
                             f"{name}_total",
                             self._target(vm, event_type=kind, **{label: v}),
@@ -236,15 +239,15 @@ class Exporters:
                         )
 
     def _health(self, w: Writer) -> None:
-        def bad(vm, t):
-            return vm.name in self.failing and t > self.trouble
+        def is_failing(vm, t):
+            return vm.name in self.failing and t > self.failure_start
 
         w.family("up", "gauge")
         for vm in self.fleet:
             w.series(
                 "up",
                 self._target(vm),
-                lambda t, vm=vm: float(not (vm.name in self.down and t > self.trouble)),
+                lambda t, vm=vm: float(not (vm.name in self.down and t > self.failure_start)),
                 self.times,
             )
         w.family("azure_scheduled_events_vm_info", "gauge")
@@ -258,9 +261,9 @@ class Exporters:
             }
             w.series("azure_scheduled_events_vm_info", self._target(vm, **labels), _constant(1), self._alive(vm))
         gauges: dict[str, Callable[[Vm, float], float]] = {
-            "up": lambda vm, t: float(not bad(vm, t)),
+            "up": lambda vm, t: float(not is_failing(vm, t)),
             "last_success_timestamp_seconds": lambda vm, t: (
-                min(t, self.trouble) if vm.name in self.failing else t - t % 1
+                min(t, self.failure_start) if vm.name in self.failing else t - t % 1
             ),
             "document_incarnation": lambda vm, t: float(sum(e.first_seen <= t for e in self.events if vm in e.vms)),
             "spans_spooled": lambda vm, t: 0.0,
@@ -275,10 +278,10 @@ class Exporters:
                     lambda t, vm=vm, of=of: of(vm, t),
                     self._alive(vm) if short == "up" else self._recent(vm),
                 )
-        self._imds(w, bad)
+        self._imds(w, is_failing)
 
-    def _imds(self, w: Writer, bad: Callable[[Vm, float], bool]) -> None:
-        """Counters and the latency of polling: only for the recent past, where a dashboard looks at them."""
+    def _imds(self, w: Writer, is_failing: Callable[[Vm, float], bool]) -> None:
+        """Polling counters and latency, only for the dense period, which the dashboards query."""
         base = self.dense_from
         plain: dict[str, Callable[[Vm, float], float]] = {
             "imds_requests": lambda vm, t: t - base,
@@ -306,11 +309,13 @@ class Exporters:
             w.family(f"azure_scheduled_events_{short}", "counter")
             for vm in self.fleet:
                 for v in values:
-                    wave = 1.0 if v == "throttled" else 0.0
+                    rate = 1.0 if v == "throttled" else 0.0
 
-                    def count(t, vm=vm, v=v, wave=wave):
+                    def count(t, vm=vm, v=v, rate=rate):
                         return float(
-                            (t - self.trouble) // 1 if bad(vm, t) and v == "status_5xx" else wave * ((t - base) // 900)
+                            (t - self.failure_start) // 1
+                            if is_failing(vm, t) and v == "status_5xx"
+                            else rate * ((t - base) // 900)
                         )
 
                     w.series(

@@ -1,7 +1,7 @@
-"""Writes a month of an invented fleet as OpenMetrics: python3 feed.py OUT.om [--vms N] [--events N] [--days N] [--quiet].
+"""Writes a month of a synthetic fleet as OpenMetrics: python3 feed.py OUT.om [--vms N] [--events N] [--days N] [--quiet].
 
-Turn it into blocks with: promtool tsdb create-blocks-from openmetrics --max-block-duration=2400h OUT.om DIR
-The data runs half an hour past now, so that a dashboard that is opened meanwhile shows something that is going on.
+Create blocks with: promtool tsdb create-blocks-from openmetrics --max-block-duration=2400h OUT.om DIR
+The data ends half an hour in the future, so a dashboard that is opened in this time shows current events.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def write(
     dense: float = 3 * fleet.HOUR,
     quiet: bool = False,
 ) -> int:
-    machines = fleet.vms(count)
-    happened = [] if quiet else fleet.past(machines, now, days, events) + fleet.current(machines, now)
-    trouble = () if quiet or count < 20 else (machines[14].name, machines[17].name)
+    vms = fleet.vms(count)
+    fleet_events = [] if quiet else fleet.past(vms, now, days, events) + fleet.current(vms, now)
+    failed = () if quiet or count < 20 else (vms[14].name, vms[17].name)
     exporters = Exporters(
-        machines,
-        happened,
+        vms,
+        fleet_events,
         begin=now - days * fleet.DAY,
         end=now + AHEAD,
         step=15,
         dense=dense,
         sparse=240,
         job="azure-scheduled-events",
-        down=frozenset(trouble[:1]),
-        failing=frozenset(trouble[1:]),
+        down=frozenset(failed[:1]),
+        failing=frozenset(failed[1:]),
     )
     with path.open("w", encoding="utf-8", newline="\n") as out:
         return exporters.write(out)
@@ -51,6 +51,6 @@ if __name__ == "__main__":
     parser.add_argument("--events", type=int, default=90)
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--now", type=float, default=time.time())
-    parser.add_argument("--quiet", action="store_true", help="no events, nothing fails")
+    parser.add_argument("--quiet", action="store_true", help="no events and no failures")
     args = parser.parse_args()
     print(write(args.out, args.now, args.vms, args.events, args.days, quiet=args.quiet), "samples")

@@ -1,7 +1,7 @@
-"""An invented fleet and a month of its maintenance, as plain data.
+"""A synthetic fleet and a month of its events, as plain data.
 
-Everything is relative to one instant (`now`) and to one seed, so the same call gives the same fleet.
-This file knows nothing of metrics; `exposition.py` turns what is here into series.
+All data depends only on one time (`now`) and one seed, so the same arguments give the same fleet.
+`exposition.py` converts it to series.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 
-# What Azure says with each kind of event, as documented for Scheduled Events.
+# Descriptions per event type, as documented for Scheduled Events.
 DESCRIPTIONS = {
     "Freeze": "Virtual machine is being paused because of a memory-preserving Live Migration operation.",
     "Reboot": "Host server is undergoing maintenance.",
@@ -40,7 +40,7 @@ class Event:
     vms: tuple[Vm, ...]
     first_seen: float
     not_before: float | None
-    duration: int  # -1: Azure does not know
+    duration: int  # -1: unknown
     started: float | None = None
     ended: float | None = None
     outcome: str = ""
@@ -76,7 +76,7 @@ def _group(fleet: list[Vm], prefix: str) -> list[Vm]:
     return [vm for vm in fleet if vm.name.startswith(prefix)]
 
 
-# Per type: notice in seconds, announced durations, length of the started phase, chance of cancellation.
+# Per type: notice in seconds, announced durations, length of the started phase, probability of cancellation.
 _SHAPES = {
     "Freeze": ((880, 1100), (5, 5, 9, 9, 15, -1), (120, 420), 0.10),
     "Reboot": ((850, 1000), (-1, -1, 600, 900), (300, 800), 0.18),
@@ -84,26 +84,26 @@ _SHAPES = {
     "Preempt": ((12, 31), (-1,), (15, 40), 0.0),
     "Terminate": ((300, 600), (-1,), (60, 180), 0.0),
 }
-_VICTIMS = {"Freeze": "", "Reboot": "vm-", "Redeploy": "vm-", "Preempt": "spot-", "Terminate": "spot-"}
+_AFFECTED_PREFIX = {"Freeze": "", "Reboot": "vm-", "Redeploy": "vm-", "Preempt": "spot-", "Terminate": "spot-"}
 
 
-def _interruption(rng: random.Random, kind: str, duration: int, took: float) -> float:
+def _interruption(rng: random.Random, kind: str, duration: int, length: float) -> float:
     if kind == "Freeze":
         return round(max(1.0, rng.gauss(duration if duration > 0 else 6, 2.5)), 1)
-    return round(took * rng.uniform(0.35, 0.9), 1)
+    return round(length * rng.uniform(0.35, 0.9), 1)
 
 
 def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) -> list[Event]:
-    """`count` finished events of the last `days` days."""
+    """`count` ended events of the last `days` days."""
     rng = random.Random(seed)
     out = []
     for _ in range(count):
         kind = rng.choices(TYPES, weights=(46, 14, 12, 18, 10))[0]
-        notice, durations, took, cancel = _SHAPES[kind]
-        group = [vm for vm in fleet if vm.name.startswith(_VICTIMS[kind])]
+        notice, durations, length_range, cancel = _SHAPES[kind]
+        group = [vm for vm in fleet if vm.name.startswith(_AFFECTED_PREFIX[kind])]
         lead = rng.choice(group)
         peers = [vm for vm in group if vm.scale_set == lead.scale_set and vm.scale_set and vm is not lead]
-        hit = (lead, *rng.sample(peers, k=min(len(peers), rng.choice((0, 0, 1, 2)))))
+        affected = (lead, *rng.sample(peers, k=min(len(peers), rng.choice((0, 0, 1, 2)))))
         seen = now - rng.uniform(3 * HOUR, days * DAY)
         not_before = (
             seen + rng.uniform(*notice) + (rng.choice((0, 2 * DAY)) if kind == "Redeploy" and rng.random() < 0.3 else 0)
@@ -114,7 +114,7 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
             "event_id": _id(rng),
             "event_type": kind,
             "source": source,
-            "vms": hit,
+            "vms": affected,
             "first_seen": seen,
             "not_before": not_before,
             "duration": duration,
@@ -125,7 +125,7 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
             continue
         approved = source == "User" or (kind == "Freeze" and 0 <= duration < 9)
         started = seen + 65 if approved and not_before - seen > 120 else not_before + rng.uniform(1, 40)
-        length = rng.uniform(*took)
+        length = rng.uniform(*length_range)
         outcome = "unknown" if kind in ("Preempt", "Terminate") and rng.random() < 0.2 else "completed"
         out.append(
             Event(
@@ -134,7 +134,7 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
                 ended=started + length,
                 outcome=outcome,
                 approved=approved,
-                interruption={vm.name: _interruption(rng, kind, duration, length) for vm in hit}
+                interruption={vm.name: _interruption(rng, kind, duration, length) for vm in affected}
                 if kind in ("Freeze", "Reboot", "Redeploy")
                 else {},
             )
@@ -143,17 +143,17 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
 
 
 def current(fleet: list[Vm], now: float, seed: int = 254) -> list[Event]:
-    """What is going on at `now`: one event runs, one has just ended, the others are announced for the coming week."""
+    """Events at `now`: one started, some recently ended, the others scheduled for the next week."""
     rng = random.Random(seed)
     web, db, aks, spot = (_group(fleet, p) for p in ("vm-web", "vm-db", "aks-", "spot-"))
 
-    def event(kind: str, hit: list[Vm], seen: float, begins: float | None, duration: int, **more) -> Event:
+    def event(kind: str, affected: list[Vm], seen: float, begins: float | None, duration: int, **more) -> Event:
         more.setdefault("source", "Platform")
         more.setdefault("description", DESCRIPTIONS[kind] if more["source"] == "Platform" else "")
         return Event(
             event_id=_id(rng),
             event_type=kind,
-            vms=tuple(hit),
+            vms=tuple(affected),
             first_seen=now + seen,
             not_before=None if begins is None else now + begins,
             duration=duration,

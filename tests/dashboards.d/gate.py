@@ -1,4 +1,4 @@
-"""Checks the dashboards, cheapest first. Every check says what it looked at; any finding fails the run."""
+"""Checks the dashboards, fastest check first. Every check prints what it covers; any finding fails the run."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Report:
     def __init__(self) -> None:
         self.findings: list[str] = []
 
-    def check(self, what: str, findings: list[str], looked_at: str) -> None:
-        print(f"{'ok' if not findings else 'NO'}  {what}: {looked_at}", flush=True)
+    def check(self, what: str, findings: list[str], covered: str) -> None:
+        print(f"{'ok  ' if not findings else 'FAIL'}  {what}: {covered}", flush=True)
         for finding in findings:
             print(f"      {finding}", flush=True)
         self.findings += findings
 
 
-def files_are_stable(report: Report) -> None:
-    """What is checked in is what the generator writes, with sorted keys and nothing that changes by itself."""
+def check_generated_files(report: Report) -> None:
+    """The committed files equal the generator's output, with sorted keys."""
     run = subprocess.run(
         [sys.executable, str(boards.ROOT / "dashboards" / "generator"), "--check"],
         capture_output=True,
@@ -49,17 +49,15 @@ def files_are_stable(report: Report) -> None:
             boards.ROOT / "dashboards" / name
         ).read_text(encoding="utf-8"):
             wrong.append(f"{name}: keys are not sorted")
-    report.check(
-        "files are what the generator writes", wrong, "three dashboards, the annotation snippet, the ConfigMap"
-    )
+    report.check("files equal the generator's output", wrong, "three dashboards, the annotation snippet, the ConfigMap")
 
 
-def rules_are_kept(report: Report) -> None:
+def check_lint_rules(report: Report) -> None:
     excluded = lint.exclusions((boards.ROOT / "dashboards" / ".lint").read_text(encoding="utf-8"))
     used, wrong = set(), []
     for name, board in boards.load().items():
         for rule, panel, why in lint.findings(name, board):
-            # As the linter has it: an exclusion without a panel is for the whole dashboard.
+            # As in the linter, an exclusion without a panel applies to the whole dashboard.
             by = {(rule, board["title"], panel), (rule, board["title"], "")} & set(excluded)
             used |= by
             if not by:
@@ -68,27 +66,27 @@ def rules_are_kept(report: Report) -> None:
     report.check("the dashboard linter's rules", wrong, f"17 rules, {len(excluded)} exclusions with a reason")
 
 
-def names_are_catalogued(report: Report) -> None:
+def check_names(report: Report) -> None:
     metrics, wrong, count = catalog.read(), [], 0
     for name, board in boards.load().items():
-        asked = [(q.where, q.expr) for q in boards.queries(name, board)]
-        asked += [
+        expressions = [(q.where, q.expr) for q in boards.queries(name, board)]
+        expressions += [
             (f"{name}: variable {v['name']}", v["definition"].removeprefix("label_values(").rsplit(",", 1)[0])
             for v in board["templating"]["list"]
             if v["type"] == "query"
         ]
-        for where, expr in asked:
+        for where, expr in expressions:
             count += 1
             try:
                 catalog.labels(promql.parse(boards.interpolate(expr, boards.variables(board), 3600, 15)), metrics)
             except (catalog.UnknownNameError, ValueError, KeyError) as why:
                 wrong.append(f"{where}: {why}")
     report.check(
-        "queries parse and name only catalogued metrics and labels", wrong, f"{count} queries, {len(metrics)} names"
+        "queries parse and use only catalogued metrics and labels", wrong, f"{count} queries, {len(metrics)} names"
     )
 
 
-def promtool_parses(report: Report, directory: Path) -> None:
+def check_promtool(report: Report, directory: Path) -> None:
     tool = prometheus.promtool()
     rules = [
         {"record": f"query:{i}", "expr": boards.interpolate(q.expr, boards.variables(board), 3600, 15)}
@@ -118,22 +116,22 @@ def has_value(series: list[Any]) -> bool:
 def empty_panels(
     api: prometheus.Api, name: str, board: dict[str, Any], variables: dict[str, str], span: int, at: float, scrape: int
 ) -> tuple[list[str], list[str]]:
-    """The panels without any data, and the queries that failed."""
+    """The panels without data, and the queries that failed."""
     filled, seen, failed = set(), [], []
     for query in boards.queries(name, board):
         if query.panel not in seen:
             seen.append(query.panel)
         try:
-            if has_value(api.ask(query, variables, span, at, scrape)):
+            if has_value(api.query_panel(query, variables, span, at, scrape)):
                 filled.add(query.panel)
         except RuntimeError as why:
             failed.append(f"{query.where}: {why}")
     return [panel for panel in seen if panel not in filled], failed
 
 
-def hour_fills_every_panel(report: Report, directory: Path) -> None:
+def check_scripted_hour(report: Report, directory: Path) -> None:
     directory.mkdir()
-    with hour.played(directory) as (api, vm, began, ended):
+    with hour.run_scenario(directory) as (api, vm, began, ended):
         for name, board in boards.load().items():
             span = 30 * DAY if name == "azse-history.json" else int(ended - began) + 30
             empty, failed = empty_panels(
@@ -146,11 +144,11 @@ def hour_fills_every_panel(report: Report, directory: Path) -> None:
             )
 
 
-def selection_counts_as_all(api: prometheus.Api, at: float) -> list[str]:
-    """What the fleet's dashboard reads from recorded counts where all is selected, and counts itself where each instance is selected by name.
+def compare_selection_with_all(api: prometheus.Api, at: float) -> list[str]:
+    """Compares the recorded counts, used for All, with the counts of a selection that lists every instance.
 
-    `at` is a quiet moment: blocks that promtool records say nothing of a series' end, which then lasts for five minutes,
-    and a record remembers a VM that is down.
+    `at` must be a time without changes: blocks that promtool records have no staleness markers, so series end five
+    minutes late, and the recorded series still include a VM that is down.
     """
     board = boards.load()["azse-fleet.json"]
     every = "|".join(
@@ -165,30 +163,30 @@ def selection_counts_as_all(api: prometheus.Api, at: float) -> list[str]:
         answers = [
             {
                 json.dumps(one["metric"], sort_keys=True): one["value"][1]
-                for one in api.ask(query, boards.variables(board, chosen), 3600, at)
+                for one in api.query_panel(query, boards.variables(board, chosen), 3600, at)
             }
             for chosen in ({}, {"instance": f"({every})"})
         ]
         if not answers[0] or answers[0] != answers[1]:
-            wrong.append(f"{query.where}: {answers[0]} of all, {answers[1]} of each")
+            wrong.append(f"{query.where}: {answers[0]} for All, {answers[1]} for the selection")
     return wrong
 
 
-def silence_is_no_all_clear(api: prometheus.Api, at: float) -> list[str]:
-    """Where nobody reports, the first row of Fleet and VM says so, and neither `nothing` nor 0."""
+def find_false_all_clear(api: prometheus.Api, at: float) -> list[str]:
+    """Without any exporter, the first row of Fleet and VM shows `not known` or no data, not `nothing` or 0."""
     wrong = []
     for name in ("azse-fleet.json", "azse-vm.json"):
         board = boards.load()[name]
         first_row = {panel["title"] for panel in board["panels"] if panel["gridPos"]["y"] == 0}
         for query in (query for query in boards.queries(name, board) if query.panel in first_row):
-            said = [one["metric"] for one in api.ask(query, boards.variables(board), 3600, at)]
-            if any("not known" not in labels.values() for labels in said):
-                wrong.append(f"{query.where}: {said}")
+            labels_shown = [one["metric"] for one in api.query_panel(query, boards.variables(board), 3600, at)]
+            if any("not known" not in labels.values() for labels in labels_shown):
+                wrong.append(f"{query.where}: {labels_shown}")
     return wrong
 
 
-def fleet_fills_every_panel(report: Report, directory: Path, quiet: bool) -> None:
-    """Against blocks that promtool makes of the invented fleet: busy fills every panel, quiet breaks none."""
+def check_synthetic_fleet(report: Report, directory: Path, quiet: bool) -> None:
+    """Queries blocks of the synthetic fleet: events fill every panel, and no query fails without events."""
     directory.mkdir()
     now = time.time()
     feed.write(directory / "fleet.om", now, events=30, days=2, dense=3600, quiet=quiet)
@@ -214,37 +212,37 @@ def fleet_fills_every_panel(report: Report, directory: Path, quiet: bool) -> Non
             empty, failed = empty_panels(api, name, board, boards.variables(board, chosen), span, now, 15)
             wrong = failed + ([] if quiet else [f"{panel}: no data" for panel in empty])
             what = (
-                f"a quiet fleet breaks nothing ({len(empty)} panels say why they are empty)"
+                f"no query fails without events ({len(empty)} panels show a text for missing data)"
                 if quiet
-                else "a busy fleet fills every panel"
+                else "events fill every panel"
             )
             report.check(f"{name}: {what}", wrong, f"{len(board['panels'])} panels")
         if quiet:
             report.check(
-                "silence is no all-clear",
-                silence_is_no_all_clear(api, now - 10 * DAY),
+                "missing exporters are not shown as no events",
+                find_false_all_clear(api, now - 10 * DAY),
                 "the first rows of Fleet and VM, at a time without any exporter",
             )
         else:
             report.check(
-                "azse-fleet.json: recorded counts are what is counted of a selection",
-                selection_counts_as_all(api, now - 1800),
-                "every query with both",
+                "azse-fleet.json: recorded counts equal the counts of a selection",
+                compare_selection_with_all(api, now - 1800),
+                "every query that has both",
             )
 
 
 def main() -> int:
     report = Report()
-    files_are_stable(report)
-    rules_are_kept(report)
-    names_are_catalogued(report)
+    check_generated_files(report)
+    check_lint_rules(report)
+    check_names(report)
     with tempfile.TemporaryDirectory() as scratch:
-        promtool_parses(report, Path(scratch))
+        check_promtool(report, Path(scratch))
         if "--static" not in sys.argv[1:]:
-            fleet_fills_every_panel(report, Path(scratch) / "busy", quiet=False)
-            fleet_fills_every_panel(report, Path(scratch) / "quiet", quiet=True)
-            hour_fills_every_panel(report, Path(scratch) / "hour")
-    print(f"dashboards: {len(report.findings)} findings" if report.findings else "dashboards: good")
+            check_synthetic_fleet(report, Path(scratch) / "busy", quiet=False)
+            check_synthetic_fleet(report, Path(scratch) / "quiet", quiet=True)
+            check_scripted_hour(report, Path(scratch) / "hour")
+    print(f"dashboards: {len(report.findings)} findings" if report.findings else "dashboards: ok")
     return 1 if report.findings else 0
 
 

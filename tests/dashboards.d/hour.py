@@ -1,6 +1,6 @@
-"""A scripted hour, sixty times as fast: the simulator, an exporter that is frozen for a while, and a Prometheus that scrapes it.
+"""A scripted hour at 60 times the speed: the simulator, an exporter that is stopped for a while, and Prometheus.
 
-A second target of the same job refuses connections, so that the panels about exporters that fail have something to show.
+A second target of the same job refuses connections, so that the panels about failing exporters have data.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 import prometheus
 from boards import ROOT
 
-FREEZE_SECONDS = 3.0  # how long the exporter stands still: the stimulus that it has to measure
+FREEZE_SECONDS = 3.0  # how long the exporter is stopped, which it must measure as an interruption
 SCRAPE = """\
 global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}
 rule_files: ["{rules}"]
 scrape_configs:
   - job_name: azure-scheduled-events
-    static_configs: [{{ targets: ["127.0.0.1:{port}", "127.0.0.1:{refusing}"] }}]
+    static_configs: [{{ targets: ["127.0.0.1:{port}", "127.0.0.1:{closed}"] }}]
 """
 
 
@@ -49,8 +49,8 @@ def running(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        return answer.read().decode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as response:
+        return response.read().decode()
 
 
 def _has(port: int, name: str, *labels: str) -> Callable[[], bool]:
@@ -61,8 +61,8 @@ def _has(port: int, name: str, *labels: str) -> Callable[[], bool]:
 
 
 @contextmanager
-def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], float, float]]:
-    """Yields Prometheus, what to choose on the VM's dashboard, and when the hour began and ended."""
+def run_scenario(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], float, float]]:
+    """Yields the Prometheus API, the VM dashboard's variables, and the start and end of the hour."""
     program = binary()
     scenario = Path(__file__).with_name("hour.json")
     listen = "--web.listen-address=127.0.0.1:0"
@@ -75,10 +75,10 @@ def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], fl
         exporter += ["--approve.user-events", "--approve.delay=1s"]
         process = stack.enter_context(running(exporter, directory / "exporter.log"))
         port = prometheus.listening_port(process)
-        refusing = stack.enter_context(prometheus.refusing_port())
+        closed = stack.enter_context(prometheus.closed_port())
         api = stack.enter_context(
             prometheus.serving(
-                directory, SCRAPE.format(port=port, refusing=refusing, rules=ROOT / "alerts" / "*.rules.yml")
+                directory, SCRAPE.format(port=port, closed=closed, rules=ROOT / "alerts" / "*.rules.yml")
             )
         )
         started = _has(port, "azure_scheduled_event_status", 'event_type="Freeze"', 'event_status="Started"')
@@ -86,18 +86,18 @@ def played(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, str], fl
         process.send_signal(signal.SIGSTOP)
         time.sleep(FREEZE_SECONDS)
         process.send_signal(signal.SIGCONT)
-        prometheus.wait_for("the freeze to be over", lambda: not started())
+        prometheus.wait_for("the freeze to end", lambda: not started())
         prometheus.wait_for("the second freeze to start", started)
         prometheus.wait_for(
             "the last reboot to be announced",
             _has(port, "azure_scheduled_event_status", 'event_type="Reboot"', 'event_source="User"'),
         )
-        settled = (
+        complete = (
             'count(azure_scheduled_event_info{event_source="User"}) and count(azure_scheduled_event:vm) and sum(azure_scheduled_event_observed_interruption_seconds) > 1 '
             "and sum(increase(azure_scheduled_events_imds_request_failures_total[5m])) > 0 "
             'and sum(azure_scheduled_events_approvals_total{result="approved"}) > 0'
         )
-        prometheus.wait_for("Prometheus to have seen it all", lambda: api.instant(settled, time.time()))
+        prometheus.wait_for("Prometheus to scrape all expected series", lambda: api.instant(complete, time.time()))
         ended = time.time()
         name = api.instant("azure_scheduled_events_vm_info", ended)[0]["metric"]["vm_name"]
         yield api, {"vm": name, "target": f"127\\\\.0\\\\.0\\\\.1:{port}"}, began, ended

@@ -1,7 +1,7 @@
-"""The rules of Grafana's dashboard-linter for Prometheus dashboards, and this project's own.
+"""The rules of Grafana's dashboard-linter for Prometheus dashboards, and additional rules of this project.
 
-The names are the linter's (github.com/grafana/dashboard-linter, docs/index.md), so that `dashboards/.lint` means the
-same to both: a rule may be excluded there for a panel, with the reason. Every exclusion must be needed.
+The rule names are those of the linter (github.com/grafana/dashboard-linter, docs/index.md), so both read
+`dashboards/.lint`. That file excludes a rule for a panel, with a reason. An unused exclusion is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from boards import Query
 Board = dict[str, Any]
 Finding = tuple[str, str, str]  # rule, panel, what is wrong
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-# The units that these dashboards use, out of Grafana's list (packages/grafana-data/src/valueFormats/categories.ts).
+# The units that these dashboards use, from Grafana's list (packages/grafana-data/src/valueFormats/categories.ts).
 UNITS = {"none", "short", "percentunit", "bytes", "s", "m", "dateTimeAsIsoNoDateIfToday", "reqps"}
 
 
@@ -37,7 +37,7 @@ def template_datasource(board: Board) -> Iterator[Finding]:
         yield (
             "template-datasource-rule",
             "",
-            "wants exactly one data source variable: datasource, labelled Data source, of Prometheus",
+            "requires exactly one data source variable: name datasource, label Data source, type prometheus",
         )
 
 
@@ -64,7 +64,11 @@ def template_queries(board: Board) -> Iterator[Finding]:
         if v["type"] != "query":
             continue
         if v["refresh"] != 2:
-            yield "template-on-time-change-reload-rule", "", f"variable {v['name']} does not follow the time range"
+            yield (
+                "template-on-time-change-reload-rule",
+                "",
+                f"variable {v['name']} does not reload when the time range changes",
+            )
         text = v["query"]["query"]
         found = re.fullmatch(r"label_values\((.*), (\w+)\)", text)
         if not found or text != v["definition"]:
@@ -84,24 +88,24 @@ def panel_form(board: Board) -> Iterator[Finding]:
         if panel.get("datasource") != DATASOURCE or any(t["datasource"] != DATASOURCE for t in panel["targets"]):
             yield "panel-datasource-rule", title, "does not use ${datasource}"
         if not title or not panel.get("description"):
-            yield "panel-title-description-rule", title, "lacks a title or a description"
+            yield "panel-title-description-rule", title, "has no title or no description"
         if not panel.get("targets"):
-            yield "panel-no-targets-rule", title, "asks nothing"
+            yield "panel-no-targets-rule", title, "has no query"
         if panel["fieldConfig"]["defaults"].get("unit") not in UNITS:
             yield "panel-units-rule", title, f"unit {panel['fieldConfig']['defaults'].get('unit')}"
         if not panel["fieldConfig"]["defaults"].get("noValue"):
-            yield "explained-emptiness", title, "says nothing where there is no data"
-        said = [
+            yield "missing-data-text", title, "has no text for missing data"
+        shown = [
             m["options"]["result"]["text"]
             for m in panel["fieldConfig"]["defaults"].get("mappings", [])
             if m["type"] == "special"
         ]
-        if panel["type"] == "stat" and said != [panel["fieldConfig"]["defaults"]["noValue"]]:
-            yield "explained-emptiness", title, f"says {said} where there is no data"
+        if panel["type"] == "stat" and shown != [panel["fieldConfig"]["defaults"]["noValue"]]:
+            yield "missing-data-text", title, f"shows {shown} for missing data"
 
 
 def _nodes(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Every node of an expression, with the nodes above it, the nearest last."""
+    """Every node of an expression with its ancestors, the parent last."""
     stack = [(node, ())]
     while stack:
         at, above = stack.pop()
@@ -120,7 +124,7 @@ def targets(name: str, board: Board) -> Iterator[Finding]:
         if "$__auto" in query.expr:
             yield "target-logql-auto-rule", query.panel, f"{query.ref}: $__auto"
         try:
-            # The variables stay readable in the text, so that a matcher can be compared with the variable's name.
+            # Variables keep their names, so that a matcher can be compared with the variable's name.
             node = promql.parse(
                 boards.interpolate(
                     query.expr, {v["name"]: f"${v['name']}" for v in board["templating"]["list"]}, 3600, 15
@@ -143,7 +147,7 @@ def _selectors(query: Query, node: Any) -> Iterator[Finding]:
         for label in ("job", "instance"):
             if (label, str(promql.MatchOp.Re), f"${label}") not in matchers:
                 yield f"target-{label}-rule", query.panel, f'{query.ref}: {at.name} without {label}=~"${label}"'
-        # Where the linter's rule is excluded, there must be another matcher of the instance all the same.
+        # Where the linter's rule is excluded, another matcher must select the instance.
         if not any(
             name == "instance" and op == str(promql.MatchOp.Re) and value.startswith("$")
             for name, op, value in matchers
@@ -151,16 +155,16 @@ def _selectors(query: Query, node: Any) -> Iterator[Finding]:
             yield (
                 "instance-matcher",
                 query.panel,
-                f"{query.ref}: {at.name} without a matcher of the instance by a variable",
+                f"{query.ref}: {at.name} without an instance matcher that uses a variable",
             )
         if at.name.endswith("_total") and not any(
             isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above
         ):
-            yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} is neither rate nor increase"
+            yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} without rate or increase"
 
 
 def importable(board: Board) -> Iterator[Finding]:
-    """What Grafana's import, provisioning and sidecar need."""
+    """Requirements of Grafana's import, provisioning and sidecar."""
     good = {
         "editable": board["editable"] is False,
         "id": board["id"] is None,
@@ -186,7 +190,7 @@ def _grid(board: Board) -> Iterator[Finding]:
         at = panel["gridPos"]
         for cell in ((x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])):
             if cell[0] >= 24 or cell in taken:
-                yield "importable", panel["title"], f"lies over {taken.get(cell, 'the edge')}"
+                yield "importable", panel["title"], f"overlaps {taken.get(cell, 'the edge')}"
                 break
             taken[cell] = panel["title"]
 
@@ -205,7 +209,7 @@ def findings(name: str, board: Board) -> list[Finding]:
 
 
 def exclusions(text: str) -> list[tuple[str, str, str]]:
-    """(rule, dashboard, panel) of a `.lint` file, in the one form that this project writes it in."""
+    """(rule, dashboard, panel) per exclusion of a `.lint` file. Reads only the format used in this project."""
     out: list[tuple[str, str, str]] = []
     rule, reasoned = "", False
     for line in text.splitlines():
@@ -221,5 +225,5 @@ def exclusions(text: str) -> list[tuple[str, str, str]]:
         elif bare.startswith("panel: ") and out:
             out[-1] = (*out[-1][:2], bare.removeprefix("panel: "))
         else:
-            raise SystemExit(f"dashboards/.lint: not understood, or an exclusion without a reason: {line}")
+            raise SystemExit(f"dashboards/.lint: invalid line, or exclusion without a reason: {line}")
     return out

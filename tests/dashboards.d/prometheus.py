@@ -1,4 +1,4 @@
-"""A real Prometheus on loopback, and the questions that Grafana would put to it."""
+"""Runs Prometheus on loopback and sends it the queries that Grafana would send."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import boards
 def need(tool: str, install: str) -> str:
     path = shutil.which(tool)
     if not path:
-        raise SystemExit(f"tests/dashboards: no {tool}; {install}")
+        raise SystemExit(f"tests/dashboards: {tool} not found; {install}")
     return path
 
 
@@ -31,12 +31,12 @@ def promtool() -> str:
 
 
 def listening_port(process: subprocess.Popen[bytes]) -> int:
-    """The port of the process's TCP socket, as soon as it listens: started with port 0, it got one that is its own."""
+    """Waits until a process that was started with port 0 listens, and returns its TCP port."""
     links = Path(f"/proc/{process.pid}/fd")
 
     def port() -> int:
         if process.poll() is not None:
-            raise SystemExit(f"tests/dashboards: {process.args} ended")
+            raise SystemExit(f"tests/dashboards: {process.args} exited")
         inodes = {str(link.readlink()).removeprefix("socket:[").rstrip("]") for link in links.iterdir()}
         rows = (row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
         ports = (int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[9] in inodes)
@@ -46,24 +46,24 @@ def listening_port(process: subprocess.Popen[bytes]) -> int:
 
 
 @contextmanager
-def refusing_port() -> Iterator[int]:
+def closed_port() -> Iterator[int]:
     """A port that refuses connections: bound by a socket that does not listen."""
-    with socket.socket() as reserved:
-        reserved.bind(("127.0.0.1", 0))
-        yield reserved.getsockname()[1]
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        yield unused.getsockname()[1]
 
 
 def wait_for(what: str, ready: Any, limit: float = 120.0) -> Any:
-    """Asks until the answer is true; gives up after `limit` seconds, generously, since machines are busy."""
+    """Polls `ready` until its result is true, for at most `limit` seconds; the default allows for a slow machine."""
     end = time.monotonic() + limit
     while True:
         try:
-            if answer := ready():
-                return answer
+            if result := ready():
+                return result
         except (OSError, KeyError):
             pass
         if time.monotonic() > end:
-            raise SystemExit(f"tests/dashboards: waited {limit:.0f} s in vain for {what}")
+            raise SystemExit(f"tests/dashboards: timed out after {limit:.0f} s waiting for {what}")
         time.sleep(0.2)
 
 
@@ -72,15 +72,15 @@ class Api:
         self.url = url.rstrip("/")
 
     def get(self, path: str, **params: Any) -> Any:
-        body = urllib.parse.urlencode(params).encode() or None  # without parameters a GET
+        body = urllib.parse.urlencode(params).encode() or None  # GET if there are no parameters
         try:
             with urllib.request.urlopen(
                 urllib.request.Request(f"{self.url}/api/v1/{path}", data=body), timeout=120
-            ) as answer:
-                return json.load(answer)["data"]
+            ) as response:
+                return json.load(response)["data"]
         except urllib.error.HTTPError as error:
             body = error.read().decode()
-            if not body.startswith("{"):  # Prometheus says so in plain text while it starts
+            if not body.startswith("{"):  # while it starts, Prometheus responds with plain text
                 raise OSError(f"{error}: {body}") from error
             raise RuntimeError(json.loads(body).get("error", body)) from error
 
@@ -88,10 +88,10 @@ class Api:
         data = self.get("query", query=expr, time=f"{at:.3f}")
         return data["result"] if data["resultType"] == "vector" else [data["result"]]
 
-    def ask(
+    def query_panel(
         self, query: boards.Query, variables: dict[str, str], span: int, at: float, scrape: int = boards.SCRAPE_INTERVAL
     ) -> list[Any]:
-        """One panel's query as Grafana sends it; the series of the answer."""
+        """Runs one panel query as Grafana sends it and returns the series."""
         begin, end = (at, at + query.ahead) if query.ahead else (at - span, at)
         step = boards.step(query, query.ahead or span, scrape)
         expr = boards.interpolate(query.expr, variables, query.ahead or span, step, scrape)
@@ -103,18 +103,18 @@ class Api:
         ]
 
     def first_target(self, at: float) -> dict[str, str]:
-        """A VM that has events, as the VM dashboard's variables would name it."""
+        """The VM dashboard's variables for a VM that has events."""
         named = "azure_scheduled_events_vm_info and on (job, instance) last_over_time(azure_scheduled_event_ended_timestamp_seconds[1h])"
         found = self.instant(named, at)
         if not found:
-            raise SystemExit("no VM has events")
+            raise SystemExit("no VM with events found")
         instance = found[0]["metric"]["instance"]
         return {"vm": found[0]["metric"]["vm_name"], "target": instance.replace(".", "\\\\.")}
 
 
 @contextmanager
 def serving(directory: Path, scrape: str, data: Path | None = None) -> Iterator[Api]:
-    """Prometheus over `directory`/data or another place, with the given scrape configuration."""
+    """Prometheus with the given configuration, on the data in `data` or `directory`/data."""
     binary = need(os.environ.get("PROMETHEUS", "prometheus"), "apt-get install prometheus")
     config = directory / "prometheus.yml"
     config.write_text(scrape, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What the rules of alerts/ would have recorded over blocks of the past: python3 record.py DATA BEGIN END [--step SECONDS].
+"""Backfills the recording rules of alerts/ into existing blocks: python3 record.py DATA BEGIN END [--step SECONDS].
 
-`promtool tsdb create-blocks-from rules` does the work, but a rule does not see there what another one records. So
-the rules go in turns: first those that read only what was scraped, then those that also read what is now recorded,
-and so on, with a Prometheus on loopback over the blocks for each turn. What a rule reads of its own past stays unseen.
+`promtool tsdb create-blocks-from rules` evaluates the rules, but a rule does not see the results of other rules in the
+same run. The rules are therefore evaluated in dependency order, in several stages, each with a Prometheus on loopback
+that serves the blocks. A rule that reads its own past does not see its own results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONFIG = 'global: {{ evaluation_interval: 1d }}\nrule_files: ["{rules}"]\n'
 
 
 def records(directory: Path) -> dict[str, list[str]]:
-    """The recording rules, name to expressions, as a Prometheus reads them."""
+    """The expressions of the recording rules by name, as loaded by Prometheus."""
     with prometheus.serving(directory, CONFIG.format(rules=ROOT / "alerts" / "*.rules.yml")) as server:
         groups = server.get("rules")["groups"]
     found: dict[str, list[str]] = {}
@@ -30,36 +30,36 @@ def records(directory: Path) -> dict[str, list[str]]:
     return found
 
 
-def turns(rules: dict[str, list[str]]) -> list[list[str]]:
-    """Who can be recorded together: nobody reads what another one of the same turn, or of a later one, records."""
+def stages(rules: dict[str, list[str]]) -> list[list[str]]:
+    """Stages of rules in dependency order: no rule reads a series recorded in its own stage or a later one."""
     named = {name: re.compile(rf"(?<![\w:]){name}(?![\w:])") for name in rules}
     reads = {
         name: {other for other in rules if other != name and any(named[other].search(expr) for expr in exprs)}
         for name, exprs in rules.items()
     }
     order, done = [], set()
-    while turn := [name for name in rules if name not in done and reads[name] <= done]:
-        order.append(turn)
-        done |= set(turn)
-    if lost := sorted(set(rules) - done):
-        raise SystemExit(f"these rules read each other: {', '.join(lost)}")
+    while stage := [name for name in rules if name not in done and reads[name] <= done]:
+        order.append(stage)
+        done |= set(stage)
+    if cyclic := sorted(set(rules) - done):
+        raise SystemExit(f"rules with cyclic dependencies: {', '.join(cyclic)}")
     return order
 
 
 def write(data: Path, begin: float, end: float, step: int = 60) -> int:
-    """Adds blocks with the recorded series to `data`; returns how many names they have."""
+    """Adds blocks with the recorded series to `data` and returns the number of metric names."""
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         rules = records(directory)
-        for turn in turns(rules):
-            path = directory / "turn.json"  # JSON is YAML
+        for stage in stages(rules):
+            path = directory / "stage.json"  # JSON is YAML
             path.write_text(
                 json.dumps(
                     {
                         "groups": [
                             {
-                                "name": "turn",
-                                "rules": [{"record": name, "expr": expr} for name in turn for expr in rules[name]],
+                                "name": "stage",
+                                "rules": [{"record": name, "expr": expr} for name in stage for expr in rules[name]],
                             }
                         ]
                     }
@@ -85,15 +85,15 @@ def write(data: Path, begin: float, end: float, step: int = 60) -> int:
                     check=False,
                 )
             if run.returncode or "level=error" in run.stderr or "level=ERROR" in run.stderr:
-                raise SystemExit(f"promtool did not record {', '.join(turn)}: {run.stdout}{run.stderr}")
+                raise SystemExit(f"promtool did not record {', '.join(stage)}: {run.stdout}{run.stderr}")
     return len(rules)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="the directory of the blocks")
+    parser.add_argument("data", type=Path, help="directory of the blocks")
     parser.add_argument("begin", type=float, help="Unix time of the first evaluation")
-    parser.add_argument("end", type=float, help="Unix time of the last one")
-    parser.add_argument("--step", type=int, default=60, help="seconds from one evaluation to the next")
+    parser.add_argument("end", type=float, help="Unix time of the last evaluation")
+    parser.add_argument("--step", type=int, default=60, help="seconds between evaluations")
     args = parser.parse_args()
     print(write(args.data, args.begin, args.end, args.step), "names recorded")
