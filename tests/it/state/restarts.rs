@@ -123,7 +123,7 @@ async fn the_state_of_another_vm_is_set_aside_and_its_events_are_not_shown() {
     exporter.process.says("state belongs to another VM").await;
     let metrics = exporter.until("it polls", Metrics::is_up).await;
     assert!(metrics.value(FIRST_SEEN).is_none(), "{}", metrics.0);
-    let metrics = exporter.until("still", Metrics::is_up).await;
+    let metrics = exporter.until("polling succeeds", Metrics::is_up).await;
     assert!(
         !metrics.0.contains("azure_scheduled_event_info{"),
         "{}",
@@ -163,8 +163,8 @@ async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond()
         let before = member(folder.path(), "heartbeat_at");
         let deadline = tokio::time::Instant::now() + DEADLINE;
         while member(folder.path(), "heartbeat_at") == before {
-            let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "no heartbeat {tick}");
+            let has_timed_out = tokio::time::Instant::now() > deadline;
+            assert!(!has_timed_out, "heartbeat {tick} is missing");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
