@@ -1,6 +1,6 @@
 //! The cost of parsing a document, of a poll in the engine, and of rendering a scrape. `cargo bench --bench core`.
 //!
-//! The bar: a scrape of 100 events is rendered in less than 200 µs.
+//! Target: a scrape of 100 events is rendered in less than 200 µs.
 
 use std::{fmt::Write as _, hint::black_box, sync::Arc, time::Duration};
 

@@ -139,7 +139,7 @@ fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
     Ok(runtime()?.block_on(app::approve(&settings, &request, announce, Clock::start()))?)
 }
 
-/// Written to stderr before the POST, so that stdout has the result alone. Write errors are ignored.
+/// Written to stderr before the POST, so that stdout contains only the result. Write errors are ignored.
 fn announce(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).ok();
 }

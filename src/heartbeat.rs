@@ -1,8 +1,7 @@
 //! Measures how long this VM was interrupted.
 //!
 //! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap: on the
-//! monotonic clock where it went on during the interruption, and on the wall clock, which is set forward after it, where
-//! it did not.
+//! monotonic clock if it continued during the interruption, else on the wall clock, which is set forward afterwards.
 
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ impl Heartbeat {
         })
     }
 
-    /// No event is pending: the next tick is a first one.
+    /// Called when no event is pending: the next tick starts a new measurement.
     pub(crate) fn reset(&mut self) {
         self.last = None;
     }
@@ -52,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_ticks_are_no_interruption() {
+    fn regular_ticks_are_not_an_interruption() {
         let mut heartbeat = Heartbeat::default();
         let mut now = start();
         for _ in 0..100 {
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_is_no_interruption() {
+    fn a_reset_is_not_an_interruption() {
         let mut heartbeat = Heartbeat::default();
         heartbeat.tick(start());
         heartbeat.reset();

@@ -87,7 +87,7 @@ pub(crate) fn init(flags: LogFlags) -> Result<LogGuard, InitError> {
     })
 }
 
-/// Writes the last line of a process, and gives up when stderr does not take it in time.
+/// Writes the last line of a process. The line is dropped if stderr does not accept it in time.
 pub fn print_stderr(text: &str) {
     let (done, printed) = mpsc::channel::<()>();
     let line = text.to_owned();
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// What is written of a closed queue.
+    /// The output for a closed queue.
     fn written(queue: &LineQueue, lines: &Receiver<Vec<u8>>) -> String {
         queue.close();
         let output = Output::default();

@@ -1,4 +1,4 @@
-//! One thread for work that blocks, such as a disk, made once at start: no thread has to be made when an event appears.
+//! One thread for blocking work, such as disk I/O. It is started once: an event needs no new thread.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Jobs that may wait. A disk that hangs fills the queue; what does not fit is refused.
+/// Capacity of the queue. A disk that hangs fills it; further jobs are refused.
 const QUEUE_LENGTH: usize = 256;
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -1,4 +1,4 @@
-//! Pushes alerts to one Alertmanager from a task of its own: immediately when they change, then in intervals.
+//! Pushes alerts to one Alertmanager from a task of its own: immediately when they change, then at intervals.
 //!
 //! It reads published snapshots and delays neither polls nor other Alertmanagers. An alert is resolved when its event has
 //! ended or another alert has replaced it, never because a poll failed.

@@ -10,7 +10,7 @@ use crate::{
     time::Clock,
 };
 
-/// How long the end of the process waits for the last pushes.
+/// Limit for the last pushes at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]

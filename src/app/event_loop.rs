@@ -1,8 +1,8 @@
 //! The event loop: waits for the next input, gives it to the engine, performs the effects in their order.
 //!
-//! It asks IMDS one request at a time, and ticks the heartbeat between and during requests. It waits for no receiver,
-//! and for the disk only before an approval. A snapshot is published after its state is on disk, or after
-//! [`DISK_TIMEOUT`].
+//! It sends IMDS one request at a time, and ticks the heartbeat between and during requests. It never waits for a
+//! receiver, and waits for the disk only before an approval. A snapshot is published after its state is on disk, or
+//! after [`DISK_TIMEOUT`].
 
 use std::{
     future::{Future, pending},
@@ -35,7 +35,7 @@ use crate::{
     time::{Clock, Moment},
 };
 
-/// How long the end of the process waits for the disk, and for the answer to an approval.
+/// Limit for the disk, and for the answer to an approval, at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The engine, and what performs its effects, except the IMDS client.
@@ -152,7 +152,7 @@ async fn written(state: &mut Option<StateWriter>) -> Result<(), String> {
     }
 }
 
-/// The next value; never ready where nothing changes it.
+/// The next value; never ready if it has no sender.
 async fn changed<T: Clone>(values: Option<&mut watch::Receiver<T>>) -> T {
     if let Some(values) = values
         && values.changed().await.is_ok()
@@ -168,7 +168,7 @@ pub(super) struct EventLoop {
     imds: ImdsSettings,
     interval: Duration,
     driver: Driver,
-    failures_in_a_row: u32,
+    consecutive_failures: u32,
     identity_unavailable: u32,
 }
 
@@ -184,12 +184,12 @@ impl EventLoop {
             imds,
             interval,
             driver,
-            failures_in_a_row: 0,
+            consecutive_failures: 0,
             identity_unavailable: 0,
         }
     }
 
-    /// Runs until it is cancelled, then saves what is known.
+    /// Runs until it is cancelled, then saves the state.
     pub(super) async fn run(&mut self, stopping: &CancellationToken) {
         let mut identity_due = Duration::ZERO;
         while !stopping.is_cancelled() {
@@ -211,7 +211,7 @@ impl EventLoop {
         self.driver.publisher.state_is_late();
     }
 
-    /// Asks for the identity of this VM. Returns the delay before the next attempt; `None` when cancelled.
+    /// Requests the identity of this VM. Returns the delay before the next attempt; `None` when cancelled.
     async fn identify(&mut self, stopping: &CancellationToken) -> Option<Duration> {
         let clock = self.driver.clock;
         let began = clock.now();
@@ -237,7 +237,7 @@ impl EventLoop {
         ))
     }
 
-    /// Asks for the events, and sends at most one approval. Returns the delay before the next poll; `None` when
+    /// Requests the events, and sends at most one approval. Returns the delay before the next poll; `None` when
     /// cancelled.
     async fn poll(&mut self, stopping: &CancellationToken) -> Option<Duration> {
         if std::mem::take(&mut self.driver.needs_whole_document) {
@@ -266,14 +266,14 @@ impl EventLoop {
 
     fn outcome(&mut self, error: Option<&RequestError>) -> PollResult {
         let Some(error) = error else {
-            self.failures_in_a_row = 0;
+            self.consecutive_failures = 0;
             return PollResult::Answered;
         };
-        self.failures_in_a_row = self.failures_in_a_row.saturating_add(1);
+        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         PollResult::Failed {
             reason: error.reason,
             retry_after: error.retry_after,
-            in_a_row: self.failures_in_a_row,
+            consecutive_failures: self.consecutive_failures,
         }
     }
 

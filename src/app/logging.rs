@@ -161,7 +161,7 @@ pub(super) fn entry(entry: &LogEntry) {
             warn!(error, "state write failed: continuing in memory, retrying");
         }
         LogEntry::StateWriteStalled => {
-            warn!("state write stalled: continuing in memory, the write is still under way");
+            warn!("state write stalled: continuing in memory, the write is still in progress");
         }
         LogEntry::StateWriteRecovered => info!("state write recovered"),
     }
@@ -194,14 +194,14 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
     }
 }
 
-/// The VMs that an event names, in one word.
+/// The VMs that an event names, as one log field.
 fn resources(event: &Event) -> String {
     let names = event.resources.iter().flatten();
     let names: Vec<_> = names.map(|name| resource_name(name)).collect();
     names.join(",")
 }
 
-/// One line with all that is known of the event.
+/// One line with all known values of the event.
 fn log_transition(transition: &Transition) {
     let tracked = &transition.tracked;
     let event = &tracked.event;

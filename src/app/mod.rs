@@ -87,7 +87,7 @@ pub enum Error {
     Alertmanager(#[from] alertmanager::SetupError),
     #[error("--state.directory: cannot start the thread that writes to it: {0}")]
     Thread(io::Error),
-    /// A task ended that must run until the end of the process, or failed.
+    /// A task that must run until the end of the process has ended or failed.
     #[error("{0}")]
     Task(String),
 }
@@ -237,7 +237,7 @@ impl Tasks {
         self.running.spawn(async move { (name, task.await) });
     }
 
-    /// Why a task ended that must run until the end; never ready while all of them run.
+    /// The reason why a required task ended; never ready while all of them run.
     async fn unexpected_end(&mut self) -> Error {
         match self.running.join_next().await {
             Some(ended) => Error::Task(describe_end(ended)),
@@ -255,7 +255,7 @@ fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String 
     }
 }
 
-/// Done once the value is true, or its sender is dropped.
+/// Returns once the value is true, or its sender is dropped.
 async fn wait_until(mut value: watch::Receiver<bool>) {
     value.wait_for(|value| *value).await.ok();
 }
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_end_of_a_task_is_described_in_words() {
+    async fn the_end_of_a_task_is_described() {
         assert_eq!(
             describe_end(Ok(("HTTP server", Ok(())))),
             "the HTTP server ended unexpectedly"
@@ -283,7 +283,7 @@ mod tests {
             "the HTTP server failed: too many open files"
         );
         let mut tasks = Tasks::default();
-        tasks.spawn("OTLP sender", async { panic!("a defect") });
+        tasks.spawn("OTLP sender", async { panic!("bug") });
         assert_eq!(tasks.unexpected_end().await.to_string(), "a task panicked");
     }
 }

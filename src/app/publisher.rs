@@ -17,7 +17,7 @@ pub(super) struct Publisher {
     snapshots: watch::Sender<Arc<Snapshot>>,
     /// A snapshot whose state is not on disk yet, and when it is published anyway.
     held: Option<(Arc<Snapshot>, Instant)>,
-    /// The outstanding write is late: nothing waits for it any more.
+    /// The outstanding write is late: snapshots no longer wait for it.
     is_late: bool,
 }
 
@@ -51,7 +51,7 @@ impl Publisher {
         self.release();
     }
 
-    /// The outstanding write takes too long to wait for it.
+    /// The outstanding write is late.
     pub(super) fn state_is_late(&mut self) {
         self.is_late = true;
         self.release();
@@ -63,7 +63,7 @@ impl Publisher {
         }
     }
 
-    /// Done when the held snapshot has waited for too long; pending forever without one.
+    /// Returns when the held snapshot has waited for too long; never ready without one.
     pub(super) async fn overdue(&self) {
         match &self.held {
             Some((_, deadline)) => sleep_until(*deadline).await,

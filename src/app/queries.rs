@@ -52,7 +52,7 @@ pub(crate) async fn approve(
     } else if wanted.dry_run {
         ApproveOutcome::DryRun
     } else {
-        // The id as Azure wrote it, not as it was typed.
+        // The id in Azure's spelling, which may differ in case from the one on the command line.
         match client.approve(&event.id, settings.timeout, clock).await {
             Ok(()) => ApproveOutcome::Approved,
             Err(cause) => {

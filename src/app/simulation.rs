@@ -26,7 +26,7 @@ fn simulator_limits() -> ServerLimits {
 /// The simulated Azure and the exporter in one process.
 ///
 /// # Errors
-/// When there is no socket, or the exporter ends.
+/// When a socket cannot be bound, or the exporter ends.
 pub(crate) async fn demo(
     simulation: Simulation,
     exporter: impl FnOnce(&str) -> Result<Config, ConfigError>,
@@ -72,7 +72,7 @@ pub(crate) enum DemoError {
 /// Runs the simulated Azure alone.
 ///
 /// # Errors
-/// When there is no socket.
+/// When a socket cannot be bound.
 pub(crate) async fn simulate(
     simulation: Simulation,
     clock: Clock,

@@ -39,7 +39,7 @@ struct Store {
 }
 
 impl StateWriter {
-    /// Opens the state directory and reads what an earlier process left there. `None` where no state is kept.
+    /// Opens the state directory and reads the state of an earlier process. `None` where no state is kept.
     ///
     /// # Errors
     /// When the directory cannot be used.
@@ -87,7 +87,7 @@ impl StateWriter {
         self.outstanding.is_some()
     }
 
-    /// The next write keeps the file that is there under another name.
+    /// The next write keeps the present file under another name.
     pub(super) fn discard_foreign(&mut self, now: Timestamp) {
         self.foreign_since = Some(now);
     }
@@ -99,7 +99,7 @@ impl StateWriter {
         let (result, outstanding) = oneshot::channel();
         let is_queued = self.worker.submit(move || {
             let written = store.write(&saved, foreign_since);
-            // The lock of the directory is free for another exporter before the result is known.
+            // Releases the lock of the directory before the result is sent, so that another exporter can take it then.
             drop(store);
             result.send(written).ok();
         });

@@ -26,9 +26,9 @@ pub(crate) enum ApproveOutcome {
 pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
     let mut text = String::new();
     let kind = event.event_type.as_str();
-    let ordered_by = match &event.source {
-        Some(Source::User) => "ordered by a user (User)",
-        Some(Source::Platform) => "ordered by Azure (Platform)",
+    let requested_by = match &event.source {
+        Some(Source::User) => "requested by a user (User)",
+        Some(Source::Platform) => "requested by Azure (Platform)",
         Some(Source::Other(word)) => word,
         None => "of unknown source",
     };
@@ -40,7 +40,7 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
         },
     );
     let line = format!(
-        "{kind} {}, {ordered_by}, {}, {wait}",
+        "{kind} {}, {requested_by}, {}, {wait}",
         event.id,
         event.status.as_str()
     );
@@ -77,7 +77,7 @@ pub(crate) fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
 /// The result as JSON.
 ///
 /// # Errors
-/// None that can happen: every value has a form in JSON.
+/// None in practice: every value can be serialised.
 pub(crate) fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
     let report = Report {
         result: outcome,

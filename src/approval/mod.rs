@@ -74,7 +74,7 @@ impl fmt::Display for ApprovalPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     Approve(ApprovalReason),
-    /// Leave it to the first VM in `Resources` until then.
+    /// The first VM in `Resources` is expected to approve until then.
     Wait {
         reason: ApprovalReason,
         leader: Box<str>,
@@ -103,10 +103,10 @@ pub fn decide(
         return Decision::Withhold(SkipReason::NotScheduled);
     }
     match reason(event, settings, vm_name).and_then(|reason| {
-        due(event, now.wall)?;
+        check_not_before(event, now.wall)?;
         Ok(reason)
     }) {
-        Ok(reason) => turn(tracked, reason, settings.delay, vm_name, now.wall),
+        Ok(reason) => approve_or_wait(tracked, reason, settings.delay, vm_name, now.wall),
         Err(why) => Decision::Withhold(why),
     }
 }
@@ -149,7 +149,7 @@ fn reason(
 }
 
 /// An approval has no effect without a future `NotBefore`.
-fn due(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
+fn check_not_before(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
     match event.not_before {
         None => Err(SkipReason::NotBeforeUnknown),
         Some(not_before) if not_before <= now => Err(SkipReason::NotBeforePassed),
@@ -158,7 +158,7 @@ fn due(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
 }
 
 /// The first VM in `Resources` approves at once, the others after the delay.
-fn turn(
+fn approve_or_wait(
     tracked: &TrackedEvent,
     reason: ApprovalReason,
     delay: Duration,

@@ -191,7 +191,7 @@ pub(crate) struct EventsFlags {
 #[derive(Debug, Clone, Copy, Default, Args)]
 #[command(next_help_heading = "Approvals")]
 pub(crate) struct ApproveFlags {
-    /// Approve events ordered by a user, so that a restart or redeploy does not wait for NotBefore.
+    /// Approve events requested by a user, so that a restart or redeploy does not wait for NotBefore.
     #[arg(long = "approve.user-events")]
     pub(crate) user_events: bool,
     /// Approve freezes with an announced duration shorter than this; never those of unknown duration.

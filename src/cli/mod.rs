@@ -19,8 +19,8 @@ pub const EXIT_USAGE: u8 = 64;
 
 /// Prometheus exporter for the Azure Scheduled Events of this VM.
 ///
-/// Warning: polling enables Scheduled Events for the whole availability set or placement group. A restart ordered by a
-/// user then waits for an approval or for NotBefore, up to 15 minutes.
+/// Warning: polling enables Scheduled Events for the whole availability set or placement group. A restart requested by
+/// a user then waits for an approval or for NotBefore, up to 15 minutes.
 #[derive(Debug, Parser)]
 #[command(
     name = "azure-scheduled-events-exporter",

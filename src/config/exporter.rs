@@ -44,7 +44,7 @@ pub enum StateStorage {
     Directory(PathBuf),
     /// Not kept; a warning at start-up names the consequences.
     InMemory,
-    /// Not kept, without a warning: in the demo.
+    /// Not kept, without a warning; used by the demo.
     Disabled,
 }
 

@@ -13,7 +13,7 @@ use crate::{
 const MIN_FIRST_TIMEOUT: Duration = Duration::from_secs(130);
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Settings that all commands share that read IMDS.
+/// Settings of all commands that read IMDS.
 #[derive(Debug, Clone)]
 pub struct ImdsSettings {
     pub endpoint: Endpoint,

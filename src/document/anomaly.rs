@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-/// Anomalies that are described one by one; the rest is only counted.
+/// Anomalies that are described individually; the rest is only counted.
 pub(super) const MAX_ANOMALIES: usize = 64;
 
 /// Values of the label `kind`.

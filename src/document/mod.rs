@@ -181,10 +181,10 @@ mod tests {
             assert_eq!(merged(&members(less), &members(more)), expected);
             assert_eq!(merged(&members(more), &members(less)), expected);
         }
-        let nothing = r#""EventStatus":7"#;
+        let unidentified = r#""EventStatus":7"#;
         let expected = (EventType::Freeze, Status::Scheduled);
-        assert_eq!(merged(nothing, &members("Scheduled")), expected);
-        assert_eq!(merged(&members("Scheduled"), nothing), expected);
+        assert_eq!(merged(unidentified, &members("Scheduled")), expected);
+        assert_eq!(merged(&members("Scheduled"), unidentified), expected);
     }
 
     #[test]

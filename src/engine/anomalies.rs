@@ -9,7 +9,7 @@ use crate::{
     lifecycle::{Transition, TransitionKind},
 };
 
-/// The anomalies of the last document, each with its number.
+/// The anomalies of the last document, each with its count.
 #[derive(Debug, Default)]
 pub(super) struct AnomalyTracker {
     described: BTreeMap<Anomaly, u64>,

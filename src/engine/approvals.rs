@@ -1,4 +1,4 @@
-//! Which event is approved next, and what the snapshot and the log say about each decision.
+//! Selects the event to approve next, and describes each decision for the snapshot and the log.
 //!
 //! An approval follows a document that shows the event as Scheduled, at most one for each poll, and counts when
 //! IMDS answers 200. After any other answer the document is read again before the next attempt, attempts become rarer,
@@ -22,7 +22,7 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// Failed attempts after which an event is not approved any more: with the delays between them about 9 minutes.
+/// Failed attempts after which an event is no longer approved: with the delays between them about 9 minutes.
 const MAX_ATTEMPTS: u32 = 40;
 
 /// The policy, and the results of its attempts.
@@ -86,7 +86,7 @@ impl Approvals {
         now: Moment,
     ) -> Evaluation {
         let mut evaluation = Evaluation::default();
-        // Of the due events the one with the fewest attempts: a refused one does not hold up the others.
+        // The due event with the fewest failed attempts is next, so that a refused one does not delay the others.
         let mut next: Option<(u32, &TrackedEvent)> = None;
         let mut decided = BTreeMap::new();
         for tracked in events.iter().filter(|tracked| tracked.is_pending()) {
@@ -139,10 +139,10 @@ impl Approvals {
             let result = PollResult::Failed {
                 reason: error.reason,
                 retry_after: error.retry_after,
-                in_a_row: attempts,
+                consecutive_failures: attempts,
             };
             let interval = cadence::MIN_REQUEST_INTERVAL;
-            // One VM approves one event, so there is nothing that jitter could spread.
+            // No jitter: only one VM approves an event.
             let delay = cadence::next_delay(result, Duration::ZERO, interval, 1.0);
             let attempt = Attempt::Failed {
                 attempts,
@@ -161,7 +161,7 @@ impl Approvals {
         }
     }
 
-    /// The decision of the policy in view of earlier attempts.
+    /// The decision of the policy, adjusted for earlier attempts.
     fn with_attempts(&self, tracked: &TrackedEvent, decision: Decision, now: Moment) -> Approval {
         let id = &tracked.event.id;
         let reason = match decision {

@@ -1,4 +1,4 @@
-//! What goes into the engine and what comes out of it.
+//! The inputs and effects of the engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// What the engine is configured with.
+/// The configuration of the engine.
 #[derive(Debug, Default)]
 pub struct EngineConfig {
     /// `--vm.name`: takes precedence over the name in instance metadata.
@@ -28,7 +28,7 @@ pub struct EngineConfig {
     pub is_persistent: bool,
 }
 
-/// Something that happened outside of the engine.
+/// An external occurrence that the engine processes.
 #[derive(Debug)]
 pub enum Input {
     /// A request for the scheduled-events document ended.
@@ -56,11 +56,11 @@ pub enum Input {
     SpanCounts(SpanCounts),
     /// The counters of the Alertmanager push changed.
     PushCounts(PushCounts),
-    /// The process is about to end: what is known is saved and published once more.
+    /// The process is about to end: the state is saved and the snapshot published once more.
     Shutdown,
 }
 
-/// Something for the caller to do. The order within one list is part of the contract.
+/// An action for the caller. The order within one list is part of the contract.
 #[derive(Debug)]
 pub enum Effect {
     Log(LogEntry),
@@ -70,14 +70,14 @@ pub enum Effect {
     AppendSpans(Batch),
     /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
     SaveState(Box<SavedState>),
-    /// Show this snapshot to every reader.
+    /// Publish this snapshot to every reader.
     Publish(Arc<Snapshot>),
     /// Send the approval of an event. The state before it records the attempt: wait until it is on disk, but not for a
-    /// disk that is late. [`Input::ApprovalSent`] ends it.
+    /// late write. [`Input::ApprovalSent`] ends it.
     Approve(EventId),
 }
 
-/// What must survive a restart.
+/// The state that survives a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SavedState {
     /// The boot in which it was written.

@@ -1,4 +1,4 @@
-//! What the engine has to report, as data; `app::logging` writes the lines.
+//! The log entries of the engine, as data; `app::logging` writes the lines.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,11 +11,11 @@ use crate::{
 /// One log line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LogEntry {
-    /// Something happened to an event.
+    /// An event changed.
     Transition(Transition),
-    /// A document is malformed in a way in which the last one was not.
+    /// A document has an anomaly that the last one did not have.
     Anomaly(Anomaly),
-    /// More anomalies of a kind than are described one by one.
+    /// More anomalies of a kind than are described individually.
     MoreAnomalies {
         kind: AnomalyKind,
         /// How many more than in the last document.
@@ -60,8 +60,8 @@ pub enum LogEntry {
     },
     /// The first write of the state that failed.
     StateWriteFailed { error: String },
-    /// A write of the state does not end.
+    /// A write of the state takes too long.
     StateWriteStalled,
-    /// The state is written again.
+    /// A write of the state succeeded after failures.
     StateWriteRecovered,
 }

@@ -55,9 +55,9 @@ pub struct Engine {
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
     spool_write_failures: u64,
-    /// Transitions since the last effects; their spans are due.
+    /// Transitions since the last effects, whose spans have not been emitted.
     transitions: Vec<Transition>,
-    /// Events found late to name this VM; the spans of their past are due.
+    /// Events that were found late to name this VM; their past spans have not been emitted.
     newly_own: Vec<Arc<TrackedEvent>>,
     effects: Vec<Effect>,
     publish: bool,

@@ -74,7 +74,7 @@ impl Engine {
         now: Moment,
     ) {
         self.publish = true;
-        // Classic cloud services have no `compute` metadata: their 400 and 404 are no failure of polling.
+        // Classic cloud services have no `compute` metadata: their 400 and 404 are not failures of polling.
         let error = result.as_ref().err();
         let counted = error.filter(|error| !cadence::is_identity_unavailable(error));
         let reason = counted.map(|error| error.reason);

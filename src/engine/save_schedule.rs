@@ -82,7 +82,7 @@ impl SaveSchedule {
     /// The outstanding write ended. Only a change is logged.
     pub(super) fn written(&mut self, result: Result<(), String>) -> Option<LogEntry> {
         let was_stalled = std::mem::replace(&mut self.write, Write::None) == Write::Stalled;
-        // A write that was late does not show that the next one is not.
+        // After a late write the next one may be late too, even if this one succeeded.
         let is_failing = result.is_err() || was_stalled;
         let was_failing = std::mem::replace(&mut self.is_failing, is_failing);
         match result {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_is_only_slow_is_no_failure() {
+    fn a_write_that_is_only_slow_is_not_a_failure() {
         let mut saves = SaveSchedule::new(true);
         for minute in 0..10 {
             assert!(saves.begin(true, at(60_000 * minute)));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_write_does_not_wait_for_its_turn() {
+    fn the_last_write_does_not_wait_for_the_interval() {
         let mut saves = SaveSchedule::new(true);
         assert!(saves.begin(false, at(0)));
         saves.written(failed());

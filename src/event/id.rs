@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_guid_is_read_as_one() {
+    fn only_a_guid_is_parsed_as_a_guid() {
         let guid = EventId::new("602d9444-d2cd-49c7-8624-8643e7171297")
             .as_guid()
             .unwrap();

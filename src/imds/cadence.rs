@@ -43,16 +43,16 @@ impl Default for IdentityTiming {
     }
 }
 
-/// Delay before `/metadata/instance` is requested again. `unavailable_in_a_row` counts consecutive failures, this one
-/// included, for which [`is_identity_unavailable`] holds.
+/// Delay before `/metadata/instance` is requested again. `consecutive_unavailable` counts consecutive failures for
+/// which [`is_identity_unavailable`] holds.
 pub(crate) fn identity_retry_delay(
     error: &RequestError,
-    unavailable_in_a_row: u32,
+    consecutive_unavailable: u32,
     timing: IdentityTiming,
 ) -> Duration {
     if is_identity_unavailable(error) {
         let (first, max) = (timing.retry_interval, timing.max_retry_interval);
-        return exponential(first, max, unavailable_in_a_row);
+        return exponential(first, max, consecutive_unavailable);
     }
     let retry_after = error.retry_after.unwrap_or_default();
     retry_after.min(MAX_RETRY_AFTER).max(timing.retry_interval)
@@ -70,7 +70,7 @@ pub(crate) enum PollResult {
         reason: FailureReason,
         retry_after: Option<Duration>,
         /// Consecutive failures, this one included.
-        in_a_row: u32,
+        consecutive_failures: u32,
     },
 }
 
@@ -89,8 +89,8 @@ pub(crate) fn next_delay(
         PollResult::Failed {
             reason,
             retry_after,
-            in_a_row,
-        } => after_failure(reason, retry_after, in_a_row, interval, jitter),
+            consecutive_failures,
+        } => after_failure(reason, retry_after, consecutive_failures, interval, jitter),
     };
     delay.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
 }
@@ -98,20 +98,24 @@ pub(crate) fn next_delay(
 fn after_failure(
     reason: FailureReason,
     retry_after: Option<Duration>,
-    in_a_row: u32,
+    consecutive_failures: u32,
     interval: Duration,
     jitter: f64,
 ) -> Duration {
     match reason {
         FailureReason::Throttled => {
             let retry_after = retry_after.map(|after| after.min(MAX_RETRY_AFTER));
-            let doubled = exponential(interval, MAX_BACKOFF, in_a_row.saturating_add(1));
+            let doubled = exponential(
+                interval,
+                MAX_BACKOFF,
+                consecutive_failures.saturating_add(1),
+            );
             retry_after
                 .unwrap_or(doubled)
                 .max(interval.min(MAX_RETRY_AFTER))
         }
-        FailureReason::Gone if in_a_row <= GONE_IN_70_SECONDS => {
-            exponential(FIRST_BACKOFF, MAX_GONE_BACKOFF, in_a_row)
+        FailureReason::Gone if consecutive_failures <= GONE_IN_70_SECONDS => {
+            exponential(FIRST_BACKOFF, MAX_GONE_BACKOFF, consecutive_failures)
         }
         FailureReason::Status4xx => CLIENT_ERROR_DELAY,
         FailureReason::Gone
@@ -122,7 +126,7 @@ fn after_failure(
         | FailureReason::Shape
         | FailureReason::Status5xx
         | FailureReason::Timeout
-        | FailureReason::Tls => backoff(FIRST_BACKOFF, MAX_BACKOFF, in_a_row, jitter),
+        | FailureReason::Tls => backoff(FIRST_BACKOFF, MAX_BACKOFF, consecutive_failures, jitter),
     }
 }
 
@@ -134,16 +138,21 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn failed(reason: FailureReason, in_a_row: u32) -> PollResult {
+    fn failed(reason: FailureReason, consecutive_failures: u32) -> PollResult {
         PollResult::Failed {
             reason,
             retry_after: None,
-            in_a_row,
+            consecutive_failures,
         }
     }
 
-    fn after(reason: FailureReason, in_a_row: u32) -> Duration {
-        next_delay(failed(reason, in_a_row), Duration::ZERO, SECOND, 1.0)
+    fn after(reason: FailureReason, consecutive_failures: u32) -> Duration {
+        next_delay(
+            failed(reason, consecutive_failures),
+            Duration::ZERO,
+            SECOND,
+            1.0,
+        )
     }
 
     #[test]
@@ -195,11 +204,11 @@ mod tests {
 
     #[test]
     fn throttled_polls_obey_retry_after_or_halve_their_rate() {
-        let throttled = |retry_after: Option<u64>, in_a_row| {
+        let throttled = |retry_after: Option<u64>, consecutive_failures| {
             let outcome = PollResult::Failed {
                 reason: FailureReason::Throttled,
                 retry_after: retry_after.map(Duration::from_secs),
-                in_a_row,
+                consecutive_failures,
             };
             next_delay(outcome, Duration::ZERO, SECOND, 0.5).as_secs()
         };
@@ -256,14 +265,13 @@ mod tests {
     fn any_outcome() -> impl Strategy<Value = PollResult> {
         let reason = prop::sample::select(FailureReason::ALL.to_vec());
         let retry_after = prop::option::of(any::<u64>().prop_map(Duration::from_secs));
-        let failed =
-            (reason, retry_after, any::<u32>()).prop_map(|(reason, retry_after, in_a_row)| {
-                PollResult::Failed {
-                    reason,
-                    retry_after,
-                    in_a_row,
-                }
-            });
+        let failed = (reason, retry_after, any::<u32>()).prop_map(
+            |(reason, retry_after, consecutive_failures)| PollResult::Failed {
+                reason,
+                retry_after,
+                consecutive_failures,
+            },
+        );
         prop_oneof![Just(PollResult::Answered), failed]
     }
 

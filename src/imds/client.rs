@@ -208,11 +208,11 @@ impl Client {
     }
 }
 
-/// Reads a body of at most `cap` bytes.
-async fn read_body(mut body: Incoming, cap: usize) -> Result<Vec<u8>, Error> {
+/// Reads a body of at most `max_bytes`.
+async fn read_body(mut body: Incoming, max_bytes: usize) -> Result<Vec<u8>, Error> {
     let content_length = body.size_hint().lower();
-    if usize::try_from(content_length).map_or(true, |length| length > cap) {
-        return Err(Error::TooLarge { cap });
+    if usize::try_from(content_length).map_or(true, |length| length > max_bytes) {
+        return Err(Error::TooLarge { max_bytes });
     }
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -223,8 +223,8 @@ async fn read_body(mut body: Incoming, cap: usize) -> Result<Vec<u8>, Error> {
         let Some(chunk) = frame.data_ref() else {
             continue;
         };
-        if bytes.len() + chunk.len() > cap {
-            return Err(Error::TooLarge { cap });
+        if bytes.len() + chunk.len() > max_bytes {
+            return Err(Error::TooLarge { max_bytes });
         }
         bytes.extend_from_slice(chunk);
     }

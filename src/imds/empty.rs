@@ -1,4 +1,4 @@
-//! Decides when a row of empty bodies is accepted as "no events". Pure.
+//! Decides when consecutive empty bodies are accepted as "no events". Pure.
 
 use std::time::Duration;
 
@@ -6,30 +6,30 @@ use crate::time::Moment;
 
 /// Empty bodies are accepted after this time without any other response.
 const MIN_DURATION: Duration = Duration::from_mins(1);
-/// A longer gap between two empty bodies starts a new row: nothing was observed in between.
+/// A longer gap between two empty bodies starts a new series: nothing was observed in between.
 const MAX_GAP: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EmptyBodies {
-    /// Monotonic times of the first and the last empty body of the row.
-    row: Option<(Duration, Duration)>,
+    /// Monotonic times of the first and the last of consecutive empty bodies.
+    series: Option<(Duration, Duration)>,
 }
 
 impl EmptyBodies {
-    /// Adds an empty body. Returns true if the row is long enough to be accepted.
+    /// Adds an empty body. Returns true if the series is long enough to be accepted.
     pub(super) fn record(&mut self, now: Moment) -> bool {
         let now = now.monotonic;
         let first = self
-            .row
+            .series
             .filter(|(_, last)| now.saturating_sub(*last) <= MAX_GAP)
             .map_or(now, |(first, _)| first);
-        self.row = Some((first, now));
+        self.series = Some((first, now));
         now.saturating_sub(first) >= MIN_DURATION
     }
 
     /// Called for every other result of a poll.
     pub(super) fn reset(&mut self) {
-        self.row = None;
+        self.series = None;
     }
 }
 

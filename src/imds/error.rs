@@ -67,8 +67,8 @@ pub enum Error {
     },
     #[error("the body was truncated after {received} bytes: {cause}")]
     Truncated { received: usize, cause: String },
-    #[error("the body has more than {cap} bytes, the limit for IMDS")]
-    TooLarge { cap: usize },
+    #[error("the body has more than {max_bytes} bytes, the limit for IMDS")]
+    TooLarge { max_bytes: usize },
     #[error("HTTP 200 with an empty body; known events are kept")]
     EmptyBody,
     #[error("the body of HTTP 200 is not JSON: {detail}")]

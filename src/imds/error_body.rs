@@ -1,4 +1,4 @@
-//! What the headers and the body of an error response say.
+//! Describes an error response from its headers and its body.
 
 use reqwest::header::{self, HeaderMap, HeaderValue};
 

@@ -5,7 +5,7 @@
 //! Every failure is an [`Error`] with one of a closed set of reasons and a hint for the operator.
 //!
 //! A document is returned only if IMDS sent one: an error object, a captive portal's page, a redirect or a truncated body
-//! is a failure. The only exception is a row of empty bodies (`client`).
+//! is a failure. The only exception is a minute of consecutive empty bodies (`empty`).
 //!
 //! References: <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>,
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service>.

@@ -60,11 +60,16 @@ impl TrackerEntry {
         self.transition(TransitionKind::Started, now)
     }
 
-    pub(super) fn end(&mut self, now: Moment, retention: Duration, watched: bool) -> Transition {
+    pub(super) fn end(
+        &mut self,
+        now: Moment,
+        retention: Duration,
+        has_no_poll_gap: bool,
+    ) -> Transition {
         self.expires_at = now.monotonic.saturating_add(retention);
         let outcome = self
             .tracked
-            .outcome(now.wall, watched && !self.maybe_unreadable);
+            .outcome(now.wall, has_no_poll_gap && !self.maybe_unreadable);
         let tracked = self.tracked_mut();
         tracked.end = Some(End {
             at: now.wall,

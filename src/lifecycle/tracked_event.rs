@@ -26,8 +26,8 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
-    /// When an approval was last about to be sent: with neither `approved_at` nor `refused_at` after it, the process ended
-    /// before the answer.
+    /// When the last approval was about to be sent. If neither `approved_at` nor `refused_at` is later, the process
+    /// ended before the answer.
     pub approval_sent_at: Option<Timestamp>,
     /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
@@ -187,7 +187,7 @@ impl TrackedEvent {
         self.times_ended == self.times_ended_unstarted.saturating_add(1)
     }
 
-    /// The longest interruption: `DurationInSeconds` is the length of one, too.
+    /// The longest interruption. `DurationInSeconds` announces a single interruption, so the two are comparable.
     pub(crate) fn observed_interruption(&self) -> Option<Duration> {
         self.interruptions
             .iter()
@@ -212,9 +212,9 @@ impl TrackedEvent {
         push_bounded(&mut self.interruptions, interruption);
     }
 
-    /// The outcome of an event that left the document. `watched`: since it was last seen, polls did not fail for long
-    /// enough to miss its start. An interruption is no evidence: a step of the clock looks the same.
-    pub(super) fn outcome(&self, now: Timestamp, watched: bool) -> Outcome {
+    /// The outcome of an event that left the document. `has_no_poll_gap`: since it was last seen, polls did not
+    /// fail for long enough to miss its start. An interruption is not evidence: a step of the clock looks the same.
+    pub(super) fn outcome(&self, now: Timestamp, has_no_poll_gap: bool) -> Outcome {
         let due = self
             .event
             .not_before
@@ -224,7 +224,7 @@ impl TrackedEvent {
             self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
         if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
             Outcome::Completed
-        } else if watched && is_before_its_time && self.approval_sent_at.is_none() {
+        } else if has_no_poll_gap && is_before_its_time && self.approval_sent_at.is_none() {
             Outcome::Cancelled
         } else {
             Outcome::Unknown

@@ -17,7 +17,7 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// Between two successful polls that are no further apart, no event started and ended unseen.
+/// No event can start and end between two successful polls that are at most this far apart.
 const MAX_POLL_GAP: Duration = Duration::from_mins(1);
 /// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
@@ -37,7 +37,7 @@ struct LastDocument {
     /// By the monotonic clock: when it was read, or when this process restored it.
     monotonic: Duration,
     /// The time that had passed when this process restored it.
-    before: Duration,
+    elapsed_before_restore: Duration,
     failed_since: bool,
 }
 
@@ -70,8 +70,8 @@ impl Tracker {
         tracker.last_document = restored.document_at.map(|at| LastDocument {
             at,
             monotonic: now.monotonic,
-            // A clock that was set back hides the time away, which is at least as long as the step.
-            before: now
+            // After the clock was set back, the elapsed time is unknown but at least as long as the step.
+            elapsed_before_restore: now
                 .wall
                 .saturating_since(at)
                 .max(at.saturating_since(now.wall)),
@@ -111,7 +111,9 @@ impl Tracker {
         vm_name: Option<&str>,
         now: Moment,
     ) -> Vec<Transition> {
-        let watched = self.last_document.is_some_and(|last| last.is_watched(now));
+        let has_no_poll_gap = self
+            .last_document
+            .is_some_and(|last| last.has_no_poll_gap(now));
         let mut transitions = Vec::new();
         transitions.extend(
             self.entries
@@ -124,7 +126,13 @@ impl Tracker {
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 entry.update(event, vm_name, now.wall, &mut transitions);
             } else {
-                let new = TrackerEntry::begin(event, vm_name, !watched, now.wall, &mut transitions);
+                let new = TrackerEntry::begin(
+                    event,
+                    vm_name,
+                    !has_no_poll_gap,
+                    now.wall,
+                    &mut transitions,
+                );
                 self.entries.insert(event.id.clone(), new);
             }
         }
@@ -133,7 +141,7 @@ impl Tracker {
         });
         for entry in missing {
             if document.is_complete() {
-                transitions.push(entry.end(now, self.retention, watched));
+                transitions.push(entry.end(now, self.retention, has_no_poll_gap));
             } else {
                 entry.maybe_unreadable = true;
             }
@@ -147,7 +155,7 @@ impl Tracker {
         self.last_document = Some(LastDocument {
             at: now.wall,
             monotonic: now.monotonic,
-            before: Duration::ZERO,
+            elapsed_before_restore: Duration::ZERO,
             failed_since: false,
         });
         self.expire_ended(now);
@@ -274,10 +282,10 @@ impl Tracker {
 }
 
 impl LastDocument {
-    fn is_watched(&self, now: Moment) -> bool {
+    fn has_no_poll_gap(&self, now: Moment) -> bool {
         !self.failed_since
             || self
-                .before
+                .elapsed_before_restore
                 .saturating_add(now.monotonic.saturating_sub(self.monotonic))
                 <= MAX_POLL_GAP
     }

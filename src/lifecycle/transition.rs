@@ -1,4 +1,4 @@
-//! What happened to an event, as a value.
+//! Changes of events.
 
 use std::sync::Arc;
 

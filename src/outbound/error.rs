@@ -18,7 +18,7 @@ pub(crate) fn causes<'a>(
     })
 }
 
-/// The innermost error: what the system or the peer said, without the layers around it.
+/// The innermost error, as reported by the system or the peer.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     causes(error)
         .last()

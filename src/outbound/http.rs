@@ -23,7 +23,7 @@ pub(crate) enum PemError {
 }
 
 /// A client that does not follow redirects and trusts the authorities in `ca_file` alone, or those of the system.
-/// Proxies are used as the environment says (`HTTPS_PROXY`, `NO_PROXY`).
+/// Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`).
 pub(crate) fn client(url: &Url, ca_file: Option<&Path>) -> Result<ClientBuilder, PemError> {
     let builder = Client::builder()
         .user_agent(USER_AGENT)
@@ -53,8 +53,8 @@ pub(crate) fn identity(certificate: &[u8], key: &[u8]) -> Result<Identity, PemEr
         .map_err(|error| PemError::Invalid(root_cause(&error)))
 }
 
-/// The first `max` bytes of a body. Ends early where the connection breaks or the client's timeout strikes: what the
-/// status says stands whether or not the body is complete.
+/// The first `max` bytes of a body. Ends early if the connection breaks or the client's timeout expires: the status
+/// is valid even if the body is incomplete.
 pub(crate) async fn read_up_to(response: &mut Response, max: usize) -> Bytes {
     let mut read = BytesMut::new();
     while let Ok(Some(chunk)) = response.chunk().await {

@@ -27,7 +27,7 @@ pub(crate) fn http(text: &str) -> Result<Url, UrlError> {
     }
 }
 
-/// A URL of which only scheme, host, port and path are given.
+/// A URL that consists of scheme, host, port and path only.
 pub(crate) fn base(text: &str) -> Result<Url, UrlError> {
     let url = http(text)?;
     if !url.username().is_empty() || url.password().is_some() {

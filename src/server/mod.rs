@@ -1,11 +1,11 @@
 //! The HTTP/1.1 server of the exporter and of the simulator. It handles sockets and time limits, not requests.
 //!
 //! - At most [`ServerLimits::max_connections`] connections are served at once.
-//! - Every phase of a connection has a time limit, so that no client can occupy a slot without end.
+//! - Every phase of a connection has a time limit, so that no client can occupy a slot indefinitely.
 //! - When all slots are taken and a client waits, the connection that has been idle longest is closed. A connection that
 //!   has not sent anything counts as idle.
 //! - A failed accept (no more file descriptors) is retried.
-//! - A stop lets responses under way finish, up to a deadline.
+//! - A stop lets responses in flight finish, up to a deadline.
 
 mod activity;
 #[cfg(test)]
@@ -56,7 +56,7 @@ pub struct ServerLimits {
     pub max_headers: usize,
     /// Bytes of a request's head; values below 8 KiB count as 8 KiB.
     pub max_header_bytes: usize,
-    /// For responses under way after a stop.
+    /// For responses in flight after a stop.
     pub drain_timeout: Duration,
 }
 
@@ -116,7 +116,7 @@ impl Transport for TcpStream {
     }
 }
 
-/// Serves until `stop` completes, then lets responses under way finish.
+/// Serves until `stop` completes, then lets responses in flight finish.
 ///
 /// # Errors
 /// When the listener cannot be used at all.

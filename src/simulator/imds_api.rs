@@ -2,7 +2,7 @@
 //!
 //! The behaviour follows <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service> and
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. `docs/simulator.md` lists the assumptions
-//! where these say nothing, such as the response to an approval of an unknown event.
+//! where these are silent, such as the response to an approval of an unknown event.
 
 use std::{
     hash::{DefaultHasher, Hasher},

@@ -16,7 +16,7 @@ pub struct ScenarioRun {
     pub(super) started: Moment,
     /// How many events have been announced in this cycle.
     pub(super) announced: usize,
-    /// How many resets have happened in this cycle.
+    /// The number of resets in this cycle.
     pub(super) resets: usize,
 }
 

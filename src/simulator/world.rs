@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    /// Starts a scenario; those that are running go on.
+    /// Starts a scenario; those that are running continue.
     pub fn start(&mut self, scenario: Arc<Scenario>, now: Moment) -> Result<(), TooManyScenarios> {
         self.advance(now);
         if self.runs.len() >= MAX_RUNS {
@@ -248,8 +248,8 @@ impl World {
         // The cancellation is scaled separately, so that NotBefore stays after it at any speed.
         let canceled_after = spec.canceled_after.map(|wait| scaled_phase(wait, speed));
         let notice = spec.notice.map(|notice| {
-            let rest = notice.saturating_sub(spec.canceled_after.unwrap_or_default());
-            scaled_phase(rest, speed).saturating_add(canceled_after.unwrap_or_default())
+            let remaining = notice.saturating_sub(spec.canceled_after.unwrap_or_default());
+            scaled_phase(remaining, speed).saturating_add(canceled_after.unwrap_or_default())
         });
         let not_before = notice.map(|notice| {
             let offset = scaled(spec.at, speed).saturating_add(notice);

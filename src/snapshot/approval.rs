@@ -38,7 +38,7 @@ pub enum Approval {
 /// The flag that allows an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalReason {
-    /// `--approve.user-events`: a user ordered the event.
+    /// `--approve.user-events`: a user requested the event.
     UserEvent,
     /// `--approve.freeze-below`: a short freeze.
     ShortFreeze,
@@ -79,7 +79,7 @@ pub enum SkipReason {
 impl ApprovalReason {
     fn description(self) -> &'static str {
         match self {
-            Self::UserEvent => "a user ordered it (--approve.user-events)",
+            Self::UserEvent => "a user requested it (--approve.user-events)",
             Self::ShortFreeze => "it is a short freeze (--approve.freeze-below)",
         }
     }

@@ -205,7 +205,7 @@ mod tests {
     };
 
     #[test]
-    fn types_that_a_fault_invents_do_not_fill_the_memory() {
+    fn the_number_of_undocumented_types_is_bounded() {
         let mut counters = EventCounters::default();
         let mut tracker = Tracker::new(Duration::ZERO);
         let now = Moment {

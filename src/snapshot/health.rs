@@ -130,9 +130,9 @@ impl Health {
     pub(crate) fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
         self.requests += 1;
         self.request_duration.observe(took);
-        let place =
+        let index =
             failed.and_then(|reason| FailureReason::ALL.iter().position(|known| *known == reason));
-        if let Some(count) = place.and_then(|place| self.failures.get_mut(place)) {
+        if let Some(count) = index.and_then(|index| self.failures.get_mut(index)) {
             *count += 1;
         }
     }
@@ -146,7 +146,7 @@ impl Health {
     /// A poll failed. Returns whether it is the first of a series or has another reason than the last one.
     pub(crate) fn fail(&mut self, reason: FailureReason, message: String, now: Timestamp) -> bool {
         let before = self.failure.take();
-        let is_news = before
+        let should_log = before
             .as_ref()
             .is_none_or(|failure| failure.reason != reason);
         let since = before.map_or(now, |failure| failure.since);
@@ -155,7 +155,7 @@ impl Health {
             message,
             since,
         });
-        is_news
+        should_log
     }
 
     /// By reason, zeros included.

@@ -23,8 +23,8 @@ impl Histogram {
 
     pub(crate) fn observe(&mut self, duration: Duration) {
         let seconds = duration.as_secs_f64();
-        let place = self.bounds.partition_point(|bound| *bound < seconds);
-        if let Some(count) = self.counts.get_mut(place) {
+        let index = self.bounds.partition_point(|bound| *bound < seconds);
+        if let Some(count) = self.counts.get_mut(index) {
             *count += 1;
         }
         self.sum += seconds;

@@ -1,4 +1,4 @@
-//! The snapshot: one immutable value with all that is known, made by the engine after each change. A scrape, a page or a
+//! The snapshot: one immutable value with all known data, made by the engine after each change. A scrape, a page or a
 //! probe takes it once, so that all values of a response are consistent.
 
 mod approval;
@@ -27,8 +27,8 @@ use crate::{
 pub struct Snapshot {
     /// Pending events and recently ended ones, in the order of the ids.
     pub events: Arc<[Arc<TrackedEvent>]>,
-    /// Whether a document was ever read, by this process or by the one whose state it restored. Without one it is not known
-    /// that nothing is pending.
+    /// Whether a document was ever read, by this process or by the one whose state it restored. Without one, an empty
+    /// list does not mean that no event is pending.
     pub has_document: bool,
     pub health: Health,
     pub counters: Arc<EventCounters>,

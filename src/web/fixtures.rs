@@ -11,7 +11,7 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// So many seconds after 2026-11-17T09:00:00Z.
+/// The given number of seconds after 2026-11-17T09:00:00Z.
 pub(super) fn at(seconds: u64) -> Moment {
     let start = Moment {
         wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
@@ -20,12 +20,12 @@ pub(super) fn at(seconds: u64) -> Moment {
     start.after(Duration::from_secs(seconds))
 }
 
-/// `NotBefore` so many seconds after the start.
+/// `NotBefore`, the given number of seconds after the start.
 pub(super) fn due(seconds: u64) -> String {
     at(seconds).wall.rfc1123()
 }
 
-/// A freeze of `web_1` that is due after ten minutes, with some members in place of others.
+/// A freeze of `web_1` that is due after ten minutes, with some members replaced.
 pub(super) fn freeze(members: &Value) -> Value {
     let mut event = json!({
         "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
@@ -44,7 +44,7 @@ pub(super) fn freeze(members: &Value) -> Value {
     event
 }
 
-/// The engine's snapshot after these documents, each so many seconds after the start, on the VM `web_1`.
+/// The engine's snapshot after these documents on the VM `web_1`, each with its time in seconds after the start.
 pub(super) fn snapshot_after(documents: &[(u64, Value)]) -> Snapshot {
     let config = EngineConfig {
         vm_name: Some("web_1".into()),

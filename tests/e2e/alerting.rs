@@ -204,7 +204,7 @@ async fn three_freezes_of_twenty_vms_by_push_and_by_prometheus_are_three_notific
         let ids: BTreeSet<_> = notifications.iter().map(|one| &one.event_id).collect();
         assert_eq!(ids.len(), 3, "{status}");
     }
-    // Events that affect the whole fleet at once have an alert of their own; there is no other.
+    // Events that affect the whole fleet at once have an alert of their own and no other.
     let mut others = alertmanager.webhook.received();
     others.retain(|one| one.event_id.is_empty());
     assert!(

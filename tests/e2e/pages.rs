@@ -50,8 +50,8 @@ async fn announced_freeze(folder: &Path) -> Exporter {
 }
 
 impl Page {
-    /// Loaded from `origin` alone and without a complaint, no wider than the screen.
-    fn assert_flawless(&self, origin: &str) {
+    /// Loaded from `origin` alone, without errors, and no wider than the screen.
+    fn assert_loads_without_errors(&self, origin: &str) {
         assert_eq!(self.status, 200);
         assert!(self.complaints.is_empty(), "{:?}", self.complaints);
         let is_foreign = |url: &&String| !url.starts_with(origin);
@@ -96,7 +96,7 @@ async fn status_page_shows_the_event_on_a_phone_and_on_a_desktop() {
     let demo = announced_freeze(folder.path()).await;
     for width in ["--width=390", "--width=1280"] {
         let page = open(&demo.url("/"), &[width, "--watch=30"]);
-        page.assert_flawless(&demo.url("/"));
+        page.assert_loads_without_errors(&demo.url("/"));
         page.assert_shows_freeze();
         assert_ne!(
             page.countdowns.before, page.countdowns.after,
@@ -113,7 +113,7 @@ async fn status_page_is_complete_and_reloads_without_script() {
         &demo.url("/"),
         &["--width=390", "--script=off", "--watch=60"],
     );
-    page.assert_flawless(&demo.url("/"));
+    page.assert_loads_without_errors(&demo.url("/"));
     page.assert_shows_freeze();
     assert_ne!(page.text, page.later, "the page does not change");
 }
@@ -125,7 +125,7 @@ async fn status_page_follows_the_color_scheme() {
     let light = open(&demo.url("/"), &["--scheme=light"]);
     let dark = open(&demo.url("/"), &["--scheme=dark"]);
     for page in [&light, &dark] {
-        page.assert_flawless(&demo.url("/"));
+        page.assert_loads_without_errors(&demo.url("/"));
         page.assert_shows_freeze();
     }
     assert_ne!(light.background, dark.background);
@@ -137,7 +137,7 @@ async fn button_of_the_simulator_page_starts_a_scenario() {
     let simulator = Exporter::simulator(folder.path(), &[]).await;
     for width in ["--width=390", "--width=1280"] {
         let page = open(&simulator.url("/"), &[width, "--press=user-reboot"]);
-        page.assert_flawless(&simulator.url("/"));
+        page.assert_loads_without_errors(&simulator.url("/"));
         assert!(
             page.text.contains("restarted as requested"),
             "{}",

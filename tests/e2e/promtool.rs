@@ -10,7 +10,7 @@ use crate::support::exporter::Exporter;
 use crate::support::{Tool, cached, client, get, system};
 
 #[tokio::test]
-async fn promtool_2_and_3_find_no_fault_in_metrics() {
+async fn promtool_2_and_3_accept_the_metrics() {
     let folder = TempDir::new().unwrap();
     let demo = Exporter::demo(folder.path(), &[]).await;
     let metrics = get(&client(), &demo.url("/metrics")).await.unwrap();

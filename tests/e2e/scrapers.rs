@@ -123,7 +123,7 @@ impl Scraper {
 
     /// Waits until the scraper has a sample taken after `instant`.
     async fn scraped_since(&mut self, instant: f64) {
-        wait_until("a fresh scrape", async || {
+        wait_until("a new scrape", async || {
             self.daemon.assert_running();
             let answer = self.query("timestamp(azure_scheduled_events_up)").await?;
             let taken = answer.first()?["value"][1].as_str()?.parse::<f64>().ok()?;

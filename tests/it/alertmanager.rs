@@ -250,7 +250,7 @@ async fn https_trusts_only_the_given_authority() {
     let trusted = FakeAlertmanager::scripted([]).await;
     let other_name = FakeAlertmanager::scripted([]).await;
     let untrusted = FakeAlertmanager::scripted([]).await;
-    let doors = [
+    let proxies = [
         ours.tls_proxy("127.0.0.1", false, trusted.address()).await,
         ours.tls_proxy("elsewhere", false, other_name.address())
             .await,
@@ -262,7 +262,7 @@ async fn https_trusts_only_the_given_authority() {
     let token = folder.path().join("token");
     write(&token, "secret\n");
     let mut settings = settings(&imds.base());
-    settings.alertmanagers = doors
+    settings.alertmanagers = proxies
         .iter()
         .map(|proxy| {
             Target::new(&format!("{}/am/", proxy.base()))
@@ -405,7 +405,7 @@ async fn replaced_alert_is_resolved_while_its_event_is_pending() {
 }
 
 #[tokio::test]
-async fn reboot_that_started_before_the_exporter_is_no_hardware_failure_after_a_restart_either() {
+async fn reboot_that_started_before_the_exporter_is_not_a_hardware_failure_after_a_restart() {
     let imds = FakeImds::standing(event("Reboot", "Platform", "Started", "web_0", "")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let directory = TempDir::new().unwrap();

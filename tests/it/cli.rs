@@ -158,8 +158,8 @@ async fn error_for_an_invalid_flag_of_a_command_is_one_line() {
 
 #[tokio::test]
 async fn port_in_use_is_not_a_usage_error() {
-    let holder = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = holder.local_addr().unwrap().to_string();
+    let occupied = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = occupied.local_addr().unwrap().to_string();
     let flag = format!("--web.listen-address={address}");
     assert_refused(
         &[&flag],
@@ -170,7 +170,7 @@ async fn port_in_use_is_not_a_usage_error() {
 }
 
 #[tokio::test]
-async fn error_for_a_foreign_address_does_not_blame_the_port() {
+async fn error_for_an_address_of_another_machine_does_not_name_the_port() {
     // Class E, reserved by RFC 1112.
     let flag = "--web.listen-address=240.0.0.1:0";
     let words = [

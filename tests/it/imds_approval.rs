@@ -36,7 +36,7 @@ async fn an_id_cannot_break_out_of_the_body() {
 }
 
 #[tokio::test]
-async fn whatever_stands_in_the_body_of_a_200_it_is_approved() {
+async fn a_200_is_an_approval_with_any_body() {
     let imds = FakeImds::scripted([
         Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#),
         Reply::ok("<html>"),
@@ -53,7 +53,7 @@ async fn whatever_stands_in_the_body_of_a_200_it_is_approved() {
 }
 
 #[tokio::test]
-async fn anything_but_a_200_is_no_approval() {
+async fn any_other_status_than_200_is_an_error() {
     for (reply, reason) in [
         (
             Reply::error("400 Bad Request", "malformed"),

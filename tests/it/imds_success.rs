@@ -64,7 +64,7 @@ async fn the_path_of_the_base_url_is_kept() {
     assert_eq!(
         imds.take_complaints().len(),
         1,
-        "the fake knows only the path without a prefix"
+        "the fake serves only the path without a prefix"
     );
 }
 
@@ -158,8 +158,11 @@ async fn only_a_valid_document_changes_the_etag() {
         .iter()
         .map(|request| request.header("if-none-match").unwrap_or("-").to_owned())
         .collect();
-    let one = "W/\"1\"";
-    assert_eq!(etags, ["-", "-", one, one, one, one, one, "\"2\"", "-"]);
+    let etag = "W/\"1\"";
+    assert_eq!(
+        etags,
+        ["-", "-", etag, etag, etag, etag, etag, "\"2\"", "-"]
+    );
 }
 
 #[tokio::test]

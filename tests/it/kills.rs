@@ -17,12 +17,12 @@ use crate::support::{
     wait_until,
 };
 
-/// Kills, and events that must have ended meanwhile; a slow disk needs up to four times as many kills for that.
+/// The minimum numbers of kills and of ended events; a slow disk needs up to four times as many kills for the events.
 #[expect(
     clippy::disallowed_methods,
     reason = "the variable belongs to this test"
 )]
-fn goals() -> (usize, u32) {
+fn minimums() -> (usize, u32) {
     let kills = std::env::var("KILLS").map_or(40, |kills| kills.parse().expect("KILLS: a number"));
     (kills, u32::try_from(kills / 50).unwrap().max(1))
 }
@@ -163,7 +163,7 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
     let imds = FakeImds::standing(script.document()).await;
     let collector = FakeCollector::scripted([]).await;
     let mut random = fastrand::Rng::with_seed(7);
-    let (min_kills, min_events) = goals();
+    let (min_kills, min_events) = minimums();
     let mut kills = 0;
     while kills < min_kills || (script.number <= min_events && kills < 4 * min_kills) {
         kills += 1;
@@ -173,8 +173,8 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
         if random.u8(..4) != 0 {
             imds.until_requests(polls + 1).await;
         }
-        let dies_at = Instant::now() + lifetime(&mut random);
-        while Instant::now() < dies_at {
+        let killed_at = Instant::now() + lifetime(&mut random);
+        while Instant::now() < killed_at {
             if script.advance(&state_directory) {
                 imds.now(script.document());
             }

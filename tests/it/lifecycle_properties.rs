@@ -21,9 +21,9 @@ use proptest::prelude::*;
 
 const EVENTS: usize = 4;
 
-/// What a document says of one event.
+/// The entry of one event in a document.
 #[derive(Debug, Clone, Copy)]
-struct Sight {
+struct Observed {
     status: u8,
     event_type: usize,
     not_before: Option<i64>,
@@ -32,7 +32,7 @@ struct Sight {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Observe([Option<Sight>; EVENTS], bool),
+    Observe([Option<Observed>; EVENTS], bool),
     Confirm,
     Fail,
     StandStill(u64),
@@ -40,17 +40,17 @@ enum Step {
     Restart { rebooted: bool },
 }
 
-/// How far both clocks go before a step: the wall clock may jump on top.
+/// How far both clocks advance before a step. The wall clock may jump in addition.
 #[derive(Debug, Clone, Copy)]
 struct Elapse {
     millis: u64,
     jump_seconds: i64,
 }
 
-fn sight() -> impl Strategy<Value = Sight> {
+fn observed() -> impl Strategy<Value = Observed> {
     let not_before = prop::option::weighted(0.7, -100_000_i64..700_000);
     (0_u8..3, 0_usize..6, not_before, any::<bool>()).prop_map(
-        |(status, event_type, not_before, is_own)| Sight {
+        |(status, event_type, not_before, is_own)| Observed {
             status,
             event_type,
             not_before,
@@ -59,13 +59,13 @@ fn sight() -> impl Strategy<Value = Sight> {
     )
 }
 
-fn sights() -> impl Strategy<Value = [Option<Sight>; EVENTS]> {
-    prop::array::uniform4(prop::option::of(sight()))
+fn observations() -> impl Strategy<Value = [Option<Observed>; EVENTS]> {
+    prop::array::uniform4(prop::option::of(observed()))
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (sights(), prop::bool::weighted(0.2)).prop_map(|(sights, lost)| Step::Observe(sights, lost)),
+        6 => (observations(), prop::bool::weighted(0.2)).prop_map(|(events, lost)| Step::Observe(events, lost)),
         1 => Just(Step::Confirm),
         1 => Just(Step::Fail),
         1 => (0_u64..5_000).prop_map(Step::StandStill),
@@ -101,22 +101,22 @@ fn later(now: Moment, elapse: Elapse) -> Moment {
     later
 }
 
-fn id(place: usize) -> EventId {
-    EventId::new(&format!("{place:08X}-52DA-4F6E-9C38-A40D7E91B265"))
+fn id(index: usize) -> EventId {
+    EventId::new(&format!("{index:08X}-52DA-4F6E-9C38-A40D7E91B265"))
 }
 
-fn document(sights: &[Option<Sight>; EVENTS], is_lossy: bool) -> Document {
-    let event = |(place, sight): (usize, &Option<Sight>)| {
-        let sight = (*sight)?;
+fn document(events: &[Option<Observed>; EVENTS], is_lossy: bool) -> Document {
+    let event = |(index, observed): (usize, &Option<Observed>)| {
+        let observed = (*observed)?;
         let other = EventType::Other("Hibernate".into());
-        let name = if sight.is_own { "web_0" } else { "web_1" };
+        let name = if observed.is_own { "web_0" } else { "web_1" };
         Some(Event {
-            id: id(place),
+            id: id(index),
             event_type: EventType::KNOWN
-                .get(sight.event_type)
+                .get(observed.event_type)
                 .cloned()
                 .unwrap_or(other),
-            status: match sight.status {
+            status: match observed.status {
                 0 => Status::Scheduled,
                 1 => Status::Started,
                 _ => Status::Other("Paused".into()),
@@ -124,7 +124,7 @@ fn document(sights: &[Option<Sight>; EVENTS], is_lossy: bool) -> Document {
             source: Some(Source::Platform),
             resource_type: Some("VirtualMachine".into()),
             resources: Some(vec![name.into()]),
-            not_before: sight
+            not_before: observed
                 .not_before
                 .map(|seconds| Timestamp::from_unix_seconds(1_794_906_000 + seconds).unwrap()),
             duration_seconds: None,
@@ -134,7 +134,7 @@ fn document(sights: &[Option<Sight>; EVENTS], is_lossy: bool) -> Document {
     };
     Document {
         incarnation: None,
-        events: sights.iter().enumerate().filter_map(event).collect(),
+        events: events.iter().enumerate().filter_map(event).collect(),
         unreadable_events: usize::from(is_lossy),
     }
 }
@@ -195,7 +195,7 @@ impl Process {
         self.engine.snapshot(now).events
     }
 
-    /// The state that it leaves behind.
+    /// Stops the process; returns its saved state.
     fn stop(mut self, now: Moment) -> SavedState {
         self.handle(Input::Shutdown, now);
         self.saved.unwrap()
@@ -211,7 +211,7 @@ fn failure() -> RequestError {
     }
 }
 
-/// What the transitions say: which events are pending, and which have ended.
+/// The events that are pending or have ended according to the transitions.
 #[derive(Debug, Default)]
 struct Reader {
     pending: BTreeMap<EventId, bool>,
@@ -226,7 +226,7 @@ impl Reader {
             TransitionKind::Returned => (Some(false), true),
             TransitionKind::Ended(outcome) => {
                 assert_eq!(tracked.end.map(|end| end.outcome), Some(*outcome));
-                assert_honest(tracked, *outcome);
+                assert_outcome_follows(tracked, *outcome);
                 (Some(true), false)
             }
             TransitionKind::Started
@@ -240,13 +240,13 @@ impl Reader {
         self.pending.insert(tracked.event.id.clone(), after);
     }
 
-    /// Forgets what the engine no longer shows, which must have ended.
-    fn forget(&mut self, events: &[Arc<TrackedEvent>]) {
+    /// Removes the events that the engine no longer has, which must have ended.
+    fn remove_expired(&mut self, events: &[Arc<TrackedEvent>]) {
         let shown: BTreeSet<_> = events.iter().map(|tracked| &tracked.event.id).collect();
         self.pending.retain(|id, pending| {
             assert!(
                 !*pending || shown.contains(id),
-                "{id} vanished while pending"
+                "{id} was removed while pending"
             );
             shown.contains(id)
         });
@@ -257,8 +257,8 @@ impl Reader {
     }
 }
 
-/// An outcome is what the evidence allows.
-fn assert_honest(tracked: &TrackedEvent, outcome: Outcome) {
+/// Asserts that an outcome follows from the evidence.
+fn assert_outcome_follows(tracked: &TrackedEvent, outcome: Outcome) {
     let event = &tracked.event;
     let ended_at = tracked.end.unwrap().at;
     let is_due = event.not_before.is_some_and(|at| ended_at >= at);
@@ -274,7 +274,7 @@ fn assert_honest(tracked: &TrackedEvent, outcome: Outcome) {
 }
 
 /// Every exposed value is a finite number, and only a countdown is negative.
-fn assert_sane(engine: &Engine, now: Moment) {
+fn assert_values_are_valid(engine: &Engine, now: Moment) {
     let snapshot = Arc::new(engine.snapshot(now));
     let exposed = MetricsOptions {
         scope: SeriesScope::All,
@@ -305,8 +305,8 @@ proptest! {
         for (elapse, step) in steps {
             now = later(now, elapse);
             let transitions = match &step {
-                Step::Observe(sights, is_lossy) => {
-                    let document = document(sights, *is_lossy);
+                Step::Observe(events, is_lossy) => {
+                    let document = document(events, *is_lossy);
                     let transitions = process.observe(&document, now);
                     let ended = transitions.iter().any(|one| matches!(one.kind, TransitionKind::Ended(_)));
                     prop_assert!(!(ended && *is_lossy), "a document with unreadable events ended one");
@@ -322,8 +322,8 @@ proptest! {
                     transitions.extend(process.handle(Input::Tick, now));
                     transitions
                 }
-                Step::Approve(place) => {
-                    let (id, result, took) = (id(*place), Ok(()), Duration::ZERO);
+                Step::Approve(index) => {
+                    let (id, result, took) = (id(*index), Ok(()), Duration::ZERO);
                     process.handle(Input::ApprovalSent { id, result, took }, now)
                 }
                 Step::Restart { rebooted } => {
@@ -344,24 +344,24 @@ proptest! {
             for one in &transitions {
                 reader.take(one);
             }
-            reader.forget(&process.events(now));
+            reader.remove_expired(&process.events(now));
         }
-        assert_sane(&process.engine, now);
+        assert_values_are_valid(&process.engine, now);
     }
 
     #[test]
-    fn a_restart_in_which_nothing_happened_changes_nothing(
-        before in prop::collection::vec((0_u64..30_000, sights()), 1..12),
+    fn a_restart_without_a_change_of_the_document_changes_nothing(
+        before in prop::collection::vec((0_u64..30_000, observations()), 1..12),
         away in 0_u64..30_000,
-        after in prop::collection::vec((0_u64..30_000, sights()), 1..6),
+        after in prop::collection::vec((0_u64..30_000, observations()), 1..6),
     ) {
         let folder = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(folder.path()).unwrap();
         let mut now = start();
         let mut stayed = Process::start(0, None, now);
-        for (millis, sights) in &before {
+        for (millis, events) in &before {
             now = now.after(Duration::from_millis(*millis));
-            stayed.observe(&document(sights, false), now);
+            stayed.observe(&document(events, false), now);
         }
         stayed.handle(Input::Shutdown, now);
         directory.write(stayed.saved.as_ref().unwrap()).unwrap();
@@ -374,9 +374,9 @@ proptest! {
         let started = Duration::from_secs(1);
         let offset = now.monotonic.saturating_sub(started);
         let mut restarted = Process::start(0, Some(*saved), Moment { monotonic: started, ..now });
-        for (millis, sights) in &after {
+        for (millis, events) in &after {
             now = now.after(Duration::from_millis(*millis));
-            let document = document(sights, false);
+            let document = document(events, false);
             let there = Moment { monotonic: now.monotonic.saturating_sub(offset), ..now };
             prop_assert_eq!(restarted.observe(&document, there), stayed.observe(&document, now));
             prop_assert_eq!(restarted.events(there), stayed.events(now));

@@ -1,5 +1,5 @@
-//! The integration tests, in one binary: the library is linked once, and the fakes are shared. Each module says what it
-//! tests. They need nothing but the Rust toolchain; `tests/e2e` runs the exporter with foreign programs.
+//! The integration tests, in one binary: the library is linked once, and the fakes are shared. Each module
+//! documents what it tests. They need only the Rust toolchain; `tests/e2e` runs the exporter with other programs.
 
 #[cfg(test)]
 mod support;

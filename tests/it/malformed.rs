@@ -195,7 +195,7 @@ proptest! {
 
     #[test]
     fn a_malformed_field_affects_no_other_field(
-        place in 0_usize..8,
+        index in 0_usize..8,
         value in any_json(),
     ) {
         let names = [
@@ -204,7 +204,7 @@ proptest! {
         ];
         let good = good_entry(1);
         let mut malformed = good.clone();
-        malformed[names[place]] = value;
+        malformed[names[index]] = value;
         let read = |entry: &Value| {
             let body = json!({ "DocumentIncarnation": 1, "Events": [entry] }).to_string();
             let (mut document, _) = document::parse(body.as_bytes()).unwrap();
@@ -212,7 +212,7 @@ proptest! {
             document.events.remove(0)
         };
         let (mut expected, actual) = (read(&good), read(&malformed));
-        match place {
+        match index {
             0 => expected.status = actual.status.clone(),
             1 => expected.event_type = actual.event_type.clone(),
             2 => expected.resource_type.clone_from(&actual.resource_type),

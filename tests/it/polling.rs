@@ -242,7 +242,7 @@ async fn slow_responses_are_neither_concurrent_nor_reordered() {
     assert_eq!(
         pending(&exporter.metrics().await, "Freeze"),
         Some(0.0),
-        "an ended event is back"
+        "an ended event has returned"
     );
     assert_eq!(imds.connections(), 1);
     exporter.stop().await;
@@ -346,8 +346,8 @@ async fn proxy_variables_are_ignored() {
         .await
         .unwrap()
         .unwrap();
-    let complaint = String::from_utf8_lossy(&listed.stderr);
-    assert!(listed.status.success(), "{complaint}");
+    let stderr = String::from_utf8_lossy(&listed.stderr);
+    assert!(listed.status.success(), "{stderr}");
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     assert_eq!(listed["events"].as_array().unwrap().len(), 2);
     let connected = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;

@@ -14,13 +14,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// Alertmanager resolves an alert that was not sent again for this long; as long as the rules remember a dead VM.
+/// Alertmanager resolves an alert that was not sent again for this long. The rules keep alerts of a dead VM as long.
 pub(super) const ALERT_TTL: Duration = Duration::from_mins(15);
 /// A resolved alert is sent for this long, for an Alertmanager that was unreachable.
 pub(super) const RESOLVED_RETENTION: Duration = Duration::from_mins(5);
 /// An event that is due within an hour is urgent.
 const IMMINENT_SECONDS: f64 = 3_600.0;
-/// Azure announces more than a day ahead only what it predicts: hardware that is going to fail.
+/// Azure announces only predicted hardware failures more than a day ahead.
 const PREDICTED_SECONDS: f64 = 86_400.0;
 /// A pause of this length or more breaks connections.
 const LONG_FREEZE_SECONDS: u64 = 10;
@@ -298,6 +298,6 @@ fn rfc3339<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::O
 }
 
 #[cfg(test)]
-mod rules;
+mod rule_parity_tests;
 #[cfg(test)]
 mod tests;

@@ -213,7 +213,7 @@ fn only_events_of_this_vm_are_pushed() {
 }
 
 #[test]
-fn event_that_was_seen_late_is_no_hardware_failure() {
+fn event_that_was_seen_late_is_not_a_hardware_failure() {
     let mut reboot = started(tracked("Reboot", "Platform", None), 0);
     assert_eq!(alerts(&snapshot([reboot.clone()]), at(1)).len(), 1);
     reboot.seen_late = true;

@@ -127,9 +127,10 @@ mod tests {
 
     #[test]
     fn retry_after_is_limited() {
-        for (asked, expected) in [(7, 7), (86_400, 300)] {
-            let asked = Duration::from_secs(asked);
-            let Disposition::Retry { retry_after, .. } = disposition(503, Some(asked), b"") else {
+        for (requested, expected) in [(7, 7), (86_400, 300)] {
+            let requested = Duration::from_secs(requested);
+            let Disposition::Retry { retry_after, .. } = disposition(503, Some(requested), b"")
+            else {
                 panic!("503 is retried");
             };
             assert_eq!(retry_after, Some(Duration::from_secs(expected)));

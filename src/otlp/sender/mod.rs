@@ -189,7 +189,9 @@ impl Sender {
                 } else if !message.is_empty() {
                     warn!(message, "collector accepted spans with a warning");
                 }
-                self.spool.done(lease.id, spans - rejected, rejected).await;
+                self.spool
+                    .complete(lease.id, spans - rejected, rejected)
+                    .await;
                 // A partial success does not name the rejected spans.
                 if rejected < spans {
                     log_sent(&lease.batch);
@@ -201,7 +203,7 @@ impl Sender {
                 self.spool
                     .count(|counts| counts.fail(ExportFailure::Rejected));
                 warn!(spans, error = message, "collector rejected spans, dropped");
-                self.spool.done(lease.id, 0, spans).await;
+                self.spool.complete(lease.id, 0, spans).await;
                 Ok(())
             }
             Disposition::Retry {
@@ -238,7 +240,7 @@ impl Sender {
 
     async fn idle(&mut self) {
         tokio::select! {
-            () = self.spool.fresh() => {}
+            () = self.spool.appended() => {}
             () = cancelled(&mut self.stop) => {}
             () = sleep(self.timing.maintenance_interval) => {
                 self.spool.maintain(self.clock.now().wall).await;
@@ -265,7 +267,7 @@ impl Sender {
         });
         tokio::select! {
             () = sleep(delay) => {}
-            () = self.spool.fresh(), if retry.after.is_none() => {}
+            () = self.spool.appended(), if retry.after.is_none() => {}
             () = cancelled(&mut self.stop) => {}
         }
     }
@@ -273,7 +275,7 @@ impl Sender {
 
 /// The batch has to be sent again.
 struct Retry {
-    /// As the collector asked for.
+    /// The collector's `Retry-After`.
     after: Option<Duration>,
 }
 

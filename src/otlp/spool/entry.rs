@@ -1,6 +1,6 @@
 //! What is kept in memory of a stored batch, and its file name, which contains the same values.
 
-/// Larger numbers are not ours: the sequence must not overflow.
+/// Files with larger numbers are foreign: the sequence must not overflow.
 const MAX_SEQUENCE: u64 = u64::MAX / 2;
 
 /// Identifies a batch within this process.

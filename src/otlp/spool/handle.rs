@@ -86,8 +86,8 @@ impl SpoolHandle {
         self.worker.is_some()
     }
 
-    /// Done when spans were appended since the last call.
-    pub(in crate::otlp) async fn fresh(&self) {
+    /// Returns when spans were appended since the last call.
+    pub(in crate::otlp) async fn appended(&self) {
         self.shared.appended.notified().await;
     }
 
@@ -96,7 +96,7 @@ impl SpoolHandle {
     }
 
     /// The collector accepted `taken` spans of the batch and rejected `rejected`.
-    pub(in crate::otlp) async fn done(&self, id: BatchId, taken: u64, rejected: u64) {
+    pub(in crate::otlp) async fn complete(&self, id: BatchId, taken: u64, rejected: u64) {
         let completed = self.with(move |spool| spool.complete(id, rejected)).await;
         // Otherwise the batch is sent again.
         if completed.is_some() {

@@ -146,9 +146,9 @@ impl Spool {
     /// The oldest batch that can be read. It stays in the spool until `Spool::complete`.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<Lease> {
         self.expire(now);
-        let mut place = 0;
+        let mut index = 0;
         loop {
-            let entry = self.entries.get(place)?;
+            let entry = self.entries.get(index)?;
             let (id, name) = (entry.id, entry.file_name());
             let read = match (&entry.memory, &self.directory) {
                 (Some(content), _) => Ok(content.to_vec()),
@@ -161,25 +161,25 @@ impl Spool {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => error.to_string(),
                 // The error may be transient.
                 Err(error) => {
-                    self.report_read_error(place, &error);
-                    place += 1;
+                    self.report_read_error(index, &error);
+                    index += 1;
                     continue;
                 }
             };
             warn!(file = name, problem, "spool file is unreadable, set aside");
-            self.drop_unreadable(place);
+            self.drop_unreadable(index);
             self.set_aside(&name);
         }
     }
 
-    /// Removes an exported batch, of which the collector rejected the given number of spans. A batch that the limits
+    /// Removes an exported batch; the collector rejected `rejected` of its spans. A batch that the limits
     /// removed meanwhile is not counted twice.
     pub(crate) fn complete(&mut self, id: BatchId, rejected: u64) {
-        let Some(place) = self.entries.iter().position(|entry| entry.id == id) else {
+        let Some(index) = self.entries.iter().position(|entry| entry.id == id) else {
             return;
         };
         self.counts.drop_spans(DropReason::Rejected, rejected);
-        if let Some(entry) = self.entries.remove(place) {
+        if let Some(entry) = self.entries.remove(index) {
             self.delete(&entry);
         }
     }
@@ -194,8 +194,8 @@ impl Spool {
         for name in std::mem::take(&mut self.undeleted) {
             self.remove(&directory, name);
         }
-        while let Some(place) = self.entries.iter().position(|entry| entry.memory.is_some()) {
-            let Some(mut entry) = self.entries.remove(place) else {
+        while let Some(index) = self.entries.iter().position(|entry| entry.memory.is_some()) {
+            let Some(mut entry) = self.entries.remove(index) else {
                 return;
             };
             let content = entry.memory.take().unwrap_or_default();
@@ -203,10 +203,10 @@ impl Spool {
             let is_stored = self.record_write(stored);
             entry.memory = (!is_stored).then_some(content);
             let sequence = entry.sequence;
-            let place = self
+            let index = self
                 .entries
                 .partition_point(|other| other.sequence < sequence);
-            self.entries.insert(place, entry);
+            self.entries.insert(index, entry);
             if !is_stored {
                 return;
             }
@@ -249,10 +249,10 @@ impl Spool {
             .map(|entry| entry.bytes)
             .sum();
         while used + bytes > self.limits.memory_bytes {
-            let Some(place) = self.entries.iter().position(|entry| entry.memory.is_some()) else {
+            let Some(index) = self.entries.iter().position(|entry| entry.memory.is_some()) else {
                 return;
             };
-            if let Some(entry) = self.entries.remove(place) {
+            if let Some(entry) = self.entries.remove(index) {
                 used -= entry.bytes;
                 self.drop_batch(&entry, DropReason::SpoolFull);
             }
@@ -276,8 +276,8 @@ impl Spool {
     }
 
     /// Leaves the file.
-    fn drop_unreadable(&mut self, place: usize) {
-        if let Some(entry) = self.entries.remove(place) {
+    fn drop_unreadable(&mut self, index: usize) {
+        if let Some(entry) = self.entries.remove(index) {
             let reason = DropReason::Unreadable;
             self.counts.drop_spans(reason, entry.spans.into());
             self.counts.spooled = self.counts.spooled.saturating_sub(entry.spans.into());
@@ -285,8 +285,8 @@ impl Spool {
     }
 
     /// Logs once for each batch.
-    fn report_read_error(&mut self, place: usize, error: &io::Error) {
-        let unreported = self.entries.get_mut(place).filter(|it| !it.is_reported);
+    fn report_read_error(&mut self, index: usize, error: &io::Error) {
+        let unreported = self.entries.get_mut(index).filter(|it| !it.is_reported);
         if let Some(entry) = unreported {
             entry.is_reported = true;
             let (file, spans) = (entry.file_name(), entry.spans);

@@ -112,7 +112,7 @@ pub(crate) fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     spans
 }
 
-/// Has no length and is sent immediately: of a Spot eviction it may be the only one.
+/// Has zero length and is sent immediately. It may be the only span of a Spot eviction.
 fn announced(tracked: &TrackedEvent, vm: &VmKey) -> Span {
     let at = tracked.first_seen_at;
     let mut span = span(tracked, vm, SpanPhase::Announced, at, at);

@@ -20,7 +20,7 @@ use crate::{
 
 /// Events in one list; the JSON has all of them.
 const MAX_LISTED: usize = 100;
-/// Characters of one text of Azure, which sends shorter ones.
+/// Characters of a text from Azure, which normally sends shorter ones.
 const MAX_TEXT: usize = 1_000;
 /// Events for this VM that are shown in full.
 const MAX_CARDS: usize = 3;

@@ -111,14 +111,14 @@ fn other_vms_and_ended_events_have_their_own_sections() {
         (30, json!([other_vm])),
     ]);
     let page = render(&snapshot, 40);
-    let place = |text: &str| {
+    let position = |text: &str| {
         page.find(text)
             .unwrap_or_else(|| panic!("{text} in {page}"))
     };
-    assert!(place("No events scheduled") < place("Events for other VMs"));
-    assert!(place("Events for other VMs") < place("data-event-id=\"n\""));
-    assert!(place("data-event-id=\"n\"") < place("Recently ended"));
-    assert!(place("Recently ended") < place("Completed"));
+    assert!(position("No events scheduled") < position("Events for other VMs"));
+    assert!(position("Events for other VMs") < position("data-event-id=\"n\""));
+    assert!(position("data-event-id=\"n\"") < position("Recently ended"));
+    assert!(position("Recently ended") < position("Completed"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Processes of the built exporter: three that see one event export one trace, and one without CA certificates goes on.
+//! Processes of the exporter: three that see one event export one trace, and one without CA certificates continues.
 
 use std::{collections::BTreeSet, ffi::OsStr, path::Path};
 

@@ -85,11 +85,11 @@ impl Alertmanager {
         }
     }
 
-    /// Waits until so many more alerts of events have been received with `status`, repeated ones included.
+    /// Waits until this many more alerts of events have been received with `status`, repeated ones included.
     pub(crate) async fn until_received(&self, status: &str, more: u32) {
-        let goal = self.received(status).await.unwrap() + f64::from(more);
+        let expected = self.received(status).await.unwrap() + f64::from(more);
         wait_until(&format!("{more} more {status} alerts"), async || {
-            (self.received(status).await? >= goal).then_some(())
+            (self.received(status).await? >= expected).then_some(())
         })
         .await;
     }
@@ -116,7 +116,7 @@ impl Alertmanager {
         .await;
     }
 
-    /// Waits for so many notifications of events.
+    /// Waits for this many notifications of events.
     pub(crate) async fn until_notified(&self, status: &str, count: usize) {
         wait_until(&format!("{count} {status} notifications"), async || {
             (self.webhook.of_events(status).len() >= count).then_some(())

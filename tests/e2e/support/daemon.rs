@@ -19,7 +19,7 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts `program`; stdout and stderr go to a file in `folder`.
     ///
-    /// The environment is empty but for PATH and HOME, so that no variable of the machine changes the test.
+    /// The environment is empty except PATH and HOME, so that no variable of the machine changes the test.
     pub(crate) fn start<A: AsRef<OsStr>>(
         name: &'static str,
         program: &Path,

@@ -62,10 +62,10 @@ impl Webhook {
         self.by(|receiver| receiver == BARRIER)
     }
 
-    fn by(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<Notification> {
+    fn by(&self, is_match: impl Fn(&str) -> bool) -> Vec<Notification> {
         let received = self.received.lock().unwrap();
-        let wanted = received.iter().filter(|one| is_wanted(&one.receiver));
-        wanted.cloned().collect()
+        let matching = received.iter().filter(|one| is_match(&one.receiver));
+        matching.cloned().collect()
     }
 
     /// Notifications of events, by status.

@@ -88,7 +88,7 @@ impl Azure {
         format!("http://{}", self.address)
     }
 
-    /// Requests other than GET that came to the metadata service.
+    /// Requests other than GET to the metadata service.
     pub(super) fn posts(&self) -> usize {
         self.counts.posts.load(Ordering::SeqCst)
     }
@@ -97,18 +97,22 @@ impl Azure {
         self.counts.gets.load(Ordering::SeqCst)
     }
 
-    /// Waits until so many more GETs have come.
+    /// Waits until this many more GETs have been received.
     pub(super) async fn until_gets(&self, more: usize) {
-        let wanted = self.gets() + more;
+        let expected = self.gets() + more;
         let deadline = tokio::time::Instant::now() + DEADLINE * 2;
-        while self.gets() < wanted {
-            let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "{} of {wanted} GETs came", self.gets());
+        while self.gets() < expected {
+            let has_timed_out = tokio::time::Instant::now() > deadline;
+            assert!(
+                !has_timed_out,
+                "{} of {expected} GETs were received",
+                self.gets()
+            );
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Announces a restart of these VMs that a user ordered.
+    /// Announces a restart of these VMs, requested by a user.
     pub(super) async fn request_restart(&self, resources: &[&str]) {
         let restart = json!({"scenario": {"events": [{
             "event_type": "Reboot", "event_source": "User", "duration_seconds": -1,

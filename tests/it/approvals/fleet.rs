@@ -63,8 +63,11 @@ async fn without_the_first_vm_the_other_approves_once_after_the_delay() {
         .await;
     let waiting = event(&backup).await["approval"].clone();
     assert_eq!(waiting["decision"], "waiting");
-    let says = waiting["message"].as_str().unwrap();
-    assert!(says.starts_with("web_0 is its first resource"), "{says}");
+    let message = waiting["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("web_0 is its first resource"),
+        "{message}"
+    );
     assert_eq!(azure.posts(), 0);
     backup
         .until("the backup approves", |it| it.value(APPROVED) == Some(1.0))
@@ -75,6 +78,8 @@ async fn without_the_first_vm_the_other_approves_once_after_the_delay() {
     let event = event(&backup).await;
     let waited = time(&event["approved_at"]).saturating_since(time(&event["first_seen_at"]));
     assert!(waited >= DELAY, "{waited:?}");
-    println!("the backup approved {waited:?} after first sight, with a delay of {DELAY:?}");
+    println!(
+        "the backup approved {waited:?} after the first observation, with a delay of {DELAY:?}"
+    );
     backup.stop().await;
 }

@@ -39,13 +39,13 @@ async fn approve_prints_the_effect_and_sends_the_verbatim_id() {
     let imds = imds(Reply::ok("")).await;
     let ended = approve(&imds, &[TYPED]).await;
     assert_eq!(ended.status.code(), Some(0));
-    let said = text(&ended.stderr);
+    let stderr = text(&ended.stderr);
     for expected in [
-        "Reboot e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E, ordered by a user (User)",
+        "Reboot e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E, requested by a user (User)",
         "Effect on each VM: the VM restarts; what is in memory is lost",
         "all 2 VMs that it names (this VM is one of them): web_0, web_1",
     ] {
-        assert!(said.contains(expected), "{expected} in {said}");
+        assert!(stderr.contains(expected), "{expected} in {stderr}");
     }
     let result = format!("Approved: Reboot {VERBATIM} may start at any moment now.\n");
     assert_eq!(text(&ended.stdout), result);
@@ -68,15 +68,16 @@ async fn the_effect_is_printed_before_the_request() {
     let ended = approve(&imds, &["--imds.timeout=1s", TYPED]).await;
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(text(&ended.stdout), "");
-    let said = text(&ended.stderr);
-    let place = |what: &str| {
-        said.find(what)
-            .unwrap_or_else(|| panic!("{what} in {said}"))
+    let stderr = text(&ended.stderr);
+    let position = |what: &str| {
+        stderr
+            .find(what)
+            .unwrap_or_else(|| panic!("{what} in {stderr}"))
     };
-    assert!(place("web_0, web_1") < place("error: not approved"));
+    assert!(position("web_0, web_1") < position("error: not approved"));
     assert!(
-        said.contains("it is Scheduled now, not before 2999-12-31"),
-        "{said}"
+        stderr.contains("it is Scheduled now, not before 2999-12-31"),
+        "{stderr}"
     );
 }
 
@@ -122,10 +123,10 @@ async fn a_failure_leaves_stdout_empty_and_exits_with_1() {
         ),
         (unread, "error: HTTP 404"),
     ] {
-        let said = text(&ended.stderr);
-        assert!(said.contains(expected), "{expected} in {said}");
-        assert_eq!(ended.status.code(), Some(1), "{said}");
-        assert_eq!(text(&ended.stdout), "", "{said}");
+        let stderr = text(&ended.stderr);
+        assert!(stderr.contains(expected), "{expected} in {stderr}");
+        assert_eq!(ended.status.code(), Some(1), "{stderr}");
+        assert_eq!(text(&ended.stdout), "", "{stderr}");
     }
     assert_eq!(imds.posts(), 1);
 }
@@ -154,10 +155,10 @@ async fn invalid_flags_exit_with_64_and_one_line() {
         ),
     ] {
         let ended = run(arguments).await;
-        let said = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(64), "{arguments:?}: {said}");
+        let stderr = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(64), "{arguments:?}: {stderr}");
         assert_eq!(text(&ended.stdout), "", "{arguments:?}");
-        assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
-        assert!(said.contains(flag), "{arguments:?}: {said}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+        assert!(stderr.contains(flag), "{arguments:?}: {stderr}");
     }
 }

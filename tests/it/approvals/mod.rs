@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use azure_scheduled_events_exporter::approval::ApprovalPolicy;
 
-/// A restart of `web_0` and `web_1` that a user ordered, far ahead.
+/// A restart of `web_0` and `web_1`, requested by a user, far ahead.
 const RESTART: &str = r#"{"DocumentIncarnation":8,"Events":[{"EventId":"e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E","EventStatus":"Scheduled","EventType":"Reboot","ResourceType":"VirtualMachine","Resources":["web_0","web_1"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"User","DurationInSeconds":-1}]}"#;
 
 const APPROVED: &str =

@@ -79,7 +79,7 @@ async fn with_every_flag_no_document_causes_a_forbidden_approval() {
         let sent = posts.len();
         posts.sort();
         posts.dedup();
-        assert_eq!(posts.len(), sent, "{name}: one is sent twice");
+        assert_eq!(posts.len(), sent, "{name}: an approval was sent twice");
         for line in metrics.lines() {
             let Some(labels) = line.strip_prefix("azure_scheduled_events_approvals_total{") else {
                 continue;

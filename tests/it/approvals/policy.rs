@@ -53,7 +53,7 @@ fn policies() -> [(&'static str, ApprovalPolicy); 4] {
     ]
 }
 
-/// A restart that a user ordered, with some members in place of others.
+/// A restart requested by a user, with some members replaced.
 fn restart(members: &Value) -> Value {
     let mut event = json!({
         "EventId": ID,
@@ -149,7 +149,7 @@ fn kinds(table: &mut String) {
 /// An event, the name of the VM, and the seconds since the first document.
 type Circumstance = (&'static str, Arc<TrackedEvent>, Option<&'static str>, u64);
 
-/// One circumstance per row, for a restart that a user ordered and for a short freeze.
+/// One circumstance per row, for a restart requested by a user and for a short freeze.
 fn circumstances(table: &mut String) {
     for (kind, members) in [
         ("User reboot", json!({})),
@@ -160,7 +160,9 @@ fn circumstances(table: &mut String) {
     ] {
         table.push('\n');
         heading(table, &kind.to_uppercase());
-        for (what, tracked, vm_name, seconds) in turns(&members).into_iter().chain(gaps(&members)) {
+        for (what, tracked, vm_name, seconds) in
+            resource_orders(&members).into_iter().chain(gaps(&members))
+        {
             row(table, what, &tracked, vm_name, at(seconds));
         }
         histories(table, &restart(&members));
@@ -176,7 +178,7 @@ fn with(members: &Value, more: &Value) -> Arc<TrackedEvent> {
 }
 
 /// First and later VMs of `Resources`.
-fn turns(members: &Value) -> Vec<Circumstance> {
+fn resource_orders(members: &Value) -> Vec<Circumstance> {
     let first = with(members, &json!({}));
     let second = with(members, &json!({"Resources": ["web_9", OWN]}));
     let underscore = with(members, &json!({"Resources": ["_web_0", "_web_9"]}));
@@ -201,7 +203,7 @@ fn turns(members: &Value) -> Vec<Circumstance> {
     ]
 }
 
-/// Missing and unexpected values.
+/// Events with missing or unexpected values.
 fn gaps(members: &Value) -> Vec<Circumstance> {
     let plain = with(members, &json!({}));
     let with = |more: Value| with(members, &more);
@@ -209,7 +211,7 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
     let empty = with(json!({"Resources": []}));
     let no_time = with(json!({"NotBefore": ""}));
     let started = with(json!({"EventStatus": "Started", "NotBefore": ""}));
-    let odd = with(json!({"EventStatus": "Paused"}));
+    let unknown_status = with(json!({"EventStatus": "Paused"}));
     let own = Some(OWN);
     vec![
         ("own name unknown", plain.clone(), None, 0),
@@ -218,7 +220,7 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
         ("Resources empty", empty, own, 600),
         ("NotBefore missing", no_time, own, 0),
         ("Started", started, own, 0),
-        ("a status that we do not know", odd, own, 0),
+        ("a status that we do not know", unknown_status, own, 0),
     ]
 }
 
@@ -328,7 +330,7 @@ fn any_settings() -> impl Strategy<Value = ApprovalPolicy> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// Judges by the document itself, not by the parsed event.
+    /// Checks the document itself, not the parsed event.
     #[test]
     fn no_combination_causes_a_forbidden_approval(
         event in any_event(),
@@ -345,13 +347,13 @@ proptest! {
         if !matches!(decision, Decision::Approve(_) | Decision::Wait { .. }) {
             return Ok(());
         }
-        let said = |member: &str| event[member].as_str().unwrap_or_default().to_ascii_lowercase();
+        let value_of = |member: &str| event[member].as_str().unwrap_or_default().to_ascii_lowercase();
         prop_assert!(settings.user_events || settings.freeze_below.is_some(), "off");
-        prop_assert!(["freeze", "reboot", "redeploy"].contains(&&*said("EventType")), "{event}");
-        prop_assert!(["user", "platform"].contains(&&*said("EventSource")), "{event}");
-        prop_assert_eq!(said("EventStatus"), "scheduled");
-        let vm_name = vm_name.expect("the own name must be known").to_ascii_lowercase();
-        // One name in place of a list is read as a list of one.
+        prop_assert!(["freeze", "reboot", "redeploy"].contains(&&*value_of("EventType")), "{event}");
+        prop_assert!(["user", "platform"].contains(&&*value_of("EventSource")), "{event}");
+        prop_assert_eq!(value_of("EventStatus"), "scheduled");
+        let vm_name = vm_name.expect("the name of this VM is known").to_ascii_lowercase();
+        // A single name is read as a list of one.
         let named: Vec<_> = match &event["Resources"] {
             Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
             name => name.as_str().into_iter().collect(),
@@ -361,15 +363,15 @@ proptest! {
             .map(|name| name.to_ascii_lowercase().trim_start_matches('_').to_owned())
             .collect();
         prop_assert!(named.contains(&vm_name), "{event}");
-        let not_before = Timestamp::parse(&said("NotBefore"));
+        let not_before = Timestamp::parse(&value_of("NotBefore"));
         prop_assert!(not_before.is_some_and(|at_| at_ > at(seconds).wall), "{event}");
-        if !(settings.user_events && said("EventSource") == "user") {
-            let below = settings.freeze_below.expect("a limit must be given");
-            prop_assert_eq!(said("EventType"), "freeze");
+        if !(settings.user_events && value_of("EventSource") == "user") {
+            let below = settings.freeze_below.expect("a limit is set");
+            prop_assert_eq!(value_of("EventType"), "freeze");
             // A number in a string is read as a number.
             let seconds = event["DurationInSeconds"]
                 .as_i64()
-                .or_else(|| said("DurationInSeconds").parse().ok());
+                .or_else(|| value_of("DurationInSeconds").parse().ok());
             let duration = seconds.and_then(|seconds| u64::try_from(seconds).ok());
             prop_assert!(duration.is_some_and(|it| Duration::from_secs(it) < below), "{event}");
         }

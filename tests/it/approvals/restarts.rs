@@ -1,4 +1,4 @@
-//! An approval that is under way when the process ends: it is finished, or recorded, and never sent twice.
+//! An approval that is in flight when the process ends is finished or recorded, and never sent twice.
 
 use azure_scheduled_events_exporter::config::StateStorage;
 use serde_json::Value;
@@ -16,7 +16,7 @@ async fn approval(exporter: &Exporter) -> Value {
 }
 
 #[tokio::test]
-async fn an_approval_under_way_at_shutdown_is_finished_and_saved() {
+async fn an_approval_in_flight_at_shutdown_is_finished_and_saved() {
     let imds = FakeImds::standing(Reply::ok(RESTART)).await;
     let (reply, gate) = Reply::ok("").gated();
     imds.approvals(reply);

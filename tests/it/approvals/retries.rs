@@ -17,7 +17,7 @@ async fn approval(exporter: &Exporter) -> Value {
     serde_json::from_str::<Value>(&body).unwrap()["events"][0]["approval"].clone()
 }
 
-/// An IMDS whose host waits for others: the event stays scheduled although it was approved.
+/// An IMDS that waits for other VMs: the event stays scheduled although it was approved.
 async fn slow_host() -> FakeImds {
     let imds = FakeImds::standing(Reply::ok(RESTART)).await;
     imds.approvals(Reply::ok(""));
@@ -76,12 +76,14 @@ async fn a_refused_approval_is_counted_and_retried_after_the_next_document() {
     settings.approvals = user_events();
     let exporter = Exporter::start(settings);
     exporter
-        .until("two tries failed", |it| it.value(FAILED) >= Some(2.0))
+        .until("two attempts failed", |it| it.value(FAILED) >= Some(2.0))
         .await;
-    assert!(exporter.metrics().await.is_up(), "polls go on");
+    assert!(exporter.metrics().await.is_up(), "polling continues");
     imds.approvals(Reply::ok(""));
     exporter
-        .until("the third is taken", |it| it.value(APPROVED) == Some(1.0))
+        .until("the third is accepted", |it| {
+            it.value(APPROVED) == Some(1.0)
+        })
         .await;
     assert!(read_between(&imds), "{:?}", methods(&imds));
     exporter.stop().await;
@@ -158,11 +160,13 @@ async fn an_approval_that_times_out_is_retried_after_the_next_document() {
     settings.approvals = user_events();
     let exporter = Exporter::start(settings);
     exporter
-        .until("a try failed", |it| it.value(FAILED) >= Some(1.0))
+        .until("an attempt failed", |it| it.value(FAILED) >= Some(1.0))
         .await;
     imds.approvals(Reply::ok(""));
     exporter
-        .until("a later one is taken", |it| it.value(APPROVED) == Some(1.0))
+        .until("a later one is accepted", |it| {
+            it.value(APPROVED) == Some(1.0)
+        })
         .await;
     assert!(read_between(&imds), "{:?}", methods(&imds));
     exporter.stop().await;

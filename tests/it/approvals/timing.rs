@@ -23,17 +23,17 @@ async fn with_approvals_a_restart_starts_within_about_one_poll() {
     let clock = Clock::start();
     let mut waits = Vec::new();
     for round in 0..ROUNDS {
-        // So that an order comes at another time between two polls in each round.
+        // Each round requests the restart at a different offset within the poll interval.
         tokio::time::sleep(INTERVAL.mul_f64(round as f64 / ROUNDS as f64)).await;
-        let ordered = clock.now().monotonic;
+        let requested_at = clock.now().monotonic;
         azure.request_restart(&["web_0"]).await;
         azure.until_started().await;
-        waits.push(clock.now().monotonic.saturating_sub(ordered));
+        waits.push(clock.now().monotonic.saturating_sub(requested_at));
         azure.clear().await;
     }
     assert_eq!(azure.posts(), waits.len());
     waits.sort();
-    println!("from order to start with a poll a second, sorted: {waits:?}");
+    println!("from request to start with a poll a second, sorted: {waits:?}");
     exporter.stop().await;
 }
 
@@ -44,11 +44,15 @@ async fn without_approvals_a_restart_waits_for_not_before() {
     let exporter = Exporter::start(settings(&azure.base()));
     azure.until_gets(2).await;
     let clock = Clock::start();
-    let ordered = clock.now().monotonic;
+    let requested_at = clock.now().monotonic;
     azure.request_restart(&["web_0"]).await;
     azure.until_started().await;
-    let waited = clock.now().monotonic.saturating_sub(ordered).mul_f64(SPEED);
-    println!("from order to start without approvals, at the speed of real time: {waited:?}");
+    let waited = clock
+        .now()
+        .monotonic
+        .saturating_sub(requested_at)
+        .mul_f64(SPEED);
+    println!("from request to start without approvals, at the speed of real time: {waited:?}");
     assert!(waited >= Duration::from_mins(15), "{waited:?}");
     assert_eq!(azure.posts(), 0);
     exporter.stop().await;

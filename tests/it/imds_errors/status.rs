@@ -196,8 +196,8 @@ async fn a_redirect_is_not_followed() {
         assert_eq!(error.reason(), FailureReason::Redirect, "{status}: {error}");
         assert!(error.to_string().contains(&location), "{error}");
     }
-    let nowhere = FakeImds::scripted([Reply::http("300 Multiple Choices", &[], "")]).await;
-    let error = poll_error(&nowhere, DEADLINE).await;
+    let no_location = FakeImds::scripted([Reply::http("300 Multiple Choices", &[], "")]).await;
+    let error = poll_error(&no_location, DEADLINE).await;
     assert_eq!(error.reason(), FailureReason::Redirect, "{error}");
     let followed = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
     assert!(followed.is_err(), "the redirect was followed");

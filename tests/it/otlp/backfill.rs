@@ -93,19 +93,19 @@ async fn spans_are_backfilled_while_the_next_poll_hangs() {
     // The name is answered late enough to make the next request for events hang.
     let name = Reply::ok(r#"{"name":"web_0","vmId":"1"}"#);
     imds.identity(name.after(Duration::from_secs(1)));
-    let asked = |imds: &FakeImds| {
+    let identity_requests = |imds: &FakeImds| {
         let requests = imds.requests().into_iter();
         requests
             .filter(|it| it.target.contains("/metadata/instance"))
             .count()
     };
-    let before = asked(&imds);
-    let asked_again = async {
-        while asked(&imds) == before {
+    let before = identity_requests(&imds);
+    let second_request = async {
+        while identity_requests(&imds) == before {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(DEADLINE, asked_again).await.unwrap();
+    timeout(DEADLINE, second_request).await.unwrap();
     imds.now(Reply::silence());
     let metrics = exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
     assert!(metrics.is_up(), "no poll has failed");

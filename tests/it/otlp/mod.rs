@@ -1,4 +1,4 @@
-//! The export of spans from the spool to a collector over real sockets: spans arrive in order, and others are counted.
+//! The export of spans from the spool to a collector over sockets: spans arrive in order, dropped ones are counted.
 
 mod backfill;
 mod restarts;

@@ -26,9 +26,9 @@ async fn only_the_given_authority_is_trusted() {
     );
     sending.append([1]).await;
     sending.until(|counts| counts.exported == 1).await;
-    let (untrusted, untrusted_door) = collector(&theirs, false).await;
+    let (untrusted, untrusted_proxy) = collector(&theirs, false).await;
     let mut sending = Sending::start(
-        &untrusted_door.base(),
+        &untrusted_proxy.base(),
         &[("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca)],
         None,
     );

@@ -1,5 +1,6 @@
-//! Timelines in, goldens out. Each `tests/scenarios/NAME.txt` is what happens to the VM `web_0` from 2026-11-17 09:00 UTC
-//! on; `NAME.golden` lists for each step the transitions, and which samples are new (`+`), changed (`~`) or gone (`-`).
+//! Golden tests of timelines. Each `tests/scenarios/NAME.txt` lists what happens to the VM `web_0` from 2026-11-17
+//! 09:00 UTC on; `NAME.golden` lists for each step the transitions, and which samples are new (`+`), changed (`~`) or
+//! gone (`-`).
 //! `tests/scenarios/README.md` documents the format of a line.
 
 /// What the lines of a timeline mean.

@@ -1,4 +1,4 @@
-//! Reads a timeline; its form is described in `tests/scenarios/README.md`.
+//! Parses a timeline; the format is documented in `tests/scenarios/README.md`.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -59,7 +59,9 @@ pub(super) fn read(path: &Path) -> Vec<Step> {
                 line.starts_with(' '),
                 "{path:?}: a line begins with @ or is indented: {line}"
             );
-            let (_, entries) = steps.last_mut().expect("an entry belongs to a document");
+            let (_, entries) = steps
+                .last_mut()
+                .expect("an entry needs a document line before it");
             entries.push(line.trim().to_owned());
         }
     }
@@ -68,7 +70,7 @@ pub(super) fn read(path: &Path) -> Vec<Step> {
         let at = parse_duration(words.next().unwrap().trim_start_matches('@')).unwrap();
         let words: Vec<_> = words.collect();
         let stimulus = stimulus(&words, &entries)
-            .unwrap_or_else(|| panic!("{path:?}: nothing is known of: {line}"));
+            .unwrap_or_else(|| panic!("{path:?}: unknown instruction: {line}"));
         Step { line, at, stimulus }
     };
     steps.into_iter().map(step).collect()

@@ -1,5 +1,5 @@
-//! The engine in a world where time passes as a timeline says: every poll, every tick of the heartbeat, every restart
-//! from the saved state.
+//! Drives the engine with a timeline and simulated time: polls, heartbeat ticks, restarts from the saved
+//! state.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub(super) struct World {
     snapshot: Arc<Snapshot>,
     is_running: bool,
     has_rebooted: bool,
-    /// The last state that the engine wanted to be saved; it is on disk from the end of the process on.
+    /// The last state that the engine saved; it is on disk once the process has ended.
     saved: Option<Box<SavedState>>,
     folder: tempfile::TempDir,
     /// The samples of the last scrape.
@@ -43,7 +43,7 @@ fn config(vm_name: Option<&str>, boot_id: &str) -> EngineConfig {
 }
 
 impl World {
-    /// A VM whose name is known from the start, or is yet to be learned from instance metadata.
+    /// A VM whose name is known from the start, or is read from instance metadata later.
     pub(super) fn new(is_named: bool) -> Self {
         let now = Moment {
             wall: start(),
@@ -65,7 +65,7 @@ impl World {
         world
     }
 
-    /// Advances to the step, performs it, and describes what came of it.
+    /// Advances to the step, performs it, and describes its result.
     pub(super) fn perform(&mut self, step: &Step) -> String {
         let mut report = String::new();
         self.wait_until(step.at, &mut report);
@@ -77,11 +77,11 @@ impl World {
         report
     }
 
-    /// Time passes, with a heartbeat.
+    /// Advances the time, with heartbeat ticks.
     fn wait_until(&mut self, at: Duration, report: &mut String) {
         assert!(
             at >= self.elapsed,
-            "a timeline goes forward, not back to {at:?}"
+            "the times of a timeline must not decrease: {at:?}"
         );
         while self.elapsed + PERIOD <= at {
             self.advance(PERIOD);
@@ -113,7 +113,7 @@ impl World {
                 }
                 Effect::Log(_) => {}
                 Effect::AppendSpans(_) | Effect::Approve(_) | Effect::DiscardForeignState => {
-                    panic!("a timeline has no use for {effect:?}")
+                    panic!("unexpected effect: {effect:?}")
                 }
             }
         }
@@ -194,10 +194,10 @@ impl World {
             .unwrap()
             .read(self.now.wall)
         else {
-            panic!("there is no state to restore")
+            panic!("no state was saved")
         };
         let boot_id = if self.has_rebooted { "1" } else { "0" };
-        // The name that an operator gave is the name that was saved; one from instance metadata is not known yet.
+        // A name from `--vm.name` equals the saved name; one from instance metadata is not known yet.
         let config = config(saved.vm_name.clone().as_deref(), boot_id);
         self.engine = Engine::new(config, Some(*saved), self.now);
         self.snapshot = Arc::new(self.engine.snapshot(self.now));
@@ -218,7 +218,7 @@ impl World {
             }
         }
         for (series, value) in &now {
-            // Before the first document it is not known that nothing is pending.
+            // Before the first document the series is absent: an event may be pending.
             let is_zero = series.starts_with("events_pending") && value == "0";
             if !before.contains_key(series) && !is_zero {
                 writeln!(report, "  + {series} {value}").unwrap();
@@ -227,7 +227,7 @@ impl World {
         self.scraped = now;
     }
 
-    /// The samples but for those that every poll moves, and the single buckets.
+    /// The samples except those that every poll changes, and the single buckets.
     fn scrape(&self) -> BTreeMap<String, String> {
         let mut snapshot = Snapshot::clone(&self.snapshot);
         snapshot.as_of = self.now;

@@ -110,6 +110,6 @@ fn every_built_in_scenario_matches_its_golden() {
     assert_eq!(
         fs::read_dir(&directory).unwrap().count(),
         scenarios,
-        "there is a golden without a scenario"
+        "a golden has no scenario"
     );
 }

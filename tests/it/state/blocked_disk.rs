@@ -14,7 +14,7 @@ const FAILURES: &str = "azure_scheduled_events_state_write_failures_total";
 const PENDING: &str = r#"azure_scheduled_events_pending{event_type="Freeze",scope="self"}"#;
 
 #[tokio::test]
-async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_no_interruption() {
+async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_not_an_interruption() {
     let folder = tempfile::tempdir().unwrap();
     let draft = folder.path().join("state.json.new");
     let made = Command::new("mkfifo").arg(&draft).status().unwrap();

@@ -63,9 +63,9 @@ fn a_file_with_any_byte_changed_causes_no_panic() {
     let mut directory = Directory::open(folder.path()).unwrap();
     directory.write(&saved("a-vm")).unwrap();
     let whole = fs::read(folder.path().join("state.json")).unwrap();
-    for place in 0..whole.len() {
+    for index in 0..whole.len() {
         let mut text = whole.clone();
-        text[place] ^= 0x15;
+        text[index] ^= 0x15;
         put(folder.path(), &text);
         let found = directory.read(at());
         assert!(

@@ -108,9 +108,9 @@ impl Running {
             if condition(&metrics) {
                 return metrics;
             }
-            let is_over = tokio::time::Instant::now() > deadline;
+            let has_timed_out = tokio::time::Instant::now() > deadline;
             assert!(
-                !is_over,
+                !has_timed_out,
                 "timed out waiting until {what}:\n{}\n{}",
                 metrics.0,
                 self.process.log()

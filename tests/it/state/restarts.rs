@@ -11,7 +11,7 @@ use azure_scheduled_events_exporter::{
 };
 
 use super::{FIRST_SEEN, Running, at, freeze, member, put, saved, wait_for};
-use crate::support::{DEADLINE, FakeImds, Reply, exporter::Metrics, process::Process};
+use crate::support::{DEADLINE, FakeImds, Reply, exporter::Metrics, process::Process, wait_until};
 
 #[tokio::test]
 async fn a_second_exporter_with_the_same_directory_exits_with_an_error() {
@@ -123,7 +123,7 @@ async fn the_state_of_another_vm_is_set_aside_and_its_events_are_not_shown() {
     exporter.process.says("state belongs to another VM").await;
     let metrics = exporter.until("it polls", Metrics::is_up).await;
     assert!(metrics.value(FIRST_SEEN).is_none(), "{}", metrics.0);
-    let metrics = exporter.until("still", Metrics::is_up).await;
+    let metrics = exporter.until("polling succeeds", Metrics::is_up).await;
     assert!(
         !metrics.0.contains("azure_scheduled_event_info{"),
         "{}",
@@ -163,8 +163,8 @@ async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond()
         let before = member(folder.path(), "heartbeat_at");
         let deadline = tokio::time::Instant::now() + DEADLINE;
         while member(folder.path(), "heartbeat_at") == before {
-            let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "no heartbeat {tick}");
+            let has_timed_out = tokio::time::Instant::now() > deadline;
+            assert!(!has_timed_out, "heartbeat {tick} is missing");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -254,8 +254,9 @@ async fn a_late_identity_is_saved() {
     assert_eq!(member(folder.path(), "own_name"), "null");
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
     exporter.process.says("VM identity resolved").await;
-    let requested = imds.event_requests();
-    imds.until_requests(requested + 1).await;
-    assert_eq!(member(folder.path(), "own_name"), r#""web_0""#);
+    wait_until(DEADLINE, "the name is saved", || {
+        (member(folder.path(), "own_name") == r#""web_0""#).then_some(())
+    })
+    .await;
     assert_eq!(member(folder.path(), "vm_id"), r#""this-vm""#);
 }

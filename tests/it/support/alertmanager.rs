@@ -117,9 +117,9 @@ impl FakeAlertmanager {
     pub(crate) async fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
         let deadline = tokio::time::Instant::now() + DEADLINE;
         while !is_met(self) {
-            let is_over = tokio::time::Instant::now() > deadline;
+            let has_timed_out = tokio::time::Instant::now() > deadline;
             assert!(
-                !is_over,
+                !has_timed_out,
                 "not within {DEADLINE:?}: {what}: {:#?}",
                 self.alerts()
             );

@@ -34,7 +34,7 @@ pub(crate) enum Answer {
     Hang,
     /// None; the connection is closed.
     Reset,
-    /// These bytes, and no more.
+    /// Exactly these bytes.
     Cut(Vec<u8>, End),
 }
 

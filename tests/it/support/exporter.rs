@@ -113,8 +113,12 @@ impl Exporter {
             if is_met(&metrics) {
                 return metrics;
             }
-            let is_over = tokio::time::Instant::now() > deadline;
-            assert!(!is_over, "not within {DEADLINE:?}: {what}\n{}", metrics.0);
+            let has_timed_out = tokio::time::Instant::now() > deadline;
+            assert!(
+                !has_timed_out,
+                "not within {DEADLINE:?}: {what}\n{}",
+                metrics.0
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -131,7 +135,7 @@ impl Exporter {
         drop(self.scraper);
         tokio::time::timeout(DEADLINE, self.running)
             .await
-            .expect("it does not stop")
+            .expect("the exporter does not stop")
             .unwrap()
             .unwrap();
     }
@@ -150,7 +154,7 @@ impl Metrics {
             .map(|(_, value)| value.parse().unwrap())
     }
 
-    /// The series of events but for countdowns, the number of pending events and the incarnation.
+    /// The series of events except countdowns, the number of pending events and the incarnation.
     pub(crate) fn of_events(&self) -> Vec<&str> {
         self.0
             .lines()

@@ -115,7 +115,7 @@ impl FakeImds {
         posts.count()
     }
 
-    /// Waits for so many approvals, those so far included.
+    /// Waits until the total number of approvals is at least this.
     pub(crate) async fn until_posts(&self, count: usize) {
         wait_until(DEADLINE, &format!("{count} approvals"), || {
             (self.posts() >= count).then_some(())
@@ -132,7 +132,7 @@ impl FakeImds {
         self.shared.state().connections
     }
 
-    /// Waits for so many requests for events, those so far included.
+    /// Waits until the total number of requests for events is at least this.
     pub(crate) async fn until_requests(&self, count: usize) {
         wait_until(DEADLINE, &format!("{count} requests"), || {
             (self.event_requests() >= count).then_some(())

@@ -48,8 +48,8 @@ pub(crate) async fn wait_until<T>(
         if let Some(value) = ask() {
             return value;
         }
-        let is_over = tokio::time::Instant::now() > end;
-        assert!(!is_over, "not within {deadline:?}: {what}");
+        let has_timed_out = tokio::time::Instant::now() > end;
+        assert!(!has_timed_out, "not within {deadline:?}: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

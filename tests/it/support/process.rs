@@ -65,10 +65,10 @@ impl Process {
         self.log.lock().unwrap().clone()
     }
 
-    /// The first line of its log with these words, as soon as it is there.
+    /// Waits for a log line with these words and returns it.
     pub(crate) async fn says(&mut self, words: &str) -> String {
         wait_until(DEADLINE, &format!("a log line with {words:?}"), || {
-            // Whether it runs is asked first: a line may be its last.
+            // The state of the process is read before the log: a line may be its last.
             let has_ended = self.child.try_wait().unwrap();
             let log = self.log();
             let line = log.lines().find(|line| line.contains(words));

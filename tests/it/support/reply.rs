@@ -14,7 +14,7 @@ pub(crate) struct Reply {
     /// Nothing is sent before the value is true, or the other side closes the connection.
     gate: Option<watch::Receiver<bool>>,
     bytes: Vec<u8>,
-    /// So many bytes at a time, with a delay between them.
+    /// Pieces of this many bytes, with a delay between them.
     drip: Option<(usize, Duration)>,
     end: End,
 }
@@ -118,7 +118,7 @@ impl Reply {
         self
     }
 
-    /// Sent in pieces of so many bytes.
+    /// Sent in pieces of this many bytes.
     pub(crate) fn in_pieces(mut self, size: usize, pause: Duration) -> Self {
         self.drip = Some((size, pause));
         self

@@ -48,7 +48,7 @@ fn defining(path: &[String], parsed: &BTreeMap<String, imports::Imports>) -> Opt
     None
 }
 
-/// A cycle, as the files on the way.
+/// The files of one cycle, in the order of their imports.
 fn cycle(graph: &Graph) -> Option<Vec<String>> {
     fn visit(
         at: &str,

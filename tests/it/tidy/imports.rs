@@ -111,17 +111,17 @@ impl Imports {
                 self.own.push(segments);
             }
             Some("super" | "self") => {
-                let mut place = module.to_vec();
+                let mut target = module.to_vec();
                 while let Some(first) = segments.first() {
                     match first.as_str() {
-                        "super" => place.pop().map(|_| ()).expect("a module has a parent"),
+                        "super" => target.pop().map(|_| ()).expect("a module has a parent"),
                         "self" => {}
                         _ => break,
                     }
                     segments.remove(0);
                 }
-                place.extend(segments);
-                self.own.push(place);
+                target.extend(segments);
+                self.own.push(target);
             }
             _ => self.foreign.push(path.to_owned()),
         }

@@ -1,5 +1,5 @@
-//! The layers of `src/lib.rs`, as ranks: an import may point down or stay in its module; I/O modules do not know each
-//! other.
+//! The layers of `src/lib.rs`, as ranks: an import may point down or stay in its module; I/O modules do not import
+//! each other.
 
 use std::collections::BTreeSet;
 
@@ -85,39 +85,39 @@ fn top(module: &str) -> &str {
     module.split("::").next().unwrap()
 }
 
-fn each_import(mut judge: impl FnMut(&Source, (&'static str, u8), &imports::Imports)) {
+fn each_import(mut check: impl FnMut(&Source, (&'static str, u8), &imports::Imports)) {
     for source in production() {
         let module = imports::module(&source.path);
         let from = layer(&module).unwrap_or_else(|| panic!("{} is in no layer", source.path));
-        judge(&source, from, &imports::of(&module, &source.text));
+        check(&source, from, &imports::of(&module, &source.text));
     }
 }
 
 #[test]
 fn an_import_points_down() {
     let mut wrong = Vec::new();
-    let mut judged = 0;
+    let mut checked = 0;
     each_import(|source, (from, rank), found| {
         for path in &found.own {
             // A name in the root of the crate belongs to no module.
             let Some((to, to_rank)) = layer(path) else {
                 continue;
             };
-            judged += 1;
+            checked += 1;
             // The files of a module may use what its root defines.
             let is_own_root = top(from) == to || from == to;
             let is_between_io = rank == IO && to_rank == IO && top(from) != top(to);
             let is_upward = to_rank > rank || (to_rank == rank && rank < PURE && from != to);
             if !is_own_root && (is_upward || is_between_io) {
                 wrong.push(format!(
-                    "{}: {from} must not know {}",
+                    "{}: {from} must not import {}",
                     source.path,
                     path.join("::")
                 ));
             }
         }
     });
-    assert!(judged > 200, "only {judged} imports were found");
+    assert!(checked > 200, "only {checked} imports were found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -138,16 +138,16 @@ const WEB_IMPORTS: [&str; 10] = [
 #[test]
 fn web_imports_only_what_it_renders() {
     let mut wrong = Vec::new();
-    let mut judged = 0;
+    let mut checked = 0;
     each_import(|source, (from, _), found| {
         let tops = found.own.iter().filter_map(|path| path.first());
         let others = tops.filter(|name| !WEB_IMPORTS.contains(&name.as_str()));
         if top(from) == "web" {
-            judged += found.own.len();
+            checked += found.own.len();
             wrong.extend(others.map(|name| format!("{}: {name}", source.path)));
         }
     });
-    assert!(judged > 20, "only {judged} imports were found");
+    assert!(checked > 20, "only {checked} imports were found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -12,10 +12,10 @@ mod names;
 
 /// Production lines of one file.
 const MAX_LINES: usize = 350;
-/// Longer files, up to how many lines, and why they stand.
+/// Exceptions: path, maximum number of lines, and reason.
 const LONG: [(&str, usize, &str); 0] = [];
 /// Names that do not describe their content.
-const EMPTY_NAMES: [&str; 7] = [
+const VAGUE_NAMES: [&str; 7] = [
     "utils", "util", "helpers", "helper", "manager", "common", "misc",
 ];
 
@@ -30,7 +30,7 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
-/// Every text file below `folder`, in the order of the paths; a file that is no text is left out.
+/// Every text file below `folder`, in the order of the paths; other files are left out.
 pub(crate) fn below(folder: &str) -> Vec<Source> {
     let mut found = Vec::new();
     walk(&root().join(folder), &mut found);
@@ -80,7 +80,7 @@ fn is_rust(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|kind| kind == "rs")
 }
 
-/// Modules that are there for tests only: named after `#[cfg(test)]`.
+/// Test-only modules: those declared after `#[cfg(test)]`.
 fn test_files(sources: &[Source]) -> Vec<String> {
     let mut files = Vec::new();
     for source in sources {
@@ -130,7 +130,7 @@ fn files_are_short() {
         }
         assert!(
             exception.is_none() || lines > MAX_LINES,
-            "{} is no longer long: take it off the list",
+            "{} is no longer too long: remove it from LONG",
             source.path
         );
     }
@@ -145,40 +145,40 @@ fn every_exception_names_a_file() {
 }
 
 #[test]
-fn no_file_and_no_module_has_an_empty_name() {
+fn no_file_and_no_module_has_a_vague_name() {
     for source in below("src").into_iter().chain(below("tests/it")) {
         for part in source.path.split('/') {
             let stem = part.split('.').next().unwrap();
-            assert!(!EMPTY_NAMES.contains(&stem), "{}", source.path);
+            assert!(!VAGUE_NAMES.contains(&stem), "{}", source.path);
         }
         for line in source.text.lines().map(str::trim) {
             let name = line.split("mod ").nth(1).unwrap_or_default();
             let name = name.trim_end_matches([';', '{', ' ']);
-            assert!(!EMPTY_NAMES.contains(&name), "{}: {line}", source.path);
+            assert!(!VAGUE_NAMES.contains(&name), "{}: {line}", source.path);
         }
     }
 }
 
 #[test]
-fn no_test_is_switched_off_and_nothing_is_unsafe() {
-    let switched_off = ["#[", "ignore"].concat();
-    let dangerous = ["unsafe ", "{"].concat();
-    let dangerous_function = ["unsafe ", "fn"].concat();
+fn no_test_is_ignored_and_no_code_is_unsafe() {
+    let ignored = ["#[", "ignore"].concat();
+    let unsafe_block = ["unsafe ", "{"].concat();
+    let unsafe_function = ["unsafe ", "fn"].concat();
     let files = ["src", "tests", "benches", "fuzz/fuzz_targets"]
         .into_iter()
         .flat_map(below);
     for source in files.filter(|source| is_rust(&source.path)) {
         for (number, line) in source.text.lines().enumerate() {
-            let is_bad = line.contains(&switched_off)
-                || line.contains(&dangerous)
-                || line.contains(&dangerous_function);
+            let is_bad = line.contains(&ignored)
+                || line.contains(&unsafe_block)
+                || line.contains(&unsafe_function);
             assert!(!is_bad, "{}:{}: {line}", source.path, number + 1);
         }
     }
 }
 
 #[test]
-fn no_file_names_a_place_of_one_machine() {
+fn no_file_contains_a_local_path() {
     let mut found = Vec::new();
     for source in below("") {
         if source.path.starts_with("tests/") {
@@ -188,7 +188,7 @@ fn no_file_names_a_place_of_one_machine() {
             if ["work", "root", "tmp"]
                 .map(|folder| format!("/{folder}/"))
                 .iter()
-                .any(|place| names_place(line, place))
+                .any(|folder| contains_path(line, folder))
             {
                 found.push(format!("{}:{}: {line}", source.path, number + 1));
             }
@@ -197,9 +197,9 @@ fn no_file_names_a_place_of_one_machine() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// Whether the line has the place as the beginning of a path: not within a longer one or an address.
-fn names_place(line: &str, place: &str) -> bool {
-    line.match_indices(place).any(|(at, _)| {
+/// Whether the line contains a path that begins with this folder; not within a longer path or a URL.
+fn contains_path(line: &str, folder: &str) -> bool {
+    line.match_indices(folder).any(|(at, _)| {
         let before = line.split_at(at).0.chars().next_back();
         before.is_none_or(|c| !c.is_alphanumeric() && !"./-_}".contains(c))
     })

@@ -1,4 +1,4 @@
-//! A metric or a flag that a document names is one that there is, and none is left out of the README.
+//! Documents name only existing metrics and flags, and the README names all of them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use clap::CommandFactory as _;
 
 use super::{Source, below, root};
 
-/// The crate, which is no metric.
+/// The name of the crate, which is not a metric.
 const CRATE: &str = "azure_scheduled_events_exporter";
 const PREFIX: &str = "azure_scheduled_event";
 
@@ -28,18 +28,18 @@ fn readme() -> Source {
     let text = std::fs::read_to_string(root().join("README.md"));
     Source {
         path: "README.md".to_owned(),
-        text: text.expect("there is a README.md"),
+        text: text.expect("README.md exists"),
     }
 }
 
-/// The metrics that a text names; what has a colon is recorded by a rule.
+/// The metrics that a text names. Names with a colon belong to recording rules.
 fn named(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
         .filter(|word| word.starts_with(PREFIX) && !word.contains(':') && *word != CRATE)
         .collect()
 }
 
-/// Whether a name as scraped is in the catalog: a histogram has three, and `azure_scheduled_event_` is a beginning.
+/// Whether a scraped name is in the catalog. A histogram has three names, and `azure_scheduled_event_` is a prefix.
 fn is_known(name: &str) -> bool {
     if name.ends_with('_') || name == PREFIX || name == "azure_scheduled_events" {
         return catalog::ALL
@@ -130,7 +130,7 @@ fn long(command: &clap::Command) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn what_is_no_metric_is_found() {
+fn unknown_metrics_are_found() {
     for name in [
         "azure_scheduled_events_pending_total",
         "azure_scheduled_events_up_bucket",

@@ -1,4 +1,4 @@
-//! A reader of stderr that stops reading costs log lines and nothing else.
+//! When the reader of stderr stops reading, log lines are dropped and nothing else is affected.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -61,7 +61,7 @@ impl Exporter {
         Metrics(page(&self.address, "/metrics").await.unwrap())
     }
 
-    /// Each of these requests is logged. It is answered whether its log line can be written or not.
+    /// Each of these requests is logged. It is answered even if its log line cannot be written.
     async fn send_malformed_request(&self) {
         let mut client = TcpStream::connect(&self.address).await.unwrap();
         client.write_all(b"GET\r\n\r\n").await.unwrap();
@@ -111,7 +111,7 @@ impl Drop for Exporter {
 }
 
 #[tokio::test]
-async fn blocked_stderr_delays_neither_scrapes_nor_polls_nor_the_end() {
+async fn blocked_stderr_delays_neither_scrapes_nor_polls_nor_shutdown() {
     let imds = FakeImds::standing(Reply::ok(EMPTY_DOCUMENT)).await;
     let mut exporter = Exporter::start(&imds);
     exporter.drop_lines().await;
@@ -146,7 +146,7 @@ async fn dropped_lines_are_reported_when_stderr_is_read_again() {
 }
 
 #[tokio::test]
-async fn error_ends_the_process_though_stderr_is_blocked() {
+async fn error_ends_the_process_although_stderr_is_blocked() {
     let (_reader, writer) = std::io::pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();
     // Blocks until the reader is dropped at the end of the test.
