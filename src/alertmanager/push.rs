@@ -11,6 +11,7 @@ use tokio::{
     task::spawn_blocking,
     time::{Instant, sleep_until, timeout},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
@@ -60,15 +61,15 @@ impl Pusher {
         })
     }
 
-    /// Pushes until `stopped` is true, then once more if there are unsent changes.
+    /// Pushes until `stop` is cancelled, then once more if there are unsent changes.
     pub(crate) async fn run(
         mut self,
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
-        mut stopped: watch::Receiver<bool>,
+        stop: CancellationToken,
     ) {
         let mut next_push = Instant::now();
         loop {
-            let is_last = *stopped.borrow_and_update();
+            let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.clock.now().wall;
             let alerts = self.alerts_to_send(&snapshot, now);
@@ -92,7 +93,7 @@ impl Pusher {
             let has_alerts = !self.sent.is_empty() || is_changed;
             tokio::select! {
                 changed = snapshots.changed() => if changed.is_err() { return },
-                changed = stopped.changed() => if changed.is_err() { return },
+                () = stop.cancelled() => {}
                 () = sleep_until(next_push), if has_alerts => {}
             }
         }

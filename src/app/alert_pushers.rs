@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     alertmanager::{Pusher, SetupError, Target},
@@ -24,14 +25,14 @@ impl AlertPushers {
         targets: &[Target],
         clock: Clock,
         snapshots: &watch::Receiver<Arc<Snapshot>>,
-        stopped: &watch::Receiver<bool>,
+        stop: &CancellationToken,
     ) -> Result<(Self, watch::Receiver<PushCounts>), SetupError> {
         let counts = watch::Sender::new(PushCounts::default());
         let counted = counts.subscribe();
         let mut tasks = JoinSet::new();
         for target in targets {
             let pusher = Pusher::new(target.clone(), clock, counts.clone())?;
-            tasks.spawn(pusher.run(snapshots.clone(), stopped.clone()));
+            tasks.spawn(pusher.run(snapshots.clone(), stop.clone()));
         }
         Ok((Self { tasks }, counted))
     }

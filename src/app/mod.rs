@@ -121,8 +121,8 @@ pub async fn run(
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
     for listener in listeners {
         logging::listening(&listener, &config.web.telemetry_path);
-        let stopped = wait_until(tasks.stopped());
-        let served = server::serve(listener, service.clone(), ServerLimits::default(), stopped);
+        let stop = tasks.stop.clone().cancelled_owned();
+        let served = server::serve(listener, service.clone(), ServerLimits::default(), stop);
         tasks.spawn("HTTP server", async {
             served.await.map_err(|error| error.to_string())
         });
@@ -142,7 +142,7 @@ pub async fn run(
             }
         }
     }
-    tasks.stop.send_replace(true);
+    tasks.stop.cancel();
     pushers.finish().await;
     while tasks.running.join_next().await.is_some() {}
     Ok(())
@@ -173,7 +173,7 @@ async fn assemble(
             spool.clone(),
             clock,
             RetryTiming::default(),
-            tasks.stopped(),
+            tasks.stop.clone(),
         );
         tasks.spawn("OTLP sender", async {
             sending.await;
@@ -192,7 +192,7 @@ async fn assemble(
     let publisher = Publisher::new(engine.snapshot(now));
     let snapshots = publisher.subscribe();
     let (pushers, push_counts) =
-        AlertPushers::start(&config.alertmanagers, clock, &snapshots, &tasks.stopped())?;
+        AlertPushers::start(&config.alertmanagers, clock, &snapshots, &tasks.stop)?;
     let driver = Driver {
         engine,
         clock,
@@ -209,26 +209,14 @@ async fn assemble(
 }
 
 /// The tasks that run until the end of the process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Tasks {
     running: JoinSet<(&'static str, Result<(), String>)>,
-    stop: watch::Sender<bool>,
-}
-
-impl Default for Tasks {
-    fn default() -> Self {
-        Self {
-            running: JoinSet::new(),
-            stop: watch::Sender::new(false),
-        }
-    }
+    /// Cancelled after the event loop has ended.
+    stop: CancellationToken,
 }
 
 impl Tasks {
-    fn stopped(&self) -> watch::Receiver<bool> {
-        self.stop.subscribe()
-    }
-
     fn spawn(
         &mut self,
         name: &'static str,
@@ -253,11 +241,6 @@ fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String 
         Err(error) if error.is_panic() => "a task panicked".to_owned(),
         Err(_) => "a task was cancelled".to_owned(),
     }
-}
-
-/// Returns once the value is true, or its sender is dropped.
-async fn wait_until(mut value: watch::Receiver<bool>) {
-    value.wait_for(|value| *value).await.ok();
 }
 
 fn listen_error(address: &str, cause: io::Error) -> Error {

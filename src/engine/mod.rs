@@ -31,7 +31,7 @@ use crate::{
         resource,
         trace::{self, Batch, VmKey},
     },
-    snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot, SpanCounts},
+    snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
     time::Moment,
 };
 
@@ -54,7 +54,6 @@ pub struct Engine {
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
-    spool_write_failures: u64,
     /// Transitions since the last effects, whose spans have not been emitted.
     transitions: Vec<Transition>,
     /// Events that were found late to name this VM; their past spans have not been emitted.
@@ -100,7 +99,6 @@ impl Engine {
             approvals: Approvals::new(config.approvals),
             anomalies: AnomalyTracker::default(),
             saves: SaveSchedule::new(config.is_persistent),
-            spool_write_failures: 0,
             transitions: Vec::new(),
             newly_own,
             effects: Vec::new(),
@@ -121,13 +119,14 @@ impl Engine {
             Input::Tick => self.tick(now),
             Input::StateWritten(result) => {
                 let log = self.saves.written(result);
-                self.set_write_failures(log);
+                self.report_saves(log);
             }
-            Input::SpanCounts(counts) => self.set_span_counts(&counts),
+            Input::SpanCounts(counts) => {
+                Arc::make_mut(&mut self.outputs).spans = counts;
+                self.publish = true;
+            }
             Input::PushCounts(counts) => {
-                let outputs = Arc::make_mut(&mut self.outputs);
-                outputs.alert_pushes = counts.pushes;
-                outputs.alert_push_failures = counts.failures;
+                Arc::make_mut(&mut self.outputs).pushes = counts;
                 self.publish = true;
             }
             Input::Shutdown => {
@@ -139,7 +138,7 @@ impl Engine {
             self.heartbeat.reset();
         }
         let stalled = self.saves.check_stall(now);
-        self.set_write_failures(stalled);
+        self.report_saves(stalled);
         self.take_effects(now)
     }
 
@@ -179,16 +178,9 @@ impl Engine {
         }
     }
 
-    fn set_span_counts(&mut self, counts: &SpanCounts) {
-        counts.copy_to(Arc::make_mut(&mut self.outputs));
-        self.spool_write_failures = counts.write_failures;
-        self.set_write_failures(None);
-        self.publish = true;
-    }
-
-    fn set_write_failures(&mut self, log: Option<LogEntry>) {
+    fn report_saves(&mut self, log: Option<LogEntry>) {
         self.effects.extend(log.map(Effect::Log));
-        let failures = self.saves.failures() + self.spool_write_failures;
+        let failures = self.saves.failures();
         // The snapshots share the counters as long as they are equal.
         if self.outputs.state_write_failures != failures {
             Arc::make_mut(&mut self.outputs).state_write_failures = failures;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::TypeLabel;
+use super::{SpanCounts, TypeLabel};
 use crate::event::EventType;
 
 /// Why an attempt to export spans failed: the closed set of values of the label `reason`.
@@ -116,18 +116,10 @@ pub struct PushCounts {
 /// Counters of all outputs, from zero, also of a disabled feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputCounters {
-    /// Posts to an Alertmanager.
-    pub alert_pushes: u64,
-    pub alert_push_failures: u64,
+    pub pushes: PushCounts,
     pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
-    /// Spans that a collector accepted.
-    pub spans_exported: u64,
-    pub span_export_failures: BTreeMap<ExportFailure, u64>,
-    /// Spans that will never be exported.
-    pub spans_dropped: BTreeMap<DropReason, u64>,
-    /// Spans in the spool.
-    pub spans_spooled: u64,
-    /// Failed writes of the state file and the spool.
+    pub spans: SpanCounts,
+    /// Failed writes of the state file. Those of the spool are in `spans`.
     pub state_write_failures: u64,
 }
 
@@ -139,13 +131,9 @@ impl Default for OutputCounters {
             .iter()
             .flat_map(|label| ApprovalResult::ALL.map(|result| ((label.clone(), result), 0)));
         Self {
-            alert_pushes: 0,
-            alert_push_failures: 0,
+            pushes: PushCounts::default(),
             approvals: approvals.collect(),
-            spans_exported: 0,
-            span_export_failures: ExportFailure::ALL.map(|reason| (reason, 0)).into(),
-            spans_dropped: DropReason::ALL.map(|reason| (reason, 0)).into(),
-            spans_spooled: 0,
+            spans: SpanCounts::default(),
             state_write_failures: 0,
         }
     }

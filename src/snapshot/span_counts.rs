@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DropReason, ExportFailure, OutputCounters};
+use super::{DropReason, ExportFailure};
 
 /// Since the start of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,14 +32,6 @@ impl Default for SpanCounts {
 }
 
 impl SpanCounts {
-    /// Copies all but the failed writes, which the engine adds to those of the state.
-    pub(crate) fn copy_to(&self, outputs: &mut OutputCounters) {
-        outputs.spans_exported = self.exported;
-        outputs.span_export_failures.clone_from(&self.failures);
-        outputs.spans_dropped.clone_from(&self.dropped);
-        outputs.spans_spooled = self.spooled;
-    }
-
     pub(crate) fn drop_spans(&mut self, reason: DropReason, spans: u64) {
         *self.dropped.entry(reason).or_default() += spans;
     }

@@ -141,9 +141,9 @@ impl Scrape {
         family::counter(
             encoder,
             &catalog::ALERT_PUSH_FAILURES,
-            outputs.alert_push_failures,
+            outputs.pushes.failures,
         )?;
-        family::counter(encoder, &catalog::ALERT_PUSHES, outputs.alert_pushes)?;
+        family::counter(encoder, &catalog::ALERT_PUSHES, outputs.pushes.pushes)?;
         let mut approvals = family::begin(encoder, &catalog::APPROVALS)?;
         outputs
             .approvals
@@ -162,23 +162,23 @@ impl Scrape {
     fn span_and_state_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let outputs = &self.snapshot.outputs;
         let mut failures = family::begin(encoder, &catalog::SPAN_EXPORT_FAILURES)?;
-        for (reason, count) in &outputs.span_export_failures {
+        for (reason, count) in &outputs.spans.failures {
             failures.counter(&[("reason", reason.as_str())], *count)?;
         }
         let mut dropped = family::begin(encoder, &catalog::SPANS_DROPPED)?;
-        for (reason, count) in &outputs.spans_dropped {
+        for (reason, count) in &outputs.spans.dropped {
             dropped.counter(&[("reason", reason.as_str())], *count)?;
         }
-        family::counter(encoder, &catalog::SPANS_EXPORTED, outputs.spans_exported)?;
+        family::counter(encoder, &catalog::SPANS_EXPORTED, outputs.spans.exported)?;
         family::optional_gauge(
             encoder,
             &catalog::SPANS_SPOOLED,
-            Some(outputs.spans_spooled as f64),
+            Some(outputs.spans.spooled as f64),
         )?;
         family::counter(
             encoder,
             &catalog::STATE_WRITE_FAILURES,
-            outputs.state_write_failures,
+            outputs.state_write_failures + outputs.spans.write_failures,
         )
     }
 }

@@ -12,10 +12,8 @@ mod sdk;
 
 use std::{pin::pin, time::Duration};
 
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::{
@@ -54,13 +52,13 @@ impl Default for RetryTiming {
     }
 }
 
-/// Exports until `stop` is true, then flushes the spool.
+/// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(
     settings: OtlpSettings,
     spool: SpoolHandle,
     clock: Clock,
     timing: RetryTiming,
-    mut stop: watch::Receiver<bool>,
+    stop: CancellationToken,
 ) {
     info!(
         endpoint = %settings.redacted_endpoint(),
@@ -85,7 +83,7 @@ pub async fn run(
     let mut sending = pin!(sender.send_until_stopped());
     tokio::select! {
         () = &mut sending => {}
-        () = cancelled(&mut stop) => {
+        () = stop.cancelled() => {
             // A batch whose request is cut off is sent again after the next start.
             if timeout(timing.flush_timeout, sending).await.is_err() {
                 info!("trace flush timed out");
@@ -102,17 +100,12 @@ pub async fn run(
     }
 }
 
-/// Returns when the flag is set or its sender is gone.
-async fn cancelled(stop: &mut watch::Receiver<bool>) {
-    stop.wait_for(|stop| *stop).await.ok();
-}
-
 struct Sender {
     settings: OtlpSettings,
     spool: SpoolHandle,
     clock: Clock,
     timing: RetryTiming,
-    stop: watch::Receiver<bool>,
+    stop: CancellationToken,
     client: Option<CollectorClient>,
     /// By the monotonic clock.
     reload_certificates_at: Duration,
@@ -127,7 +120,7 @@ impl Sender {
         loop {
             let now = self.clock.now().wall;
             let Some(lease) = self.spool.next(now).await else {
-                if self.is_stopping() {
+                if self.stop.is_cancelled() {
                     return;
                 }
                 self.idle().await;
@@ -136,16 +129,12 @@ impl Sender {
             let disposition = Disposition::of(self.attempt(&lease.batch).await);
             if let Err(retry) = self.apply(&lease, disposition).await {
                 // A durable spool is exported after the next start.
-                if self.is_stopping() && self.spool.is_durable() {
+                if self.stop.is_cancelled() && self.spool.is_durable() {
                     return;
                 }
                 self.wait_for_retry(retry).await;
             }
         }
-    }
-
-    fn is_stopping(&self) -> bool {
-        *self.stop.borrow() || self.stop.has_changed().is_err()
     }
 
     async fn attempt(&mut self, batch: &Batch) -> ExportAttempt {
@@ -241,7 +230,7 @@ impl Sender {
     async fn idle(&mut self) {
         tokio::select! {
             () = self.spool.appended() => {}
-            () = cancelled(&mut self.stop) => {}
+            () = self.stop.cancelled() => {}
             () = sleep(self.timing.maintenance_interval) => {
                 self.spool.maintain(self.clock.now().wall).await;
             }
@@ -253,7 +242,7 @@ impl Sender {
     async fn wait_for_retry(&mut self, retry: Retry) {
         let timing = self.timing;
         self.spool.maintain(self.clock.now().wall).await;
-        if self.is_stopping() {
+        if self.stop.is_cancelled() {
             return sleep(timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
         }
         let delay = retry.after.unwrap_or_else(|| {
@@ -268,7 +257,7 @@ impl Sender {
         tokio::select! {
             () = sleep(delay) => {}
             () = self.spool.appended(), if retry.after.is_none() => {}
-            () = cancelled(&mut self.stop) => {}
+            () = self.stop.cancelled() => {}
         }
     }
 }

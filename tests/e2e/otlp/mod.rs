@@ -26,7 +26,7 @@ use azure_scheduled_events_exporter::{
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{DEADLINE, Daemon, Tool, cached, client, wait_until};
 
@@ -195,13 +195,13 @@ async fn send(
         Some(azure_scheduled_events_exporter::worker::Worker::start("disk").unwrap()),
     );
     let all = batches(number, &settings);
-    let (stop, stopped) = watch::channel(false);
+    let stop = CancellationToken::new();
     let running = sender::run(
         settings,
         spool.clone(),
         Clock::start(),
         RetryTiming::default(),
-        stopped,
+        stop.clone(),
     );
     let running = tokio::spawn(running);
     let mut sent = BTreeSet::new();
@@ -214,7 +214,7 @@ async fn send(
     let done = counts.wait_for(|counts| counts.exported == 4);
     let done = tokio::time::timeout(DEADLINE, done).await;
     done.expect("four spans are exported").unwrap();
-    stop.send_replace(true);
+    stop.cancel();
     running.await.unwrap();
     sent
 }

@@ -16,6 +16,7 @@ use azure_scheduled_events_exporter::{
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{DEADLINE, collector::FakeCollector, install_cryptography};
 
@@ -30,7 +31,7 @@ pub(super) struct Sending {
     pub(super) spool: SpoolHandle,
     worker: Worker,
     pub(super) counts: watch::Receiver<SpanCounts>,
-    stop: watch::Sender<bool>,
+    stop: CancellationToken,
     pub(super) running: JoinHandle<()>,
 }
 
@@ -44,9 +45,15 @@ impl Sending {
         let spool = Spool::open(directory, Box::new(OsFilesystem), SpoolLimits::default());
         let worker = Worker::start("disk").unwrap();
         let spool = SpoolHandle::new(spool, Some(worker.clone()));
-        let (stop, stopped) = watch::channel(false);
+        let stop = CancellationToken::new();
         let settings = settings(endpoint, environment);
-        let running = sender::run(settings, spool.clone(), Clock::start(), TIMING, stopped);
+        let running = sender::run(
+            settings,
+            spool.clone(),
+            Clock::start(),
+            TIMING,
+            stop.clone(),
+        );
         Self {
             counts: spool.counts(),
             spool,
@@ -71,7 +78,7 @@ impl Sending {
     }
 
     pub(super) async fn stop(self) -> SpanCounts {
-        self.stop.send_replace(true);
+        self.stop.cancel();
         timeout(DEADLINE, self.running).await.unwrap().unwrap();
         self.counts.borrow().clone()
     }
