@@ -14,8 +14,8 @@ pub(crate) use approval::{Approval, ApprovalReason, SkipReason};
 pub(crate) use counters::{EventCounters, TypeLabel};
 pub use health::{Failure, FailureReason, Health, RequestError};
 pub(crate) use histogram::Histogram;
-pub use outputs::{ApprovalResult, DropReason, ExportFailure, OutputCounters, PushCounts};
-pub use span_counts::SpanCounts;
+pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
+pub use span_counts::{DropReason, ExportFailure, SpanCounts};
 
 use crate::{
     event::{EventId, EventScope},

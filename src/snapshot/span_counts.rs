@@ -2,7 +2,79 @@
 
 use std::collections::BTreeMap;
 
-use super::{DropReason, ExportFailure};
+/// Why an attempt to export spans failed: the closed set of values of the label `reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExportFailure {
+    /// No connection, or a reset one.
+    Connect,
+    /// The collector accepted only some of the spans.
+    PartialSuccess,
+    /// Any other status than success, such as 400.
+    Rejected,
+    /// 502, 503, 504.
+    Status5xx,
+    /// 429.
+    Throttled,
+    /// No answer in time.
+    Timeout,
+    /// The TLS handshake failed, or no CA certificates were found.
+    Tls,
+}
+
+impl ExportFailure {
+    /// In the order of the labels.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Connect,
+        Self::PartialSuccess,
+        Self::Rejected,
+        Self::Status5xx,
+        Self::Throttled,
+        Self::Timeout,
+        Self::Tls,
+    ];
+
+    /// The value of the label `reason`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::PartialSuccess => "partial_success",
+            Self::Rejected => "rejected",
+            Self::Status5xx => "status_5xx",
+            Self::Throttled => "throttled",
+            Self::Timeout => "timeout",
+            Self::Tls => "tls",
+        }
+    }
+}
+
+/// Why a span will never be exported: the closed set of values of the label `reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropReason {
+    /// It exceeded the maximum age of spans.
+    Age,
+    /// The collector rejected it.
+    Rejected,
+    /// It was the oldest span of a full spool.
+    SpoolFull,
+    /// Its spool file could not be read.
+    Unreadable,
+}
+
+impl DropReason {
+    /// In the order of the labels.
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Age, Self::Rejected, Self::SpoolFull, Self::Unreadable];
+
+    /// The value of the label `reason`.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Rejected => "rejected",
+            Self::SpoolFull => "spool_full",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
 
 /// Since the start of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
