@@ -16,7 +16,7 @@ use crate::{
 const VERSION: u32 = 1;
 
 impl SavedState {
-    pub(super) fn to_json(&self) -> io::Result<Vec<u8>> {
+    pub fn to_json(&self) -> io::Result<Vec<u8>> {
         let file = StateFile {
             version: VERSION,
             boot_id: self.boot_id.clone(),
@@ -33,7 +33,8 @@ impl SavedState {
         Ok(serde_json::to_vec(&file)?)
     }
 
-    pub(super) fn from_json(text: &[u8]) -> Result<Self, String> {
+    /// The error says what is wrong with the text.
+    pub fn from_json(text: &[u8]) -> Result<Self, String> {
         if text.is_empty() {
             return Err("the file is empty".to_owned());
         }

@@ -11,6 +11,8 @@ mod approvals;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod damaged_inputs;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod identity;

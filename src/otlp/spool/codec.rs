@@ -54,7 +54,7 @@ enum StoredValue {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DecodeError {
+pub enum DecodeError {
     #[error("not a batch of spans: {0}")]
     Json(#[from] serde_json::Error),
     #[error("version {0}, but this exporter reads version {VERSION}")]
@@ -63,7 +63,7 @@ pub(super) enum DecodeError {
     InvalidField,
 }
 
-pub(super) fn encode(batch: &Batch) -> Result<Vec<u8>, serde_json::Error> {
+pub fn encode(batch: &Batch) -> Result<Vec<u8>, serde_json::Error> {
     serde_json::to_vec(&StoredBatch {
         version: VERSION,
         resource: batch.resource.clone(),
@@ -71,7 +71,7 @@ pub(super) fn encode(batch: &Batch) -> Result<Vec<u8>, serde_json::Error> {
     })
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
+pub fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
     let StoredVersion { version } = serde_json::from_slice(bytes)?;
     if version != VERSION {
         return Err(DecodeError::Version(version));

@@ -10,7 +10,8 @@
 //! kept; only `Spool::complete` and the limits remove a batch, and each dropped span is counted by its reason. A crash
 //! can repeat a batch but not lose one. The content of a batch on disk is not kept in memory.
 
-mod codec;
+#[doc(hidden)] // for the fuzz targets
+pub mod codec;
 mod directory;
 mod entry;
 mod handle;
