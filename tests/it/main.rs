@@ -37,6 +37,8 @@ mod scenarios;
 #[cfg(test)]
 mod simulator;
 #[cfg(test)]
+mod soak;
+#[cfg(test)]
 mod state;
 #[cfg(test)]
 mod tidy;
