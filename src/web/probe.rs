@@ -25,7 +25,7 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
 }
 
 /// Fails while an event that names this VM has started or is due within `lead_time`. Events with an announced duration
-/// of 0 do not count, nor do scheduled events without a NotBefore.
+/// of 0 and advisories do not count, nor do scheduled events without a NotBefore.
 ///
 /// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
 /// the load balancer, as all VMs could be affected at once.
@@ -33,7 +33,10 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
     let due = snapshot
         .pending()
         .filter(|tracked| {
-            tracked.scope == EventScope::Own && tracked.event.duration_seconds != Some(0)
+            let event = &tracked.event;
+            tracked.scope == EventScope::Own
+                && event.duration_seconds != Some(0)
+                && !event.is_advisory()
         })
         .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
         .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())
@@ -151,6 +154,10 @@ mod tests {
                 json!({"DurationInSeconds": 0, "NotBefore": due(10)}),
             ),
             ("no start time", json!({"NotBefore": ""})),
+            (
+                "advisory",
+                json!({"EventStatus": "Advisory", "NotBefore": due(10)}),
+            ),
             (
                 "no resources",
                 json!({"Resources": null, "NotBefore": due(10)}),
