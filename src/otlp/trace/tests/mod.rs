@@ -145,13 +145,13 @@ fn each_of_the_four_spans_is_made_when_its_end_is_known() {
 
 #[test]
 fn notice_of_an_event_that_never_starts_lasts_until_its_end() {
-    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])]);
     assert_eq!(
         summary(&all),
         [
             ("scheduled_event announced", 1_000.0, 1_000.0),
-            ("scheduled_event notice", 1_000.0, 1_100.0),
-            ("scheduled_event Reboot", 1_000.0, 1_100.0),
+            ("scheduled_event notice", 1_000.0, 1_010.0),
+            ("scheduled_event Reboot", 1_000.0, 1_010.0),
         ]
     );
     assert_eq!(
