@@ -11,7 +11,7 @@ use crate::{
     event::{Event, EventId, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::{Approval, SeriesScope, SkipReason},
-    text::printable,
+    text::sanitize,
     time::{Timestamp, format_duration, in_words},
 };
 
@@ -183,7 +183,7 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 duration_seconds = event.duration_seconds,
                 not_before = event.not_before.map(Timestamp::rfc3339),
-                resources = printable_text(&resources(event)),
+                resources = &*sanitize(&resources(event)),
                 "approval"
             )
         };
@@ -201,7 +201,7 @@ fn resources(event: &Event) -> String {
     names.join(",")
 }
 
-/// One line with all known values of the event.
+/// One line with all known values of the event, not truncated: the log is the longest record of an event.
 fn log_transition(transition: &Transition) {
     let tracked = &transition.tracked;
     let event = &tracked.event;
@@ -223,10 +223,10 @@ fn log_transition(transition: &Transition) {
                 event_status = event.status.as_str(),
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 scope = tracked.scope.as_str(),
-                resources = printable_text(&resources(event)),
+                resources = &*sanitize(&resources(event)),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
-                description = event.description.as_deref().map(printable_text),
+                description = event.description.as_deref().map(sanitize).as_deref(),
                 first_seen = tracked.first_seen_at.rfc3339(),
                 started = tracked.started_at.map(Timestamp::rfc3339),
                 rescheduled_from,
@@ -242,11 +242,6 @@ fn log_transition(transition: &Transition) {
     } else {
         line!(warn);
     }
-}
-
-/// Text of Azure on one line, not truncated: the log is the longest record of an event.
-fn printable_text(text: &str) -> String {
-    text.chars().map(printable).collect()
 }
 
 pub(super) fn log_anomaly(anomaly: &Anomaly) {

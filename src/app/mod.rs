@@ -183,6 +183,7 @@ async fn assemble(
     });
     let engine_config = EngineConfig {
         vm_name: config.imds.vm_name.clone(),
+        poll_interval: config.interval,
         approvals: config.approvals,
         boot_id,
         traces: config.traces.clone(),

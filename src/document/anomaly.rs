@@ -36,7 +36,7 @@ pub enum AnomalyKind {
     Resources,
     /// A started event is reported as scheduled again.
     StatusRegressed,
-    /// Undocumented members were dropped: too many or too long.
+    /// Undocumented members were dropped: too many, too long, or with values that some JSON decoders refuse.
     UnknownMember,
 }
 

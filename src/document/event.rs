@@ -195,7 +195,7 @@ impl<'a> Reader<'_, 'a> {
 
     fn unknown_members(&mut self) -> Vec<UnknownMember> {
         let fits = |(name, value): &(Box<str>, &RawValue)| {
-            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER
+            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER && is_portable(value)
         };
         let all = self.members.len();
         let kept: Vec<UnknownMember> = self
@@ -207,13 +207,19 @@ impl<'a> Reader<'_, 'a> {
             .collect();
         if kept.len() < all {
             let detail = format!(
-                "event {} has members that are too many or too long to keep",
+                "event {} has members that are too many, too long or too unusual to keep",
                 excerpt(self.id)
             );
             self.anomalies.add(AnomalyKind::UnknownMember, detail);
         }
         kept
     }
+}
+
+/// Whether common decoders accept a value that is passed on verbatim. `serde_json` refuses what they refuse: numbers
+/// that do not fit a 64-bit float (Go), half surrogate pairs, and a nesting of 128 (jq 1.6: 256, Go: 10,000).
+fn is_portable(value: &RawValue) -> bool {
+    serde_json::from_str::<serde_json::Value>(value.get()).is_ok()
 }
 
 fn string(value: &RawValue) -> Option<Cow<'_, str>> {

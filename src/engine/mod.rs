@@ -84,7 +84,8 @@ impl Engine {
                 Tracker::restore(ENDED_RETENTION, restored, now)
             }
             None => Tracker::new(ENDED_RETENTION),
-        };
+        }
+        .with_poll_interval(config.poll_interval);
         let newly_own = tracker.set_vm_name(vm_name.as_deref());
         Self {
             tracker,

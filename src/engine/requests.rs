@@ -108,7 +108,8 @@ impl Engine {
             self.log(LogEntry::ForeignState {
                 vm_id: identity.vm_id.clone(),
             });
-            self.tracker = Tracker::new(ENDED_RETENTION);
+            self.tracker =
+                Tracker::new(ENDED_RETENTION).with_poll_interval(self.config.poll_interval);
             self.effects.push(Effect::DiscardForeignState);
         }
         if self.config.vm_name.is_none() {

@@ -64,12 +64,12 @@ impl TrackerEntry {
         &mut self,
         now: Moment,
         retention: Duration,
-        has_no_poll_gap: bool,
+        was_watched: bool,
     ) -> Transition {
         self.expires_at = now.monotonic.saturating_add(retention);
         let outcome = self
             .tracked
-            .outcome(now.wall, has_no_poll_gap && !self.maybe_unreadable);
+            .outcome(now.wall, was_watched && !self.maybe_unreadable);
         let tracked = self.tracked_mut();
         tracked.end = Some(End {
             at: now.wall,

@@ -17,7 +17,8 @@ pub struct TrackedEvent {
     pub event: Event,
     pub scope: EventScope,
     pub first_seen_at: Timestamp,
-    /// It was in the first document after a gap in polling: it may have been announced, and started, earlier.
+    /// It was in the first document after a gap in polling, of more than a minute or three poll intervals: it may have
+    /// been announced, and started, earlier.
     pub seen_late: bool,
     /// When a document first had it as Started.
     pub started_at: Option<Timestamp>,
@@ -70,7 +71,7 @@ pub struct End {
 /// How an event ended, as far as the evidence shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// It left the document before `NotBefore`, while polls succeeded.
+    /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
     Cancelled,
     /// It was seen as Started, or other evidence shows that it ran.
     Completed,
@@ -212,9 +213,9 @@ impl TrackedEvent {
         push_bounded(&mut self.interruptions, interruption);
     }
 
-    /// The outcome of an event that left the document. `has_no_poll_gap`: since it was last seen, polls did not
-    /// fail for long enough to miss its start. An interruption is not evidence: a step of the clock looks the same.
-    pub(super) fn outcome(&self, now: Timestamp, has_no_poll_gap: bool) -> Outcome {
+    /// The outcome of an event that left the document. `was_watched`: the time since it was last seen
+    /// is too short to miss its start. An interruption is not evidence: a step of the clock looks the same.
+    pub(super) fn outcome(&self, now: Timestamp, was_watched: bool) -> Outcome {
         let due = self
             .event
             .not_before
@@ -224,7 +225,7 @@ impl TrackedEvent {
             self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
         if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
             Outcome::Completed
-        } else if has_no_poll_gap && is_before_its_time && self.approval_sent_at.is_none() {
+        } else if was_watched && is_before_its_time && self.approval_sent_at.is_none() {
             Outcome::Cancelled
         } else {
             Outcome::Unknown

@@ -17,7 +17,10 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// No event can start and end between two successful polls that are at most this far apart.
+/// An event that left the document before its `NotBefore` was cancelled only if no start can have been missed: the last
+/// successful poll was at most [`MIN_POLL_GAP`] ago, or three poll intervals if that is longer, but no more than
+/// [`MAX_POLL_GAP`].
+const MIN_POLL_GAP: Duration = Duration::from_secs(10);
 const MAX_POLL_GAP: Duration = Duration::from_mins(1);
 /// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
@@ -26,6 +29,7 @@ const MAX_ENDED: usize = 1_000;
 #[derive(Debug, Clone)]
 pub struct Tracker {
     retention: Duration,
+    poll_interval: Duration,
     entries: BTreeMap<EventId, TrackerEntry>,
     /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
@@ -38,7 +42,6 @@ struct LastDocument {
     monotonic: Duration,
     /// The time that had passed when this process restored it.
     elapsed_before_restore: Duration,
-    failed_since: bool,
 }
 
 /// What an earlier process saved.
@@ -58,9 +61,16 @@ impl Tracker {
     pub fn new(retention: Duration) -> Self {
         Self {
             retention,
+            poll_interval: Duration::ZERO,
             entries: BTreeMap::new(),
             last_document: None,
         }
+    }
+
+    /// `--imds.poll-interval`: how long a gap between two successful polls is normal.
+    pub(crate) fn with_poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
+        self
     }
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
@@ -75,7 +85,6 @@ impl Tracker {
                 .wall
                 .saturating_since(at)
                 .max(at.saturating_since(now.wall)),
-            failed_since: true,
         });
         for mut event in restored.events {
             let ended_ago = event
@@ -111,9 +120,12 @@ impl Tracker {
         vm_name: Option<&str>,
         now: Moment,
     ) -> Vec<Transition> {
-        let has_no_poll_gap = self
-            .last_document
-            .is_some_and(|last| last.has_no_poll_gap(now));
+        let poll_gap = self.last_document.map(|last| last.elapsed(now));
+        let is_within = |limit: Duration| poll_gap.is_some_and(|gap| gap <= limit);
+        let intervals = self.poll_interval.saturating_mul(3);
+        // Whatever caused the gap: a long interval, failures, a restart.
+        let was_watched = is_within(intervals.clamp(MIN_POLL_GAP, MAX_POLL_GAP));
+        let seen_late = !is_within(intervals.max(MAX_POLL_GAP));
         let mut transitions = Vec::new();
         transitions.extend(
             self.entries
@@ -126,13 +138,8 @@ impl Tracker {
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 entry.update(event, vm_name, now.wall, &mut transitions);
             } else {
-                let new = TrackerEntry::begin(
-                    event,
-                    vm_name,
-                    !has_no_poll_gap,
-                    now.wall,
-                    &mut transitions,
-                );
+                let new =
+                    TrackerEntry::begin(event, vm_name, seen_late, now.wall, &mut transitions);
                 self.entries.insert(event.id.clone(), new);
             }
         }
@@ -141,7 +148,7 @@ impl Tracker {
         });
         for entry in missing {
             if document.is_complete() {
-                transitions.push(entry.end(now, self.retention, has_no_poll_gap));
+                transitions.push(entry.end(now, self.retention, was_watched));
             } else {
                 entry.maybe_unreadable = true;
             }
@@ -156,16 +163,12 @@ impl Tracker {
             at: now.wall,
             monotonic: now.monotonic,
             elapsed_before_restore: Duration::ZERO,
-            failed_since: false,
         });
         self.expire_ended(now);
     }
 
     /// A poll failed: no event changes, but ended events may expire.
     pub(crate) fn poll_failed(&mut self, now: Moment) {
-        if let Some(last) = &mut self.last_document {
-            last.failed_since = true;
-        }
         self.expire_ended(now);
     }
 
@@ -282,11 +285,8 @@ impl Tracker {
 }
 
 impl LastDocument {
-    fn has_no_poll_gap(&self, now: Moment) -> bool {
-        !self.failed_since
-            || self
-                .elapsed_before_restore
-                .saturating_add(now.monotonic.saturating_sub(self.monotonic))
-                <= MAX_POLL_GAP
+    fn elapsed(&self, now: Moment) -> Duration {
+        self.elapsed_before_restore
+            .saturating_add(now.monotonic.saturating_sub(self.monotonic))
     }
 }

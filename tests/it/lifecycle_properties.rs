@@ -150,6 +150,7 @@ impl Process {
     fn start(boot: u32, restored: Option<SavedState>, now: Moment) -> Self {
         let config = EngineConfig {
             vm_name: Some(Arc::from("web_0")),
+            poll_interval: Duration::from_secs(1),
             approvals: ApprovalPolicy::default(),
             boot_id: Some(boot.to_string()),
             traces: None,

@@ -24,6 +24,7 @@ use crate::{
     event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::Identity,
+    text::sanitize,
     time::Timestamp,
 };
 
@@ -154,7 +155,7 @@ fn span(
 ) -> Span {
     let event = &tracked.event;
     let name = match phase {
-        SpanPhase::Whole => format!("{PREFIX} {}", event.event_type),
+        SpanPhase::Whole => format!("{PREFIX} {}", sanitize(event.event_type.as_str())),
         part => format!("{PREFIX} {}", part.as_str()),
     };
     // The clock may have been set back.
@@ -199,8 +200,8 @@ fn attribute(name: &str, value: Value) -> Attribute {
     }
 }
 
-fn text(name: &str, value: impl Into<String>) -> Attribute {
-    attribute(name, Value::Text(value.into()))
+fn text(name: &str, value: impl AsRef<str>) -> Attribute {
+    attribute(name, Value::Text(sanitize(value.as_ref()).into_owned()))
 }
 
 /// Unknown values are absent.
@@ -226,7 +227,7 @@ fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     all.extend(event.resources.as_ref().map(|resources| {
         let names = resources
             .iter()
-            .map(|entry| resource_name(entry).to_owned());
+            .map(|entry| sanitize(resource_name(entry)).into_owned());
         attribute("resources", Value::Texts(names.collect()))
     }));
     all.extend(event.not_before.map(|at| text("not_before", at.rfc3339())));

@@ -244,6 +244,25 @@ fn probes_follow_the_snapshot() {
 }
 
 #[test]
+fn invisible_characters_are_made_visible_on_page_and_metrics() {
+    let hostile = "a\nb\u{202e}c\u{200b}d\u{1b}e\u{2066}f\u{61c}g";
+    let shown = "a b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f\u{fffd}g";
+    let mut event = event("7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", hostile);
+    for member in ["EventType", "EventStatus", "EventSource", "ResourceType"] {
+        event[member] = hostile.into();
+    }
+    event["Extra"] = hostile.into();
+    let server = TestServer::start(poll(&mut engine(), 1, &[event]));
+    for path in ["/", "/metrics"] {
+        let text = server.get(path, &[]).text().to_owned();
+        assert!(text.contains(shown), "{path}: {text}");
+        for hidden in ['\u{202e}', '\u{200b}', '\u{1b}', '\u{2066}', '\u{61c}'] {
+            assert!(!text.contains(hidden), "{path}: {hidden:?}");
+        }
+    }
+}
+
+#[test]
 fn page_json_and_metrics_show_the_same_event() {
     let server = TestServer::start(one_event());
     *server.seconds.lock().unwrap() = 30;
