@@ -153,10 +153,10 @@ pub(crate) struct ImdsFlags {
         default_value = "http://169.254.169.254"
     )]
     pub(crate) url: String,
-    /// Version of the Scheduled Events API; older versions lack event types and fields.
+    /// Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them.
     #[arg(
         long = "imds.api-version",
-        value_name = "VERSION",
+        value_name = "YYYY-MM-DD",
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
