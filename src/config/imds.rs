@@ -9,7 +9,7 @@ use crate::{
     imds::{Endpoint, IdentityTiming},
 };
 
-/// Azure's first response may take two minutes.
+/// The first response after Scheduled Events was enabled may take two minutes.
 const MIN_FIRST_TIMEOUT: Duration = Duration::from_secs(130);
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
@@ -20,7 +20,7 @@ pub struct ImdsSettings {
     pub api_version: RequestedVersion,
     /// Per request.
     pub timeout: Duration,
-    /// Per request, until the first success.
+    /// Per poll until the first success, and of single polls later (`imds::cadence::PollTimeouts`).
     pub first_timeout: Duration,
     pub identity_timing: IdentityTiming,
     /// The value of `--vm.name`.

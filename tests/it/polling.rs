@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use crate::support::{
     API_VERSION, DEADLINE, FakeImds, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
+    process::{Process, page},
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
@@ -204,6 +205,60 @@ async fn the_first_request_has_a_longer_timeout() {
         .await;
     assert!(has_both(&later) && !later.is_up());
     exporter.stop().await;
+}
+
+/// Azure has disabled Scheduled Events meanwhile, and the response that enables it again takes longer than the timeout.
+#[tokio::test]
+async fn a_slow_first_answer_in_the_middle_of_a_run_costs_one_timeout() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let mut settings = settings(&imds.base());
+    settings.imds.timeout = Duration::from_secs(1);
+    let exporter = Exporter::start(settings);
+    exporter.until("both events are shown", has_both).await;
+    imds.now(Reply::ok(NOTHING).after(Duration::from_secs(3)));
+    let timed_out = exporter
+        .until("a poll times out", |metrics| {
+            metrics.failures("timeout") > 0.0
+        })
+        .await;
+    assert!(has_both(&timed_out) && !timed_out.is_up());
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 1).await;
+    imds.now(Reply::ok(NOTHING));
+    let over = exporter.until("the poll succeeds", Metrics::is_up).await;
+    assert!((over.failures("timeout") - 1.0).abs() < 0.5, "{}", over.0);
+    assert_eq!(pending(&over, "Freeze"), Some(0.0));
+    exporter.stop().await;
+}
+
+/// At this speed the simulated first response takes four seconds.
+#[tokio::test]
+async fn the_simulated_first_answer_in_the_middle_of_a_run_costs_one_timeout() {
+    let mut azure = Process::start(["simulate", "--web.listen-address=127.0.0.1:0", "--speed=30"]);
+    let started = azure.says("simulator started").await;
+    let (_, url) = started.split_once("imds_url=").unwrap();
+    let url = url.split_whitespace().next().unwrap().trim_matches('"');
+    let mut exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        "--imds.timeout=1s",
+        &format!("--imds.url={url}"),
+    ]);
+    let address = exporter.address().await;
+    exporter.says("polling recovered").await;
+    let start = reqwest::Client::builder().no_proxy().build().unwrap();
+    let start = start
+        .post(format!("{url}/simulator/start"))
+        .body(r#"{"scenario": "fault-first-answer"}"#);
+    assert_eq!(start.send().await.unwrap().status(), 200);
+    exporter.says("polling failed").await;
+    exporter.says("failed_for").await;
+    let metrics = Metrics(page(&address, "/metrics").await.unwrap());
+    assert!(
+        (metrics.failures("timeout") - 1.0).abs() < 0.5,
+        "{}",
+        metrics.0
+    );
 }
 
 #[tokio::test]
