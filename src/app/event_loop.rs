@@ -226,7 +226,8 @@ impl EventLoop {
         let Some(error) = error else {
             return Some(Duration::ZERO);
         };
-        if cadence::is_identity_unavailable(&error) {
+        let is_name_configured = self.imds.vm_name.is_some();
+        if cadence::is_identity_unavailable(&error, is_name_configured) {
             self.identity_unavailable = self.identity_unavailable.saturating_add(1);
         } else {
             self.identity_unavailable = 0;
@@ -278,6 +279,7 @@ impl EventLoop {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         PollResult::Failed {
             reason: error.reason,
+            status: error.status,
             retry_after: error.retry_after,
             consecutive_failures: self.consecutive_failures,
         }

@@ -159,11 +159,14 @@ pub(super) fn entry(entry: &LogEntry) {
         ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_known: false,
-        } => warn!(error, "VM name unknown: retrying; set it with --vm.name"),
+            is_name_configured: false,
+        } => warn!(
+            error,
+            "VM name unknown: retrying; where there is no instance metadata, set --vm.name"
+        ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_known: true,
+            is_name_configured: true,
         } => info!(error, "instance metadata unavailable: retrying"),
         LogEntry::ForeignState { vm_id } => {
             warn!(vm_id, "state belongs to another VM: starting without it");

@@ -69,6 +69,16 @@ async fn failed_poll_keeps_known_events_for_every_status() {
         check_events_are_kept(Reply::error(status, "something is wrong"), reason).await;
         check_events_are_kept(Reply::http(status, &[], NOTHING), reason).await;
     }
+    // Of the Metadata Security Protocol, with an empty body.
+    for (status, reason) in [
+        ("403 Forbidden", "status_4xx"),
+        ("421 Misdirected Request", "status_4xx"),
+        ("502 Bad Gateway", "status_5xx"),
+        ("503 Service Unavailable", "status_5xx"),
+    ] {
+        let closing = Reply::http(status, &[("Connection", "close")], "").then_close();
+        check_events_are_kept(closing, reason).await;
+    }
     for status in ["201 Created", "204 No Content", "206 Partial Content"] {
         check_events_are_kept(Reply::http(status, &[], NOTHING), "shape").await;
     }
@@ -166,6 +176,21 @@ async fn a_success_after_a_failure_restores_up() {
     imds.now(Reply::ok(TWO));
     let after = exporter.until("it is up again", Metrics::is_up).await;
     assert_eq!(after.of_events(), before.of_events());
+    exporter.stop().await;
+}
+
+/// Within the deadline of a test; after another 4xx the next poll follows a minute later.
+#[tokio::test]
+async fn a_421_is_retried_within_seconds() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    exporter.until("both events are shown", has_both).await;
+    imds.now(Reply::http("421 Misdirected Request", &[], ""));
+    exporter
+        .until("it is down", |metrics| !metrics.is_up())
+        .await;
+    imds.now(Reply::ok(TWO));
+    exporter.until("it is up again", Metrics::is_up).await;
     exporter.stop().await;
 }
 
