@@ -5,6 +5,7 @@ use std::{net::TcpListener, path::Path};
 use tracing::{info, warn};
 
 use crate::{
+    api_version::RequestedVersion,
     config::Config,
     document::Anomaly,
     engine::{LogEntry, SavedState},
@@ -21,7 +22,7 @@ pub(super) fn starting(config: &Config) {
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
-        api_version = imds.api_version.name,
+        api_version = &*imds.api_version.name,
         poll_interval = format_duration(config.interval),
         vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
         events_scope = match config.web.exposed.scope {
@@ -32,10 +33,21 @@ pub(super) fn starting(config: &Config) {
         alertmanagers = config.alertmanagers.len(),
         "starting"
     );
-    let missing = imds.api_version.missing();
+    log_api_version(&imds.api_version);
+}
+
+fn log_api_version(version: &RequestedVersion) {
+    if !version.is_documented() {
+        warn!(
+            api_version = &*version.name,
+            treated_as = version.documented.name,
+            "api-version not documented: event types and fields assumed as in a documented version"
+        );
+    }
+    let missing = version.documented.missing();
     if !missing.is_empty() {
         warn!(
-            api_version = imds.api_version.name,
+            api_version = &*version.name,
             missing, "old api-version: event types and fields are missing"
         );
     }
@@ -147,11 +159,14 @@ pub(super) fn entry(entry: &LogEntry) {
         ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_known: false,
-        } => warn!(error, "VM name unknown: retrying; set it with --vm.name"),
+            is_name_configured: false,
+        } => warn!(
+            error,
+            "VM name unknown: retrying; where there is no instance metadata, set --vm.name"
+        ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_known: true,
+            is_name_configured: true,
         } => info!(error, "instance metadata unavailable: retrying"),
         LogEntry::ForeignState { vm_id } => {
             warn!(vm_id, "state belongs to another VM: starting without it");

@@ -153,14 +153,15 @@ pub(crate) struct ImdsFlags {
         default_value = "http://169.254.169.254"
     )]
     pub(crate) url: String,
-    /// Version of the Scheduled Events API; older versions lack event types and fields.
+    /// Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them.
     #[arg(
         long = "imds.api-version",
-        value_name = "VERSION",
+        value_name = "YYYY-MM-DD",
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
-    /// Timeout of one request. Until the first success it is at least 130s, because the first response may take two minutes.
+    /// Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour without a
+    /// success, because the first response after enabling may take two minutes.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
     /// Name of this VM in Resources [default: the name in instance metadata].

@@ -5,7 +5,7 @@ use std::{env, time::Duration};
 use super::error::{ConfigError, flag_error, in_range};
 use crate::{
     alertmanager::{Credentials, Target},
-    api_version::{ApiVersion, EventField, LATEST_API_VERSION},
+    api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
     approval,
     cli::{AlertmanagerFlags, ApproveFlags},
     otlp::settings::OtlpSettings,
@@ -36,10 +36,10 @@ pub(super) fn traces() -> Result<Option<OtlpSettings>, ConfigError> {
 /// Refuses flags that have no effect, alone or with this version of the API.
 pub(super) fn approvals(
     flags: ApproveFlags,
-    api_version: &ApiVersion,
+    api_version: &RequestedVersion,
 ) -> Result<approval::ApprovalPolicy, ConfigError> {
     let require = |flag, field: EventField| {
-        if api_version.has_field(field) {
+        if api_version.documented.has_field(field) {
             return Ok(());
         }
         let problem = format!(

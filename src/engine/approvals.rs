@@ -138,6 +138,7 @@ impl Approvals {
             let attempts = self.failed_attempts(id).saturating_add(1);
             let result = PollResult::Failed {
                 reason: error.reason,
+                status: error.status,
                 retry_after: error.retry_after,
                 consecutive_failures: attempts,
             };

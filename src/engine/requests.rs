@@ -74,9 +74,10 @@ impl Engine {
         now: Moment,
     ) {
         self.publish = true;
-        // Classic cloud services have no `compute` metadata: their 400 and 404 are not failures of polling.
+        let is_name_configured = self.config.vm_name.is_some();
         let error = result.as_ref().err();
-        let counted = error.filter(|error| !cadence::is_identity_unavailable(error));
+        let counted =
+            error.filter(|error| !cadence::is_identity_unavailable(error, is_name_configured));
         let reason = counted.map(|error| error.reason);
         self.health.count_request(took, reason);
         match result {
@@ -89,7 +90,7 @@ impl Engine {
                 if !std::mem::replace(&mut self.identity_failed, true) {
                     self.log(LogEntry::IdentityUnavailable {
                         error: error.message,
-                        is_name_known: self.config.vm_name.is_some(),
+                        is_name_configured,
                     });
                 }
             }

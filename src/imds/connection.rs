@@ -117,6 +117,11 @@ impl ImdsConnection {
         Ok(response)
     }
 
+    /// The next request opens another connection.
+    pub(super) fn close(&mut self) {
+        self.idle = None;
+    }
+
     async fn take_idle(&mut self) -> Option<RequestSender> {
         let mut sender = self.idle.take()?;
         sender.ready().await.ok()?;

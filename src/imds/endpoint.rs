@@ -2,7 +2,10 @@
 
 use hyper::{Uri, http::uri::Scheme};
 
-use crate::outbound::url::{self, UrlError};
+use crate::{
+    api_version::RequestedVersion,
+    outbound::url::{self, UrlError},
+};
 
 /// The api-version of instance metadata, which is versioned apart from scheduled events.
 const INSTANCE_VERSION: &str = "2021-02-01";
@@ -25,6 +28,9 @@ pub struct Endpoint {
     base: String,
     pub(super) events: Uri,
     pub(super) compute: Uri,
+    /// An approval names the `DocumentIncarnation`, as in all samples for the preview version
+    /// (Microsoft's documentation of api-version 2017-03-01).
+    pub(super) approvals_name_incarnation: bool,
 }
 
 impl Endpoint {
@@ -60,6 +66,8 @@ impl Endpoint {
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
             )?,
+            approvals_name_incarnation: RequestedVersion::parse(api_version)
+                .is_some_and(|version| version.documented.is_preview),
         })
     }
 

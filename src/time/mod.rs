@@ -25,6 +25,16 @@ pub struct Moment {
     pub monotonic: Duration,
 }
 
+/// True for a date of the calendar as `YYYY-MM-DD`.
+pub(crate) fn is_date(text: &str) -> bool {
+    let has_shape = text.len() == 10
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    has_shape && text.parse::<civil::Date>().is_ok()
+}
+
 /// Reads the system clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {

@@ -38,7 +38,7 @@ fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) 
 
 #[tokio::test]
 async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
-    let rows: [(&[&str], &[&str]); 16] = [
+    let rows: [(&[&str], &[&str]); 17] = [
         (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
         (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
         (
@@ -61,8 +61,17 @@ async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative()
             &["--imds.timeout", "0", "use a duration"],
         ),
         (
-            &["--imds.api-version=2018-01-01"],
-            &["--imds.api-version", "2018-01-01", "2020-07-01"],
+            &["--imds.api-version=2021-02-29"],
+            &[
+                "--imds.api-version",
+                "2021-02-29",
+                "YYYY-MM-DD",
+                "2020-07-01",
+            ],
+        ),
+        (
+            &["--imds.api-version=latest"],
+            &["--imds.api-version", "latest", "YYYY-MM-DD", "2020-07-01"],
         ),
         (&["--vm.name="], &["--vm.name", "is empty"]),
         (
@@ -434,6 +443,36 @@ async fn first_signal_shuts_down_in_order() {
         let ended = exporter.end().await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.log.contains("shutting down"), "{}", ended.log);
+    }
+}
+
+#[tokio::test]
+async fn any_date_is_an_api_version_and_the_log_says_what_its_documents_are_assumed_to_contain() {
+    for (version, expected, missing) in [
+        ("2027-02-28", "treated_as=2020-07-01", None),
+        (
+            "2019-09-15",
+            "treated_as=2019-08-01",
+            Some("missing=DurationInSeconds"),
+        ),
+    ] {
+        let imds = FakeImds::of_version(version, Reply::ok(NOTHING)).await;
+        let version = format!("--imds.api-version={version}");
+        let url = format!("--imds.url={}", imds.base());
+        let mut exporter = Process::start([ANY_PORT, &url, &version]);
+        let warning = exporter.says("api-version not documented").await;
+        assert!(
+            warning.contains("level=warn") && warning.contains(expected),
+            "{warning}"
+        );
+        exporter.says("polling recovered").await;
+        let log = exporter.log();
+        let old = log.lines().find(|line| line.contains("old api-version"));
+        assert_eq!(old.is_some(), missing.is_some(), "{log}");
+        assert!(
+            missing.is_none_or(|text| old.is_some_and(|line| line.contains(text))),
+            "{log}"
+        );
     }
 }
 
