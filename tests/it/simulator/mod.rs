@@ -6,6 +6,7 @@ mod exporter;
 mod faults;
 mod page;
 mod play;
+mod samples;
 mod service;
 mod timelines;
 mod versions;
