@@ -56,6 +56,16 @@ pub(crate) struct DemoFlags {
     )]
     pub(crate) speed: f64,
     #[command(flatten)]
+    pub(crate) vm: SimulatedVmFlags,
+    /// Version of the Scheduled Events API that the exporter asks for. Advisories need one newer than the default.
+    #[arg(
+        long = "imds.api-version",
+        value_name = "DATE",
+        default_value = LATEST_API_VERSION,
+        help_heading = "Azure Instance Metadata Service (IMDS)"
+    )]
+    pub(crate) api_version: String,
+    #[command(flatten)]
     pub(crate) events: EventsFlags,
     #[command(flatten)]
     pub(crate) log: LogFlags,
@@ -90,11 +100,32 @@ pub(crate) struct SimulateFlags {
     /// Print the built-in scenarios and exit.
     #[arg(long = "list", help_heading = "Simulator")]
     pub(crate) list: bool,
-    /// Name of the simulated VM.
-    #[arg(long = "vm.name", value_name = "NAME", help_heading = "Simulator")]
-    pub(crate) vm_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) vm: SimulatedVmFlags,
     #[command(flatten)]
     pub(crate) log: LogFlags,
+}
+
+/// The simulated VM, as its instance metadata describes it.
+#[derive(Debug, Args)]
+pub(crate) struct SimulatedVmFlags {
+    /// Name of the simulated VM. An instance of a classic cloud service, such as `FrontEnd_IN_0`, has no instance
+    /// metadata.
+    #[arg(long = "vm.name", value_name = "NAME", help_heading = "Simulator")]
+    pub(crate) name: Option<String>,
+    /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from the
+    /// name.
+    #[arg(long = "vm.scale-set", value_name = "NAME", help_heading = "Simulator")]
+    pub(crate) scale_set: Option<String>,
+    /// Operating system of the simulated VM.
+    #[arg(long = "vm.os-type", value_enum, default_value_t = OsType::Linux, help_heading = "Simulator")]
+    pub(crate) os_type: OsType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OsType {
+    Linux,
+    Windows,
 }
 
 /// Flags of the commands that query IMDS once.

@@ -12,7 +12,7 @@ pub(crate) use self::flags::{
     AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, PollFlags,
     QueryFlags, RunFlags, ScopeArg, SimulateFlags, WebFlags,
 };
-pub(crate) use self::flags::{LogFlags, LogFormat, LogLevel, Output};
+pub(crate) use self::flags::{LogFlags, LogFormat, LogLevel, OsType, Output, SimulatedVmFlags};
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
 pub const EXIT_USAGE: u8 = 64;

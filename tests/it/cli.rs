@@ -132,12 +132,16 @@ async fn flag_without_effect_is_refused() {
 
 #[tokio::test]
 async fn error_for_an_invalid_flag_of_a_command_is_one_line() {
-    let rows: [(&[&str], &[&str]); 8] = [
+    let rows: [(&[&str], &[&str]); 9] = [
         (
             &["simulate", "--scenario=no-such-file.json"],
             &["--scenario", "no-such-file.json"],
         ),
         (&["simulate", "--vm.name= "], &["--vm.name", "is empty"]),
+        (
+            &["simulate", "--vm.os-type=bsd"],
+            &["--vm.os-type", "bsd", "linux, windows"],
+        ),
         (
             &["simulate", "--scenario=no-such-scenario"],
             &["--scenario", "no-such-scenario"],

@@ -27,6 +27,8 @@ mod lifecycle_properties;
 #[cfg(test)]
 mod malformed;
 #[cfg(test)]
+mod mock_server;
+#[cfg(test)]
 mod otlp;
 #[cfg(test)]
 mod polling;
