@@ -7,7 +7,7 @@ use std::sync::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Batch, BatchId, Lease, Spool};
+use super::{Batch, BatchId, Completion, Lease, Spool};
 use crate::{
     snapshot::{DropReason, SpanCounts},
     time::Timestamp,
@@ -91,16 +91,20 @@ impl SpoolHandle {
         self.shared.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lease> {
-        self.with(move |spool| spool.next(now)).await.flatten()
+    pub(in crate::otlp) async fn next(
+        &self,
+        now: Timestamp,
+        after: Option<BatchId>,
+    ) -> Option<Lease> {
+        let next = self.with(move |spool| spool.next(now, after)).await;
+        next.flatten()
     }
 
-    /// The collector accepted `taken` spans of the batch and rejected `rejected`.
-    pub(in crate::otlp) async fn complete(&self, id: BatchId, taken: u64, rejected: u64) {
-        let completed = self.with(move |spool| spool.complete(id, rejected)).await;
+    pub(in crate::otlp) async fn complete(&self, id: BatchId, completion: Completion) {
+        let completed = self.with(move |spool| spool.complete(id, completion)).await;
         // Otherwise the batch is sent again.
         if completed.is_some() {
-            self.count(|counts| counts.exported += taken);
+            self.count(|counts| counts.exported += completion.exported);
         }
     }
 

@@ -60,6 +60,17 @@ pub(crate) struct Lease {
     pub(crate) batch: Batch,
 }
 
+/// What became of the spans of a batch that need not be sent again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// The collector accepted them.
+    pub(crate) exported: u64,
+    /// The collector rejected them.
+    pub(crate) rejected: u64,
+    /// Each of them alone is too large for the collector.
+    pub(crate) too_large: u64,
+}
+
 /// All calls do I/O and block.
 #[derive(Debug)]
 pub struct Spool {
@@ -143,11 +154,20 @@ impl Spool {
         self.entries.push_back(entry);
     }
 
-    /// The oldest batch that can be read. It stays in the spool until `Spool::complete`.
-    pub(crate) fn next(&mut self, now: Timestamp) -> Option<Lease> {
+    /// The oldest batch that can be read, or, with `after`, the next one after that batch, and the older ones after the
+    /// youngest. It stays in the spool until `Spool::complete`.
+    pub(crate) fn next(&mut self, now: Timestamp, after: Option<BatchId>) -> Option<Lease> {
         self.expire(now);
-        let mut index = 0;
-        loop {
+        let position = |entry: &Entry| Some(entry.id) == after;
+        let mut index = self
+            .entries
+            .iter()
+            .position(position)
+            .map_or(0, |at| at + 1);
+        let mut left = self.entries.len();
+        while left > 0 {
+            left -= 1;
+            index %= self.entries.len();
             let entry = self.entries.get(index)?;
             let (id, name) = (entry.id, entry.file_name());
             let read = match (&entry.memory, &self.directory) {
@@ -170,15 +190,21 @@ impl Spool {
             self.drop_unreadable(index);
             self.set_aside(&name);
         }
+        None
     }
 
-    /// Removes an exported batch; the collector rejected `rejected` of its spans. A batch that the limits
-    /// removed meanwhile is not counted twice.
-    pub(crate) fn complete(&mut self, id: BatchId, rejected: u64) {
+    /// Removes a batch. Dropped spans of a batch that the limits removed meanwhile are not counted twice.
+    pub(crate) fn complete(&mut self, id: BatchId, completion: Completion) {
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else {
             return;
         };
+        let Completion {
+            rejected,
+            too_large,
+            ..
+        } = completion;
         self.counts.drop_spans(DropReason::Rejected, rejected);
+        self.counts.drop_spans(DropReason::TooLarge, too_large);
         if let Some(entry) = self.entries.remove(index) {
             self.delete(&entry);
         }

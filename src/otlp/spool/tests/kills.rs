@@ -24,13 +24,13 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     const BATCHES: u64 = 6;
     let mut delivered = BTreeMap::new();
     let mut deliver = |spool: &mut Spool| {
-        let lease = spool.next(at(1))?;
+        let lease = spool.next(at(1), None)?;
         for span in &lease.batch.spans {
             *delivered
                 .entry(span.name.parse::<u64>().unwrap())
                 .or_default() += 1;
         }
-        spool.complete(lease.id, 0);
+        spool.complete(lease.id, Completion::default());
         Some(())
     };
     let mut files = FaultyFilesystem::killed_at(step);

@@ -2,6 +2,13 @@
 
 use super::*;
 
+fn rejected(rejected: u64) -> Completion {
+    Completion {
+        rejected,
+        ..Completion::default()
+    }
+}
+
 #[test]
 fn oldest_batches_are_dropped_and_counted_at_the_limits() {
     let directory = tempfile::tempdir().unwrap();
@@ -57,13 +64,13 @@ fn batch_that_was_dropped_while_leased_is_counted_once() {
     };
     let mut spool = Spool::open(None, Box::new(FaultyFilesystem::default()), limits);
     spool.append(&batch(1), at(0));
-    let lease = spool.next(at(0)).unwrap();
+    let lease = spool.next(at(0), None).unwrap();
     spool.append(&batch(2), at(0));
     assert_eq!(dropped(&spool, DropReason::SpoolFull), 1);
-    spool.complete(lease.id, 1);
+    spool.complete(lease.id, rejected(1));
     assert_eq!(dropped(&spool, DropReason::Rejected), 0);
-    let lease = spool.next(at(0)).unwrap();
-    spool.complete(lease.id, 1);
+    let lease = spool.next(at(0), None).unwrap();
+    spool.complete(lease.id, rejected(1));
     assert_eq!(dropped(&spool, DropReason::Rejected), 1);
     assert_eq!(spool.counts().spooled, 0);
 }

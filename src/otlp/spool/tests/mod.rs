@@ -165,7 +165,7 @@ fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
 /// Completes all batches and returns their numbers.
 fn drain(spool: &mut Spool, now: Timestamp) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(lease) = spool.next(now) {
+    while let Some(lease) = spool.next(now, None) {
         numbers.extend(
             lease
                 .batch
@@ -173,9 +173,29 @@ fn drain(spool: &mut Spool, now: Timestamp) -> Vec<u64> {
                 .iter()
                 .map(|span| span.name.parse::<u64>().unwrap()),
         );
-        spool.complete(lease.id, 0);
+        spool.complete(lease.id, Completion::default());
     }
     numbers
+}
+
+#[test]
+fn next_batch_after_another_is_the_younger_one_and_then_the_oldest() {
+    let mut spool = Spool::open(
+        None,
+        Box::new(FaultyFilesystem::default()),
+        SpoolLimits::default(),
+    );
+    for number in 1..=3 {
+        spool.append(&batch(number), at(0));
+    }
+    let mut after = None;
+    let mut numbers = Vec::new();
+    for _ in 0..4 {
+        let lease = spool.next(at(0), after).unwrap();
+        numbers.push(lease.batch.spans[0].name.clone());
+        after = Some(lease.id);
+    }
+    assert_eq!(numbers, ["1", "2", "3", "1"]);
 }
 
 fn file_names(directory: &Path) -> Vec<String> {

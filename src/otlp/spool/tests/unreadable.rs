@@ -63,13 +63,13 @@ fn transient_read_error_keeps_the_batch_and_delays_no_other() {
     assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
     spool.append(&batch(4), at(0));
     files.0.lock().unwrap().read_errors = vec![denied];
-    assert_eq!(spool.next(at(0)), None);
+    assert_eq!(spool.next(at(0), None), None);
     assert_eq!(spool.counts().spooled, 1, "it is kept");
     assert_eq!(drain(&mut spool, at(0)), [4]);
     spool.append(&batch(5), at(0));
     files.0.lock().unwrap().read_errors = vec![denied];
-    assert_eq!(spool.next(at(7 * 86_400)), None);
-    assert_eq!(spool.next(at(7 * 86_400 + 1)), None);
+    assert_eq!(spool.next(at(7 * 86_400), None), None);
+    assert_eq!(spool.next(at(7 * 86_400 + 1), None), None);
     assert_eq!(
         dropped(&spool, DropReason::Age),
         1,

@@ -75,13 +75,13 @@ fn batches_of_a_directory_that_becomes_usable_later_are_older() {
         .unwrap();
     let mut spool = open(&directory, &FaultyFilesystem::default());
     spool.append(&batch(2), at(0));
-    let lease = spool.next(at(0)).unwrap();
+    let lease = spool.next(at(0), None).unwrap();
     assert_eq!(lease.batch, batch(2));
     std::fs::remove_file(&directory).unwrap();
     std::fs::rename(&moved, &directory).unwrap();
     spool.append(&batch(3), at(0));
     // The id still identifies the batch, although its place has changed.
-    spool.complete(lease.id, 0);
+    spool.complete(lease.id, Completion::default());
     assert_eq!(drain(&mut spool, at(0)), [1, 3]);
     assert!(file_names(&directory).is_empty());
 }
