@@ -132,7 +132,7 @@ struct Sender {
 impl Sender {
     async fn send_until_stopped(&mut self) {
         loop {
-            let now = self.clock.now().wall;
+            let now = self.clock.now();
             let Some(lease) = self.spool.next(now, self.refused).await else {
                 if self.stop.is_cancelled() {
                     return;
@@ -279,7 +279,7 @@ impl Sender {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
             () = sleep(self.timing.maintenance_interval) => {
-                self.spool.maintain(self.clock.now().wall).await;
+                self.spool.maintain(self.clock.now()).await;
             }
         }
     }
@@ -288,7 +288,7 @@ impl Sender {
     /// asked for.
     async fn wait_for_retry(&mut self, retry: Retry) {
         let timing = self.timing;
-        self.spool.maintain(self.clock.now().wall).await;
+        self.spool.maintain(self.clock.now()).await;
         if self.stop.is_cancelled() {
             return sleep(timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
         }

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::{Batch, BatchId, Completion, Lease, Spool};
 use crate::{
     snapshot::{DropReason, SpanCounts},
-    time::Timestamp,
+    time::Moment,
     worker::Worker,
 };
 
@@ -29,6 +29,9 @@ struct Shared {
     appended: Notify,
     /// Spans that did not fit into the worker's queue.
     refused: AtomicU64,
+    /// Estimated, of the batches in the worker's queue.
+    queued_bytes: AtomicU64,
+    max_queued_bytes: u64,
 }
 
 impl SpoolHandle {
@@ -37,6 +40,8 @@ impl SpoolHandle {
         let worker = worker.filter(|_| spool.is_durable());
         let shared = Shared {
             counts: watch::Sender::new(spool.counts().clone()),
+            queued_bytes: AtomicU64::new(0),
+            max_queued_bytes: spool.limits().bytes,
             spool: Mutex::new(spool),
             appended: Notify::new(),
             refused: AtomicU64::new(0),
@@ -47,22 +52,27 @@ impl SpoolHandle {
         }
     }
 
-    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full the spans are
-    /// dropped and counted.
-    pub fn append(&self, batch: Batch, now: Timestamp) {
+    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full, or holds as much
+    /// as the spool may, the spans are dropped and counted. A batch of any size fits into an empty queue.
+    pub fn append(&self, batch: Batch, now: Moment) {
         if batch.spans.is_empty() {
             return;
         }
         let spans = u64::try_from(batch.spans.len()).unwrap_or(u64::MAX);
+        let bytes = batch.estimated_bytes();
         let shared = Arc::clone(&self.shared);
         let append = move || {
             shared.with(|spool| spool.append(&batch, now));
+            shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             shared.appended.notify_one();
         };
+        let queued = self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         match &self.worker {
             None => append(),
             Some(worker) => {
-                if !worker.submit(append) {
+                let has_room = queued == 0 || queued + bytes <= self.shared.max_queued_bytes;
+                if !has_room || !worker.submit(append) {
+                    self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
                     // Together under the lock of the counters, so that `publish` sees both or none.
                     self.count(|counts| {
                         self.shared.refused.fetch_add(spans, Ordering::Relaxed);
@@ -91,11 +101,7 @@ impl SpoolHandle {
         self.shared.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(
-        &self,
-        now: Timestamp,
-        after: Option<BatchId>,
-    ) -> Option<Lease> {
+    pub(in crate::otlp) async fn next(&self, now: Moment, after: Option<BatchId>) -> Option<Lease> {
         let next = self.with(move |spool| spool.next(now, after)).await;
         next.flatten()
     }
@@ -108,7 +114,7 @@ impl SpoolHandle {
         }
     }
 
-    pub(in crate::otlp) async fn maintain(&self, now: Timestamp) {
+    pub(in crate::otlp) async fn maintain(&self, now: Moment) {
         self.with(move |spool| spool.maintain(now)).await;
     }
 

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, process::Command, time::Duration};
 use azure_scheduled_events_exporter::{
     otlp::trace::Batch,
     snapshot::{DropReason, ExportFailure},
-    time::Timestamp,
+    time::Clock,
 };
 use tokio::time::timeout;
 
@@ -280,7 +280,7 @@ async fn each_batch_is_exported_with_its_own_resource() {
             resource,
             ..batch(number)
         };
-        sending.spool.append(batch, Timestamp::now());
+        sending.spool.append(batch, Clock::start().now());
     }
     sending.until(|counts| counts.exported == 3).await;
     let hosts: Vec<_> = collector

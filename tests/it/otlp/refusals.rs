@@ -5,7 +5,7 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{
     otlp::sender::RetryTiming,
     snapshot::{DropReason, ExportFailure},
-    time::Timestamp,
+    time::Clock,
 };
 
 use super::sending::{Sending, TIMING, base, batch_of, numbers};
@@ -70,7 +70,7 @@ async fn a_batch_that_is_too_large_for_the_collector_is_sent_in_parts() {
     collector.now(Answer::AtMost(3));
     let directory = tempfile::tempdir().unwrap();
     let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
-    sending.spool.append(batch_of(1..=10), Timestamp::now());
+    sending.spool.append(batch_of(1..=10), Clock::start().now());
     let counts = sending.until(|counts| counts.exported == 10).await;
     assert_eq!(counts.dropped.values().sum::<u64>(), 0);
     assert_eq!(counts.failures[&ExportFailure::TooLarge], 3);
@@ -87,7 +87,7 @@ async fn a_part_that_fails_is_sent_again_without_the_parts_before_it() {
     ];
     let collector = FakeCollector::scripted(script).await;
     let mut sending = Sending::start(&base(&collector), &[], None);
-    sending.spool.append(batch_of(1..=4), Timestamp::now());
+    sending.spool.append(batch_of(1..=4), Clock::start().now());
     let counts = sending.until(|counts| counts.spooled == 0).await;
     assert_eq!(counts.exported, 4);
     assert_eq!(collector.accepted(), numbers(1..=4), "each once");
@@ -98,7 +98,7 @@ async fn a_single_span_that_is_too_large_for_the_collector_is_dropped_and_counte
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::Refuse("2", 413));
     let mut sending = Sending::start(&base(&collector), &[], None);
-    sending.spool.append(batch_of(1..=4), Timestamp::now());
+    sending.spool.append(batch_of(1..=4), Clock::start().now());
     let counts = sending.until(|counts| counts.spooled == 0).await;
     assert_eq!(counts.exported, 3);
     assert_eq!(counts.dropped[&DropReason::TooLarge], 1);

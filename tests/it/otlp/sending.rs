@@ -76,7 +76,7 @@ impl Sending {
 
     pub(super) async fn append(&self, names: impl IntoIterator<Item = u64>) {
         for name in names {
-            self.spool.append(batch(name), Timestamp::now());
+            self.spool.append(batch(name), Clock::start().now());
         }
         self.worker.run(|| ()).await.unwrap();
     }
