@@ -76,7 +76,7 @@ impl Driver {
             }
             Effect::AppendSpans(batch) => {
                 if let Some(spool) = &self.spool {
-                    spool.append(batch, now.wall);
+                    spool.append(batch, now);
                 }
             }
             Effect::SaveState(saved) => {

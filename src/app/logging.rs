@@ -12,6 +12,7 @@ use crate::{
     event::{Event, EventId, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::{Approval, SeriesScope, SkipReason},
+    state::MAX_BYTES,
     text::sanitize,
     time::{Timestamp, format_duration, in_words},
 };
@@ -96,6 +97,14 @@ pub(super) fn unreadable_state(path: &Path, why: &str) {
 
 pub(super) fn state_set_aside(kept_as: &Path) {
     info!(kept_as = %kept_as.display(), "previous state file kept");
+}
+
+pub(super) fn state_too_large(omitted: usize) {
+    warn!(
+        omitted,
+        max_bytes = MAX_BYTES,
+        "state file too large: events left out"
+    );
 }
 
 /// The end of the process did not wait for the answer; the state records that the approval was sent.

@@ -1,7 +1,7 @@
 //! The serialized form of the state file. Unknown members are ignored, so that a newer release can add some; a newer
 //! `version` marks an incompatible change.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,7 @@ use crate::{
     engine::SavedState,
     event::{Event, EventId, EventScope, EventType, Source, Status},
     lifecycle::{End, Interruption, Outcome, Rescheduling, TrackedEvent},
+    outbound::json,
     time::Timestamp,
 };
 
@@ -16,8 +17,22 @@ use crate::{
 const VERSION: u32 = 1;
 
 impl SavedState {
-    pub(super) fn to_json(&self) -> io::Result<Vec<u8>> {
-        let file = StateFile {
+    /// At most `max` bytes, and the number of events that are left out for that.
+    pub(super) fn to_json(&self, max: usize) -> io::Result<(Vec<u8>, usize)> {
+        let whole = self.file(|_| true);
+        if let Some(json) = json::to_vec_up_to(&whole, max)? {
+            return Ok((json, 0));
+        }
+        let kept = self.most_important(max)?;
+        let reduced = self.file(|tracked| kept.contains(&tracked.event.id));
+        let json = json::to_vec_up_to(&reduced, max)?;
+        let omitted = self.events.len() - reduced.events.len();
+        let json = json.ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok((json, omitted))
+    }
+
+    fn file(&self, is_kept: impl Fn(&TrackedEvent) -> bool) -> StateFile {
+        StateFile {
             version: VERSION,
             boot_id: self.boot_id.clone(),
             heartbeat_at: Time(self.heartbeat_at),
@@ -27,10 +42,36 @@ impl SavedState {
             events: self
                 .events
                 .iter()
-                .map(|tracked| SavedEvent::from(&**tracked))
+                .map(AsRef::as_ref)
+                .filter(|tracked| is_kept(tracked))
+                .map(SavedEvent::from)
                 .collect(),
-        };
-        Ok(serde_json::to_vec(&file)?)
+        }
+    }
+
+    /// The ids of the events that fit into `max` bytes: pending events that name this VM first, ended ones last.
+    fn most_important(&self, max: usize) -> io::Result<BTreeSet<&EventId>> {
+        let mut left = max.saturating_sub(serde_json::to_vec(&self.file(|_| false))?.len());
+        let mut events: Vec<_> = self.events.iter().collect();
+        events.sort_by_key(|tracked| {
+            let is_other = tracked.scope == EventScope::Other;
+            (
+                tracked.end.map(|end| Reverse(end.at)),
+                is_other,
+                tracked.first_seen_at,
+            )
+        });
+        let mut kept = BTreeSet::new();
+        for tracked in events {
+            let saved = SavedEvent::from(&**tracked);
+            let Some(json) = json::to_vec_up_to(&saved, left)? else {
+                break;
+            };
+            // The comma between two events.
+            left = left.saturating_sub(json.len() + 1);
+            kept.insert(&tracked.event.id);
+        }
+        Ok(kept)
     }
 
     pub(super) fn from_json(text: &[u8]) -> Result<Self, String> {

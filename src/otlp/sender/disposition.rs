@@ -1,7 +1,9 @@
 //! What a collector's response means for a batch. Pure.
 //!
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429, 502,
-//! 503, 504 and a missing response are retried; all else is final.
+//! 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the cause is
+//! usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 407, 408 and the
+//! other 5xx the spans are kept and retried slowly. After 413 a batch is sent in parts.
 
 use std::time::Duration;
 
@@ -40,11 +42,15 @@ pub(super) enum Disposition {
     Accepted { rejected: u64, message: String },
     /// The batch must not be sent again.
     Rejected { message: String },
+    /// The request was too large.
+    TooLarge { message: String },
     /// The batch is to be sent again, after `retry_after` if the collector asked for it.
     Retry {
         reason: ExportFailure,
         message: String,
         retry_after: Option<Duration>,
+        /// The cause is not expected to be temporary.
+        is_slow: bool,
     },
 }
 
@@ -56,6 +62,7 @@ impl Disposition {
                     reason,
                     message,
                     retry_after: None,
+                    is_slow: false,
                 };
             }
             ExportAttempt::Response {
@@ -65,16 +72,20 @@ impl Disposition {
             } => (status, retry_after, body),
         };
         let message = describe(status, &body, MAX_MESSAGE);
-        let reason = match status.as_u16() {
+        let (reason, is_slow) = match status.as_u16() {
             200..=299 => return Self::accepted(body),
-            429 => ExportFailure::Throttled,
-            502..=504 => ExportFailure::Status5xx,
+            401 | 403 | 404 | 407 | 408 => (ExportFailure::Status4xx, true),
+            413 => return Self::TooLarge { message },
+            429 => (ExportFailure::Throttled, false),
+            502..=504 => (ExportFailure::Status5xx, false),
+            500..=599 => (ExportFailure::Status5xx, true),
             _ => return Self::Rejected { message },
         };
         Self::Retry {
             reason,
             message,
             retry_after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
+            is_slow,
         }
     }
 
@@ -106,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_statuses_of_the_specification_are_retried() {
+    fn statuses_are_retried_slowly_where_the_configuration_may_be_their_cause() {
         for status in 100..=599 {
             let disposition = disposition(status, None, b"");
             match status {
@@ -114,8 +125,12 @@ mod tests {
                     disposition,
                     Disposition::Accepted { rejected: 0, .. }
                 )),
-                429 | 502 | 503 | 504 => {
-                    assert!(matches!(disposition, Disposition::Retry { .. }), "{status}");
+                413 => assert!(matches!(disposition, Disposition::TooLarge { .. })),
+                401 | 403 | 404 | 407 | 408 | 429 | 500..=599 => {
+                    let Disposition::Retry { is_slow, .. } = disposition else {
+                        panic!("{status} is not retried");
+                    };
+                    assert_eq!(is_slow, ![429, 502, 503, 504].contains(&status), "{status}");
                 }
                 _ => assert!(
                     matches!(disposition, Disposition::Rejected { .. }),

@@ -50,6 +50,31 @@ pub struct SpanEvent {
     pub attributes: Vec<Attribute>,
 }
 
+impl Batch {
+    /// The size in memory, roughly: text, and a constant for each value.
+    pub(crate) fn estimated_bytes(&self) -> u64 {
+        const VALUE: usize = 48;
+        let attributes = |attributes: &[Attribute]| -> usize {
+            let bytes = |attribute: &Attribute| {
+                let value = match &attribute.value {
+                    Value::Text(text) => text.len(),
+                    Value::Int(_) | Value::Float(_) => 0,
+                    Value::Texts(texts) => texts.iter().map(|text| text.len() + VALUE).sum(),
+                };
+                attribute.key.len() + value + VALUE
+            };
+            attributes.iter().map(bytes).sum()
+        };
+        let events = |events: &[SpanEvent]| -> usize {
+            let bytes = |event: &SpanEvent| attributes(&event.attributes) + VALUE;
+            events.iter().map(bytes).sum()
+        };
+        let spans = self.spans.iter();
+        let bytes = spans.map(|span| attributes(&span.attributes) + events(&span.events) + VALUE);
+        bytes.sum::<usize>() as u64
+    }
+}
+
 impl Span {
     pub(crate) fn trace_id_hex(&self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.trace_id))
