@@ -268,7 +268,13 @@ impl EventLoop {
         }
         let busy = elapsed(began, clock.now());
         let jitter = fastrand::f64();
-        Some(cadence::next_delay(outcome, busy, self.interval, jitter))
+        let delay = cadence::next_delay(outcome, busy, self.interval, jitter);
+        let approval_due = match outcome {
+            PollResult::Answered => self.driver.engine.approval_due_in(clock.now()),
+            PollResult::Failed { .. } => None,
+        };
+        let earliest = |due: Duration| due.max(cadence::MIN_REQUEST_INTERVAL);
+        Some(approval_due.map_or(delay, |due| delay.min(earliest(due))))
     }
 
     fn outcome(&mut self, error: Option<&RequestError>) -> PollResult {

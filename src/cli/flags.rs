@@ -233,7 +233,11 @@ pub(crate) struct ApproveFlags {
     /// [default: 60s].
     #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) delay: Option<Duration>,
-    /// Decide, log and count approvals, but send nothing.
+    /// How long an event counts as due, so that /-/serving returns 503 and a load balancer drains this VM, before its
+    /// approval is sent; at most 10m [default: 0s].
+    #[arg(long = "approve.drain", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) drain: Option<Duration>,
+    /// Decide, log and count approvals, but send nothing and drain nothing.
     #[arg(long = "approve.dry-run")]
     pub(crate) dry_run: bool,
 }

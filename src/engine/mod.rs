@@ -157,6 +157,11 @@ impl Engine {
         self.health.last_success.is_some()
     }
 
+    /// The time until an approval becomes due: the next poll should not be later. A document precedes each approval.
+    pub(crate) fn approval_due_in(&self, now: Moment) -> Option<Duration> {
+        self.approvals.due_in(now)
+    }
+
     pub fn snapshot(&self, now: Moment) -> Snapshot {
         Snapshot {
             events: self.tracker.events().into(),

@@ -164,6 +164,11 @@ impl Engine {
         for event_type in evaluation.dry_runs {
             self.count_approval(event_type, ApprovalResult::DryRun);
         }
+        for (id, is_decided) in evaluation.decisions {
+            let at = is_decided.then_some(now.wall);
+            self.tracker.record_approval_decision(&id, at);
+            self.saves.mark();
+        }
         if let Some(id) = evaluation.send {
             self.tracker.record_approval_request(&id, now.wall);
             self.saves.mark_urgent();

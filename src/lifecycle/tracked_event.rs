@@ -27,11 +27,16 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
+    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event. Taken back when
+    /// it decides otherwise before the event starts.
+    pub approval_decided_at: Option<Timestamp>,
     /// When the last approval was about to be sent. If neither `approved_at` nor `refused_at` is later, the process
     /// ended before the answer.
     pub approval_sent_at: Option<Timestamp>,
     /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
+    /// When a document first showed an approval that this exporter did not send.
+    pub approved_elsewhere_at: Option<Timestamp>,
     /// When IMDS last refused an approval, until it accepts one.
     pub refused_at: Option<Timestamp>,
     pub reschedulings: Vec<Rescheduling>,
@@ -124,14 +129,28 @@ impl TrackedEvent {
             end: None,
             times_ended: 0,
             times_ended_unstarted: 0,
+            approval_decided_at: None,
             approval_sent_at: None,
             approved_at: None,
+            approved_elsewhere_at: None,
             refused_at: None,
             reschedulings: Vec::new(),
             interruptions: Vec::new(),
             rebooted: false,
             down_since: None,
         }
+    }
+
+    /// By this exporter or elsewhere.
+    pub(crate) fn is_approved(&self) -> bool {
+        self.approved_at.or(self.approved_elsewhere_at).is_some()
+    }
+
+    /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this exporter
+    /// is about to approve it.
+    pub(crate) fn is_due_by_approval(&self) -> bool {
+        let decided = self.approval_decided_at.or(self.approval_sent_at);
+        self.phase() == Phase::Scheduled && (decided.is_some() || self.is_approved())
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started, `None` without a `NotBefore` and after the end.
@@ -223,7 +242,7 @@ impl TrackedEvent {
         let booted = self.rebooted && self.ends_with_boot() && self.scope == EventScope::Own;
         let is_before_its_time =
             self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
-        if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
+        if self.started_at.is_some() || self.is_approved() || due || booted {
             Outcome::Completed
         } else if was_watched && is_before_its_time && self.approval_sent_at.is_none() {
             Outcome::Cancelled

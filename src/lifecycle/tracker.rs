@@ -103,8 +103,13 @@ impl Tracker {
                 .monotonic
                 .saturating_add(retention.saturating_sub(ended_ago));
             let id = event.event.id.clone();
+            let due_at = event
+                .event
+                .not_before
+                .map(|due| due.on_monotonic_clock(now));
             let entry = TrackerEntry {
                 tracked: event,
+                due_at,
                 expires_at,
                 maybe_unreadable: false,
             };
@@ -136,10 +141,9 @@ impl Tracker {
         for event in &document.events {
             present.insert(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
-                entry.update(event, vm_name, now.wall, &mut transitions);
+                entry.update(event, vm_name, now, &mut transitions);
             } else {
-                let new =
-                    TrackerEntry::begin(event, vm_name, seen_late, now.wall, &mut transitions);
+                let new = TrackerEntry::begin(event, vm_name, seen_late, now, &mut transitions);
                 self.entries.insert(event.id.clone(), new);
             }
         }
@@ -185,6 +189,13 @@ impl Tracker {
             .values_mut()
             .filter_map(|entry| entry.interrupt(interruption, now))
             .collect()
+    }
+
+    /// The approval policy decided that an event is to be approved, or took that back.
+    pub(crate) fn record_approval_decision(&mut self, id: &EventId, at: Option<Timestamp>) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.tracked_mut().approval_decided_at = at;
+        }
     }
 
     /// The approval of an event is about to be sent.

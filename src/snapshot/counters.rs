@@ -137,6 +137,7 @@ impl EventCounters {
             | TransitionKind::StatusChanged(_)
             | TransitionKind::Amended { .. }
             | TransitionKind::Approved
+            | TransitionKind::ApprovedElsewhere
             | TransitionKind::Returned => {}
         }
     }

@@ -160,8 +160,12 @@ struct SavedEvent {
     #[serde(default)]
     times_ended_unstarted: u32,
     #[serde(default)]
+    approval_decided_at: Option<Time>,
+    #[serde(default)]
     approval_sent_at: Option<Time>,
     approved_at: Option<Time>,
+    #[serde(default)]
+    approved_elsewhere_at: Option<Time>,
     refused_at: Option<Time>,
     reschedulings: Vec<(Time, Option<Time>, Time)>,
     interruptions: Vec<(Time, Duration)>,
@@ -214,8 +218,10 @@ impl From<&TrackedEvent> for SavedEvent {
             ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
             times_ended: tracked.times_ended,
             times_ended_unstarted: tracked.times_ended_unstarted,
+            approval_decided_at: tracked.approval_decided_at.map(Time),
             approval_sent_at: tracked.approval_sent_at.map(Time),
             approved_at: tracked.approved_at.map(Time),
+            approved_elsewhere_at: tracked.approved_elsewhere_at.map(Time),
             refused_at: tracked.refused_at.map(Time),
             reschedulings: tracked
                 .reschedulings
@@ -263,8 +269,10 @@ impl From<SavedEvent> for TrackedEvent {
             }),
             times_ended: saved.times_ended,
             times_ended_unstarted: saved.times_ended_unstarted,
+            approval_decided_at: time(saved.approval_decided_at),
             approval_sent_at: time(saved.approval_sent_at),
             approved_at: time(saved.approved_at),
+            approved_elsewhere_at: time(saved.approved_elsewhere_at),
             refused_at: time(saved.refused_at),
             reschedulings: saved
                 .reschedulings

@@ -235,6 +235,7 @@ impl Reader {
             | TransitionKind::StatusChanged(_)
             | TransitionKind::Amended { .. }
             | TransitionKind::Approved
+            | TransitionKind::ApprovedElsewhere
             | TransitionKind::Interrupted(_) => (Some(true), true),
         };
         assert_eq!(before, expected, "{transition:?}");
@@ -263,7 +264,8 @@ fn assert_outcome_follows(tracked: &TrackedEvent, outcome: Outcome) {
     let event = &tracked.event;
     let ended_at = tracked.end.unwrap().at;
     let is_due = event.not_before.is_some_and(|at| ended_at >= at);
-    let has_run = tracked.started_at.is_some() || tracked.approved_at.is_some() || is_due;
+    let approved = tracked.approved_at.or(tracked.approved_elsewhere_at);
+    let has_run = tracked.started_at.is_some() || approved.is_some() || is_due;
     match outcome {
         Outcome::Completed => assert!(has_run || tracked.rebooted, "{tracked:?}"),
         Outcome::Cancelled => {

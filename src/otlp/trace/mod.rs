@@ -93,6 +93,7 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
         | TransitionKind::StatusChanged(_)
         | TransitionKind::Amended { .. }
         | TransitionKind::Approved
+        | TransitionKind::ApprovedElsewhere
         | TransitionKind::Interrupted(_)
         | TransitionKind::Returned => Vec::new(),
     }
@@ -270,7 +271,16 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
             let to = text("not_before", rescheduling.to.rfc3339());
             event("rescheduled", rescheduling.at, from.into_iter().chain([to]))
         }));
-        all.extend(tracked.approved_at.map(|at| event("approved", at, [])));
+        let approval = [
+            ("approval_decided", tracked.approval_decided_at),
+            ("approval_sent", tracked.approval_sent_at),
+            ("approved", tracked.approved_at),
+            ("approved_elsewhere", tracked.approved_elsewhere_at),
+        ];
+        let known = approval
+            .into_iter()
+            .filter_map(|(name, at)| Some((name, at?)));
+        all.extend(known.map(|(name, at)| event(name, at, [])));
     }
     if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
         all.extend(tracked.interruptions.iter().map(|interruption| {

@@ -44,7 +44,7 @@ pub enum Value {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanEvent {
-    /// `rescheduled`, `approved` or `interrupted`.
+    /// `rescheduled`, `approval_decided`, `approval_sent`, `approved`, `approved_elsewhere` or `interrupted`.
     pub name: String,
     pub at: Timestamp,
     pub attributes: Vec<Attribute>,

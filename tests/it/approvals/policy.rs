@@ -94,6 +94,7 @@ fn word(decision: Decision) -> String {
         Decision::Approve(_) => "APPROVE".to_owned(),
         Decision::Wait { leader, .. } => format!("wait({leader})"),
         Decision::Approved(_) => "approved".to_owned(),
+        Decision::ApprovedElsewhere(_) => "approved_elsewhere".to_owned(),
         Decision::Withhold(why) => why.as_str().to_owned(),
     }
 }
@@ -101,7 +102,7 @@ fn word(decision: Decision) -> String {
 fn row(table: &mut String, what: &str, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) {
     write!(table, "{what:58}").unwrap();
     for (_, settings) in policies() {
-        let decision = word(decide(tracked, &settings, vm_name, now));
+        let decision = word(decide(tracked, &settings, vm_name, at(60), now));
         write!(table, " {decision:18}").unwrap();
     }
     table.truncate(table.trim_end().len());
@@ -317,11 +318,13 @@ fn any_event() -> impl Strategy<Value = Value> {
 fn any_settings() -> impl Strategy<Value = ApprovalPolicy> {
     let below = prop::option::of((0_u64..1_000_000).prop_map(Duration::from_millis));
     let delay = (0_u64..1_000).prop_map(Duration::from_secs);
-    (any::<bool>(), below, delay, any::<bool>()).prop_map(
-        |(user_events, freeze_below, delay, dry_run)| ApprovalPolicy {
+    let drain = (0_u64..100).prop_map(Duration::from_secs);
+    (any::<bool>(), below, delay, drain, any::<bool>()).prop_map(
+        |(user_events, freeze_below, delay, drain, dry_run)| ApprovalPolicy {
             user_events,
             freeze_below,
             delay,
+            drain,
             dry_run,
         },
     )
@@ -343,7 +346,8 @@ proptest! {
         let (document, _) = document::parse(body.as_bytes()).unwrap();
         tracker.observe(&document, vm_name, at(0));
         let Some(tracked) = tracker.events().pop() else { return Ok(()) };
-        let decision = decide(&tracked, &settings, vm_name, at(seconds));
+        let delay_until = at(settings.delay.as_secs());
+        let decision = decide(&tracked, &settings, vm_name, delay_until, at(seconds));
         if !matches!(decision, Decision::Approve(_) | Decision::Wait { .. }) {
             return Ok(());
         }

@@ -280,6 +280,7 @@ fn describe(transition: &Transition, report: &mut String) {
         | TransitionKind::Started
         | TransitionKind::Amended { .. }
         | TransitionKind::Approved
+        | TransitionKind::ApprovedElsewhere
         | TransitionKind::Returned => String::new(),
     };
     let event = &tracked.event;

@@ -3,8 +3,8 @@
 mod blocked_stderr;
 mod bounds;
 mod consistency;
-mod snapshot;
-mod test_server;
+pub(crate) mod snapshot;
+pub(crate) mod test_server;
 
 use std::io::Read as _;
 
