@@ -187,7 +187,7 @@ async fn a_closed_connection_after_a_refusal_costs_no_failure_of_the_next_poll()
     assert_eq!(imds.connections(), 5);
 }
 
-/// GuestProxyAgent identifies the process of a connection, not of a request.
+/// `GuestProxyAgent` identifies the process of a connection, not of a request.
 #[tokio::test]
 async fn a_421_is_followed_by_a_new_connection() {
     let misdirected = || Reply::http("421 Misdirected Request", &[], "");
