@@ -8,6 +8,8 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{Parser, Subcommand};
 
+use crate::outbound::url;
+
 pub(crate) use self::flags::{
     AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, PollFlags,
     QueryFlags, RunFlags, ScopeArg, SimulateFlags, WebFlags,
@@ -81,7 +83,8 @@ pub enum Parsed {
 /// One line that names the flag, the value and a valid alternative.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
     use clap::error::ErrorKind;
-    match Cli::try_parse_from(arguments) {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
         Ok(cli) => Ok(Parsed::Command(Box::new(cli))),
         Err(error)
             if matches!(
@@ -91,8 +94,22 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, St
         {
             Ok(Parsed::Info(error.to_string()))
         }
-        Err(error) => Err(one_line(&error)),
+        Err(error) => Err(without_secrets(one_line(&error), &arguments)),
     }
+}
+
+/// An error may repeat an argument, and a URL in it may hold a secret.
+fn without_secrets(error: String, arguments: &[OsString]) -> String {
+    let texts = arguments.iter().filter_map(|argument| argument.to_str());
+    texts
+        .map(|text| match text.split_once('=') {
+            Some((flag, value)) if flag.starts_with('-') => value,
+            _ => text,
+        })
+        .filter(|value| value.contains("://") || value.contains('@'))
+        .fold(error, |error, value| {
+            error.replace(value, &url::redacted(value))
+        })
 }
 
 /// Joins the paragraphs of a clap error.

@@ -36,7 +36,8 @@ pub struct Endpoint {
 impl Endpoint {
     /// `base` is `http://169.254.169.254` or similar, with an optional port and an optional path before `/metadata`.
     pub fn new(base: &str, api_version: &str) -> Result<Self, SetupError> {
-        let invalid = |why: &str| SetupError::Address(format!("{base:?} {why}"));
+        let shown = url::redacted(base);
+        let invalid = |why: &str| SetupError::Address(format!("{shown:?} {why}"));
         let url = url::base(base).map_err(|error| {
             let hint = match error {
                 UrlError::Syntax(_) | UrlError::Scheme => {
@@ -60,7 +61,7 @@ impl Endpoint {
             uri.map_err(|error| invalid(&format!("is not a valid address ({error})")))
         };
         Ok(Self {
-            base: base.trim_end_matches('/').to_owned(),
+            base: shown.clone(),
             events: join("/metadata/scheduledevents", &[("api-version", api_version)])?,
             compute: join(
                 "/metadata/instance/compute",
@@ -71,7 +72,7 @@ impl Endpoint {
         })
     }
 
-    /// As configured, without trailing slashes.
+    /// For messages: without secrets.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }

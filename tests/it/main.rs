@@ -35,6 +35,8 @@ mod polling;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod simulator;
 #[cfg(test)]
 mod state;

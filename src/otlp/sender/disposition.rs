@@ -13,7 +13,10 @@ use prost::Message;
 use reqwest::StatusCode;
 
 use crate::{
-    outbound::http::{describe, excerpt},
+    outbound::{
+        http::{describe, excerpt},
+        url::Secrets,
+    },
     snapshot::ExportFailure,
 };
 
@@ -55,12 +58,13 @@ pub(super) enum Disposition {
 }
 
 impl Disposition {
-    pub(super) fn of(attempt: ExportAttempt) -> Self {
+    /// The messages do not contain the secrets.
+    pub(super) fn of(attempt: ExportAttempt, secrets: &Secrets) -> Self {
         let (status, retry_after, body) = match attempt {
             ExportAttempt::NoResponse { reason, message } => {
                 return Self::Retry {
                     reason,
-                    message,
+                    message: secrets.mask(&message),
                     retry_after: None,
                     is_slow: false,
                 };
@@ -71,9 +75,9 @@ impl Disposition {
                 body,
             } => (status, retry_after, body),
         };
-        let message = describe(status, &body, MAX_MESSAGE);
+        let message = describe(status, &body, MAX_MESSAGE, secrets);
         let (reason, is_slow) = match status.as_u16() {
-            200..=299 => return Self::accepted(body),
+            200..=299 => return Self::accepted(body, secrets),
             401 | 403 | 404 | 407 | 408 => (ExportFailure::Status4xx, true),
             413 => return Self::TooLarge { message },
             429 => (ExportFailure::Throttled, false),
@@ -90,14 +94,14 @@ impl Disposition {
     }
 
     /// A body that cannot be decoded does not make a success a failure.
-    fn accepted(body: Bytes) -> Self {
+    fn accepted(body: Bytes, secrets: &Secrets) -> Self {
         let partial = ExportTraceServiceResponse::decode(body)
             .ok()
             .and_then(|response| response.partial_success)
             .unwrap_or_default();
         Self::Accepted {
             rejected: u64::try_from(partial.rejected_spans).unwrap_or(0),
-            message: excerpt(partial.error_message.as_bytes(), MAX_MESSAGE),
+            message: excerpt(partial.error_message.as_bytes(), MAX_MESSAGE, secrets),
         }
     }
 }
@@ -109,11 +113,13 @@ mod tests {
     use super::*;
 
     fn disposition(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Disposition {
-        Disposition::of(ExportAttempt::Response {
+        let attempt = ExportAttempt::Response {
             status: StatusCode::from_u16(status).unwrap(),
             retry_after,
             body: Bytes::copy_from_slice(body),
-        })
+        };
+        let url = "http://collector".parse().unwrap();
+        Disposition::of(attempt, &Secrets::of(&url))
     }
 
     #[test]

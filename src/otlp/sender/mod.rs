@@ -27,7 +27,11 @@ use super::{
     spool::{BatchId, Lease, SpoolHandle},
     trace::Batch,
 };
-use crate::{outbound::retry::backoff, snapshot::ExportFailure, time::Clock};
+use crate::{
+    outbound::{retry::backoff, url::Secrets},
+    snapshot::ExportFailure,
+    time::Clock,
+};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
@@ -68,7 +72,7 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     info!(
-        endpoint = %settings.redacted_endpoint(),
+        endpoint = settings.redacted_endpoint(),
         gzip = settings.gzip,
         durable = spool.is_durable(),
         "trace export enabled"
@@ -77,6 +81,7 @@ pub async fn run(
         warn!("{ignored}");
     }
     let mut sender = Sender {
+        secrets: settings.secrets(),
         settings,
         spool: spool.clone(),
         clock,
@@ -111,6 +116,7 @@ pub async fn run(
 
 struct Sender {
     settings: OtlpSettings,
+    secrets: Secrets,
     spool: SpoolHandle,
     clock: Clock,
     timing: RetryTiming,
@@ -155,7 +161,7 @@ impl Sender {
         let left = self.parts.take().filter(|parts| parts.id == lease.id);
         let mut parts = left.unwrap_or_else(|| Parts::new(lease));
         while let Some(part) = parts.pop() {
-            let disposition = Disposition::of(self.attempt(&part).await);
+            let disposition = Disposition::of(self.attempt(&part).await, &self.secrets);
             if let Err(retry) = self.apply(part, disposition, &mut parts) {
                 if retry.is_slow {
                     self.refused = Some(parts.id);
@@ -260,7 +266,7 @@ impl Sender {
             warn!(
                 reason = reason.as_str(),
                 error = message,
-                endpoint = %self.settings.redacted_endpoint(),
+                endpoint = self.settings.redacted_endpoint(),
                 "trace export failed"
             );
         }
