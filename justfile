@@ -69,10 +69,9 @@ windows:
 msrv:
     cargo +$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) check --all-targets --all-features --locked
 
-# fuzz the document parser; needs cargo-fuzz and a nightly toolchain
+# fuzz the parsers; needs cargo-fuzz: tests/tools/install fuzz
 fuzz seconds="60":
-    mkdir -p fuzz/corpus/document
-    cargo +nightly fuzz run document fuzz/corpus/document tests/documents -- -max_total_time={{ seconds }}
+    tests/fuzz --seconds={{ seconds }}
 
 # check licences, sources and duplicate versions of dependencies; needs cargo-deny
 deny *checks="licenses bans sources":

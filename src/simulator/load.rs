@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{builtin, file, scenario::Scenario};
+use crate::text::excerpt;
 
+/// In characters.
+const MAX_PROBLEM: usize = 500;
 /// In bytes.
 const MAX_FILE_SIZE: u64 = 1024 * 1024;
 
@@ -62,7 +65,8 @@ impl Scenario {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         file::parse(name, text).map_err(|problem| ScenarioError::Invalid {
             origin: origin.to_owned(),
-            problem,
+            // It may quote a member name with control characters.
+            problem: excerpt(&problem, MAX_PROBLEM),
         })
     }
 }
@@ -232,6 +236,12 @@ mod tests {
                 "{text}\n{error}"
             );
         }
+    }
+
+    #[test]
+    fn error_that_quotes_control_characters_is_one_line() {
+        let error = parse_error("{\"eve\\nnts\u{9b}\": 1}");
+        assert!(error.contains("eve\u{fffd}nts\u{fffd}"), "{error}");
     }
 
     #[test]

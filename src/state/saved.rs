@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 
 impl SavedState {
     /// At most `max` bytes, and the number of events that are left out for that.
-    pub(super) fn to_json(&self, max: usize) -> io::Result<(Vec<u8>, usize)> {
+    pub fn to_json(&self, max: usize) -> io::Result<(Vec<u8>, usize)> {
         let whole = self.file(|_| true);
         if let Some(json) = json::to_vec_up_to(&whole, max)? {
             return Ok((json, 0));
@@ -74,7 +74,8 @@ impl SavedState {
         Ok(kept)
     }
 
-    pub(super) fn from_json(text: &[u8]) -> Result<Self, String> {
+    /// The error says what is wrong with the text.
+    pub fn from_json(text: &[u8]) -> Result<Self, String> {
         if text.is_empty() {
             return Err("the file is empty".to_owned());
         }

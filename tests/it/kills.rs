@@ -1,5 +1,5 @@
-//! The exporter is killed at random moments while events come and go. In the end the collector has every span of every
-//! event, and repeated spans have the same id. `KILLS=500 cargo test --test it kills` kills it more often.
+//! Exporters are killed at random moments while events come and go. In the end the collector has every span of every event,
+//! and repeated spans have the same id. `KILLS=10000 cargo test --test it kills` kills them more often.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep},
+};
 
 use crate::support::{
     DEADLINE, FakeImds, Reply,
@@ -17,14 +20,28 @@ use crate::support::{
     wait_until,
 };
 
-/// The minimum numbers of kills and of ended events; a slow disk needs up to four times as many kills for the events.
+/// Exporters at a time, each with its own metadata service, collector and state directory: a process mostly waits.
+const EXPORTERS: usize = 8;
+
+/// The minimum numbers of kills and of ended events of one exporter; a slow disk needs up to four times as many kills for
+/// the events.
 #[expect(
     clippy::disallowed_methods,
     reason = "the variable belongs to this test"
 )]
 fn minimums() -> (usize, u32) {
-    let kills = std::env::var("KILLS").map_or(40, |kills| kills.parse().expect("KILLS: a number"));
+    let kills: usize =
+        std::env::var("KILLS").map_or(40, |kills| kills.parse().expect("KILLS: a number"));
+    let kills = kills.div_ceil(EXPORTERS);
     (kills, u32::try_from(kills / 50).unwrap().max(1))
+}
+
+/// What one exporter went through.
+struct Summary {
+    kills: usize,
+    events: u32,
+    spans: usize,
+    repeats: usize,
 }
 
 /// How long a process lives after its first poll: 1 to 500 ms, half of them less than 25 ms. Each step from the poll to
@@ -33,9 +50,11 @@ fn lifetime(random: &mut fastrand::Rng) -> Duration {
     Duration::from_secs_f64(0.001 * 500_f64.powf(random.f64()))
 }
 
+const EVENT_TYPES: [&str; 5] = ["Freeze", "Reboot", "Redeploy", "Preempt", "Terminate"];
+
 /// One event after the other, as IMDS shows them.
-struct Script {
-    number: u32,
+pub(crate) struct Script {
+    pub(crate) number: u32,
     step: Step,
 }
 
@@ -47,11 +66,22 @@ enum Step {
 }
 
 impl Script {
+    pub(crate) fn begin() -> Self {
+        Self {
+            number: 1,
+            step: Step::Scheduled,
+        }
+    }
+
+    fn event_type(number: u32) -> &'static str {
+        EVENT_TYPES[number as usize % EVENT_TYPES.len()]
+    }
+
     fn event_id(number: u32) -> String {
         format!("7B1E04C9-52DA-4F6E-9C38-{number:012X}")
     }
 
-    fn document(&self) -> Reply {
+    pub(crate) fn document(&self) -> Reply {
         let (status, not_before) = match self.step {
             Step::Scheduled => ("Scheduled", "Fri, 31 Dec 2999 23:59:59 GMT"),
             Step::Started => ("Started", ""),
@@ -63,14 +93,15 @@ impl Script {
             }
         };
         let id = Self::event_id(self.number);
+        let event_type = Self::event_type(self.number);
         Reply::ok(format!(
-            r#"{{"DocumentIncarnation":{},"Events":[{{"EventId":"{id}","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"{not_before}","Description":"","EventSource":"Platform","DurationInSeconds":5}}]}}"#,
+            r#"{{"DocumentIncarnation":{},"Events":[{{"EventId":"{id}","EventStatus":"{status}","EventType":"{event_type}","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"{not_before}","Description":"","EventSource":"Platform","DurationInSeconds":5}}]}}"#,
             self.number
         ))
     }
 
     /// Takes the next step once the state file has this one: it must not be lost from then on.
-    fn advance(&mut self, state_directory: &Path) -> bool {
+    pub(crate) fn advance(&mut self, state_directory: &Path) -> bool {
         let Some(tracked) = saved_event(state_directory, &Self::event_id(self.number)) else {
             return false;
         };
@@ -135,37 +166,51 @@ fn spans(collector: &FakeCollector) -> BTreeMap<(Vec<u8>, String), BTreeSet<Vec<
 }
 
 fn expected(events: u32) -> BTreeSet<(Vec<u8>, String)> {
-    let names =
-        ["announced", "notice", "impact", "Freeze"].map(|name| format!("scheduled_event {name}"));
+    let names = |number| {
+        ["announced", "notice", "impact", Script::event_type(number)]
+            .map(|name| format!("scheduled_event {name}"))
+    };
     let traces = (1..=events).map(|number| {
         let hex: String = Script::event_id(number)
             .chars()
             .filter(char::is_ascii_hexdigit)
             .collect();
-        u128::from_str_radix(&hex, 16)
-            .expect("a GUID")
-            .to_be_bytes()
-            .to_vec()
+        let trace = u128::from_str_radix(&hex, 16).expect("a GUID");
+        (number, trace.to_be_bytes().to_vec())
     });
     traces
-        .flat_map(|trace| names.clone().map(|name| (trace.clone(), name)))
+        .flat_map(|(number, trace)| names(number).map(|name| (trace.clone(), name)))
         .collect()
 }
 
 #[tokio::test]
 async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
+    let started_at = Instant::now();
+    let mut exporters = JoinSet::new();
+    for seed in 0..EXPORTERS {
+        exporters.spawn(kill_repeatedly(seed as u64));
+    }
+    let all = exporters.join_all().await;
+    let kills: usize = all.iter().map(|one| one.kills).sum();
+    println!(
+        "{kills} kills ({:.1} per second), {} events, {} spans expected and received, {} repeats",
+        kills as f64 / started_at.elapsed().as_secs_f64(),
+        all.iter().map(|one| one.events).sum::<u32>(),
+        all.iter().map(|one| one.spans).sum::<usize>(),
+        all.iter().map(|one| one.repeats).sum::<usize>(),
+    );
+}
+
+async fn kill_repeatedly(seed: u64) -> Summary {
     let folder = tempfile::tempdir().unwrap();
     let state_directory = folder.path().join("state");
-    let mut script = Script {
-        number: 1,
-        step: Step::Scheduled,
-    };
+    let mut script = Script::begin();
     let imds = FakeImds::standing(script.document()).await;
     let collector = FakeCollector::scripted([]).await;
-    let mut random = fastrand::Rng::with_seed(7);
+    let mut random = fastrand::Rng::with_seed(seed);
     let (min_kills, min_events) = minimums();
     let mut kills = 0;
-    while kills < min_kills || (script.number <= min_events && kills < 4 * min_kills) {
+    while kills < min_kills || (script.number <= min_events && kills < 4 * min_kills.max(10)) {
         kills += 1;
         let polls = imds.event_requests();
         let exporter = start(&imds, &collector, &state_directory);
@@ -187,11 +232,23 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
         "only {} events in {kills} kills",
         script.number
     );
-    let last = finish(&mut script, &imds, &collector, &state_directory).await;
+    let events = finish(&mut script, &imds, &collector, &state_directory).await;
+    // A new process polls while the request of the killed one is still in flight.
+    imds.take_complaints();
+    let (spans, repeats) = check(&collector, events);
+    Summary {
+        kills,
+        events,
+        spans,
+        repeats,
+    }
+}
 
-    let received = spans(&collector);
+/// The number of distinct spans of these events, and of repeats.
+pub(crate) fn check(collector: &FakeCollector, events: u32) -> (usize, usize) {
+    let received = spans(collector);
     let keys: BTreeSet<_> = received.keys().cloned().collect();
-    assert_eq!(keys, expected(last), "the spans of {last} events");
+    assert_eq!(keys, expected(events), "the spans of {events} events");
     assert!(
         received.values().all(|ids| ids.len() == 1),
         "one id for each span of each event"
@@ -203,13 +260,7 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
         .iter()
         .map(|request| request.spans().count())
         .sum();
-    println!(
-        "{kills} kills, {last} events, {} spans expected and received, {} repeats",
-        received.len(),
-        sent - received.len()
-    );
-    // A new process polls while the request of the killed one is still in flight.
-    imds.take_complaints();
+    (received.len(), sent - received.len())
 }
 
 /// Waits until the current event has ended and all spans have been exported; returns its number.
@@ -219,8 +270,18 @@ async fn finish(
     collector: &FakeCollector,
     state_directory: &Path,
 ) -> u32 {
-    let last = script.number;
     let _exporter = start(imds, collector, state_directory);
+    until_exported(script, imds, collector, state_directory).await
+}
+
+/// The same with an exporter that runs.
+pub(crate) async fn until_exported(
+    script: &mut Script,
+    imds: &FakeImds,
+    collector: &FakeCollector,
+    state_directory: &Path,
+) -> u32 {
+    let last = script.number;
     wait_until(DEADLINE, "the last event ends and is exported", || {
         if script.number == last && script.advance(state_directory) {
             imds.now(script.document());

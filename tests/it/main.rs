@@ -11,6 +11,8 @@ mod approvals;
 #[cfg(test)]
 mod cli;
 #[cfg(test)]
+mod damaged_inputs;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod identity;
@@ -38,6 +40,8 @@ mod scenarios;
 mod secrets;
 #[cfg(test)]
 mod simulator;
+#[cfg(test)]
+mod soak;
 #[cfg(test)]
 mod state;
 #[cfg(test)]

@@ -13,8 +13,8 @@ use crate::documents;
 
 const CASES: u64 = 20_000;
 
-/// One of the test documents with one to three random changes.
-fn damaged(seed: u64, originals: &[Vec<u8>]) -> Vec<u8> {
+/// One of the originals with one to three random changes.
+pub(crate) fn damaged(seed: u64, originals: &[Vec<u8>]) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut body = rng.choice(originals).unwrap().clone();
     for _ in 0..rng.usize(1..=3) {

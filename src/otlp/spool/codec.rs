@@ -58,7 +58,7 @@ enum StoredValue {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DecodeError {
+pub enum DecodeError {
     #[error("not a batch of spans: {0}")]
     Json(#[from] serde_json::Error),
     #[error("version {0}, but this exporter reads version {VERSION}")]
@@ -68,7 +68,7 @@ pub(super) enum DecodeError {
 }
 
 /// `None` if the batch has more than `max` bytes.
-pub(super) fn encode(
+pub fn encode(
     resource: &Resource,
     spans: &[Span],
     max: usize,
@@ -81,7 +81,7 @@ pub(super) fn encode(
     json::to_vec_up_to(&stored, max)
 }
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
+pub fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
     let StoredVersion { version } = serde_json::from_slice(bytes)?;
     if version != VERSION {
         return Err(DecodeError::Version(version));

@@ -11,7 +11,8 @@
 //! can repeat a batch but not lose one. The content of a batch on disk is not kept in memory. A batch that exceeds the
 //! limit of one batch is stored in parts; larger files in the directory are not read.
 
-mod codec;
+#[doc(hidden)] // for the fuzz targets
+pub mod codec;
 mod directory;
 mod entry;
 mod handle;

@@ -73,7 +73,7 @@ fn engine(policy: ApprovalPolicy, restored: Option<SavedState>, now: Moment) -> 
     let config = EngineConfig {
         vm_name: Some("web_0".into()),
         approvals: policy,
-        poll_interval: std::time::Duration::from_secs(1),
+        poll_interval: Duration::from_secs(1),
         boot_id: None,
         traces: OtlpSettings::from_env(endpoint).unwrap(),
         is_persistent: true,

@@ -8,7 +8,10 @@ use std::{
 };
 
 use serde_json::Value;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{JoinHandle, JoinSet},
+};
 
 use super::{DEADLINE, Reply, request::Request};
 
@@ -52,32 +55,21 @@ impl FakeAlertmanager {
             standing,
             requests: Vec::new(),
         }));
-        let shared = Arc::clone(&state);
-        let accepting = tokio::spawn(async move {
-            loop {
-                let (mut stream, _peer) = listener.accept().await.unwrap();
-                let shared = Arc::clone(&shared);
-                tokio::spawn(async move {
-                    let mut left = Vec::new();
-                    while let Some(request) = Request::read(&mut stream, &mut left).await {
-                        let reply = {
-                            let mut state = shared.lock().unwrap();
-                            state.requests.push(request);
-                            let next = state.script.pop_front();
-                            next.unwrap_or_else(|| state.standing.clone())
-                        };
-                        if !reply.send(&mut stream).await {
-                            return;
-                        }
-                    }
-                });
-            }
-        });
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
         Self {
             address,
             state,
             accepting,
         }
+    }
+
+    /// Closes the port and all connections, and listens again.
+    pub(crate) async fn restart(&mut self) {
+        self.accepting.abort();
+        // Ended by the abort: its listener is closed.
+        (&mut self.accepting).await.ok();
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        self.accepting = tokio::spawn(accept(listener, Arc::clone(&self.state)));
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -100,7 +92,16 @@ impl FakeAlertmanager {
 
     /// The alerts of every request so far.
     pub(crate) fn alerts(&self) -> Vec<ReceivedAlert> {
-        let requests = self.requests();
+        Self::alerts_of(&self.requests())
+    }
+
+    /// The alerts since the last call, whose requests are forgotten.
+    pub(crate) fn take_alerts(&self) -> Vec<ReceivedAlert> {
+        let requests = std::mem::take(&mut self.state.lock().unwrap().requests);
+        Self::alerts_of(&requests)
+    }
+
+    fn alerts_of(requests: &[Request]) -> Vec<ReceivedAlert> {
         let alerts = requests.iter().flat_map(|request| {
             let alerts: Vec<Value> = serde_json::from_str(&request.body).unwrap();
             alerts
@@ -124,6 +125,31 @@ impl FakeAlertmanager {
                 self.alerts()
             );
             tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
+    // Closed together with the listener.
+    let mut connections = JoinSet::new();
+    loop {
+        let (stream, _peer) = listener.accept().await.unwrap();
+        connections.spawn(serve(stream, Arc::clone(&state)));
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
+    let mut left = Vec::new();
+    while let Some(request) = Request::read(&mut stream, &mut left).await {
+        let reply = {
+            let mut state = state.lock().unwrap();
+            state.requests.push(request);
+            let next = state.script.pop_front();
+            next.unwrap_or_else(|| state.standing.clone())
+        };
+        if !reply.send(&mut stream).await {
+            return;
         }
     }
 }

@@ -19,7 +19,7 @@ use prost::Message as _;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
     time::Instant,
 };
 
@@ -154,6 +154,15 @@ impl FakeCollector {
         }
     }
 
+    /// Closes the port and all connections, and listens again.
+    pub(crate) async fn restart(&mut self) {
+        self.accepting.abort();
+        // Ended by the abort: its listener is closed.
+        (&mut self.accepting).await.ok();
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        self.accepting = tokio::spawn(accept(listener, Arc::clone(&self.state)));
+    }
+
     /// Answers with this from now on, after the script.
     pub(crate) fn now(&self, answer: Answer) {
         self.state().standing = answer;
@@ -184,9 +193,12 @@ impl Drop for FakeCollector {
 }
 
 async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
+    // Closed together with the listener.
+    let mut connections = JoinSet::new();
     loop {
         let (stream, _peer) = listener.accept().await.unwrap();
-        tokio::spawn(serve(stream, Arc::clone(&state)));
+        connections.spawn(serve(stream, Arc::clone(&state)));
+        while connections.try_join_next().is_some() {}
     }
 }
 

@@ -9,6 +9,7 @@ mod cycles;
 mod imports;
 mod layers;
 mod names;
+mod reliability;
 
 /// Production lines of one file.
 const MAX_LINES: usize = 350;

@@ -1,0 +1,161 @@
+//! What must hold for any bytes, one function for each parser. The fuzz targets run them on the inputs that libFuzzer finds,
+//! and `tests/it/damaged_inputs.rs` on a few thousand damaged examples.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    document::{self, AnomalyKind, Answer},
+    engine::{Engine, EngineConfig, Input, SavedState},
+    event::EventId,
+    metrics::{self, MetricsOptions},
+    otlp::{
+        settings::OtlpSettings,
+        spool::codec,
+        trace::{Attribute, Batch, Value},
+    },
+    simulator::Scenario,
+    snapshot::SeriesScope,
+    time::{Moment, Timestamp},
+};
+
+/// The event of this document continues the one in `seeds/state`.
+const STARTED: &[u8] = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"A991815F-96A9-4B96-B3AB-4B59E5B82605","EventStatus":"Started","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web-vmss_0"],"NotBefore":"","Description":"","EventSource":"Platform","DurationInSeconds":9}]}"#;
+const EMPTY: &[u8] = br#"{"DocumentIncarnation":3,"Events":[]}"#;
+
+/// The body of a 200 of IMDS: no duplicate id, and no event is lost without an anomaly.
+pub fn document(body: &[u8]) {
+    let Ok((document, anomalies)) = document::parse(body) else {
+        return;
+    };
+    let ids: HashSet<&EventId> = document.events.iter().map(|event| &event.id).collect();
+    assert_eq!(ids.len(), document.events.len(), "duplicate id");
+    let is_printable = |detail: &str| !detail.contains(char::is_control);
+    assert!(
+        anomalies
+            .iter()
+            .all(|anomaly| is_printable(&anomaly.detail))
+    );
+    // Only the first 64 anomalies are described.
+    let described = anomalies.iter();
+    let is_recorded = described.len() == 64
+        || described
+            .clone()
+            .any(|anomaly| anomaly.kind == AnomalyKind::Event);
+    assert!(
+        document.is_complete() || is_recorded,
+        "an event was lost without an anomaly"
+    );
+}
+
+/// A state file: one that is read is written and read back unchanged, and an exporter that starts with it can handle polls
+/// and scrapes.
+pub fn state(text: &[u8]) {
+    let Ok(saved) = SavedState::from_json(text) else {
+        return;
+    };
+    let (written, omitted) = saved
+        .to_json(usize::MAX)
+        .expect("a state that was read can be written");
+    assert_eq!(omitted, 0);
+    let again = SavedState::from_json(&written).expect("a state that was written can be read");
+    assert_eq!(again, saved);
+    start_with(saved);
+}
+
+fn start_with(saved: SavedState) {
+    let endpoint = |name: &str| {
+        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:4318".to_owned())
+    };
+    let config = EngineConfig {
+        boot_id: Some("1".to_owned()),
+        traces: OtlpSettings::from_env(endpoint).expect("the endpoint is valid"),
+        is_persistent: true,
+        ..EngineConfig::default()
+    };
+    let mut now = Moment {
+        wall: Timestamp::from_unix_seconds(1_795_314_700).expect("a time in 2026"),
+        monotonic: Duration::from_secs(1),
+    };
+    let options = MetricsOptions {
+        scope: SeriesScope::All,
+        resources: true,
+        process: false,
+    };
+    let mut engine = Engine::new(config, Some(saved), now);
+    for body in [STARTED, EMPTY] {
+        let (document, anomalies) = document::parse(body).expect("a valid document");
+        let input = Input::Polled {
+            result: Ok(Answer::Document {
+                document,
+                anomalies,
+            }),
+            took: Duration::from_millis(1),
+        };
+        engine.handle(input, now);
+        let snapshot = Arc::new(engine.snapshot(now));
+        metrics::render(&snapshot, options, 0, now).expect("every state can be scraped");
+        now = now.after(Duration::from_secs(1));
+    }
+}
+
+/// A file of the span spool: one that is read is written and read back unchanged.
+pub fn spool(content: &[u8]) {
+    let Ok(mut batch) = codec::decode(content) else {
+        return;
+    };
+    let written = codec::encode(&batch.resource, &batch.spans, usize::MAX)
+        .expect("a batch that was read can be written")
+        .expect("any size is allowed");
+    let mut again = codec::decode(&written).expect("a batch that was written can be read");
+    clear_floats(&mut batch);
+    clear_floats(&mut again);
+    assert_eq!(again, batch);
+}
+
+/// `serde_json` does not preserve the last bit of every fraction.
+fn clear_floats(batch: &mut Batch) {
+    let clear = |attribute: &mut Attribute| {
+        if let Value::Float(number) = &mut attribute.value {
+            *number = 0.0;
+        }
+    };
+    for span in &mut batch.spans {
+        span.attributes.iter_mut().for_each(clear);
+        for event in &mut span.events {
+            event.attributes.iter_mut().for_each(clear);
+        }
+    }
+}
+
+/// OpenTelemetry's environment variables, a line `NAME=VALUE` for each: an endpoint that is accepted has a host, and a
+/// message is one line.
+pub fn environment(text: &[u8]) {
+    let Ok(text) = str::from_utf8(text) else {
+        return;
+    };
+    let lookup = |name: &str| {
+        let mut values = text.lines().filter_map(|line| line.split_once('='));
+        values
+            .find(|(variable, _)| *variable == name)
+            .map(|(_, value)| value.to_owned())
+    };
+    match OtlpSettings::from_env(lookup) {
+        Ok(Some(settings)) => {
+            assert!(settings.endpoint.has_host() && !settings.timeout.is_zero());
+            assert!(settings.ignored.iter().all(|message| is_one_line(message)));
+        }
+        Ok(None) => {}
+        Err(error) => assert!(is_one_line(&error.to_string())),
+    }
+}
+
+/// A scenario file of the simulator: an error is one line.
+pub fn scenario(text: &[u8]) {
+    if let Err(error) = Scenario::parse("fuzz", "file fuzz.json", text) {
+        assert!(is_one_line(&error.to_string()), "{error:?}");
+    }
+}
+
+fn is_one_line(message: &str) -> bool {
+    !message.contains(char::is_control)
+}

@@ -1,0 +1,60 @@
+//! Every parser of untrusted or stored bytes, on damaged examples: the short form of the fuzz targets in `fuzz/`.
+
+use std::{fs, path::Path};
+
+use crate::{malformed::damaged, tidy::root};
+
+#[path = "../../fuzz/src/lib.rs"]
+#[expect(unreachable_pub, reason = "the fuzz targets are crates of their own")]
+mod properties;
+
+const CASES: u64 = 2_000;
+
+fn files(folder: &Path) -> Vec<Vec<u8>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            files.push(fs::read(path).unwrap());
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Runs the property on the seeds and on damaged copies of them.
+fn holds(property: fn(&[u8]), seeds: &str) {
+    let seeds = files(&root().join(seeds));
+    assert!(!seeds.is_empty());
+    for seed in &seeds {
+        property(seed);
+    }
+    for number in 0..CASES {
+        property(&damaged(number, &seeds));
+    }
+}
+
+#[test]
+fn no_document_panics_or_loses_an_event_silently() {
+    holds(properties::document, "tests/documents");
+}
+
+#[test]
+fn any_state_file_that_is_read_can_be_written_scraped_and_read_again() {
+    holds(properties::state, "fuzz/seeds/state");
+}
+
+#[test]
+fn any_spool_file_that_is_read_can_be_written_and_read_again() {
+    holds(properties::spool, "fuzz/seeds/spool");
+}
+
+#[test]
+fn any_otlp_environment_is_accepted_or_rejected_in_one_line() {
+    holds(properties::environment, "fuzz/seeds/environment");
+}
+
+#[test]
+fn any_scenario_file_is_accepted_or_rejected_in_one_line() {
+    holds(properties::scenario, "src/simulator/scenarios");
+}
