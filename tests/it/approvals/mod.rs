@@ -1,6 +1,7 @@
 //! Approvals of the whole exporter, counted by the receiving IMDS.
 
 mod azure;
+mod contradictory;
 mod fleet;
 mod manual;
 mod off;
