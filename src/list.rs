@@ -69,7 +69,7 @@ pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) 
         writeln!(table, "{}", cells.join("  ").trim_end()).ok();
     }
     if !document.is_complete() {
-        let unreadable = document.unreadable_events;
+        let unreadable = document.unreadable.entries;
         writeln!(table, "{unreadable} more could not be parsed, see the log.").ok();
     }
     table

@@ -43,6 +43,11 @@ pub(crate) async fn approve(
         id: wanted.id.as_str().to_owned(),
         pending: document.events.len(),
     })?;
+    if document.contradictory.contains(&event.id) {
+        return Err(Error::Contradictory {
+            id: wanted.id.as_str().to_owned(),
+        });
+    }
     announce(&manual::announcement(
         event,
         vm_name.as_deref(),

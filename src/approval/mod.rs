@@ -1,8 +1,8 @@
 //! The policy that decides whether to approve an event.
 //!
 //! An approval lets Azure start the event before its `NotBefore`, on **every** VM that it names. It cannot be revoked.
-//! So nothing is approved without a flag, and no event with unknown resources, source, type or duration. The name of
-//! this VM must be certain.
+//! So nothing is approved without a flag, no event with unknown resources, source, type or duration, and no event about
+//! which documents contradict themselves or each other. The name of this VM must be certain.
 //!
 //! The request, and the 9 seconds of Microsoft's sample:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#start-an-event>.
@@ -121,7 +121,11 @@ pub fn decide(
     if tracked.phase() != Phase::Scheduled || event.status != Status::Scheduled {
         return Decision::Withhold(SkipReason::NotScheduled);
     }
+    if settings.is_on() && tracked.is_contradictory() {
+        return Decision::Withhold(SkipReason::Contradictory);
+    }
     match reason(event, settings, vm_name).and_then(|reason| {
+        check_reported(tracked)?;
         check_not_before(event, now.wall)?;
         Ok(reason)
     }) {
@@ -164,6 +168,20 @@ fn reason(
         Some(duration) if duration < below => Ok(ApprovalReason::ShortFreeze),
         Some(_) => Err(SkipReason::NotAskedFor),
         None => Err(SkipReason::DurationUnknown),
+    }
+}
+
+/// The last document must have what the decision depends on; values of earlier documents are only shown.
+fn check_reported(tracked: &TrackedEvent) -> Result<(), SkipReason> {
+    let missing = tracked.missing;
+    if missing.resources {
+        Err(SkipReason::ResourcesUnknown)
+    } else if missing.source {
+        Err(SkipReason::SourceUnknown)
+    } else if missing.not_before {
+        Err(SkipReason::NotBeforeUnknown)
+    } else {
+        Ok(())
     }
 }
 

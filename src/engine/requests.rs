@@ -28,8 +28,9 @@ impl Engine {
                 anomalies,
             }) => self.observe(&document, &anomalies, now),
             Ok(Answer::Unchanged) => {
-                self.tracker.document_unchanged(now);
+                let transitions = self.tracker.document_unchanged(now);
                 self.poll_succeeded(now);
+                self.apply(transitions);
             }
             Err(error) => {
                 self.tracker.poll_failed(now);
@@ -46,7 +47,9 @@ impl Engine {
         self.health.incarnation = document.incarnation;
         self.approvals.set_document(document);
         let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
-        let found = self.anomalies.compare(anomalies, &transitions);
+        let mut anomalies = anomalies.clone();
+        anomalies.extend(self.tracker.anomalies());
+        let found = self.anomalies.compare(&anomalies, &transitions);
         for (kind, count) in found.counts {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
         }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    tracked_event::{End, Interruption, Phase, Rescheduling, TrackedEvent},
+    tracked_event::{End, Interruption, MissingMembers, Phase, Rescheduling, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
 use crate::{
@@ -24,7 +24,25 @@ pub(super) struct TrackerEntry {
     /// When an ended event is removed, by the monotonic clock.
     pub(super) expires_at: Duration,
     /// The last document lacked it, but had unreadable entries: it may be one of them.
-    pub(super) maybe_unreadable: bool,
+    pub(super) missing: Option<Missing>,
+}
+
+/// A pending event that may be an unreadable entry of the last document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Missing {
+    /// By the monotonic clock: the first document without it.
+    pub(super) since: Duration,
+    /// An unreadable entry mentions its id.
+    pub(super) is_mentioned: bool,
+}
+
+impl Missing {
+    /// An unreadable entry without an id may be any event, but only for this long.
+    const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
+
+    pub(super) fn is_over(self, now: Moment) -> bool {
+        !self.is_mentioned && now.monotonic.saturating_sub(self.since) >= Self::MAX_UNIDENTIFIED
+    }
 }
 
 impl TrackerEntry {
@@ -41,13 +59,22 @@ impl TrackerEntry {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
             expires_at: Duration::ZERO,
-            maybe_unreadable: false,
+            missing: None,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now.wall));
         if event.status == Status::Started {
             transitions.push(entry.start(now.wall));
         }
         entry
+    }
+
+    /// What the last document says about the event beside its values. Without a transition of its own.
+    pub(super) fn set_reported(&mut self, missing: MissingMembers, is_contradictory: bool) {
+        if (self.tracked.missing, self.tracked.is_contradictory) != (missing, is_contradictory) {
+            let tracked = self.tracked_mut();
+            tracked.missing = missing;
+            tracked.is_contradictory = is_contradictory;
+        }
     }
 
     pub(super) fn tracked_mut(&mut self) -> &mut TrackedEvent {
@@ -76,7 +103,7 @@ impl TrackerEntry {
         self.expires_at = now.monotonic.saturating_add(retention);
         let outcome = self
             .tracked
-            .outcome(now.wall, was_watched && !self.maybe_unreadable);
+            .outcome(now.wall, was_watched && self.missing.is_none());
         let tracked = self.tracked_mut();
         tracked.end = Some(End {
             at: now.wall,
@@ -118,7 +145,7 @@ impl TrackerEntry {
         transitions: &mut Vec<Transition>,
     ) {
         let now = at.wall;
-        self.maybe_unreadable = false;
+        self.missing = None;
         if !self.tracked.is_pending() {
             self.tracked_mut().end = None;
             transitions.push(self.transition(TransitionKind::Returned, now));
@@ -209,7 +236,8 @@ impl TrackerEntry {
     }
 }
 
-/// The current values; members that the current document lacks keep their last values.
+/// The current values; members that the current document lacks keep their last values, and are listed in
+/// [`MissingMembers`].
 fn known_rest(was: &Event, now: &Event) -> Event {
     Event {
         resources: now.resources.clone().or_else(|| was.resources.clone()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    event::{Event, EventScope, EventType, Status},
+    event::{Event, EventScope, EventType, Source, Status},
     time::Timestamp,
 };
 
@@ -16,6 +16,10 @@ pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
     pub scope: EventScope,
+    /// Members that the last document lacked.
+    pub missing: MissingMembers,
+    /// The last document contradicted itself about this event.
+    pub is_contradictory: bool,
     pub first_seen_at: Timestamp,
     /// It was in the first document after a gap in polling, of more than a minute or three poll intervals: it may have
     /// been announced, and started, earlier.
@@ -46,6 +50,26 @@ pub struct TrackedEvent {
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<Timestamp>,
+}
+
+/// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
+/// last values, which are shown; decisions must not use them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MissingMembers {
+    pub source: bool,
+    pub resources: bool,
+    /// Azure blanks it when the event starts.
+    pub not_before: bool,
+}
+
+impl MissingMembers {
+    pub(super) fn between(known: &Event, current: &Event) -> Self {
+        Self {
+            source: known.source.is_some() && current.source.is_none(),
+            resources: known.resources.is_some() && current.resources.is_none(),
+            not_before: known.not_before.is_some() && current.not_before.is_none(),
+        }
+    }
 }
 
 /// The progress of an event, as seen by this exporter.
@@ -123,6 +147,8 @@ impl TrackedEvent {
         Self {
             event,
             scope,
+            missing: MissingMembers::default(),
+            is_contradictory: false,
             first_seen_at: now,
             seen_late,
             started_at: None,
@@ -205,6 +231,16 @@ impl TrackedEvent {
     /// Whether this is its first end after it started.
     pub(crate) fn is_first_impact(&self) -> bool {
         self.times_ended == self.times_ended_unstarted.saturating_add(1)
+    }
+
+    /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A source
+    /// that was User and is missing now is a contradiction.
+    pub(crate) fn is_contradictory(&self) -> bool {
+        self.is_contradictory || self.has_lost_user_source()
+    }
+
+    pub(super) fn has_lost_user_source(&self) -> bool {
+        self.missing.source && self.event.source == Some(Source::User)
     }
 
     /// The longest interruption. `DurationInSeconds` announces a single interruption, so the two are comparable.

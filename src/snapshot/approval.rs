@@ -63,6 +63,8 @@ pub enum ApprovalReason {
 pub enum SkipReason {
     /// No flag allows any approval.
     Off,
+    /// Documents contradict themselves or each other about the event.
+    Contradictory,
     Ended,
     /// It has started, or its status is unknown.
     NotScheduled,
@@ -111,6 +113,7 @@ impl SkipReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Contradictory => "contradictory",
             Self::Ended => "ended",
             Self::NotScheduled => "not_scheduled",
             Self::IdentityUnknown => "identity_unknown",
@@ -131,6 +134,7 @@ impl SkipReason {
     fn description(self) -> &'static str {
         match self {
             Self::Off => "approvals are off: it waits for NotBefore or for another approval",
+            Self::Contradictory => "the documents contradict each other about it",
             Self::Ended => "it has ended",
             Self::NotScheduled => "it is not Scheduled",
             Self::IdentityUnknown => "the name of this VM is not known for certain",

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::SavedState,
     event::{Event, EventId, EventScope, EventType, Source, Status},
-    lifecycle::{End, Interruption, Outcome, Rescheduling, TrackedEvent},
+    lifecycle::{End, Interruption, MissingMembers, Outcome, Rescheduling, TrackedEvent},
     outbound::json,
     time::Timestamp,
 };
@@ -152,6 +152,11 @@ struct SavedEvent {
     description: Option<String>,
     unknown_members: Vec<(Box<str>, Box<str>)>,
     scope: SavedScope,
+    /// Source, resources, `NotBefore`.
+    #[serde(default)]
+    missing: (bool, bool, bool),
+    #[serde(default)]
+    contradictory: bool,
     first_seen_at: Time,
     #[serde(default)]
     seen_late: bool,
@@ -213,6 +218,12 @@ impl From<&TrackedEvent> for SavedEvent {
                 EventScope::Other => SavedScope::Other,
                 EventScope::Unknown => SavedScope::Unknown,
             },
+            missing: (
+                tracked.missing.source,
+                tracked.missing.resources,
+                tracked.missing.not_before,
+            ),
+            contradictory: tracked.is_contradictory,
             first_seen_at: Time(tracked.first_seen_at),
             seen_late: tracked.seen_late,
             started_at: tracked.started_at.map(Time),
@@ -261,6 +272,12 @@ impl From<SavedEvent> for TrackedEvent {
                 SavedScope::Other => EventScope::Other,
                 SavedScope::Unknown => EventScope::Unknown,
             },
+            missing: MissingMembers {
+                source: saved.missing.0,
+                resources: saved.missing.1,
+                not_before: saved.missing.2,
+            },
+            is_contradictory: saved.contradictory,
             first_seen_at: saved.first_seen_at.0,
             seen_late: saved.seen_late,
             started_at: time(saved.started_at),

@@ -47,4 +47,6 @@ mod state;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]
+mod unreadable;
+#[cfg(test)]
 mod web;

@@ -1,6 +1,7 @@
 //! Approvals of the whole exporter, counted by the receiving IMDS.
 
 mod azure;
+mod contradictory;
 mod delay;
 mod drain;
 mod elsewhere;
