@@ -4,10 +4,15 @@
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability> and
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#supported-api-versions>.
 
-use self::EventField::{Description, DurationInSeconds, EventSource};
-use crate::event::EventType::{self, Freeze, Preempt, Reboot, Redeploy, Terminate};
+use std::sync::Arc;
 
-/// A version of the Scheduled Events API, with the event types and optional fields that its documents contain.
+use self::EventField::{Description, DurationInSeconds, EventSource};
+use crate::{
+    event::EventType::{self, Freeze, Preempt, Reboot, Redeploy, Terminate},
+    time,
+};
+
+/// A documented version of the Scheduled Events API, with the event types and optional fields that its documents contain.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ApiVersion {
     pub(crate) name: &'static str,
@@ -15,6 +20,16 @@ pub struct ApiVersion {
     fields: &'static [EventField],
     /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
     pub(crate) is_preview: bool,
+}
+
+/// The version that is requested: any date, since Azure publishes versions that this table does not have, such as that
+/// of the Spot rebalance recommendations
+/// (<https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestedVersion {
+    pub(crate) name: Arc<str>,
+    /// What its documents are assumed to contain: the newest documented version that is not newer, or the oldest one.
+    pub(crate) documented: &'static ApiVersion,
 }
 
 /// A field of an event that older versions do not have.
@@ -112,6 +127,28 @@ pub(crate) const INSTANCE_API_VERSIONS: [&str; 34] = [
     "2025-04-07",
 ];
 
+impl RequestedVersion {
+    /// `None` unless `name` is a date as `YYYY-MM-DD`.
+    pub fn parse(name: &str) -> Option<Self> {
+        if !time::is_date(name) {
+            return None;
+        }
+        let [oldest, ..] = &API_VERSIONS;
+        let not_newer = API_VERSIONS
+            .iter()
+            .rev()
+            .find(|version| version.name <= name);
+        Some(Self {
+            name: Arc::from(name),
+            documented: not_newer.unwrap_or(oldest),
+        })
+    }
+
+    pub(crate) fn is_documented(&self) -> bool {
+        *self.name == *self.documented.name
+    }
+}
+
 impl ApiVersion {
     pub fn find(name: &str) -> Option<&'static Self> {
         API_VERSIONS.iter().find(|version| version.name == name)
@@ -182,5 +219,40 @@ mod tests {
         assert_eq!(missing("2019-08-01"), "DurationInSeconds");
         assert_eq!(missing(LATEST_API_VERSION), "");
         assert_eq!(ApiVersion::find("2018-01-01"), None);
+    }
+
+    #[test]
+    fn an_undocumented_version_is_assumed_to_contain_what_the_documented_one_before_it_contains() {
+        for (name, documented) in [
+            ("2016-12-31", "2017-03-01"),
+            ("2017-03-01", "2017-03-01"),
+            ("2018-01-01", "2017-11-01"),
+            ("2020-06-30", "2019-08-01"),
+            ("2020-07-01", LATEST_API_VERSION),
+            ("2027-02-28", LATEST_API_VERSION),
+        ] {
+            let requested = RequestedVersion::parse(name).unwrap();
+            assert_eq!(requested.documented.name, documented, "{name}");
+            assert_eq!(requested.is_documented(), name == documented, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_a_date_that_exists() {
+        for name in [
+            "",
+            "latest",
+            "2020-7-1",
+            "20200701",
+            "2020-07-01 ",
+            "2020-13-01",
+            "2021-02-29",
+            "2020/07/01",
+            "+020-07-01",
+            "2020-W27-3",
+            "２０２０-07-01",
+        ] {
+            assert_eq!(RequestedVersion::parse(name), None, "{name:?}");
+        }
     }
 }

@@ -59,7 +59,7 @@
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, simulator;
 //!   below them outbound::{http, file, error}, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
-//!   imds::cadence, approval, heartbeat, azure_json, list, outbound::{retry, url}
+//!   imds::cadence, approval, heartbeat, azure_json, list, outbound::{retry, url, json}
 //! core, pure: lifecycle, document, snapshot
 //! basic types: event, api_version, time, text
 //! ```

@@ -8,7 +8,7 @@ use crate::{
     azure_json::AzureForm,
     document::Document,
     event::{Event, EventScope, Source, resource_name},
-    text::printable,
+    text::excerpt,
     time::{Timestamp, in_words},
 };
 
@@ -40,6 +40,9 @@ const COLUMNS: [&str; 8] = [
     "EVENT ID",
 ];
 
+/// Characters of a cell. An event id has at most 256 bytes, and formatting panics on columns of 65,536 and more.
+const MAX_CELL: usize = 256;
+
 /// A table with aligned columns, or a sentence if no event is pending. The name of this VM is marked with `*`.
 pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     if document.events.is_empty() && document.is_complete() {
@@ -66,7 +69,7 @@ pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) 
         writeln!(table, "{}", cells.join("  ").trim_end()).ok();
     }
     if !document.is_complete() {
-        let unreadable = document.unreadable_events;
+        let unreadable = document.unreadable.entries;
         writeln!(table, "{unreadable} more could not be parsed, see the log.").ok();
     }
     table
@@ -98,7 +101,7 @@ fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 8] {
             .map_or_else(|| "unknown".to_owned(), |names| resources(names, vm_name)),
         event.id.as_str().to_owned(),
     ]
-    .map(|cell| cell.chars().map(printable).collect())
+    .map(|cell| excerpt(&cell, MAX_CELL))
 }
 
 /// At most three names, with the name of this VM first.

@@ -22,7 +22,10 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, filter::Targets, fmt::MakeWriter, layer::SubscriberExt};
 
-use crate::cli::{LogFlags, LogFormat, LogLevel};
+use crate::{
+    cli::{LogFlags, LogFormat, LogLevel},
+    text::sanitize,
+};
 
 /// Bytes that wait for stderr; more are dropped. A line that is longer fits into an empty queue.
 const QUEUE_CAPACITY: usize = 1 << 20;
@@ -167,21 +170,22 @@ impl LineQueue {
     }
 }
 
-/// The layers write each line with a single call.
+/// The layers write each line with a single call. Values in it may come from Azure, a collector or an Alertmanager.
 impl Write for LineQueue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = &*sender else {
             return Ok(line.len());
         };
-        let size = line.len() + LINE_OVERHEAD;
+        let shown = sanitized(line);
+        let size = shown.len() + LINE_OVERHEAD;
         let queued = self.queued_bytes.load(Ordering::Relaxed);
         if queued > 0 && queued + size > self.capacity {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         } else {
             self.queued_bytes.fetch_add(size, Ordering::Relaxed);
             // The writer ends only after the queue is closed.
-            sender.send(line.to_owned()).ok();
+            sender.send(shown).ok();
         }
         Ok(line.len())
     }
@@ -189,6 +193,14 @@ impl Write for LineQueue {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn sanitized(line: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let mut line = sanitize(text).into_owned().into_bytes();
+    line.push(b'\n');
+    line
 }
 
 /// Runs until the queue is closed and empty. A line that cannot be written counts as dropped.

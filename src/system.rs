@@ -1,6 +1,10 @@
 //! Platform differences: termination signals, the boot id, durable renames.
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::{DirBuilder, File, OpenOptions},
+    io,
+    path::Path,
+};
 
 /// Identifies the current boot; changes when the VM restarts. `None` if the platform has none.
 pub(crate) fn boot_id() -> Option<String> {
@@ -12,6 +16,21 @@ pub(crate) fn boot_id() -> Option<String> {
 /// Makes creations, renames and removals in a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     platform::sync_directory(directory)
+}
+
+/// Options for a file that belongs to this process: only its owner can use it, a symbolic link in its place is not
+/// followed, and a FIFO in its place does not block.
+pub(crate) fn private_file() -> OpenOptions {
+    let mut options = File::options();
+    platform::restrict_file(&mut options);
+    options
+}
+
+/// Creates a directory and its parents for their owner only. An existing one keeps its mode.
+pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    platform::restrict_directory(&mut builder);
+    builder.recursive(true).create(path)
 }
 
 /// True if `path` still refers to this open file.
@@ -37,9 +56,9 @@ impl Signals {
 #[cfg(unix)]
 mod platform {
     use std::{
-        fs::{self, File},
+        fs::{self, DirBuilder, File, OpenOptions},
         io,
-        os::unix::fs::MetadataExt,
+        os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
         path::Path,
     };
 
@@ -51,6 +70,16 @@ mod platform {
 
     pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
         File::open(directory)?.sync_all()
+    }
+
+    pub(super) fn restrict_file(options: &mut OpenOptions) {
+        options
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    }
+
+    pub(super) fn restrict_directory(builder: &mut DirBuilder) {
+        builder.mode(0o700);
     }
 
     pub(super) fn is_named(file: &File, path: &Path) -> bool {
@@ -85,7 +114,12 @@ mod platform {
 
 #[cfg(windows)]
 mod platform {
-    use std::{fs::File, io, path::Path};
+    use std::{
+        fs::{DirBuilder, File, OpenOptions},
+        io,
+        os::windows::fs::OpenOptionsExt,
+        path::Path,
+    };
 
     use tokio::signal::windows::{
         CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
@@ -102,6 +136,15 @@ mod platform {
     pub(super) fn sync_directory(_directory: &Path) -> io::Result<()> {
         Ok(())
     }
+
+    /// Access follows the access control list of the directory.
+    pub(super) fn restrict_file(options: &mut OpenOptions) {
+        /// Opens a symbolic link itself (<https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-createfilew>).
+        const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+        options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+    }
+
+    pub(super) fn restrict_directory(_builder: &mut DirBuilder) {}
 
     /// The standard library exposes file identity only on Unix; any existing file is accepted.
     pub(super) fn is_named(_file: &File, path: &Path) -> bool {

@@ -1,17 +1,59 @@
-//! Sanitizes untrusted text for terminals and log lines: no control characters, bounded length.
+//! Makes untrusted text safe to show: on one line, without characters that are invisible or change the text direction,
+//! and of bounded length.
+//!
+//! Every output for people, and every label, uses these functions: logs, `list`, `approve`, the status page, metrics,
+//! pushed alerts and span attributes. JSON keeps Azure's text, with JSON's own escapes.
 
-/// Replaces a control character with U+FFFD.
-pub(crate) fn printable(character: char) -> char {
-    if character.is_control() {
-        char::REPLACEMENT_CHARACTER
+use std::borrow::Cow;
+
+/// Characters of a label value. Azure sends shorter texts; the limit protects the memory of Prometheus and Alertmanager.
+const MAX_LABEL_CHARS: usize = 256;
+
+/// A space for a line break or a tab, U+FFFD for any other character that is invisible or changes the direction of
+/// text, else the character itself.
+///
+/// Besides control characters these are the format characters of Unicode (`Cf`) that are invisible, and letters that
+/// are drawn as nothing (<https://www.unicode.org/reports/tr36/#Bidirectional_Text_Spoofing>).
+pub(crate) fn visible(character: char) -> char {
+    match character {
+        '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',
+        // Soft hyphen, combining grapheme joiner, Arabic letter mark, Mongolian vowel separator.
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}'
+        // Hangul fillers.
+        | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}'
+        // Zero-width characters, and marks, embeddings, overrides and isolates of the text direction.
+        | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        // Interlinear annotations and tags.
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => char::REPLACEMENT_CHARACTER,
+        _ if character.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => character,
+    }
+}
+
+/// The whole text.
+pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
+    if text
+        .chars()
+        .all(|character| visible(character) == character)
+    {
+        Cow::Borrowed(text)
     } else {
-        character
+        Cow::Owned(text.chars().map(visible).collect())
+    }
+}
+
+/// A label value: at most 256 characters. Metrics and pushed alerts use the same values, so that Alertmanager merges
+/// the alert of a rule and a pushed one.
+pub(crate) fn label_value(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_LABEL_CHARS) {
+        Some(_) => Cow::Owned(text.chars().take(MAX_LABEL_CHARS).map(visible).collect()),
+        None => sanitize(text),
     }
 }
 
 /// The first `max_chars` characters, then an ellipsis if there are more.
 pub(crate) fn excerpt(text: &str, max_chars: usize) -> String {
-    let mut excerpt: String = text.chars().take(max_chars).map(printable).collect();
+    let mut excerpt: String = text.chars().take(max_chars).map(visible).collect();
     if text.chars().nth(max_chars).is_some() {
         excerpt.push('…');
     }
@@ -23,9 +65,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn control_bidi_and_zero_width_characters_are_made_visible() {
+        let invisible = [
+            0x00, 0x07, 0x1b, 0x7f, 0x85, 0x9b, 0xad, 0x61c, 0x200b, 0x200c, 0x200d, 0x200e,
+            0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2066, 0x2067, 0x2068, 0x2069,
+            0xfeff, 0xe0041,
+        ];
+        for code in invisible {
+            let text = format!("a{}b", char::from_u32(code).unwrap());
+            assert_eq!(sanitize(&text), "a\u{fffd}b", "U+{code:04X}");
+        }
+        assert_eq!(sanitize("a\nb\tc\r\nd\u{2028}e"), "a b c  d e");
+        let plain = "Virtual machine “web_0” – größer 虚拟机 🚀";
+        assert!(matches!(sanitize(plain), Cow::Borrowed(text) if text == plain));
+    }
+
+    #[test]
     fn excerpts_are_bounded_and_without_control_characters() {
-        assert_eq!(excerpt("a\u{1b}[31mé\n", 80), "a\u{fffd}[31mé\u{fffd}");
+        assert_eq!(excerpt("a\u{1b}[31mé\n", 80), "a\u{fffd}[31mé ");
         assert_eq!(excerpt("éabc", 3), "éab…");
         assert_eq!(excerpt("éab", 3), "éab");
+    }
+
+    #[test]
+    fn label_values_have_at_most_256_characters() {
+        assert_eq!(label_value(&"é".repeat(256)), "é".repeat(256));
+        assert_eq!(
+            label_value(&"é\u{202e}".repeat(200)),
+            "é\u{fffd}".repeat(128)
+        );
     }
 }

@@ -53,9 +53,10 @@ pub fn state(text: &[u8]) {
     let Ok(saved) = SavedState::from_json(text) else {
         return;
     };
-    let written = saved
-        .to_json()
+    let (written, omitted) = saved
+        .to_json(usize::MAX)
         .expect("a state that was read can be written");
+    assert_eq!(omitted, 0);
     let again = SavedState::from_json(&written).expect("a state that was written can be read");
     assert_eq!(again, saved);
     start_with(saved);
@@ -102,7 +103,9 @@ pub fn spool(content: &[u8]) {
     let Ok(mut batch) = codec::decode(content) else {
         return;
     };
-    let written = codec::encode(&batch).expect("a batch that was read can be written");
+    let written = codec::encode(&batch.resource, &batch.spans, usize::MAX)
+        .expect("a batch that was read can be written")
+        .expect("any size is allowed");
     let mut again = codec::decode(&written).expect("a batch that was written can be read");
     clear_floats(&mut batch);
     clear_floats(&mut again);

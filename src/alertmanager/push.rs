@@ -22,13 +22,16 @@ use crate::{
     outbound::{
         error::root_cause,
         http::{describe, read_up_to},
+        url::Secrets,
     },
     snapshot::{PushCounts, Snapshot},
     time::{Clock, Timestamp},
 };
 
-/// Of a response that explains an error, bytes read and characters logged.
-const MAX_ERROR_BODY: usize = 300;
+/// Bytes that are read of a response that explains an error.
+const MAX_ERROR_BODY: usize = 4 << 10;
+/// Characters of it that are logged.
+const MAX_MESSAGE: usize = 300;
 
 #[derive(Debug)]
 pub(crate) struct Pusher {
@@ -167,6 +170,7 @@ impl Pusher {
             .post(self.target.alerts.clone())
             .header(CONTENT_TYPE, "application/json")
             .body(body);
+        let mut secrets = Secrets::of(&self.target.alerts);
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
             let secret = spawn_blocking(move || credentials.read())
@@ -174,8 +178,14 @@ impl Pusher {
                 .map_err(|error| error.to_string())?
                 .map_err(|why| format!("{path} {why}"))?;
             request = match secret {
-                Secret::Basic(user, password) => request.basic_auth(user, Some(password)),
-                Secret::Bearer(token) => request.bearer_auth(token),
+                Secret::Basic(user, password) => {
+                    secrets.add(&password);
+                    request.basic_auth(user, Some(password))
+                }
+                Secret::Bearer(token) => {
+                    secrets.add(&token);
+                    request.bearer_auth(token)
+                }
             };
         }
         let sent = request.send().await;
@@ -185,6 +195,6 @@ impl Pusher {
             return Ok(());
         }
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-        Err(describe(status, &body, MAX_ERROR_BODY))
+        Err(describe(status, &body, MAX_MESSAGE, &secrets))
     }
 }

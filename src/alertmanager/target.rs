@@ -47,7 +47,7 @@ pub enum Credentials {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// As it was given, for messages.
+    /// For messages: without secrets.
     pub(super) base: String,
     /// Where alerts are posted.
     pub(super) alerts: Url,
@@ -60,7 +60,8 @@ pub struct Target {
 impl Target {
     /// From a base such as `http://alertmanager:9093`, optionally with a path before `/api`.
     pub fn new(base: &str) -> Result<Self, SetupError> {
-        let error = |why: String| SetupError::Address(format!("{base:?} {why}"));
+        let shown = url::redacted(base);
+        let error = |why: String| SetupError::Address(format!("{shown:?} {why}"));
         let url = url::base(base).map_err(|cause| match cause {
             UrlError::Credentials => SetupError::Address(format!(
                 "{cause}, which every user of this VM could read: use --alertmanager.basic-auth-file"
@@ -77,7 +78,7 @@ impl Target {
             return Err(error(why.to_owned()));
         }
         Ok(Self {
-            base: base.trim_end_matches('/').to_owned(),
+            base: shown,
             alerts,
             credentials: None,
             timing: PushTiming::default(),
@@ -200,6 +201,9 @@ mod tests {
             ("http://127.0.0.1:9093/api/v2/alerts", "before /api"),
             ("http://127.0.0.1:9093/?x=1", "a query"),
             ("http://me:secret@127.0.0.1:9093", "basic-auth-file"),
+            ("me:secret@127.0.0.1:9093", "is neither http nor https"),
+            ("http://me:secret@127.0.0.1:port", "is not a URL"),
+            ("http://127.0.0.1:9093/secret/api/v2", "before /api"),
         ] {
             let error = Target::new(base).unwrap_err().to_string();
             assert!(error.contains(expected), "{base}: {error}");

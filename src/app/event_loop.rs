@@ -28,7 +28,7 @@ use crate::{
     heartbeat,
     imds::{
         Client,
-        cadence::{self, PollResult},
+        cadence::{self, PollResult, PollTimeouts},
     },
     otlp::spool::SpoolHandle,
     snapshot::{PushCounts, RequestError, SpanCounts},
@@ -76,7 +76,7 @@ impl Driver {
             }
             Effect::AppendSpans(batch) => {
                 if let Some(spool) = &self.spool {
-                    spool.append(batch, now.wall);
+                    spool.append(batch, now);
                 }
             }
             Effect::SaveState(saved) => {
@@ -168,6 +168,7 @@ pub(super) struct EventLoop {
     imds: ImdsSettings,
     interval: Duration,
     driver: Driver,
+    timeouts: PollTimeouts,
     consecutive_failures: u32,
     identity_unavailable: u32,
 }
@@ -184,6 +185,7 @@ impl EventLoop {
             imds,
             interval,
             driver,
+            timeouts: PollTimeouts::default(),
             consecutive_failures: 0,
             identity_unavailable: 0,
         }
@@ -224,7 +226,8 @@ impl EventLoop {
         let Some(error) = error else {
             return Some(Duration::ZERO);
         };
-        if cadence::is_identity_unavailable(&error) {
+        let is_name_configured = self.imds.vm_name.is_some();
+        if cadence::is_identity_unavailable(&error, is_name_configured) {
             self.identity_unavailable = self.identity_unavailable.saturating_add(1);
         } else {
             self.identity_unavailable = 0;
@@ -243,17 +246,21 @@ impl EventLoop {
         if std::mem::take(&mut self.driver.needs_whole_document) {
             self.client.clear_etag();
         }
-        let timeout = if self.driver.engine.has_succeeded() {
-            self.imds.timeout
-        } else {
-            self.imds.first_timeout
-        };
         let clock = self.driver.clock;
         let began = clock.now();
+        let is_long = self.timeouts.is_long(began.monotonic);
+        let timeout = if is_long {
+            self.imds.first_timeout
+        } else {
+            self.imds.timeout
+        };
         let request = stopping.run_until_cancelled(self.client.poll(timeout, clock));
         let result = self.driver.drive(request).await?;
         let took = elapsed(began, clock.now());
         let result = result.map_err(|error| RequestError::from(&error));
+        let failure = result.as_ref().err().map(|error| error.reason);
+        let ended = began.monotonic.saturating_add(took);
+        self.timeouts.record(is_long, failure, ended);
         let outcome = self.outcome(result.as_ref().err());
         self.driver.apply(Input::Polled { result, took });
         if let Some(id) = self.driver.approval.take() {
@@ -261,7 +268,13 @@ impl EventLoop {
         }
         let busy = elapsed(began, clock.now());
         let jitter = fastrand::f64();
-        Some(cadence::next_delay(outcome, busy, self.interval, jitter))
+        let delay = cadence::next_delay(outcome, busy, self.interval, jitter);
+        let approval_due = match outcome {
+            PollResult::Answered => self.driver.engine.approval_due_in(clock.now()),
+            PollResult::Failed { .. } => None,
+        };
+        let earliest = |due: Duration| due.max(cadence::MIN_REQUEST_INTERVAL);
+        Some(approval_due.map_or(delay, |due| delay.min(earliest(due))))
     }
 
     fn outcome(&mut self, error: Option<&RequestError>) -> PollResult {
@@ -272,6 +285,7 @@ impl EventLoop {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         PollResult::Failed {
             reason: error.reason,
+            status: error.status,
             retry_after: error.retry_after,
             consecutive_failures: self.consecutive_failures,
         }

@@ -5,13 +5,15 @@ use std::{net::TcpListener, path::Path};
 use tracing::{info, warn};
 
 use crate::{
+    api_version::RequestedVersion,
     config::Config,
     document::Anomaly,
     engine::{LogEntry, SavedState},
     event::{Event, EventId, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::{Approval, SeriesScope, SkipReason},
-    text::printable,
+    state::MAX_BYTES,
+    text::sanitize,
     time::{Timestamp, format_duration, in_words},
 };
 
@@ -21,7 +23,7 @@ pub(super) fn starting(config: &Config) {
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
-        api_version = imds.api_version.name,
+        api_version = &*imds.api_version.name,
         poll_interval = format_duration(config.interval),
         vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
         events_scope = match config.web.exposed.scope {
@@ -32,10 +34,21 @@ pub(super) fn starting(config: &Config) {
         alertmanagers = config.alertmanagers.len(),
         "starting"
     );
-    let missing = imds.api_version.missing();
+    log_api_version(&imds.api_version);
+}
+
+fn log_api_version(version: &RequestedVersion) {
+    if !version.is_documented() {
+        warn!(
+            api_version = &*version.name,
+            treated_as = version.documented.name,
+            "api-version not documented: event types and fields assumed as in a documented version"
+        );
+    }
+    let missing = version.documented.missing();
     if !missing.is_empty() {
         warn!(
-            api_version = imds.api_version.name,
+            api_version = &*version.name,
             missing, "old api-version: event types and fields are missing"
         );
     }
@@ -84,6 +97,14 @@ pub(super) fn unreadable_state(path: &Path, why: &str) {
 
 pub(super) fn state_set_aside(kept_as: &Path) {
     info!(kept_as = %kept_as.display(), "previous state file kept");
+}
+
+pub(super) fn state_too_large(omitted: usize) {
+    warn!(
+        omitted,
+        max_bytes = MAX_BYTES,
+        "state file too large: events left out"
+    );
 }
 
 /// The end of the process did not wait for the answer; the state records that the approval was sent.
@@ -147,11 +168,14 @@ pub(super) fn entry(entry: &LogEntry) {
         ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_known: false,
-        } => warn!(error, "VM name unknown: retrying; set it with --vm.name"),
+            is_name_configured: false,
+        } => warn!(
+            error,
+            "VM name unknown: retrying; where there is no instance metadata, set --vm.name"
+        ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_known: true,
+            is_name_configured: true,
         } => info!(error, "instance metadata unavailable: retrying"),
         LogEntry::ForeignState { vm_id } => {
             warn!(vm_id, "state belongs to another VM: starting without it");
@@ -183,7 +207,7 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 duration_seconds = event.duration_seconds,
                 not_before = event.not_before.map(Timestamp::rfc3339),
-                resources = printable_text(&resources(event)),
+                resources = &*sanitize(&resources(event)),
                 "approval"
             )
         };
@@ -201,7 +225,7 @@ fn resources(event: &Event) -> String {
     names.join(",")
 }
 
-/// One line with all known values of the event.
+/// One line with all known values of the event, not truncated: the log is the longest record of an event.
 fn log_transition(transition: &Transition) {
     let tracked = &transition.tracked;
     let event = &tracked.event;
@@ -223,10 +247,10 @@ fn log_transition(transition: &Transition) {
                 event_status = event.status.as_str(),
                 event_source = event.source.as_ref().map_or("", Source::as_str),
                 scope = tracked.scope.as_str(),
-                resources = printable_text(&resources(event)),
+                resources = &*sanitize(&resources(event)),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
-                description = event.description.as_deref().map(printable_text),
+                description = event.description.as_deref().map(sanitize).as_deref(),
                 first_seen = tracked.first_seen_at.rfc3339(),
                 started = tracked.started_at.map(Timestamp::rfc3339),
                 rescheduled_from,
@@ -242,11 +266,6 @@ fn log_transition(transition: &Transition) {
     } else {
         line!(warn);
     }
-}
-
-/// Text of Azure on one line, not truncated: the log is the longest record of an event.
-fn printable_text(text: &str) -> String {
-    text.chars().map(printable).collect()
 }
 
 pub(super) fn log_anomaly(anomaly: &Anomaly) {

@@ -71,6 +71,11 @@ pub enum Error {
         "no event {id:?} is pending; pending events: {pending} (`list` prints them with their ids)"
     )]
     NoSuchEvent { id: String, pending: usize },
+    /// The document contradicts itself about the event of `approve`.
+    #[error(
+        "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
+    )]
+    Contradictory { id: String },
     /// IMDS refused the approval, or did not answer.
     #[error("not approved: {cause}; {}", .now.as_deref().unwrap_or("the state of the event is unknown: run `list`"))]
     NotApproved {
@@ -183,6 +188,7 @@ async fn assemble(
     });
     let engine_config = EngineConfig {
         vm_name: config.imds.vm_name.clone(),
+        poll_interval: config.interval,
         approvals: config.approvals,
         boot_id,
         traces: config.traces.clone(),

@@ -11,6 +11,7 @@ use crate::{
     event::{Event, EventId, Status},
     imds::Client,
     list,
+    text::sanitize,
     time::{Clock, Timestamp},
 };
 
@@ -42,6 +43,11 @@ pub(crate) async fn approve(
         id: wanted.id.as_str().to_owned(),
         pending: document.events.len(),
     })?;
+    if document.contradictory.contains(&event.id) {
+        return Err(Error::Contradictory {
+            id: wanted.id.as_str().to_owned(),
+        });
+    }
     announce(&manual::announcement(
         event,
         vm_name.as_deref(),
@@ -98,7 +104,7 @@ fn state(document: &Document, id: &EventId) -> String {
         Some(event) => {
             let not_before = event.not_before.map(Timestamp::rfc3339);
             let due = not_before.map_or_else(String::new, |at| format!(", not before {at}"));
-            format!("it is {} now{due}", event.status.as_str())
+            format!("it is {} now{due}", sanitize(event.status.as_str()))
         }
     }
 }

@@ -143,7 +143,12 @@ impl Store {
         if let Some(since) = foreign_since {
             directory.set_foreign_aside(since);
         }
+        let was_omitting = directory.omitted_events() > 0;
         let kept_as = directory.write(saved)?;
+        let omitted = directory.omitted_events();
+        if omitted > 0 && !was_omitting {
+            logging::state_too_large(omitted);
+        }
         if let Some(kept_as) = kept_as {
             logging::state_set_aside(&kept_as);
         }

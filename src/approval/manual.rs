@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::{
     azure_json::AzureForm,
     event::{Event, EventScope, Source, resource_name},
-    text::printable,
+    text::sanitize,
     time::{Timestamp, in_words},
 };
 
@@ -123,8 +123,7 @@ fn affected(event: &Event, vm_name: Option<&str>) -> String {
     )
 }
 
-/// Text of Azure must not contain control characters of a terminal.
+/// One line; text of Azure must not control the terminal.
 fn push(text: &mut String, line: &str) {
-    let shown: String = line.chars().map(printable).collect();
-    let _infallible = writeln!(text, "{shown}");
+    let _infallible = writeln!(text, "{}", sanitize(line));
 }

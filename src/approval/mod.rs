@@ -1,8 +1,8 @@
 //! The policy that decides whether to approve an event.
 //!
 //! An approval lets Azure start the event before its `NotBefore`, on **every** VM that it names. It cannot be revoked.
-//! So nothing is approved without a flag, and no event with unknown resources, source, type or duration. The name of
-//! this VM must be certain.
+//! So nothing is approved without a flag, no event with unknown resources, source, type or duration, and no event about
+//! which documents contradict themselves or each other. The name of this VM must be certain.
 //!
 //! The request, and the 9 seconds of Microsoft's sample:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#start-an-event>.
@@ -32,6 +32,8 @@ pub struct ApprovalPolicy {
     pub freeze_below: Option<Duration>,
     /// Time from the first document with the event until a VM that is not first in `Resources` approves it.
     pub delay: Duration,
+    /// Time from the decision to the request, in which the event counts as due and a load balancer drains this VM.
+    pub drain: Duration,
     /// Decide but send nothing.
     pub dry_run: bool,
 }
@@ -43,6 +45,7 @@ impl Default for ApprovalPolicy {
             user_events: false,
             freeze_below: None,
             delay: DELAY,
+            drain: Duration::ZERO,
             dry_run: false,
         }
     }
@@ -52,6 +55,11 @@ impl ApprovalPolicy {
     /// Whether any flag allows an approval.
     pub(crate) fn is_on(&self) -> bool {
         self.user_events || self.freeze_below.is_some()
+    }
+
+    /// Whether an event counts as due before its approval is sent. A dry run approves nothing, so it drains nothing.
+    pub(crate) fn drains(&self) -> bool {
+        !self.drain.is_zero() && !self.dry_run
     }
 }
 
@@ -67,7 +75,11 @@ impl fmt::Display for ApprovalPolicy {
         let approved: Vec<_> = user_events.into_iter().chain(freezes).collect();
         let dry_run = if self.dry_run { "dry run of " } else { "" };
         let approved = approved.join(" and ");
-        write!(f, "{dry_run}{approved}, delay {:?}", self.delay)
+        write!(f, "{dry_run}{approved}, delay {:?}", self.delay)?;
+        if self.drain.is_zero() {
+            return Ok(());
+        }
+        write!(f, ", drain {:?}", self.drain)
     }
 }
 
@@ -82,14 +94,18 @@ pub enum Decision {
     },
     /// IMDS accepted the approval of this exporter.
     Approved(Timestamp),
+    /// Approved, but not by this exporter.
+    ApprovedElsewhere(Timestamp),
     Withhold(SkipReason),
 }
 
-/// Decides about an event. `vm_name` is the name of this VM where it is known for certain.
+/// Decides about an event. `vm_name` is the name of this VM where it is known for certain; `delay_until` is the end of
+/// [`ApprovalPolicy::delay`].
 pub fn decide(
     tracked: &TrackedEvent,
     settings: &ApprovalPolicy,
     vm_name: Option<&str>,
+    delay_until: Moment,
     now: Moment,
 ) -> Decision {
     let event = &tracked.event;
@@ -99,14 +115,21 @@ pub fn decide(
     if let Some(at) = tracked.approved_at {
         return Decision::Approved(at);
     }
+    if let Some(at) = tracked.approved_elsewhere_at {
+        return Decision::ApprovedElsewhere(at);
+    }
     if tracked.phase() != Phase::Scheduled || event.status != Status::Scheduled {
         return Decision::Withhold(SkipReason::NotScheduled);
     }
+    if settings.is_on() && tracked.is_contradictory() {
+        return Decision::Withhold(SkipReason::Contradictory);
+    }
     match reason(event, settings, vm_name).and_then(|reason| {
+        check_reported(tracked)?;
         check_not_before(event, now.wall)?;
         Ok(reason)
     }) {
-        Ok(reason) => approve_or_wait(tracked, reason, settings.delay, vm_name, now.wall),
+        Ok(reason) => approve_or_wait(event, reason, vm_name, delay_until, now),
         Err(why) => Decision::Withhold(why),
     }
 }
@@ -148,6 +171,20 @@ fn reason(
     }
 }
 
+/// The last document must have what the decision depends on; values of earlier documents are only shown.
+fn check_reported(tracked: &TrackedEvent) -> Result<(), SkipReason> {
+    let missing = tracked.missing;
+    if missing.resources {
+        Err(SkipReason::ResourcesUnknown)
+    } else if missing.source {
+        Err(SkipReason::SourceUnknown)
+    } else if missing.not_before {
+        Err(SkipReason::NotBeforeUnknown)
+    } else {
+        Ok(())
+    }
+}
+
 /// An approval has no effect without a future `NotBefore`.
 fn check_not_before(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
     match event.not_before {
@@ -159,25 +196,21 @@ fn check_not_before(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
 
 /// The first VM in `Resources` approves at once, the others after the delay.
 fn approve_or_wait(
-    tracked: &TrackedEvent,
+    event: &Event,
     reason: ApprovalReason,
-    delay: Duration,
     vm_name: Option<&str>,
-    now: Timestamp,
+    delay_until: Moment,
+    now: Moment,
 ) -> Decision {
-    let first = tracked
-        .event
-        .resources
-        .as_deref()
-        .and_then(|all| all.get(..1));
-    let until = tracked.first_seen_at.after(delay);
-    if scope_of(first, vm_name) == EventScope::Own || until <= now {
+    let first = event.resources.as_deref().and_then(|all| all.get(..1));
+    let is_first = scope_of(first, vm_name) == EventScope::Own;
+    if is_first || delay_until.monotonic <= now.monotonic {
         return Decision::Approve(reason);
     }
     let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
     Decision::Wait {
         reason,
         leader: resource_name(leader.unwrap_or_default()).into(),
-        until,
+        until: delay_until.wall,
     }
 }

@@ -56,6 +56,16 @@ pub(crate) struct DemoFlags {
     )]
     pub(crate) speed: f64,
     #[command(flatten)]
+    pub(crate) vm: SimulatedVmFlags,
+    /// Version of the Scheduled Events API that the exporter asks for. Advisories need one newer than the default.
+    #[arg(
+        long = "imds.api-version",
+        value_name = "DATE",
+        default_value = LATEST_API_VERSION,
+        help_heading = "Azure Instance Metadata Service (IMDS)"
+    )]
+    pub(crate) api_version: String,
+    #[command(flatten)]
     pub(crate) events: EventsFlags,
     #[command(flatten)]
     pub(crate) log: LogFlags,
@@ -90,11 +100,32 @@ pub(crate) struct SimulateFlags {
     /// Print the built-in scenarios and exit.
     #[arg(long = "list", help_heading = "Simulator")]
     pub(crate) list: bool,
-    /// Name of the simulated VM.
-    #[arg(long = "vm.name", value_name = "NAME", help_heading = "Simulator")]
-    pub(crate) vm_name: Option<String>,
+    #[command(flatten)]
+    pub(crate) vm: SimulatedVmFlags,
     #[command(flatten)]
     pub(crate) log: LogFlags,
+}
+
+/// The simulated VM, as its instance metadata describes it.
+#[derive(Debug, Args)]
+pub(crate) struct SimulatedVmFlags {
+    /// Name of the simulated VM. An instance of a classic cloud service, such as `FrontEnd_IN_0`, has no instance
+    /// metadata.
+    #[arg(long = "vm.name", value_name = "NAME", help_heading = "Simulator")]
+    pub(crate) name: Option<String>,
+    /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from the
+    /// name.
+    #[arg(long = "vm.scale-set", value_name = "NAME", help_heading = "Simulator")]
+    pub(crate) scale_set: Option<String>,
+    /// Operating system of the simulated VM.
+    #[arg(long = "vm.os-type", value_enum, default_value_t = OsType::Linux, help_heading = "Simulator")]
+    pub(crate) os_type: OsType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OsType {
+    Linux,
+    Windows,
 }
 
 /// Flags of the commands that query IMDS once.
@@ -153,14 +184,15 @@ pub(crate) struct ImdsFlags {
         default_value = "http://169.254.169.254"
     )]
     pub(crate) url: String,
-    /// Version of the Scheduled Events API; older versions lack event types and fields.
+    /// Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them.
     #[arg(
         long = "imds.api-version",
-        value_name = "VERSION",
+        value_name = "YYYY-MM-DD",
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
-    /// Timeout of one request. Until the first success it is at least 130s, because the first response may take two minutes.
+    /// Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour without a
+    /// success, because the first response after enabling may take two minutes.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
     /// Name of this VM in Resources [default: the name in instance metadata].
@@ -201,7 +233,11 @@ pub(crate) struct ApproveFlags {
     /// [default: 60s].
     #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) delay: Option<Duration>,
-    /// Decide, log and count approvals, but send nothing.
+    /// How long an event counts as due, so that /-/serving returns 503 and a load balancer drains this VM, before its
+    /// approval is sent; at most 10m [default: 0s].
+    #[arg(long = "approve.drain", value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) drain: Option<Duration>,
+    /// Decide, log and count approvals, but send nothing and drain nothing.
     #[arg(long = "approve.dry-run")]
     pub(crate) dry_run: bool,
 }

@@ -8,11 +8,13 @@ use std::{ffi::OsString, path::Path};
 
 use clap::{Parser, Subcommand};
 
+use crate::outbound::url;
+
 pub(crate) use self::flags::{
     AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, PollFlags,
     QueryFlags, RunFlags, ScopeArg, SimulateFlags, WebFlags,
 };
-pub(crate) use self::flags::{LogFlags, LogFormat, LogLevel, Output};
+pub(crate) use self::flags::{LogFlags, LogFormat, LogLevel, OsType, Output, SimulatedVmFlags};
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
 pub const EXIT_USAGE: u8 = 64;
@@ -53,8 +55,18 @@ pub(crate) enum Command {
     /// Run the simulated Azure without the exporter.
     Simulate(SimulateFlags),
     /// Query Azure once and print the pending events.
+    ///
+    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A restart
+    /// requested by a user then waits for an approval or for NotBefore, up to 15 minutes. Events may take five minutes to
+    /// appear after the first request.
     List(QueryFlags),
     /// Approve one event: Azure may then start it before its NotBefore, on every VM in its Resources.
+    ///
+    /// The approval is sent at once, and this VM is not drained first. To drain it, let the exporter approve the event with
+    /// --approve.drain.
+    ///
+    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A restart
+    /// requested by a user then waits for an approval or for NotBefore, up to 15 minutes.
     Approve(ApproveCommand),
 }
 
@@ -71,7 +83,8 @@ pub enum Parsed {
 /// One line that names the flag, the value and a valid alternative.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
     use clap::error::ErrorKind;
-    match Cli::try_parse_from(arguments) {
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
         Ok(cli) => Ok(Parsed::Command(Box::new(cli))),
         Err(error)
             if matches!(
@@ -81,8 +94,22 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, St
         {
             Ok(Parsed::Info(error.to_string()))
         }
-        Err(error) => Err(one_line(&error)),
+        Err(error) => Err(without_secrets(one_line(&error), &arguments)),
     }
+}
+
+/// An error may repeat an argument, and a URL in it may hold a secret.
+fn without_secrets(error: String, arguments: &[OsString]) -> String {
+    let texts = arguments.iter().filter_map(|argument| argument.to_str());
+    texts
+        .map(|text| match text.split_once('=') {
+            Some((flag, value)) if flag.starts_with('-') => value,
+            _ => text,
+        })
+        .filter(|value| value.contains("://") || value.contains('@'))
+        .fold(error, |error, value| {
+            error.replace(value, &url::redacted(value))
+        })
 }
 
 /// Joins the paragraphs of a clap error.

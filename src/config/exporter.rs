@@ -60,7 +60,7 @@ impl Config {
         Ok(Self {
             listen,
             web: web_settings(&flags.web, &flags.events)?,
-            approvals: outputs::approvals(flags.approve, imds.api_version)?,
+            approvals: outputs::approvals(flags.approve, &imds.api_version)?,
             imds,
             interval: interval(&flags.poll)?,
             state: state_storage(flags.state.directory.as_deref())?,

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use super::error::{ConfigError, flag_error, in_range};
 use crate::{
-    api_version::{API_VERSIONS, ApiVersion},
+    api_version::{LATEST_API_VERSION, RequestedVersion},
     cli::ImdsFlags,
     imds::{Endpoint, IdentityTiming},
 };
 
-/// Azure's first response may take two minutes.
+/// The first response after Scheduled Events was enabled may take two minutes.
 const MIN_FIRST_TIMEOUT: Duration = Duration::from_secs(130);
 const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 
@@ -17,10 +17,10 @@ const MAX_TIMEOUT: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone)]
 pub struct ImdsSettings {
     pub endpoint: Endpoint,
-    pub api_version: &'static ApiVersion,
+    pub api_version: RequestedVersion,
     /// Per request.
     pub timeout: Duration,
-    /// Per request, until the first success.
+    /// Per poll until the first success, and of single polls later (`imds::cadence::PollTimeouts`).
     pub first_timeout: Duration,
     pub identity_timing: IdentityTiming,
     /// The value of `--vm.name`.
@@ -29,16 +29,14 @@ pub struct ImdsSettings {
 
 impl ImdsSettings {
     pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, ConfigError> {
-        let api_version = ApiVersion::find(&flags.api_version).ok_or_else(|| {
-            let known = API_VERSIONS.each_ref().map(|version| version.name);
+        let api_version = RequestedVersion::parse(&flags.api_version).ok_or_else(|| {
             let problem = format!(
-                "{:?} is not a version of the Scheduled Events API: use one of {}",
+                "{:?} is not a date as YYYY-MM-DD: use a version of the Scheduled Events API, such as {LATEST_API_VERSION}",
                 flags.api_version,
-                known.join(", ")
             );
             flag_error("imds.api-version", problem)
         })?;
-        let endpoint = Endpoint::new(&flags.url, api_version.name)
+        let endpoint = Endpoint::new(&flags.url, &api_version.name)
             .map_err(|error| flag_error("imds.url", error.to_string()))?;
         let min = Duration::from_millis(1);
         let timeout = in_range("imds.timeout", flags.timeout, min, MAX_TIMEOUT)?;

@@ -5,16 +5,19 @@ use std::{env, time::Duration};
 use super::error::{ConfigError, flag_error, in_range};
 use crate::{
     alertmanager::{Credentials, Target},
-    api_version::{ApiVersion, EventField, LATEST_API_VERSION},
+    api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
     approval,
     cli::{AlertmanagerFlags, ApproveFlags},
     otlp::settings::OtlpSettings,
+    time::format_duration,
 };
 
 /// A freeze usually takes seconds; longer ones need a decision by an operator.
 const MAX_FREEZE: Duration = Duration::from_mins(10);
 /// Events that can be approved have a notice of 10 to 15 minutes: an approval after that has no effect.
 const MAX_DELAY: Duration = Duration::from_mins(15);
+/// The shortest of these notices: a longer drain would never end before `NotBefore`.
+const MAX_DRAIN: Duration = Duration::from_mins(10);
 
 /// Reads OpenTelemetry's standard environment variables.
 #[expect(
@@ -36,10 +39,10 @@ pub(super) fn traces() -> Result<Option<OtlpSettings>, ConfigError> {
 /// Refuses flags that have no effect, alone or with this version of the API.
 pub(super) fn approvals(
     flags: ApproveFlags,
-    api_version: &ApiVersion,
+    api_version: &RequestedVersion,
 ) -> Result<approval::ApprovalPolicy, ConfigError> {
     let require = |flag, field: EventField| {
-        if api_version.has_field(field) {
+        if api_version.documented.has_field(field) {
             return Ok(());
         }
         let problem = format!(
@@ -55,6 +58,9 @@ pub(super) fn approvals(
     if !is_on && flags.delay.is_some() {
         return Err(flag_error("approve.delay", no_effect));
     }
+    if !is_on && flags.drain.is_some() {
+        return Err(flag_error("approve.drain", no_effect));
+    }
     if !is_on && flags.dry_run {
         return Err(flag_error("approve.dry-run", no_effect));
     }
@@ -69,10 +75,23 @@ pub(super) fn approvals(
         in_range("approve.freeze-below", below, min, MAX_FREEZE)
     });
     let delay = flags.delay.unwrap_or(approval::DELAY);
+    let drain = flags.drain.unwrap_or_default();
+    let drain = in_range("approve.drain", drain, Duration::ZERO, MAX_DRAIN)?;
+    let delay = in_range("approve.delay", delay, Duration::ZERO, MAX_DELAY)?;
+    if delay + drain > MAX_DELAY {
+        let problem = format!(
+            "{} and --approve.delay={} are longer together than any notice: use at most {} for both",
+            format_duration(drain),
+            format_duration(delay),
+            format_duration(MAX_DELAY)
+        );
+        return Err(flag_error("approve.drain", problem));
+    }
     Ok(approval::ApprovalPolicy {
         user_events: flags.user_events,
         freeze_below: freeze_below.transpose()?,
-        delay: in_range("approve.delay", delay, Duration::ZERO, MAX_DELAY)?,
+        delay,
+        drain,
         dry_run: flags.dry_run,
     })
 }

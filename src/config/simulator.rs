@@ -9,11 +9,10 @@ use super::{
     outputs,
 };
 use crate::{
-    api_version::LATEST_API_VERSION,
     approval,
-    cli::{DemoFlags, ImdsFlags, SimulateFlags, WebFlags, scenario_file},
+    cli::{self, DemoFlags, ImdsFlags, SimulateFlags, SimulatedVmFlags, WebFlags, scenario_file},
     listen::ListenAddress,
-    simulator::{Scenario, SimulatorSettings},
+    simulator::{OsType, Scenario, SimulatorSettings, Vm},
 };
 
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
     }
     Ok(Simulation {
         listen,
-        simulator: simulator_settings(&flags.scenarios, flags.speed, None)?,
+        simulator: simulator_settings(&flags.scenarios, flags.speed, &flags.vm)?,
     })
 }
 
@@ -42,9 +41,10 @@ pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
 pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config, ConfigError> {
     let imds = ImdsFlags {
         url: imds_url.to_owned(),
-        api_version: LATEST_API_VERSION.to_owned(),
+        api_version: flags.api_version.clone(),
         timeout: Duration::from_secs(10),
-        vm_name: None,
+        // An instance of a classic cloud service has no name in instance metadata.
+        vm_name: flags.vm.name.clone(),
     };
     let web = WebFlags {
         listen_addresses: vec![flags.listen_address.clone()],
@@ -67,18 +67,14 @@ pub(crate) fn simulate(flags: &SimulateFlags) -> Result<Simulation, ConfigError>
     let listen = listen_address(&flags.listen_address)?;
     Ok(Simulation {
         listen,
-        simulator: simulator_settings(
-            &flags.scenarios,
-            flags.speed,
-            vm_name(flags.vm_name.as_deref())?,
-        )?,
+        simulator: simulator_settings(&flags.scenarios, flags.speed, &flags.vm)?,
     })
 }
 
 fn simulator_settings(
     scenarios: &[String],
     speed: f64,
-    vm_name: Option<&str>,
+    vm: &SimulatedVmFlags,
 ) -> Result<SimulatorSettings, ConfigError> {
     if !(0.01..=100_000.0).contains(&speed) {
         let problem = format!("{speed} is out of range: use a factor from 0.01 to 100000");
@@ -92,5 +88,14 @@ fn simulator_settings(
         loaded.map_err(|error| flag_error("scenario", error.to_string()))
     };
     let scenarios = scenarios.iter().map(load).collect::<Result<_, _>>()?;
-    Ok(SimulatorSettings::new(scenarios, speed, vm_name))
+    Ok(SimulatorSettings::new(scenarios, speed, simulated_vm(vm)?))
+}
+
+fn simulated_vm(flags: &SimulatedVmFlags) -> Result<Vm, ConfigError> {
+    let os_type = match flags.os_type {
+        cli::OsType::Linux => OsType::Linux,
+        cli::OsType::Windows => OsType::Windows,
+    };
+    let name = vm_name(flags.name.as_deref())?;
+    Ok(Vm::configured(name, flags.scale_set.as_deref(), os_type))
 }

@@ -8,17 +8,21 @@ pub(super) const MAX_ANOMALIES: usize = 64;
 /// Values of the label `kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AnomalyKind {
+    /// An entry of `Events` contradicts another one, itself, or an earlier document. The event is never approved.
+    Contradiction,
     /// `Description` is not a string.
     Description,
     /// Two entries have the same id; they were merged.
     DuplicateEvent,
+    /// An object has two members of one name; the last one counts.
+    DuplicateMember,
     /// `DurationInSeconds` is not a whole number of seconds.
     Duration,
     /// Only empty bodies for so long that they were accepted as "no events".
     EmptyBody,
     /// The body is not UTF-8.
     Encoding,
-    /// An entry of `Events` could not be read.
+    /// An entry of `Events` could not be read, or more events are pending than are tracked.
     Event,
     /// `EventSource` is not a string.
     EventSource,
@@ -36,15 +40,17 @@ pub enum AnomalyKind {
     Resources,
     /// A started event is reported as scheduled again.
     StatusRegressed,
-    /// Undocumented members were dropped: too many or too long.
+    /// Undocumented members were dropped: too many, too long, or with values that some JSON decoders refuse.
     UnknownMember,
 }
 
 impl AnomalyKind {
     /// In the order of the label values.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 17] = [
+        Self::Contradiction,
         Self::Description,
         Self::DuplicateEvent,
+        Self::DuplicateMember,
         Self::Duration,
         Self::EmptyBody,
         Self::Encoding,
@@ -62,8 +68,10 @@ impl AnomalyKind {
 
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Contradiction => "contradiction",
             Self::Description => "description",
             Self::DuplicateEvent => "duplicate_event",
+            Self::DuplicateMember => "duplicate_member",
             Self::Duration => "duration",
             Self::EmptyBody => "empty_body",
             Self::Encoding => "encoding",
@@ -112,6 +120,16 @@ impl Anomalies {
             });
         } else {
             *self.suppressed.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Adds those of `other`.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        for anomaly in other {
+            self.add(anomaly.kind, anomaly.detail.clone());
+        }
+        for (kind, count) in &other.suppressed {
+            *self.suppressed.entry(*kind).or_default() += count;
         }
     }
 

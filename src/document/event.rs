@@ -39,14 +39,24 @@ pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -
     incarnation
 }
 
-/// Parses one entry of `Events`. The error says why the event cannot be identified.
-pub(super) fn event(entry: &RawValue, anomalies: &mut Anomalies) -> Result<Event, String> {
+/// Parses one entry of `Events`. The second value says why the entry must not be trusted with an approval. The error
+/// says why the event cannot be identified.
+pub(super) fn event(
+    entry: &RawValue,
+    anomalies: &mut Anomalies,
+) -> Result<(Event, Option<String>), String> {
     let members = raw::members(entry).ok_or_else(|| {
         format!(
             "an entry of Events cannot be read as an object: {}",
             excerpt(entry.get())
         )
     })?;
+    let duplicates = raw::duplicates(&members);
+    for name in &duplicates {
+        let (name, entry) = (excerpt(name), excerpt(entry.get()));
+        let detail = format!("{name} occurs twice in an entry of Events: {entry}");
+        anomalies.add(AnomalyKind::DuplicateMember, detail);
+    }
     let (id, mut members): (Vec<_>, Vec<_>) = members
         .into_iter()
         .partition(|(name, _)| &**name == "EventId");
@@ -63,6 +73,9 @@ pub(super) fn event(entry: &RawValue, anomalies: &mut Anomalies) -> Result<Event
     let mut reader = Reader {
         id: &id,
         members: &mut members,
+        contradiction: duplicates
+            .first()
+            .map(|name| format!("its {} occurs twice", excerpt(name))),
         anomalies,
     };
     let event = Event {
@@ -83,13 +96,14 @@ pub(super) fn event(entry: &RawValue, anomalies: &mut Anomalies) -> Result<Event
             .map(|text| text.as_ref().into()),
         unknown_members: reader.unknown_members(),
     };
-    Ok(event)
+    Ok((event, reader.contradiction))
 }
 
 /// Removes the members of one event as they are read.
 struct Reader<'r, 'a> {
     id: &'r str,
     members: &'r mut Vec<(Box<str>, &'a RawValue)>,
+    contradiction: Option<String>,
     anomalies: &'r mut Anomalies,
 }
 
@@ -152,7 +166,7 @@ impl<'a> Reader<'_, 'a> {
         };
         if let Ok(entries) = Vec::<&RawValue>::deserialize(value) {
             if entries.iter().any(|entry| string(entry).is_none()) {
-                self.record_anomaly(AnomalyKind::Resources, "Resources", value);
+                self.reject_resources(value);
             }
             // Other values keep their JSON text: without them the event would seem to affect fewer VMs.
             return Some(
@@ -162,8 +176,14 @@ impl<'a> Reader<'_, 'a> {
                     .collect(),
             );
         }
-        self.record_anomaly(AnomalyKind::Resources, "Resources", value);
+        self.reject_resources(value);
         string(value).map(|name| vec![name.into()])
+    }
+
+    fn reject_resources(&mut self, value: &RawValue) {
+        self.record_anomaly(AnomalyKind::Resources, "Resources", value);
+        let why = "its Resources is no list of names";
+        self.contradiction.get_or_insert_with(|| why.to_owned());
     }
 
     fn not_before(&mut self) -> Option<Timestamp> {
@@ -195,7 +215,7 @@ impl<'a> Reader<'_, 'a> {
 
     fn unknown_members(&mut self) -> Vec<UnknownMember> {
         let fits = |(name, value): &(Box<str>, &RawValue)| {
-            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER
+            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER && is_portable(value)
         };
         let all = self.members.len();
         let kept: Vec<UnknownMember> = self
@@ -207,13 +227,19 @@ impl<'a> Reader<'_, 'a> {
             .collect();
         if kept.len() < all {
             let detail = format!(
-                "event {} has members that are too many or too long to keep",
+                "event {} has members that are too many, too long or too unusual to keep",
                 excerpt(self.id)
             );
             self.anomalies.add(AnomalyKind::UnknownMember, detail);
         }
         kept
     }
+}
+
+/// Whether common decoders accept a value that is passed on verbatim. `serde_json` refuses what they refuse: numbers
+/// that do not fit a 64-bit float (Go), half surrogate pairs, and a nesting of 128 (jq 1.6: 256, Go: 10,000).
+fn is_portable(value: &RawValue) -> bool {
+    serde_json::from_str::<serde_json::Value>(value.get()).is_ok()
 }
 
 fn string(value: &RawValue) -> Option<Cow<'_, str>> {

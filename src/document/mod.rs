@@ -9,19 +9,21 @@
 mod anomaly;
 mod event;
 mod raw;
+mod unreadable;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
 pub use self::{
     anomaly::{Anomalies, Anomaly, AnomalyKind},
     raw::ParseError,
+    unreadable::Unreadable,
 };
 use crate::event::{Event, EventId, Status};
 
-/// More events than a placement group can have. Further entries count as unreadable, so that no event ends.
-const MAX_EVENTS: usize = 10_000;
+/// Far more events than a placement group can have. Further entries count as unreadable, so that their events do not end.
+pub(crate) const MAX_EVENTS: usize = 10_000;
 
 /// A scheduled-events document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,14 +32,17 @@ pub struct Document {
     pub incarnation: Option<i64>,
     /// Ids are unique.
     pub events: Vec<Event>,
-    /// Entries of `Events` that could not be read. A missing event may be one of them.
-    pub unreadable_events: usize,
+    /// A missing event may be one of these.
+    pub unreadable: Unreadable,
+    /// Events whose entry cannot be trusted: members that occur twice, entries of one id that differ, `Resources` that are
+    /// no list of names. They are shown, and never approved.
+    pub contradictory: BTreeSet<EventId>,
 }
 
 impl Document {
     /// True if every entry of `Events` was read: a missing event has ended.
     pub fn is_complete(&self) -> bool {
-        self.unreadable_events == 0
+        self.unreadable.entries == 0
     }
 }
 
@@ -65,6 +70,10 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let root = raw::root(text)?;
+    for name in &root.duplicates {
+        let detail = format!("{} occurs twice in the document", raw::excerpt(name));
+        anomalies.add(AnomalyKind::DuplicateMember, detail);
+    }
     let incarnation = event::incarnation(root.incarnation, &mut anomalies);
     let mut builder = DocumentBuilder {
         document: Document {
@@ -74,7 +83,13 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
         indices: HashMap::new(),
     };
     raw::for_each_event(root.events, |entry| builder.add(entry, &mut anomalies))?;
-    Ok((builder.document, anomalies))
+    builder.check_unreadable(&mut anomalies);
+    let mut document = builder.document;
+    if !root.duplicates.is_empty() {
+        let ids = document.events.iter().map(|event| event.id.clone());
+        document.contradictory.extend(ids);
+    }
+    Ok((document, anomalies))
 }
 
 struct DocumentBuilder {
@@ -85,12 +100,15 @@ struct DocumentBuilder {
 impl DocumentBuilder {
     fn add(&mut self, entry: &RawValue, anomalies: &mut Anomalies) {
         if self.document.events.len() >= MAX_EVENTS {
-            return self.add_unreadable(format!("more than {MAX_EVENTS} events"), anomalies);
+            let detail = format!("more than {MAX_EVENTS} events");
+            return self.add_unreadable(entry, detail, anomalies);
         }
-        let event = match event::event(entry, anomalies) {
-            Ok(event) => event,
-            Err(detail) => return self.add_unreadable(detail, anomalies),
+        let (event, contradiction) = match event::event(entry, anomalies) {
+            Ok(read) => read,
+            Err(detail) => return self.add_unreadable(entry, detail, anomalies),
         };
+        let id = event.id.clone();
+        let mut contradictions: Vec<String> = contradiction.into_iter().collect();
         let known = self
             .indices
             .get(&event.id)
@@ -103,23 +121,43 @@ impl DocumentBuilder {
                     raw::excerpt(event.id.as_str())
                 ),
             );
-            merge(known, event);
+            contradictions.extend(merge(known, event));
         } else {
-            self.indices
-                .insert(event.id.clone(), self.document.events.len());
+            self.indices.insert(id.clone(), self.document.events.len());
             self.document.events.push(event);
+        }
+        for why in contradictions {
+            self.contradict(id.clone(), &why, anomalies);
         }
     }
 
-    fn add_unreadable(&mut self, detail: String, anomalies: &mut Anomalies) {
-        self.document.unreadable_events += 1;
+    fn contradict(&mut self, id: EventId, why: &str, anomalies: &mut Anomalies) {
+        let detail = format!("event {}: {why}", raw::excerpt(id.as_str()));
+        if self.document.contradictory.insert(id) {
+            anomalies.add(AnomalyKind::Contradiction, detail);
+        }
+    }
+
+    /// An unreadable entry that has the id of a readable one may contradict it.
+    fn check_unreadable(&mut self, anomalies: &mut Anomalies) {
+        let ids = self.document.events.iter().map(|event| &event.id);
+        let mentioned = self.document.unreadable.mentioned(ids);
+        let mentioned: BTreeSet<_> = mentioned.into_iter().cloned().collect();
+        for id in mentioned {
+            self.contradict(id, "another entry with its id cannot be read", anomalies);
+        }
+    }
+
+    fn add_unreadable(&mut self, entry: &RawValue, detail: String, anomalies: &mut Anomalies) {
+        self.document.unreadable.add(entry);
         anomalies.add(AnomalyKind::Event, detail);
     }
 }
 
 /// Merges two entries with the same id: the union of the resources, the status that is further along, and for every
-/// other field the first known value.
-fn merge(known: &mut Event, duplicate: Event) {
+/// other field the first known value. Returns how the entries contradict each other.
+fn merge(known: &mut Event, duplicate: Event) -> Option<String> {
+    let contradiction = differences(known, &duplicate);
     match (&mut known.resources, duplicate.resources) {
         (Some(resources), Some(more)) => {
             let folded = |name: &str| name.to_ascii_lowercase();
@@ -140,6 +178,31 @@ fn merge(known: &mut Event, duplicate: Event) {
     known.source = known.source.take().or(duplicate.source);
     known.resource_type = known.resource_type.take().or(duplicate.resource_type);
     known.description = known.description.take().or(duplicate.description);
+    contradiction
+}
+
+/// The members that must agree in all entries of an event. Its VMs may be listed in several entries, and its status may
+/// change while the document is made; a status that cannot be read must not become Scheduled.
+fn differences(one: &Event, other: &Event) -> Option<String> {
+    let is_unreadable = |event: &Event| status_rank(&event.status) == 0;
+    // Azure blanks NotBefore when the event starts.
+    let is_blanked = |event: &Event| event.status == Status::Started && event.not_before.is_none();
+    let is_rescheduled =
+        one.not_before != other.not_before && !is_blanked(one) && !is_blanked(other);
+    let differing: Vec<_> = [
+        ("EventType", one.event_type != other.event_type),
+        ("EventStatus", is_unreadable(one) != is_unreadable(other)),
+        ("EventSource", one.source != other.source),
+        ("NotBefore", is_rescheduled),
+        (
+            "DurationInSeconds",
+            one.duration_seconds != other.duration_seconds,
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(name, is_different)| is_different.then_some(name))
+    .collect();
+    (!differing.is_empty()).then(|| format!("its entries differ in {}", differing.join(", ")))
 }
 
 /// Orders statuses by how far the event has progressed.
@@ -214,7 +277,7 @@ mod tests {
             "{},".repeat(100)
         );
         let (document, anomalies) = parse(body.as_bytes()).unwrap();
-        assert_eq!(document.unreadable_events, 100);
+        assert_eq!(document.unreadable.entries, 100);
         assert_eq!(anomalies.iter().count(), anomaly::MAX_ANOMALIES);
         let suppressed: Vec<_> = anomalies.suppressed().iter().collect();
         let expected = [

@@ -1,6 +1,6 @@
 //! The JSON structure of a document. Values stay raw JSON, so that a malformed one affects no other.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -22,6 +22,7 @@ pub enum ParseError {
 pub(super) struct Root<'a> {
     pub(super) incarnation: Option<&'a RawValue>,
     pub(super) events: &'a RawValue,
+    pub(super) duplicates: Vec<Box<str>>,
 }
 
 pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
@@ -29,6 +30,7 @@ pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
         serde_json::from_str(text).map_err(|error| ParseError::Json(error.to_string()))?;
     let shape = |why: &str| ParseError::Shape(format!("{why}; it begins {}", excerpt(value.get())));
     let members = members(value).ok_or_else(|| shape("it is not an object"))?;
+    let duplicates = duplicates(&members);
     let mut incarnation = None;
     let mut events = None;
     for (name, value) in members {
@@ -48,7 +50,21 @@ pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
     Ok(Root {
         incarnation,
         events,
+        duplicates,
     })
+}
+
+/// The names of members that occur more than once.
+pub(super) fn duplicates(members: &[(Box<str>, &RawValue)]) -> Vec<Box<str>> {
+    let mut seen = HashSet::with_capacity(members.len());
+    let mut duplicates: Vec<_> = members
+        .iter()
+        .filter(|(name, _)| !seen.insert(name))
+        .map(|(name, _)| name.clone())
+        .collect();
+    duplicates.sort();
+    duplicates.dedup();
+    duplicates
 }
 
 /// The members of an object in order; `None` for any other value.

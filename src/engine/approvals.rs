@@ -1,7 +1,8 @@
 //! Selects the event to approve next, and describes each decision for the snapshot and the log.
 //!
 //! An approval follows a document that shows the event as Scheduled, at most one for each poll, and counts when
-//! IMDS answers 200. After any other answer the document is read again before the next attempt, attempts become rarer,
+//! IMDS answers 200. With a drain, the event counts as due for that long before the first attempt; the drain and the
+//! delay of the policy are measured by the monotonic clock. After any other answer the document is read again before the next attempt, attempts become rarer,
 //! and `NotBefore` ends them. The attempt is part of the saved state before it is sent: when a process ends between the
 //! request and its answer, the next process does not send it again.
 
@@ -18,7 +19,7 @@ use crate::{
     event::{EventId, EventScope, EventType, Source},
     imds::cadence::{self, PollResult},
     lifecycle::{Phase, TrackedEvent},
-    snapshot::{Approval, RequestError, SkipReason},
+    snapshot::{Approval, ApprovalReason, RequestError, SkipReason},
     time::{Moment, Timestamp},
 };
 
@@ -32,6 +33,7 @@ pub(super) struct Approvals {
     /// The events of the last document. A pending event that is not among them could not be read, and is not approved.
     in_document: HashSet<EventId>,
     attempts: BTreeMap<EventId, Attempt>,
+    timers: BTreeMap<EventId, Timers>,
     in_flight: Option<(EventId, EventType)>,
     decided: Arc<BTreeMap<EventId, Approval>>,
 }
@@ -46,11 +48,34 @@ enum Attempt {
     },
 }
 
+/// The waiting times of one pending event.
+#[derive(Debug, Clone, Copy)]
+struct Timers {
+    /// The end of [`ApprovalPolicy::delay`].
+    delay_until: Moment,
+    /// The end of [`ApprovalPolicy::drain`], while the policy approves the event.
+    drain_until: Option<Moment>,
+}
+
+impl Timers {
+    /// For an event that this process sees for the first time. The time before that, in an earlier process, counts by the
+    /// wall clock: the delay ends no later than one delay from now, even after the clock was set back.
+    fn start(tracked: &TrackedEvent, policy: &ApprovalPolicy, now: Moment) -> Self {
+        let seen_for = now.wall.saturating_since(tracked.first_seen_at);
+        Self {
+            delay_until: now.after(policy.delay.saturating_sub(seen_for)),
+            drain_until: None,
+        }
+    }
+}
+
 /// The result of one evaluation.
 #[derive(Debug, Default)]
 pub(super) struct Evaluation {
     /// The event whose approval is to be sent.
     pub(super) send: Option<EventId>,
+    /// The events whose approval was decided now (true), or for which the decision was taken back (false).
+    pub(super) decisions: Vec<(EventId, bool)>,
     /// The types of the events that a dry run would have approved now.
     pub(super) dry_runs: Vec<EventType>,
     pub(super) log: Vec<LogEntry>,
@@ -62,6 +87,7 @@ impl Approvals {
             policy,
             in_document: HashSet::new(),
             attempts: BTreeMap::new(),
+            timers: BTreeMap::new(),
             in_flight: None,
             decided: Arc::default(),
         }
@@ -77,6 +103,19 @@ impl Approvals {
         Arc::clone(&self.decided)
     }
 
+    /// The time until the next delay or drain ends: a poll then lets the approval be sent on time.
+    pub(super) fn due_in(&self, now: Moment) -> Option<Duration> {
+        let ends = self.timers.iter().filter_map(|(id, timers)| {
+            let end = match self.decided.get(id)? {
+                Approval::Waiting { .. } => timers.delay_until,
+                Approval::Draining { .. } => timers.drain_until?,
+                _ => return None,
+            };
+            Some(end.monotonic.saturating_sub(now.monotonic))
+        });
+        ends.min()
+    }
+
     /// Decides about every pending event.
     pub(super) fn evaluate(
         &mut self,
@@ -87,12 +126,12 @@ impl Approvals {
     ) -> Evaluation {
         let mut evaluation = Evaluation::default();
         // The due event with the fewest failed attempts is next, so that a refused one does not delay the others.
-        let mut next: Option<(u32, &TrackedEvent)> = None;
+        let mut next: Option<(u32, &TrackedEvent, ApprovalReason)> = None;
         let mut decided = BTreeMap::new();
-        for tracked in events.iter().filter(|tracked| tracked.is_pending()) {
+        let pending = || events.iter().filter(|tracked| tracked.is_pending());
+        for tracked in pending() {
             let id = &tracked.event.id;
-            let decision = approval::decide(tracked, &self.policy, vm_name, now);
-            let mut approval = self.with_attempts(tracked, decision, now);
+            let mut approval = self.decide(tracked, vm_name, now);
             if let Approval::Due(reason) = approval
                 && may_send
                 && self.in_document.contains(id)
@@ -102,24 +141,24 @@ impl Approvals {
                     self.attempts.insert(id.clone(), Attempt::DryRun(at));
                     evaluation.dry_runs.push(tracked.event.event_type.clone());
                     approval = Approval::DryRun { reason, at };
-                } else if next.is_none_or(|(fewest, _)| self.failed_attempts(id) < fewest) {
-                    next = Some((self.failed_attempts(id), tracked));
+                } else if next.is_none_or(|(fewest, ..)| self.failed_attempts(id) < fewest) {
+                    next = Some((self.failed_attempts(id), tracked, reason));
                 }
-            }
-            if should_log(self.decided.get(id), &approval, tracked) {
-                evaluation.log.push(LogEntry::Approval {
-                    approval: approval.clone(),
-                    tracked: Arc::clone(tracked),
-                });
             }
             decided.insert(id.clone(), approval);
         }
-        if let Some((_, tracked)) = next.filter(|_| self.in_flight.is_none()) {
+        if let Some((_, tracked, reason)) = next.filter(|_| self.in_flight.is_none()) {
             let event = &tracked.event;
+            let at = now.wall;
+            decided.insert(event.id.clone(), Approval::Sent { reason, at });
             self.in_flight = Some((event.id.clone(), event.event_type.clone()));
             evaluation.send = Some(event.id.clone());
         }
+        for tracked in pending() {
+            self.report(tracked, &decided, &mut evaluation);
+        }
         self.attempts.retain(|id, _| decided.contains_key(id));
+        self.timers.retain(|id, _| decided.contains_key(id));
         if *self.decided != decided {
             self.decided = Arc::new(decided);
         }
@@ -138,6 +177,7 @@ impl Approvals {
             let attempts = self.failed_attempts(id).saturating_add(1);
             let result = PollResult::Failed {
                 reason: error.reason,
+                status: error.status,
                 retry_after: error.retry_after,
                 consecutive_failures: attempts,
             };
@@ -154,6 +194,48 @@ impl Approvals {
         Some(event_type)
     }
 
+    /// Adds to `evaluation` what changed about one event.
+    fn report(
+        &self,
+        tracked: &Arc<TrackedEvent>,
+        decided: &BTreeMap<EventId, Approval>,
+        evaluation: &mut Evaluation,
+    ) {
+        let id = &tracked.event.id;
+        let Some(approval) = decided.get(id) else {
+            return;
+        };
+        if should_log(self.decided.get(id), approval, tracked) {
+            evaluation.log.push(LogEntry::Approval {
+                approval: approval.clone(),
+                tracked: Arc::clone(tracked),
+            });
+        }
+        if let Some(is_decided) = self.is_decided(approval, tracked)
+            && is_decided != tracked.approval_decided_at.is_some()
+        {
+            evaluation.decisions.push((id.clone(), is_decided));
+        }
+    }
+
+    /// Whether the event counts as due by this decision; `None` where an earlier decision stays on record.
+    fn is_decided(&self, approval: &Approval, tracked: &TrackedEvent) -> Option<bool> {
+        match approval {
+            Approval::Draining { .. } | Approval::Due(_) | Approval::Sent { .. } => {
+                Some(!self.policy.dry_run)
+            }
+            // The first resource may approve it at any moment, and a retry is not drained again.
+            Approval::Waiting { .. } | Approval::Failed { .. } => Some(self.policy.drains()),
+            Approval::DryRun { .. } => Some(false),
+            Approval::Withheld(_) => {
+                let is_open =
+                    tracked.phase() == Phase::Scheduled && tracked.approval_sent_at.is_none();
+                is_open.then_some(false)
+            }
+            Approval::Approved { .. } | Approval::ApprovedElsewhere { .. } => None,
+        }
+    }
+
     fn failed_attempts(&self, id: &EventId) -> u32 {
         match self.attempts.get(id) {
             Some(Attempt::Failed { attempts, .. }) => *attempts,
@@ -161,12 +243,24 @@ impl Approvals {
         }
     }
 
-    /// The decision of the policy, adjusted for earlier attempts.
-    fn with_attempts(&self, tracked: &TrackedEvent, decision: Decision, now: Moment) -> Approval {
+    /// The decision of the policy, adjusted for the drain and for earlier attempts.
+    fn decide(&mut self, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) -> Approval {
+        let policy = &self.policy;
         let id = &tracked.event.id;
+        let timers = self
+            .timers
+            .entry(id.clone())
+            .or_insert_with(|| Timers::start(tracked, policy, now));
+        let decision = approval::decide(tracked, policy, vm_name, timers.delay_until, now);
+        timers.drain_until = timers
+            .drain_until
+            .or_else(|| policy.drains().then(|| now.after(policy.drain)))
+            .filter(|_| matches!(decision, Decision::Approve(_)));
+        let drain_until = timers.drain_until;
         let reason = match decision {
             Decision::Withhold(why) => return Approval::Withheld(why),
             Decision::Approved(at) => return Approval::Approved { at },
+            Decision::ApprovedElsewhere(at) => return Approval::ApprovedElsewhere { at },
             Decision::Wait {
                 reason,
                 leader,
@@ -181,9 +275,20 @@ impl Approvals {
             Decision::Approve(reason) => reason,
         };
         let is_in_flight = matches!(&self.in_flight, Some((in_flight, _)) if in_flight == id);
-        if tracked.approval_sent_at.is_some() && !is_in_flight {
-            return Approval::Withheld(SkipReason::ResultUnknown);
+        match tracked.approval_sent_at {
+            Some(at) if is_in_flight => return Approval::Sent { reason, at },
+            Some(_) => return Approval::Withheld(SkipReason::ResultUnknown),
+            None => {}
         }
+        if let Some(until) = drain_until.filter(|until| now.monotonic < until.monotonic) {
+            let until = until.wall;
+            return Approval::Draining { reason, until };
+        }
+        self.with_attempts(id, reason, now)
+    }
+
+    /// The decision about an event that the policy approves now.
+    fn with_attempts(&self, id: &EventId, reason: ApprovalReason, now: Moment) -> Approval {
         match self.attempts.get(id) {
             None => Approval::Due(reason),
             Some(Attempt::DryRun(at)) => Approval::DryRun { reason, at: *at },
@@ -224,7 +329,7 @@ fn should_log(before: Option<&Approval>, now: &Approval, tracked: &TrackedEvent)
             Approval::Withheld(SkipReason::NotScheduled | SkipReason::NotBeforePassed),
         )
         | (Some(_), Approval::Withheld(SkipReason::Off))
-        | (_, Approval::Approved { .. }) => false,
+        | (_, Approval::Approved { .. } | Approval::ApprovedElsewhere { .. }) => false,
         (Some(before), now) => words(before) != words(now),
         (None, _) => true,
     }

@@ -18,6 +18,8 @@ use crate::{
 pub struct EngineConfig {
     /// `--vm.name`: takes precedence over the name in instance metadata.
     pub vm_name: Option<Arc<str>>,
+    /// `--imds.poll-interval`.
+    pub poll_interval: Duration,
     /// Which events are approved.
     pub approvals: ApprovalPolicy,
     /// The boot id of the running system, where it has one.

@@ -46,7 +46,7 @@ pub enum LogEntry {
         /// The error of the first request.
         error: String,
         /// `--vm.name` is given, so that only labels are missing.
-        is_name_known: bool,
+        is_name_configured: bool,
     },
     /// The restored state was written on another VM.
     ForeignState {

@@ -84,7 +84,8 @@ impl Engine {
                 Tracker::restore(ENDED_RETENTION, restored, now)
             }
             None => Tracker::new(ENDED_RETENTION),
-        };
+        }
+        .with_poll_interval(config.poll_interval);
         let newly_own = tracker.set_vm_name(vm_name.as_deref());
         Self {
             tracker,
@@ -154,6 +155,11 @@ impl Engine {
 
     pub(crate) fn has_succeeded(&self) -> bool {
         self.health.last_success.is_some()
+    }
+
+    /// The time until an approval becomes due: the next poll should not be later. A document precedes each approval.
+    pub(crate) fn approval_due_in(&self, now: Moment) -> Option<Duration> {
+        self.approvals.due_in(now)
     }
 
     pub fn snapshot(&self, now: Moment) -> Snapshot {

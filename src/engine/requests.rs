@@ -28,8 +28,9 @@ impl Engine {
                 anomalies,
             }) => self.observe(&document, &anomalies, now),
             Ok(Answer::Unchanged) => {
-                self.tracker.document_unchanged(now);
+                let transitions = self.tracker.document_unchanged(now);
                 self.poll_succeeded(now);
+                self.apply(transitions);
             }
             Err(error) => {
                 self.tracker.poll_failed(now);
@@ -46,7 +47,9 @@ impl Engine {
         self.health.incarnation = document.incarnation;
         self.approvals.set_document(document);
         let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
-        let found = self.anomalies.compare(anomalies, &transitions);
+        let mut anomalies = anomalies.clone();
+        anomalies.extend(self.tracker.anomalies());
+        let found = self.anomalies.compare(&anomalies, &transitions);
         for (kind, count) in found.counts {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
         }
@@ -74,9 +77,10 @@ impl Engine {
         now: Moment,
     ) {
         self.publish = true;
-        // Classic cloud services have no `compute` metadata: their 400 and 404 are not failures of polling.
+        let is_name_configured = self.config.vm_name.is_some();
         let error = result.as_ref().err();
-        let counted = error.filter(|error| !cadence::is_identity_unavailable(error));
+        let counted =
+            error.filter(|error| !cadence::is_identity_unavailable(error, is_name_configured));
         let reason = counted.map(|error| error.reason);
         self.health.count_request(took, reason);
         match result {
@@ -89,7 +93,7 @@ impl Engine {
                 if !std::mem::replace(&mut self.identity_failed, true) {
                     self.log(LogEntry::IdentityUnavailable {
                         error: error.message,
-                        is_name_known: self.config.vm_name.is_some(),
+                        is_name_configured,
                     });
                 }
             }
@@ -108,7 +112,8 @@ impl Engine {
             self.log(LogEntry::ForeignState {
                 vm_id: identity.vm_id.clone(),
             });
-            self.tracker = Tracker::new(ENDED_RETENTION);
+            self.tracker =
+                Tracker::new(ENDED_RETENTION).with_poll_interval(self.config.poll_interval);
             self.effects.push(Effect::DiscardForeignState);
         }
         if self.config.vm_name.is_none() {
@@ -161,6 +166,11 @@ impl Engine {
             .extend(evaluation.log.into_iter().map(Effect::Log));
         for event_type in evaluation.dry_runs {
             self.count_approval(event_type, ApprovalResult::DryRun);
+        }
+        for (id, is_decided) in evaluation.decisions {
+            let at = is_decided.then_some(now.wall);
+            self.tracker.record_approval_decision(&id, at);
+            self.saves.mark();
         }
         if let Some(id) = evaluation.send {
             self.tracker.record_approval_request(&id, now.wall);

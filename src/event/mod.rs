@@ -21,6 +21,10 @@ pub enum EventType {
     Other(Box<str>),
 }
 
+/// The type of a Spot rebalance recommendation (preview):
+/// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
+const SPOT_REBALANCE_RECOMMENDATION: &str = "SpotRebalanceRecommendation";
+
 impl EventType {
     /// The types that Microsoft documents.
     pub const KNOWN: [Self; 5] = [
@@ -211,6 +215,16 @@ pub struct Event {
 }
 
 impl Event {
+    /// Advice, not maintenance: nothing starts, and there is nothing to approve. A Spot rebalance recommendation may have a
+    /// `NotBefore`, which is no deadline.
+    pub(crate) fn is_advisory(&self) -> bool {
+        self.status.as_str().eq_ignore_ascii_case("Advisory")
+            || self
+                .event_type
+                .as_str()
+                .eq_ignore_ascii_case(SPOT_REBALANCE_RECOMMENDATION)
+    }
+
     pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
         scope_of(self.resources.as_deref(), vm_name)
     }
@@ -249,6 +263,26 @@ mod tests {
         assert_eq!(Status::new("Paused").as_str(), "Paused");
         assert_eq!(Source::new("user"), Source::User);
         assert_eq!(Source::new("Partner").as_str(), "Partner");
+    }
+
+    #[test]
+    fn an_event_is_advisory_by_its_status_or_its_type() {
+        let event = |event_type: &str, status: &str| Event {
+            id: EventId::new("a"),
+            event_type: EventType::new(event_type),
+            status: Status::new(status),
+            source: None,
+            resource_type: None,
+            resources: None,
+            not_before: None,
+            duration_seconds: None,
+            description: None,
+            unknown_members: Vec::new(),
+        };
+        assert!(event("Preempt", "ADVISORY").is_advisory());
+        assert!(event("spotRebalanceRecommendation", "Scheduled").is_advisory());
+        assert!(!event("Preempt", "Scheduled").is_advisory());
+        assert!(!event("Hibernate", "Paused").is_advisory());
     }
 
     #[test]

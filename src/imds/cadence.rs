@@ -1,4 +1,4 @@
-//! The delay before the next request. Pure: reads no clock, and jitter is an argument.
+//! The delay before the next request, and its timeout. Pure: reads no clock, and jitter is an argument.
 //!
 //! The limits are Microsoft's, <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#rate-limiting>
 //! and `#errors-and-debugging`: five requests per second and VM for all clients together, 410 for at most 70 seconds, 429
@@ -17,8 +17,11 @@ pub(crate) const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 /// Upper bound for `Retry-After`.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
-/// After a 4xx, which only a change of configuration resolves.
+/// After a 4xx other than 421, which only a change of configuration resolves.
 const CLIENT_ERROR_DELAY: Duration = Duration::from_mins(1);
+
+/// The next request uses another connection, which may succeed (RFC 9110, section 15.5.20).
+const MISDIRECTED_REQUEST: u16 = 421;
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Upper bound during the first 70 seconds of 410.
@@ -44,23 +47,58 @@ impl Default for IdentityTiming {
 }
 
 /// Delay before `/metadata/instance` is requested again. `consecutive_unavailable` counts consecutive failures for
-/// which [`is_identity_unavailable`] holds.
+/// which [`is_identity_unavailable`] holds; it is 0 after any other failure.
 pub(crate) fn identity_retry_delay(
     error: &RequestError,
     consecutive_unavailable: u32,
     timing: IdentityTiming,
 ) -> Duration {
-    if is_identity_unavailable(error) {
-        let (first, max) = (timing.retry_interval, timing.max_retry_interval);
-        return exponential(first, max, consecutive_unavailable);
-    }
-    let retry_after = error.retry_after.unwrap_or_default();
-    retry_after.min(MAX_RETRY_AFTER).max(timing.retry_interval)
+    let retry_after = error.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
+    let (first, max) = (timing.retry_interval, timing.max_retry_interval);
+    retry_after.max(exponential(first, max, consecutive_unavailable))
 }
 
-/// True for 400 and 404: a classic VM has no instance metadata. This is not a failure of polling.
-pub(crate) fn is_identity_unavailable(error: &RequestError) -> bool {
-    matches!(error.status, Some(400 | 404))
+/// True if a failed request of the instance metadata is no failure of polling: where the name of this VM is configured,
+/// they only add labels; and the response is 400 or 404 in a classic cloud service, which has no `compute`.
+pub(crate) fn is_identity_unavailable(error: &RequestError, is_name_configured: bool) -> bool {
+    is_name_configured || matches!(error.status, Some(400 | 404))
+}
+
+/// After this time without a success, one poll has the long timeout: Scheduled Events may have been disabled.
+const LONG_TIMEOUT_INTERVAL: Duration = Duration::from_hours(1);
+
+/// Decides which polls have the long timeout.
+///
+/// The first response after Scheduled Events was enabled takes up to two minutes, also when it is enabled again
+/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>).
+/// So the long timeout applies until the first success, to the poll after one that exceeded the normal timeout, and to one
+/// poll an hour without a success. It never applies to two polls in a row after that: no event is seen while a lost
+/// response is waited for, and a Spot eviction gives 30 seconds' notice.
+#[derive(Debug, Default)]
+pub(crate) struct PollTimeouts {
+    has_succeeded: bool,
+    /// Monotonic time of the last success or of the last poll with the long timeout.
+    last_success_or_long: Duration,
+    /// The last poll exceeded the normal timeout.
+    exceeded_normal: bool,
+}
+
+impl PollTimeouts {
+    /// Whether a poll that starts now has the long timeout. `now` is monotonic.
+    pub(crate) fn is_long(&self, now: Duration) -> bool {
+        !self.has_succeeded
+            || self.exceeded_normal
+            || now.saturating_sub(self.last_success_or_long) >= LONG_TIMEOUT_INTERVAL
+    }
+
+    /// A poll ended at `now`, with `failure` unless it succeeded.
+    pub(crate) fn record(&mut self, was_long: bool, failure: Option<FailureReason>, now: Duration) {
+        self.has_succeeded |= failure.is_none();
+        self.exceeded_normal = !was_long && failure == Some(FailureReason::Timeout);
+        if was_long || failure.is_none() {
+            self.last_success_or_long = now;
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +106,8 @@ pub(crate) enum PollResult {
     Answered,
     Failed {
         reason: FailureReason,
+        /// HTTP status, where the failure is one.
+        status: Option<u16>,
         retry_after: Option<Duration>,
         /// Consecutive failures, this one included.
         consecutive_failures: u32,
@@ -87,9 +127,15 @@ pub(crate) fn next_delay(
     let delay = match outcome {
         PollResult::Answered => interval.saturating_sub(took),
         PollResult::Failed {
+            status: Some(MISDIRECTED_REQUEST),
+            consecutive_failures,
+            ..
+        } => backoff(FIRST_BACKOFF, MAX_BACKOFF, consecutive_failures, jitter),
+        PollResult::Failed {
             reason,
             retry_after,
             consecutive_failures,
+            ..
         } => after_failure(reason, retry_after, consecutive_failures, interval, jitter),
     };
     delay.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
@@ -141,6 +187,7 @@ mod tests {
     fn failed(reason: FailureReason, consecutive_failures: u32) -> PollResult {
         PollResult::Failed {
             reason,
+            status: None,
             retry_after: None,
             consecutive_failures,
         }
@@ -203,10 +250,25 @@ mod tests {
     }
 
     #[test]
+    fn a_421_is_retried_within_the_notice_of_a_spot_eviction() {
+        let delays = [1, 2, 3, 4, 5, 99].map(|consecutive_failures| {
+            let outcome = PollResult::Failed {
+                reason: FailureReason::Status4xx,
+                status: Some(421),
+                retry_after: None,
+                consecutive_failures,
+            };
+            next_delay(outcome, Duration::ZERO, SECOND, 1.0).as_secs()
+        });
+        assert_eq!(delays, [1, 2, 4, 8, 15, 15]);
+    }
+
+    #[test]
     fn throttled_polls_obey_retry_after_or_halve_their_rate() {
         let throttled = |retry_after: Option<u64>, consecutive_failures| {
             let outcome = PollResult::Failed {
                 reason: FailureReason::Throttled,
+                status: Some(429),
                 retry_after: retry_after.map(Duration::from_secs),
                 consecutive_failures,
             };
@@ -236,7 +298,7 @@ mod tests {
         let timing = IdentityTiming::default();
         for status in [400, 404] {
             let error = identity_error(FailureReason::Status4xx, status, 0);
-            assert!(is_identity_unavailable(&error));
+            assert!(is_identity_unavailable(&error, false));
             let delays = [1, 2, 3, 6, 7, 8, u32::MAX]
                 .map(|count| identity_retry_delay(&error, count, timing).as_secs());
             assert_eq!(delays, [5, 10, 20, 160, 300, 300, 300]);
@@ -248,7 +310,8 @@ mod tests {
         let timing = IdentityTiming::default();
         for status in [403, 405, 410, 500, 503] {
             let error = identity_error(FailureReason::Status4xx, status, 0);
-            assert!(!is_identity_unavailable(&error));
+            assert!(!is_identity_unavailable(&error, false));
+            assert!(is_identity_unavailable(&error, true));
             assert_eq!(identity_retry_delay(&error, 0, timing).as_secs(), 5);
         }
     }
@@ -262,12 +325,62 @@ mod tests {
         assert_eq!([0, 1, 20, 86_400].map(delay), [5, 5, 20, 60]);
     }
 
+    /// Ends one poll per row, started at these seconds; `x` exceeds its timeout, `5` fails otherwise, `.` succeeds. Returns
+    /// `L` for each poll with the long timeout and `n` for each other one.
+    fn timeouts(polls: impl IntoIterator<Item = (u64, char)>) -> String {
+        let mut timeouts = PollTimeouts::default();
+        let poll = |(second, end): (u64, char)| {
+            let now = Duration::from_secs(second);
+            let is_long = timeouts.is_long(now);
+            let failure = match end {
+                'x' => Some(FailureReason::Timeout),
+                '5' => Some(FailureReason::Status5xx),
+                _ => None,
+            };
+            timeouts.record(is_long, failure, now);
+            if is_long { 'L' } else { 'n' }
+        };
+        polls.into_iter().map(poll).collect()
+    }
+
+    fn every(step: u64, ends: &str) -> String {
+        timeouts(
+            (0..)
+                .step_by(usize::try_from(step).unwrap())
+                .zip(ends.chars()),
+        )
+    }
+
+    #[test]
+    fn the_long_timeout_applies_until_the_first_success() {
+        assert_eq!(every(1, "xx5x....5."), "LLLLLnnnnn");
+    }
+
+    #[test]
+    fn the_long_timeout_applies_once_after_each_normal_timeout() {
+        assert_eq!(every(1, "..x..x.."), "LnnLnnLn");
+        assert_eq!(every(1, ".xxxxxx."), "LnLnLnLn", "never twice in a row");
+        assert_eq!(every(1, ".x5x5x5."), "LnLnLnLn");
+    }
+
+    #[test]
+    fn the_long_timeout_applies_once_an_hour_without_a_success() {
+        // A failure every minute; polls 0 and 60 are an hour apart.
+        let failures = every(60, &format!(".{}", "5".repeat(180)));
+        let long: Vec<_> = failures.match_indices('L').map(|(at, _)| at).collect();
+        assert_eq!(long, [0, 60, 120, 180]);
+        assert_eq!(every(3_600, "...."), "LLLL", "the longest poll interval");
+        assert_eq!(every(3_599, "...."), "Lnnn");
+    }
+
     fn any_outcome() -> impl Strategy<Value = PollResult> {
         let reason = prop::sample::select(FailureReason::ALL.to_vec());
+        let status = prop::option::of(400_u16..600);
         let retry_after = prop::option::of(any::<u64>().prop_map(Duration::from_secs));
-        let failed = (reason, retry_after, any::<u32>()).prop_map(
-            |(reason, retry_after, consecutive_failures)| PollResult::Failed {
+        let failed = (reason, status, retry_after, any::<u32>()).prop_map(
+            |(reason, status, retry_after, consecutive_failures)| PollResult::Failed {
                 reason,
+                status,
                 retry_after,
                 consecutive_failures,
             },

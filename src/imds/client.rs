@@ -40,6 +40,8 @@ pub struct Client {
     endpoint: Endpoint,
     /// Of the last document.
     etag: Option<HeaderValue>,
+    /// Of the last document.
+    incarnation: Option<i64>,
     empty_bodies: EmptyBodies,
     /// Monotonic start time of the last request.
     last_start: Option<Duration>,
@@ -52,6 +54,7 @@ impl Client {
             connection: ImdsConnection::new(endpoint)?,
             endpoint: endpoint.clone(),
             etag: None,
+            incarnation: None,
             empty_bodies: EmptyBodies::default(),
             last_start: None,
         })
@@ -105,7 +108,17 @@ impl Client {
         timeout: Duration,
         clock: Clock,
     ) -> Result<(), Error> {
-        let body = serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] });
+        let mut body = serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] });
+        if let (true, Some(incarnation), Some(members)) = (
+            self.endpoint.approvals_name_incarnation,
+            self.incarnation,
+            body.as_object_mut(),
+        ) {
+            members.insert(
+                "DocumentIncarnation".to_owned(),
+                incarnation.to_string().into(),
+            );
+        }
         let mut request = self.connection.request(&self.endpoint.events);
         *request.method_mut() = Method::POST;
         *request.body_mut() = Full::from(body.to_string());
@@ -140,6 +153,7 @@ impl Client {
         let (document, anomalies) =
             document::parse(&body).map_err(|error| Error::from_parse_error(error, &body))?;
         self.etag = etag;
+        self.incarnation = document.incarnation;
         Ok(Answer::Document {
             document,
             anomalies,
@@ -179,7 +193,11 @@ impl Client {
         }
         self.last_start = Some(clock.now().monotonic);
         let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
-        sent.unwrap_or_else(|_elapsed| Err(self.timeout_error(timeout)))
+        let response = sent.unwrap_or_else(|_elapsed| Err(self.timeout_error(timeout)))?;
+        if response.status() == StatusCode::MISDIRECTED_REQUEST {
+            self.connection.close();
+        }
+        Ok(response)
     }
 
     /// Reads the body of the last response within what remains of `timeout`.

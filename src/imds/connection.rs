@@ -15,7 +15,6 @@ use hyper::{
     http::uri::Scheme,
 };
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 use tower_service::Service as _;
@@ -23,6 +22,7 @@ use tower_service::Service as _;
 use super::{
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
+    stream::BoundedConnector,
 };
 use crate::outbound::http::USER_AGENT;
 
@@ -35,7 +35,7 @@ type RequestSender = SendRequest<Full<Bytes>>;
 
 #[derive(Debug)]
 pub(super) struct ImdsConnection {
-    connector: HttpsConnector<HttpConnector>,
+    connector: HttpsConnector<BoundedConnector>,
     uri: Uri,
     base: String,
     /// Sent with every request.
@@ -59,9 +59,7 @@ impl ImdsConnection {
             let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
             builder.with_tls_config(tls.with_no_client_auth())
         };
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
+        let tcp = BoundedConnector::new();
         let uri = endpoint.events.clone();
         let mut headers = HeaderMap::new();
         headers.insert("Metadata", HeaderValue::from_static("true"));
@@ -115,6 +113,11 @@ impl ImdsConnection {
         };
         self.idle = Some(sender);
         Ok(response)
+    }
+
+    /// The next request opens another connection.
+    pub(super) fn close(&mut self) {
+        self.idle = None;
     }
 
     async fn take_idle(&mut self) -> Option<RequestSender> {

@@ -2,7 +2,10 @@
 
 use hyper::{Uri, http::uri::Scheme};
 
-use crate::outbound::url::{self, UrlError};
+use crate::{
+    api_version::RequestedVersion,
+    outbound::url::{self, UrlError},
+};
 
 /// The api-version of instance metadata, which is versioned apart from scheduled events.
 const INSTANCE_VERSION: &str = "2021-02-01";
@@ -25,12 +28,16 @@ pub struct Endpoint {
     base: String,
     pub(super) events: Uri,
     pub(super) compute: Uri,
+    /// An approval names the `DocumentIncarnation`, as in all samples for the preview version
+    /// (Microsoft's documentation of api-version 2017-03-01).
+    pub(super) approvals_name_incarnation: bool,
 }
 
 impl Endpoint {
     /// `base` is `http://169.254.169.254` or similar, with an optional port and an optional path before `/metadata`.
     pub fn new(base: &str, api_version: &str) -> Result<Self, SetupError> {
-        let invalid = |why: &str| SetupError::Address(format!("{base:?} {why}"));
+        let shown = url::redacted(base);
+        let invalid = |why: &str| SetupError::Address(format!("{shown:?} {why}"));
         let url = url::base(base).map_err(|error| {
             let hint = match error {
                 UrlError::Syntax(_) | UrlError::Scheme => {
@@ -54,16 +61,18 @@ impl Endpoint {
             uri.map_err(|error| invalid(&format!("is not a valid address ({error})")))
         };
         Ok(Self {
-            base: base.trim_end_matches('/').to_owned(),
+            base: shown.clone(),
             events: join("/metadata/scheduledevents", &[("api-version", api_version)])?,
             compute: join(
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
             )?,
+            approvals_name_incarnation: RequestedVersion::parse(api_version)
+                .is_some_and(|version| version.documented.is_preview),
         })
     }
 
-    /// As configured, without trailing slashes.
+    /// For messages: without secrets.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }

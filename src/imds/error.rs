@@ -2,6 +2,7 @@
 
 use std::{io, time::Duration};
 
+use super::stream::{MAX_RECEIVED, TooManyBytes};
 pub(super) use crate::outbound::error::root_cause;
 use crate::{
     document::ParseError,
@@ -22,6 +23,12 @@ pub enum Error {
     Closed { base: String, cause: String },
     #[error("{base} answers, but not in HTTP ({cause}): something other than IMDS listens there")]
     NotHttp { base: String, cause: String },
+    /// Usually informational responses (1xx) without end.
+    #[error(
+        "{base} sent more than {} MiB without an answer: something other than IMDS listens there",
+        MAX_RECEIVED >> 20
+    )]
+    Endless { base: String },
     #[error(
         "no connection to {base} in time; is this an Azure VM? If so, check the route to the address, in Kubernetes that \
          the pod can reach link-local addresses (hostNetwork)"
@@ -46,13 +53,23 @@ pub enum Error {
         /// From the body, with a leading space; may be empty.
         message: String,
     },
+    /// 400 or 404 to a request for `compute`, which a classic cloud service does not have.
+    #[error(
+        "HTTP {status}{message}: no instance metadata for this VM, as in a classic cloud service; --vm.name sets the name \
+         that Resources contain, such as Role_IN_0"
+    )]
+    NoInstanceMetadata {
+        status: u16,
+        /// From the body, with a leading space; may be empty.
+        message: String,
+    },
     #[error("HTTP 410: IMDS is being updated, which takes 70 seconds at most")]
     Gone,
     #[error(
         "HTTP 429: more than five requests a second by all readers on this VM together; raise the poll interval of one of them"
     )]
     Throttled { retry_after: Option<Duration> },
-    #[error("HTTP {status}{message}: an IMDS fault, usually temporary")]
+    #[error("HTTP {status}{message}: an IMDS fault, usually temporary{}", server_error_hint(*.status))]
     ServerError {
         status: u16,
         /// From the body, with a leading space; may be empty.
@@ -81,13 +98,14 @@ pub enum Error {
 impl Error {
     pub fn reason(&self) -> FailureReason {
         match self {
-            Self::Connect { .. } | Self::Closed { .. } | Self::NotHttp { .. } => {
-                FailureReason::Connect
-            }
+            Self::Connect { .. }
+            | Self::Closed { .. }
+            | Self::Endless { .. }
+            | Self::NotHttp { .. } => FailureReason::Connect,
             Self::ConnectTimeout { .. } | Self::Timeout { .. } => FailureReason::Timeout,
             Self::Tls { .. } => FailureReason::Tls,
             Self::Redirect { .. } | Self::UnexpectedNotModified => FailureReason::Redirect,
-            Self::ClientError { .. } => FailureReason::Status4xx,
+            Self::ClientError { .. } | Self::NoInstanceMetadata { .. } => FailureReason::Status4xx,
             Self::Gone => FailureReason::Gone,
             Self::Throttled { .. } => FailureReason::Throttled,
             Self::ServerError { .. } => FailureReason::Status5xx,
@@ -101,6 +119,7 @@ impl Error {
         match self {
             Self::Redirect { status, .. }
             | Self::ClientError { status, .. }
+            | Self::NoInstanceMetadata { status, .. }
             | Self::ServerError { status, .. }
             | Self::ForeignStatus { status, .. } => Some(*status),
             Self::UnexpectedNotModified => Some(304),
@@ -108,6 +127,7 @@ impl Error {
             Self::Throttled { .. } => Some(429),
             Self::Connect { .. }
             | Self::Closed { .. }
+            | Self::Endless { .. }
             | Self::NotHttp { .. }
             | Self::ConnectTimeout { .. }
             | Self::Timeout { .. }
@@ -171,6 +191,8 @@ impl Error {
         let cause = root_cause(error);
         if causes(error).any(is_tls) {
             Self::Tls { base, cause }
+        } else if causes(error).any(<dyn std::error::Error>::is::<TooManyBytes>) {
+            Self::Endless { base }
         } else if error.is_parse() {
             Self::NotHttp { base, cause }
         } else {
@@ -190,15 +212,30 @@ impl From<&Error> for RequestError {
     }
 }
 
+/// The Metadata Security Protocol puts `GuestProxyAgent` in front of IMDS. Its statuses are those of
+/// <https://github.com/Azure/GuestProxyAgent> (`proxy_server.rs`), usually with an empty body and `Connection: close`.
 fn client_error_hint(status: u16) -> &'static str {
     match status {
         400 => "; check --imds.api-version",
         401 => "; IMDS asks for no credentials, so something else listens there",
         403 => {
-            "; does the Metadata Security Protocol (proxyAgentSettings of the VM) deny this process access, or is this \
-             another cloud?"
+            "; with the Metadata Security Protocol (proxyAgentSettings of the VM), GuestProxyAgent refuses this process: \
+             allow its user or its executable in the access control rules of IMDS; without it, is this another cloud?"
+        }
+        421 => {
+            "; GuestProxyAgent of the Metadata Security Protocol cannot identify the process behind this connection: the next \
+             request uses a new one; if it fails too, restart GuestProxyAgent"
         }
         404 => "; is this an Azure VM, and --imds.url the address of its IMDS?",
+        _ => "",
+    }
+}
+
+fn server_error_hint(status: u16) -> &'static str {
+    match status {
+        502 | 503 => {
+            "; with the Metadata Security Protocol, GuestProxyAgent cannot reach IMDS on the host: check its log if this lasts"
+        }
         _ => "",
     }
 }

@@ -1,8 +1,8 @@
 //! The identity of this VM, from `/metadata/instance/compute`.
 //!
 //! `name` is the VM's entry in `Resources`; the host name differs from it in scale sets. All values are strings, and missing
-//! ones are empty: <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. On
-//! classic VMs the response is 404 or 400; events then keep the scope `unknown` unless `--vm.name` is set.
+//! ones are empty: <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. In a
+//! classic cloud service the response is 404 or 400; events then keep the scope `unknown` unless `--vm.name` is set.
 
 use std::time::Duration;
 
@@ -21,8 +21,14 @@ impl Client {
     /// Requests the identity of this VM.
     pub async fn identify(&mut self, clock: Clock) -> Result<Identity, Error> {
         let uri = self.endpoint().compute.clone();
-        let body = self.get(&uri, TIMEOUT, clock).await?;
-        parse(&body)
+        match self.get(&uri, TIMEOUT, clock).await {
+            Ok(body) => parse(&body),
+            Err(Error::ClientError {
+                status: status @ (400 | 404),
+                message,
+            }) => Err(Error::NoInstanceMetadata { status, message }),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Client of Azure's Instance Metadata Service (IMDS): the scheduled-events document, the VM's identity, approvals.
 //!
 //! Invariants: one request is in flight (each takes the [`Client`] by `&mut`); two requests start at least 200 ms apart;
-//! redirects are not followed; no proxy is used; bodies above 4 MiB are rejected; the status is checked before the body.
+//! redirects are not followed; no proxy is used; bodies above 4 MiB are rejected, and more than 8 MiB for one request; the status is checked before the body.
 //! Every failure is an [`Error`] with one of a closed set of reasons and a hint for the operator.
 //!
 //! A document is returned only if IMDS sent one: an error object, a captive portal's page, a redirect or a truncated body
@@ -18,6 +18,7 @@ mod endpoint;
 mod error;
 mod error_body;
 mod identity;
+mod stream;
 
 pub use cadence::IdentityTiming;
 pub use client::Client;

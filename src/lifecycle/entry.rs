@@ -3,22 +3,46 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    tracked_event::{End, Interruption, Rescheduling, TrackedEvent},
+    tracked_event::{End, Interruption, MissingMembers, Phase, Rescheduling, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
 use crate::{
-    event::{Event, EventScope, Status},
+    event::{Event, EventScope, EventType, Status},
     time::{Moment, Timestamp},
 };
+
+/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and of
+/// Azure differ.
+const APPROVAL_MARGIN: Duration = Duration::from_secs(10);
 
 /// A tracked event, and what only the tracker needs.
 #[derive(Debug, Clone)]
 pub(super) struct TrackerEntry {
     pub(super) tracked: Arc<TrackedEvent>,
+    /// `NotBefore` on the monotonic clock.
+    pub(super) due_at: Option<Duration>,
     /// When an ended event is removed, by the monotonic clock.
     pub(super) expires_at: Duration,
     /// The last document lacked it, but had unreadable entries: it may be one of them.
-    pub(super) maybe_unreadable: bool,
+    pub(super) missing: Option<Missing>,
+}
+
+/// A pending event that may be an unreadable entry of the last document.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Missing {
+    /// By the monotonic clock: the first document without it.
+    pub(super) since: Duration,
+    /// An unreadable entry mentions its id.
+    pub(super) is_mentioned: bool,
+}
+
+impl Missing {
+    /// An unreadable entry without an id may be any event, but only for this long.
+    const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
+
+    pub(super) fn is_over(self, now: Moment) -> bool {
+        !self.is_mentioned && now.monotonic.saturating_sub(self.since) >= Self::MAX_UNIDENTIFIED
+    }
 }
 
 impl TrackerEntry {
@@ -27,20 +51,30 @@ impl TrackerEntry {
         event: &Event,
         vm_name: Option<&str>,
         seen_late: bool,
-        now: Timestamp,
+        now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
-        let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), seen_late, now);
+        let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), seen_late, now.wall);
         let mut entry = Self {
             tracked: Arc::new(tracked),
+            due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
             expires_at: Duration::ZERO,
-            maybe_unreadable: false,
+            missing: None,
         };
-        transitions.push(entry.transition(TransitionKind::Announced, now));
+        transitions.push(entry.transition(TransitionKind::Announced, now.wall));
         if event.status == Status::Started {
-            transitions.push(entry.start(now));
+            transitions.push(entry.start(now.wall));
         }
         entry
+    }
+
+    /// What the last document says about the event beside its values. Without a transition of its own.
+    pub(super) fn set_reported(&mut self, missing: MissingMembers, is_contradictory: bool) {
+        if (self.tracked.missing, self.tracked.is_contradictory) != (missing, is_contradictory) {
+            let tracked = self.tracked_mut();
+            tracked.missing = missing;
+            tracked.is_contradictory = is_contradictory;
+        }
     }
 
     pub(super) fn tracked_mut(&mut self) -> &mut TrackedEvent {
@@ -64,12 +98,12 @@ impl TrackerEntry {
         &mut self,
         now: Moment,
         retention: Duration,
-        has_no_poll_gap: bool,
+        was_watched: bool,
     ) -> Transition {
         self.expires_at = now.monotonic.saturating_add(retention);
         let outcome = self
             .tracked
-            .outcome(now.wall, has_no_poll_gap && !self.maybe_unreadable);
+            .outcome(now.wall, was_watched && self.missing.is_none());
         let tracked = self.tracked_mut();
         tracked.end = Some(End {
             at: now.wall,
@@ -107,10 +141,11 @@ impl TrackerEntry {
         &mut self,
         event: &Event,
         vm_name: Option<&str>,
-        now: Timestamp,
+        at: Moment,
         transitions: &mut Vec<Transition>,
     ) {
-        self.maybe_unreadable = false;
+        let now = at.wall;
+        self.missing = None;
         if !self.tracked.is_pending() {
             self.tracked_mut().end = None;
             transitions.push(self.transition(TransitionKind::Returned, now));
@@ -126,6 +161,7 @@ impl TrackerEntry {
         }
         let was = self.tracked.event.clone();
         let was_scope = self.tracked.scope;
+        let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
         let scope = event.scope(vm_name);
         let tracked = self.tracked_mut();
         tracked.event = Event {
@@ -143,8 +179,13 @@ impl TrackerEntry {
                 from: was.not_before,
                 to,
             };
+            self.due_at = Some(to.on_monotonic_clock(at));
             self.tracked_mut().reschedule(rescheduling);
             transitions.push(self.transition(TransitionKind::Rescheduled(rescheduling), now));
+        }
+        if is_approved_elsewhere {
+            self.tracked_mut().approved_elsewhere_at = Some(now);
+            transitions.push(self.transition(TransitionKind::ApprovedElsewhere, now));
         }
         if event.status == Status::Started && self.tracked.started_at.is_none() {
             transitions.push(self.start(now));
@@ -154,7 +195,49 @@ impl TrackerEntry {
     }
 }
 
-/// The current values; members that the current document lacks keep their last values.
+impl TrackerEntry {
+    /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no approval.
+    ///
+    /// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
+    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was approved
+    /// where it has started, or may start about now, before the `NotBefore` that was announced last. Both clocks must show
+    /// that: the wall clock may have been set back. A Spot eviction is not approved but carried out, with a best-effort
+    /// notice.
+    fn is_approved_elsewhere(&self, event: &Event, now: Moment) -> bool {
+        let tracked = &self.tracked;
+        let is_ours = tracked.approval_sent_at.is_some()
+            || tracked.approved_at.is_some()
+            || tracked.refused_at.is_some();
+        let is_approvable = matches!(
+            event.event_type,
+            EventType::Freeze | EventType::Reboot | EventType::Redeploy | EventType::Terminate
+        );
+        let is_known_scheduled =
+            tracked.phase() == Phase::Scheduled && tracked.event.status == Status::Scheduled;
+        if is_ours
+            || !is_approvable
+            || !is_known_scheduled
+            || tracked.approved_elsewhere_at.is_some()
+        {
+            return false;
+        }
+        let about_now = now.after(APPROVAL_MARGIN);
+        let is_before_its_time = tracked
+            .event
+            .not_before
+            .is_some_and(|due| due > about_now.wall)
+            && self.due_at.is_some_and(|due| due > about_now.monotonic);
+        let may_run = match event.status {
+            Status::Started => true,
+            Status::Scheduled => event.not_before.is_some_and(|due| due <= about_now.wall),
+            Status::Other(_) => false,
+        };
+        is_before_its_time && may_run
+    }
+}
+
+/// The current values; members that the current document lacks keep their last values, and are listed in
+/// [`MissingMembers`].
 fn known_rest(was: &Event, now: &Event) -> Event {
     Event {
         resources: now.resources.clone().or_else(|| was.resources.clone()),

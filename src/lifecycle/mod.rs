@@ -14,15 +14,18 @@
 //! Azure has no status for the end of an event: it leaves the document. So the outcome follows from the evidence, and is
 //! `unknown` without any.
 //!
-//! Invariants: time is an argument; nothing here does I/O, logs or fails; only a
-//! [`Document`](crate::document::Document) whose entries were all readable ends an event; an event ends once each time
-//! that it was pending; no duration is negative, whatever the clocks do.
+//! Invariants: time is an argument; nothing here does I/O, logs or fails; an event ends only if a
+//! [`Document`](crate::document::Document) lacks it and none of the document's unreadable entries can be it; an event
+//! ends once each time that it was pending; no duration is negative, whatever the clocks do.
 
 mod entry;
+mod last_document;
 mod tracked_event;
 mod tracker;
 mod transition;
 
-pub use tracked_event::{End, Interruption, Outcome, Phase, Rescheduling, TrackedEvent};
+pub use tracked_event::{
+    End, Interruption, MissingMembers, Outcome, Phase, Rescheduling, TrackedEvent,
+};
 pub use tracker::{Restored, Tracker};
 pub use transition::{Transition, TransitionKind};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    event::{Event, EventScope, EventType, Status},
+    event::{Event, EventScope, EventType, Source, Status},
     time::Timestamp,
 };
 
@@ -16,8 +16,13 @@ pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
     pub scope: EventScope,
+    /// Members that the last document lacked.
+    pub missing: MissingMembers,
+    /// The last document contradicted itself about this event.
+    pub is_contradictory: bool,
     pub first_seen_at: Timestamp,
-    /// It was in the first document after a gap in polling: it may have been announced, and started, earlier.
+    /// It was in the first document after a gap in polling, of more than a minute or three poll intervals: it may have
+    /// been announced, and started, earlier.
     pub seen_late: bool,
     /// When a document first had it as Started.
     pub started_at: Option<Timestamp>,
@@ -26,11 +31,16 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
+    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event. Taken back when
+    /// it decides otherwise before the event starts.
+    pub approval_decided_at: Option<Timestamp>,
     /// When the last approval was about to be sent. If neither `approved_at` nor `refused_at` is later, the process
     /// ended before the answer.
     pub approval_sent_at: Option<Timestamp>,
     /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
+    /// When a document first showed an approval that this exporter did not send.
+    pub approved_elsewhere_at: Option<Timestamp>,
     /// When IMDS last refused an approval, until it accepts one.
     pub refused_at: Option<Timestamp>,
     pub reschedulings: Vec<Rescheduling>,
@@ -40,6 +50,26 @@ pub struct TrackedEvent {
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<Timestamp>,
+}
+
+/// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
+/// last values, which are shown; decisions must not use them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MissingMembers {
+    pub source: bool,
+    pub resources: bool,
+    /// Azure blanks it when the event starts.
+    pub not_before: bool,
+}
+
+impl MissingMembers {
+    pub(super) fn between(known: &Event, current: &Event) -> Self {
+        Self {
+            source: known.source.is_some() && current.source.is_none(),
+            resources: known.resources.is_some() && current.resources.is_none(),
+            not_before: known.not_before.is_some() && current.not_before.is_none(),
+        }
+    }
 }
 
 /// The progress of an event, as seen by this exporter.
@@ -70,7 +100,7 @@ pub struct End {
 /// How an event ended, as far as the evidence shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// It left the document before `NotBefore`, while polls succeeded.
+    /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
     Cancelled,
     /// It was seen as Started, or other evidence shows that it ran.
     Completed,
@@ -117,20 +147,36 @@ impl TrackedEvent {
         Self {
             event,
             scope,
+            missing: MissingMembers::default(),
+            is_contradictory: false,
             first_seen_at: now,
             seen_late,
             started_at: None,
             end: None,
             times_ended: 0,
             times_ended_unstarted: 0,
+            approval_decided_at: None,
             approval_sent_at: None,
             approved_at: None,
+            approved_elsewhere_at: None,
             refused_at: None,
             reschedulings: Vec::new(),
             interruptions: Vec::new(),
             rebooted: false,
             down_since: None,
         }
+    }
+
+    /// By this exporter or elsewhere.
+    pub(crate) fn is_approved(&self) -> bool {
+        self.approved_at.or(self.approved_elsewhere_at).is_some()
+    }
+
+    /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this exporter
+    /// is about to approve it.
+    pub(crate) fn is_due_by_approval(&self) -> bool {
+        let decided = self.approval_decided_at.or(self.approval_sent_at);
+        self.phase() == Phase::Scheduled && (decided.is_some() || self.is_approved())
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started, `None` without a `NotBefore` and after the end.
@@ -187,6 +233,16 @@ impl TrackedEvent {
         self.times_ended == self.times_ended_unstarted.saturating_add(1)
     }
 
+    /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A source
+    /// that was User and is missing now is a contradiction.
+    pub(crate) fn is_contradictory(&self) -> bool {
+        self.is_contradictory || self.has_lost_user_source()
+    }
+
+    pub(super) fn has_lost_user_source(&self) -> bool {
+        self.missing.source && self.event.source == Some(Source::User)
+    }
+
     /// The longest interruption. `DurationInSeconds` announces a single interruption, so the two are comparable.
     pub(crate) fn observed_interruption(&self) -> Option<Duration> {
         self.interruptions
@@ -212,9 +268,9 @@ impl TrackedEvent {
         push_bounded(&mut self.interruptions, interruption);
     }
 
-    /// The outcome of an event that left the document. `has_no_poll_gap`: since it was last seen, polls did not
-    /// fail for long enough to miss its start. An interruption is not evidence: a step of the clock looks the same.
-    pub(super) fn outcome(&self, now: Timestamp, has_no_poll_gap: bool) -> Outcome {
+    /// The outcome of an event that left the document. `was_watched`: the time since it was last seen
+    /// is too short to miss its start. An interruption is not evidence: a step of the clock looks the same.
+    pub(super) fn outcome(&self, now: Timestamp, was_watched: bool) -> Outcome {
         let due = self
             .event
             .not_before
@@ -222,9 +278,9 @@ impl TrackedEvent {
         let booted = self.rebooted && self.ends_with_boot() && self.scope == EventScope::Own;
         let is_before_its_time =
             self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
-        if self.started_at.is_some() || self.approved_at.is_some() || due || booted {
+        if self.started_at.is_some() || self.is_approved() || due || booted {
             Outcome::Completed
-        } else if has_no_poll_gap && is_before_its_time && self.approval_sent_at.is_none() {
+        } else if was_watched && is_before_its_time && self.approval_sent_at.is_none() {
             Outcome::Cancelled
         } else {
             Outcome::Unknown

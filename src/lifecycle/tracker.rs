@@ -7,18 +7,20 @@ use std::{
 };
 
 use super::{
-    entry::TrackerEntry,
-    tracked_event::{Interruption, TrackedEvent},
+    entry::{Missing, TrackerEntry},
+    last_document::LastDocument,
+    tracked_event::{Interruption, MissingMembers, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
 use crate::{
-    document::Document,
+    document::{Anomalies, AnomalyKind, Document, MAX_EVENTS},
     event::{EventId, EventScope},
+    text::excerpt,
     time::{Moment, Timestamp},
 };
 
-/// No event can start and end between two successful polls that are at most this far apart.
-const MAX_POLL_GAP: Duration = Duration::from_mins(1);
+/// Characters of an id in the description of an anomaly.
+const MAX_ID_CHARS: usize = 80;
 /// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
 
@@ -26,19 +28,11 @@ const MAX_ENDED: usize = 1_000;
 #[derive(Debug, Clone)]
 pub struct Tracker {
     retention: Duration,
+    poll_interval: Duration,
+    anomalies: Anomalies,
     entries: BTreeMap<EventId, TrackerEntry>,
     /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct LastDocument {
-    at: Timestamp,
-    /// By the monotonic clock: when it was read, or when this process restored it.
-    monotonic: Duration,
-    /// The time that had passed when this process restored it.
-    elapsed_before_restore: Duration,
-    failed_since: bool,
 }
 
 /// What an earlier process saved.
@@ -58,25 +52,25 @@ impl Tracker {
     pub fn new(retention: Duration) -> Self {
         Self {
             retention,
+            poll_interval: Duration::ZERO,
+            anomalies: Anomalies::default(),
             entries: BTreeMap::new(),
             last_document: None,
         }
+    }
+
+    /// `--imds.poll-interval`: how long a gap between two successful polls is normal.
+    pub(crate) fn with_poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval = interval;
+        self
     }
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
     /// document after the boot is the interruption by a Reboot or Redeploy.
     pub(crate) fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
-        tracker.last_document = restored.document_at.map(|at| LastDocument {
-            at,
-            monotonic: now.monotonic,
-            // After the clock was set back, the elapsed time is unknown but at least as long as the step.
-            elapsed_before_restore: now
-                .wall
-                .saturating_since(at)
-                .max(at.saturating_since(now.wall)),
-            failed_since: true,
-        });
+        let document_at = restored.document_at;
+        tracker.last_document = document_at.map(|at| LastDocument::restored(at, now));
         for mut event in restored.events {
             let ended_ago = event
                 .end
@@ -94,10 +88,15 @@ impl Tracker {
                 .monotonic
                 .saturating_add(retention.saturating_sub(ended_ago));
             let id = event.event.id.clone();
+            let due_at = event
+                .event
+                .not_before
+                .map(|due| due.on_monotonic_clock(now));
             let entry = TrackerEntry {
                 tracked: event,
+                due_at,
                 expires_at,
-                maybe_unreadable: false,
+                missing: None,
             };
             tracker.entries.insert(id, entry);
         }
@@ -111,61 +110,119 @@ impl Tracker {
         vm_name: Option<&str>,
         now: Moment,
     ) -> Vec<Transition> {
-        let has_no_poll_gap = self
-            .last_document
-            .is_some_and(|last| last.has_no_poll_gap(now));
+        let interval = self.poll_interval;
+        let last = self.last_document;
+        let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
+        let seen_late = last.is_none_or(|last| last.is_late(interval, now));
         let mut transitions = Vec::new();
         transitions.extend(
             self.entries
                 .values_mut()
                 .filter_map(|entry| entry.record_boot(now.wall)),
         );
+        self.anomalies = Anomalies::default();
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
             present.insert(&event.id);
+            let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
-                entry.update(event, vm_name, now.wall, &mut transitions);
+                let missing = MissingMembers::between(&entry.tracked.event, event);
+                entry.set_reported(missing, is_contradictory);
+                entry.update(event, vm_name, now, &mut transitions);
+                if entry.tracked.has_lost_user_source() {
+                    let id = excerpt(event.id.as_str(), MAX_ID_CHARS);
+                    let detail = format!("event {id}: its EventSource was User and is missing");
+                    self.anomalies.add(AnomalyKind::Contradiction, detail);
+                }
             } else {
-                let new = TrackerEntry::begin(
-                    event,
-                    vm_name,
-                    !has_no_poll_gap,
-                    now.wall,
-                    &mut transitions,
-                );
+                let mut new = TrackerEntry::begin(event, vm_name, seen_late, now, &mut transitions);
+                new.set_reported(MissingMembers::default(), is_contradictory);
                 self.entries.insert(event.id.clone(), new);
             }
         }
-        let missing = self.entries.values_mut().filter(|entry| {
-            entry.tracked.is_pending() && !present.contains(&entry.tracked.event.id)
-        });
-        for entry in missing {
-            if document.is_complete() {
-                transitions.push(entry.end(now, self.retention, has_no_poll_gap));
-            } else {
-                entry.maybe_unreadable = true;
-            }
-        }
-        self.document_unchanged(now);
+        self.end_missing(document, &present, was_watched, now, &mut transitions);
+        self.limit_pending(present.len(), now, &mut transitions);
+        self.set_document(now);
         transitions
     }
 
-    /// The last document still holds (304).
-    pub(crate) fn document_unchanged(&mut self, now: Moment) {
-        self.last_document = Some(LastDocument {
-            at: now.wall,
-            monotonic: now.monotonic,
-            elapsed_before_restore: Duration::ZERO,
-            failed_since: false,
-        });
+    /// Ends the events that the document lacks, unless they may be among its unreadable entries.
+    fn end_missing(
+        &mut self,
+        document: &Document,
+        present: &HashSet<&EventId>,
+        was_watched: bool,
+        now: Moment,
+        transitions: &mut Vec<Transition>,
+    ) {
+        let is_missing = |entry: &TrackerEntry| {
+            entry.tracked.is_pending() && !present.contains(&entry.tracked.event.id)
+        };
+        let missing = self.entries.iter().filter(|(_, entry)| is_missing(entry));
+        let mentioned = document.unreadable.mentioned(missing.map(|(id, _)| id));
+        let mentioned: HashSet<EventId> = mentioned.into_iter().cloned().collect();
+        let has_unidentified = document.unreadable.has_unidentified();
+        for (id, entry) in &mut self.entries {
+            if !is_missing(entry) {
+                continue;
+            }
+            let missing = Missing {
+                since: entry.missing.map_or(now.monotonic, |missing| missing.since),
+                is_mentioned: mentioned.contains(id),
+            };
+            if missing.is_mentioned || has_unidentified && !missing.is_over(now) {
+                entry.missing = Some(missing);
+            } else {
+                transitions.push(entry.end(now, self.retention, was_watched));
+            }
+        }
+    }
+
+    /// Ends the events that have been missing for longest if more are pending than one document can have.
+    fn limit_pending(&mut self, present: usize, now: Moment, transitions: &mut Vec<Transition>) {
+        let mut missing: Vec<_> = self
+            .entries
+            .values_mut()
+            .filter(|entry| entry.tracked.is_pending() && entry.missing.is_some())
+            .collect();
+        let surplus = (present + missing.len()).saturating_sub(MAX_EVENTS);
+        if surplus == 0 {
+            return;
+        }
+        missing.sort_by_key(|entry| entry.missing.map(|missing| missing.since));
+        for entry in missing.into_iter().take(surplus) {
+            transitions.push(entry.end(now, self.retention, false));
+        }
+        let detail =
+            format!("more than {MAX_EVENTS} events would be pending; missing ones have ended");
+        self.anomalies.add(AnomalyKind::Event, detail);
+    }
+
+    /// The anomalies of the last document that only its predecessors reveal.
+    pub(crate) fn anomalies(&self) -> &Anomalies {
+        &self.anomalies
+    }
+
+    /// The last document still holds (304). Events that may have been unreadable entries of it end after a while.
+    pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
+        let is_over = |entry: &&mut TrackerEntry| {
+            entry.tracked.is_pending() && entry.missing.is_some_and(|missing| missing.is_over(now))
+        };
+        let over = self.entries.values_mut().filter(is_over);
+        let transitions = over
+            .map(|entry| entry.end(now, self.retention, false))
+            .collect();
+        self.set_document(now);
+        transitions
+    }
+
+    fn set_document(&mut self, now: Moment) {
+        self.last_document = Some(LastDocument::read(now));
         self.expire_ended(now);
     }
 
     /// A poll failed: no event changes, but ended events may expire.
     pub(crate) fn poll_failed(&mut self, now: Moment) {
-        if let Some(last) = &mut self.last_document {
-            last.failed_since = true;
-        }
         self.expire_ended(now);
     }
 
@@ -182,6 +239,13 @@ impl Tracker {
             .values_mut()
             .filter_map(|entry| entry.interrupt(interruption, now))
             .collect()
+    }
+
+    /// The approval policy decided that an event is to be approved, or took that back.
+    pub(crate) fn record_approval_decision(&mut self, id: &EventId, at: Option<Timestamp>) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.tracked_mut().approval_decided_at = at;
+        }
     }
 
     /// The approval of an event is about to be sent.
@@ -278,15 +342,5 @@ impl Tracker {
                 self.entries.remove(&id);
             }
         }
-    }
-}
-
-impl LastDocument {
-    fn has_no_poll_gap(&self, now: Moment) -> bool {
-        !self.failed_since
-            || self
-                .elapsed_before_restore
-                .saturating_add(now.monotonic.saturating_sub(self.monotonic))
-                <= MAX_POLL_GAP
     }
 }

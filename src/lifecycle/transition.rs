@@ -33,6 +33,8 @@ pub enum TransitionKind {
     },
     /// IMDS accepted the approval of this exporter.
     Approved,
+    /// The document shows that it was approved, but this exporter sent no approval.
+    ApprovedElsewhere,
     /// This VM was interrupted while it was pending.
     Interrupted(Interruption),
     /// It left the document.
@@ -51,6 +53,7 @@ impl TransitionKind {
             Self::StatusChanged(_) => "status changed",
             Self::Amended { .. } => "amended",
             Self::Approved => "approved",
+            Self::ApprovedElsewhere => "approved elsewhere",
             Self::Interrupted(_) => "interrupted",
             Self::Ended(_) => "ended",
             Self::Returned => "returned",

@@ -2,7 +2,7 @@
 
 use std::{
     fmt, fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
@@ -10,12 +10,13 @@ use crate::system;
 
 /// The operations of the state file and the spool. The process may be killed after any of them.
 pub trait Filesystem: fmt::Debug + Send {
-    /// Creates a directory and its parents.
+    /// Creates a directory and its parents, with mode 0700 where the system has modes.
     fn make_directory(&mut self, directory: &Path) -> io::Result<()>;
     /// Names and sizes of the files in a directory.
     fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>>;
-    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>>;
-    /// Writes and syncs a file. A failure may leave a part of it.
+    /// Reads a file of at most `max` bytes. A larger one is [`io::ErrorKind::FileTooLarge`], and nothing of it is read.
+    fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>>;
+    /// Writes and syncs a new file with mode 0600 in place of any other one. A failure may leave a part of it.
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
     /// Renames a file atomically.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
@@ -29,7 +30,7 @@ pub struct OsFilesystem;
 
 impl Filesystem for OsFilesystem {
     fn make_directory(&mut self, directory: &Path) -> io::Result<()> {
-        fs::create_dir_all(directory)
+        system::make_private_directory(directory)
     }
 
     fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
@@ -46,12 +47,34 @@ impl Filesystem for OsFilesystem {
         Ok(found)
     }
 
-    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path)
+    fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
+        let file = system::private_file().read(true).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "too large");
+        if metadata.len() > max {
+            return Err(too_large());
+        }
+        let mut content = Vec::new();
+        // It may grow meanwhile.
+        let read = file.take(max.saturating_add(1)).read_to_end(&mut content)?;
+        if read as u64 > max {
+            return Err(too_large());
+        }
+        Ok(content)
     }
 
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let mut file = fs::File::create(path)?;
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = system::private_file()
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         file.write_all(content)?;
         file.sync_all()
     }
@@ -104,6 +127,53 @@ mod tests {
             assert_eq!(fs::read(&path).unwrap(), content);
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_larger_than_the_bound_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse");
+        let file = fs::File::create(&path).unwrap();
+        for (length, expected) in [(7, Ok(7)), (8, Ok(8)), (9, Err(())), (2 << 30, Err(()))] {
+            file.set_len(length).unwrap();
+            let read = OsFilesystem.read(&path, 8);
+            let is_too_large =
+                |error: io::Error| assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+            assert_eq!(read.map(|it| it.len()).map_err(is_too_large), expected);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_for_their_owner_only_and_symbolic_links_are_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("a").join("b");
+        OsFilesystem.make_directory(&directory).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory), 0o700);
+        let (path, other) = (directory.join("state.json"), folder.path().join("other"));
+        OsFilesystem.write(&other, b"of someone else").unwrap();
+        for name in ["state.json", "state.json.new"] {
+            symlink(&other, directory.join(name)).unwrap();
+        }
+        OsFilesystem.read(&path, 100).unwrap_err();
+        replace(&mut OsFilesystem, &path, b"ours").unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"of someone else");
+        assert_eq!(OsFilesystem.read(&path, 100).unwrap(), b"ours");
+        assert!(path.symlink_metadata().unwrap().is_file());
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_fifo_is_an_error_and_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let error = OsFilesystem.read(&path, 100).unwrap_err();
+        assert_eq!(error.to_string(), "not a regular file");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use reqwest::{
     Certificate, Client, ClientBuilder, Identity, Response, StatusCode, Url, redirect::Policy,
 };
 
-use super::error::root_cause;
+use super::{error::root_cause, url::Secrets};
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
@@ -68,16 +68,18 @@ pub(crate) async fn read_up_to(response: &mut Response, max: usize) -> Bytes {
 }
 
 /// The status of an error response and the beginning of its body, for messages.
-pub(crate) fn describe(status: StatusCode, body: &[u8], max: usize) -> String {
-    match excerpt(body, max).as_str() {
+pub(crate) fn describe(status: StatusCode, body: &[u8], max: usize, secrets: &Secrets) -> String {
+    match excerpt(body, max, secrets).as_str() {
         "" => format!("HTTP {status}"),
         text => format!("HTTP {status}: {text}"),
     }
 }
 
-/// The printable part of a body, which may be protobuf, in at most `max` characters.
-pub(crate) fn excerpt(body: &[u8], max: usize) -> String {
-    String::from_utf8_lossy(body)
+/// The printable part of a body, which may be protobuf, in at most `max` characters. A server may repeat the URL or a
+/// header of the request.
+pub(crate) fn excerpt(body: &[u8], max: usize, secrets: &Secrets) -> String {
+    secrets
+        .mask(&String::from_utf8_lossy(body))
         .chars()
         .filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER)
         .take(max)

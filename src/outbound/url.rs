@@ -1,8 +1,19 @@
-//! Checks of the URLs that flags and environment variables name. Pure.
+//! Checks of the URLs that flags and environment variables name, and their form in messages. Pure.
+//!
+//! A URL may hold secrets: user info, a token in the path or in the query. Messages and log lines contain URLs as
+//! [`redacted`] returns them, and text of a server after [`Secrets::mask`].
 
 use std::str::FromStr;
 
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
+
+/// In place of a secret, as in Go's `url.URL.Redacted`.
+const MASK: &str = "xxxxx";
+/// Path segments of documented APIs, which are no secrets.
+const PUBLIC_SEGMENTS: [&str; 5] = ["otlp", "traces", "alerts", "metadata", "alertmanager"];
+/// A shorter text is no secret, and masking it would make messages unreadable.
+const MIN_SECRET: usize = 4;
 
 /// Why a URL cannot be used. The text continues a sentence that begins with the URL.
 #[derive(Debug, thiserror::Error)]
@@ -11,7 +22,6 @@ pub(crate) enum UrlError {
     Syntax(<Url as FromStr>::Err),
     #[error("is neither http nor https")]
     Scheme,
-    /// The text must not repeat the URL then.
     #[error("has a user name or a password")]
     Credentials,
     #[error("has a query or a fragment")]
@@ -46,6 +56,99 @@ pub(crate) fn under(base: &Url, path: &str) -> Url {
     url
 }
 
+/// A URL, or a text in the place of one, for messages: scheme, host, port and what is public of the path.
+pub(crate) fn redacted(text: &str) -> String {
+    if let Some(url) = text.parse::<Url>().ok().filter(Url::has_host) {
+        return redacted_url(&url);
+    }
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (Some(scheme), rest),
+        None => (None, text),
+    };
+    let is_scheme = |scheme: &&str| scheme.chars().all(|c| c.is_ascii_alphanumeric());
+    match (scheme, scheme.filter(is_scheme)) {
+        (None, None) | (Some(_), Some(_)) if is_host_and_port(rest) => text.to_owned(),
+        (_, Some(scheme)) => format!("{scheme}://{MASK}"),
+        _ => MASK.to_owned(),
+    }
+}
+
+fn redacted_url(url: &Url) -> String {
+    let has_user_info = !url.username().is_empty() || url.password().is_some();
+    let user_info = if has_user_info { "xxxxx@" } else { "" };
+    let host = url.host_str().unwrap_or_default();
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let segment = |segment| if is_public(segment) { segment } else { MASK };
+    let path: Vec<_> = url
+        .path()
+        .trim_end_matches('/')
+        .split('/')
+        .map(segment)
+        .collect();
+    let query = url.query().map_or("", |_| "?xxxxx");
+    let fragment = url.fragment().map_or("", |_| "#xxxxx");
+    let path = path.join("/");
+    format!(
+        "{}://{user_info}{host}{port}{path}{query}{fragment}",
+        url.scheme()
+    )
+}
+
+fn is_public(segment: &str) -> bool {
+    segment.len() < MIN_SECRET || PUBLIC_SEGMENTS.contains(&segment)
+}
+
+fn is_host_and_port(text: &str) -> bool {
+    let is_port = |port: &str| port.chars().all(|c| c.is_ascii_digit());
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, port),
+        None => (text, ""),
+    };
+    is_port(port)
+        && host
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+}
+
+/// The secrets of a URL and of a request, to be masked in what a server answers. It has no `Debug`.
+pub(crate) struct Secrets(Vec<String>);
+
+impl Secrets {
+    pub(crate) fn of(url: &Url) -> Self {
+        let mut secrets = Self(Vec::new());
+        let path = url.path().split('/').filter(|segment| !is_public(segment));
+        let query = url.query().into_iter();
+        let pairs = query.clone().flat_map(|query| query.split(['&', '=']));
+        [url.username(), url.password().unwrap_or_default()]
+            .into_iter()
+            .chain(url.fragment())
+            .chain(path)
+            .chain(query)
+            .chain(pairs)
+            .for_each(|secret| secrets.add(secret));
+        secrets
+    }
+
+    /// Also as it is without percent-encoding.
+    pub(crate) fn add(&mut self, secret: &str) {
+        let decoded = percent_decode_str(secret).decode_utf8_lossy();
+        for secret in [secret, &*decoded] {
+            if secret.len() >= MIN_SECRET && !self.0.iter().any(|known| known == secret) {
+                self.0.push(secret.to_owned());
+            }
+        }
+        // A secret that contains another one is masked first.
+        self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    }
+
+    pub(crate) fn mask(&self, text: &str) -> String {
+        let mask = |text: String, secret: &String| text.replace(secret.as_str(), MASK);
+        self.0.iter().fold(text.to_owned(), mask)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +171,57 @@ mod tests {
             let error = base(text).unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn redacted_url_has_no_secrets_and_says_where_they_were() {
+        for (text, expected) in [
+            ("http://am:9093", "http://am:9093"),
+            ("https://am:9093/", "https://am:9093"),
+            (
+                "http://[::1]:80/otlp/v1/traces",
+                "http://[::1]/otlp/v1/traces",
+            ),
+            ("http://127.0.0.1:8080/vm/7", "http://127.0.0.1:8080/vm/7"),
+            (
+                "http://h/alertmanager/api/v2/alerts",
+                "http://h/alertmanager/api/v2/alerts",
+            ),
+            ("https://me:secret@h/x", "https://xxxxx@h/x"),
+            ("https://secret@h", "https://xxxxx@h"),
+            ("https://h/secret/v1/traces", "https://h/xxxxx/v1/traces"),
+            (
+                "https://h/v1/traces?key=secret",
+                "https://h/v1/traces?xxxxx",
+            ),
+            ("https://h#secret", "https://h#xxxxx"),
+            ("ftp://me:secret@h", "ftp://xxxxx@h"),
+            ("h:9093", "h:9093"),
+            ("nowhere", "nowhere"),
+            ("http://", "http://"),
+            ("me:secret@h:9093", "xxxxx"),
+            ("me:secret", "xxxxx"),
+            ("http//me:secret@h", "xxxxx"),
+            ("http://me:secret@h:port", "http://xxxxx"),
+            ("http://me:sec#secret@h", "http://xxxxx"),
+            ("http:// /secret", "http://xxxxx"),
+            ("secret://a b", "secret://xxxxx"),
+            ("a secret://h", "xxxxx"),
+        ] {
+            assert_eq!(redacted(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked_in_the_text_of_a_server() {
+        let url = "http://me:p%40ss@h/secret-path/v1/traces?key=secret&x=a";
+        let mut secrets = Secrets::of(&url.parse().unwrap());
+        secrets.add("Bearer token");
+        assert_eq!(
+            secrets
+                .mask("POST /secret-path/v1/traces?key=secret for me:p@ss, p%40ss, Bearer token"),
+            "POST /xxxxx/v1/traces?xxxxx for me:xxxxx, xxxxx, xxxxx"
+                .replace("?xxxxx", "?key=xxxxx")
+        );
     }
 }

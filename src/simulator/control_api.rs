@@ -165,6 +165,7 @@ fn state(world: &World, counts: &RequestCounts, now: Moment) -> Value {
             "event_id": event.id.as_str(),
             "event_type": event.spec.event_type,
             "event_status": event.status(),
+            "approved": event.is_approved,
             "resources": event.resources,
             "not_before": event.not_before.map(Timestamp::rfc3339),
             "scenario": event.scenario,

@@ -3,12 +3,46 @@
 
 use serde::Serialize;
 
-use super::world::{PendingEvent, World};
+use super::{vm::is_role_instance, world::PendingEvent};
 use crate::{
-    api_version::{ApiVersion, EventField},
+    api_version::{ApiVersion, EventField, LATEST_API_VERSION},
     event::EventType,
     time::Timestamp,
 };
+
+/// The version of the Scheduled Events API in a request: a documented one, or a newer date.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestedVersion {
+    known: &'static ApiVersion,
+    /// Only versions newer than the documented ones have advisories; their number is not published.
+    has_advisories: bool,
+}
+
+impl RequestedVersion {
+    pub fn find(name: &str) -> Option<Self> {
+        let is_date = name.len() == 10 && Timestamp::parse(&format!("{name}T00:00:00Z")).is_some();
+        let has_advisories = is_date && name > LATEST_API_VERSION;
+        let name = if has_advisories {
+            LATEST_API_VERSION
+        } else {
+            name
+        };
+        ApiVersion::find(name).map(|known| Self {
+            known,
+            has_advisories,
+        })
+    }
+
+    pub(super) fn is_preview(self) -> bool {
+        self.known.is_preview
+    }
+
+    fn has(self, event: &PendingEvent) -> bool {
+        let event_type = EventType::new(&event.spec.event_type);
+        self.known.has_event_type(&event_type)
+            && (self.has_advisories || !event.spec.needs_newer_version())
+    }
+}
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -35,24 +69,21 @@ struct Entry<'a> {
 }
 
 /// Renders the document in one version of the Scheduled Events API.
-pub fn document(world: &World, version: &ApiVersion) -> String {
-    let visible = world
-        .pending()
-        .iter()
-        .filter(|event| version.has_event_type(&EventType::new(&event.spec.event_type)));
+pub fn document(incarnation: u64, events: &[PendingEvent], version: RequestedVersion) -> String {
+    let visible = events.iter().filter(|event| version.has(event));
     let document = Document {
-        document_incarnation: world.incarnation(),
-        events: visible.map(|event| entry(event, version)).collect(),
+        document_incarnation: incarnation,
+        events: visible.map(|event| entry(event, version.known)).collect(),
     };
     // Infallible: the document consists of strings, numbers and lists of them.
     serde_json::to_string(&document).unwrap_or_default()
 }
 
 fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
-    let (format_time, prefix): (fn(Timestamp) -> String, _) = if version.is_preview {
-        (Timestamp::rfc3339, "_")
+    let format_time: fn(Timestamp) -> String = if version.is_preview {
+        Timestamp::rfc3339
     } else {
-        (Timestamp::rfc1123, "")
+        Timestamp::rfc1123
     };
     let spec = &event.spec;
     Entry {
@@ -63,7 +94,7 @@ fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
         resources: event
             .resources
             .iter()
-            .map(|name| format!("{prefix}{name}"))
+            .map(|name| resource_name(name, version))
             .collect(),
         not_before: event.not_before.map(format_time).unwrap_or_default(),
         description: version
@@ -75,5 +106,14 @@ fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
         duration_in_seconds: version
             .has_field(EventField::DurationInSeconds)
             .then_some(spec.duration_seconds),
+    }
+}
+
+/// The preview writes an underscore before the name of a VM, but not before an instance of a classic role.
+fn resource_name(name: &str, version: &ApiVersion) -> String {
+    if version.is_preview && !is_role_instance(name) {
+        format!("_{name}")
+    } else {
+        name.to_owned()
     }
 }

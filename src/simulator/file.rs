@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::Deserialize;
 
 use super::{
     builtin,
-    scenario::{EventSpec, Fault, FaultSpec, Resource, Scenario},
+    fault_entry::FaultEntry,
+    scenario::{EventSpec, FaultSpec, Resource, Scenario},
+    span::{MAX_DURATION, Span},
 };
-use crate::time::{format_duration, parse_duration};
+use crate::time::format_duration;
 
-/// Longer than any notice of Azure; keeps sums of durations in range.
-const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
 /// Azure removes an event about ten minutes after its start.
 const DEFAULT_STARTED_FOR: Duration = Duration::from_mins(10);
 const MAX_EVENTS: usize = 1_000;
@@ -53,33 +53,10 @@ struct Event {
     started_for: Option<Span>,
     #[serde(default)]
     canceled_after: Option<Span>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FaultEntry {
     #[serde(default)]
-    at: Span,
-    #[serde(default, rename = "for")]
-    duration: Option<Span>,
-    fault: FaultKind,
+    starts_after_approval: Option<Span>,
     #[serde(default)]
-    retry_after: Option<Span>,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-enum FaultKind {
-    Gone,
-    Throttled,
-    ServerError,
-    Hang,
-    Reset,
-    Garbage,
-    EmptyBody,
-    Slow,
-    RateLimit,
-    IncarnationReset,
+    advisory_for: Option<Span>,
 }
 
 #[derive(Deserialize)]
@@ -94,23 +71,6 @@ struct Play {
 
 fn default_stretch() -> f64 {
     1.0
-}
-
-/// A duration such as `"15m"`.
-#[derive(Clone, Copy, Default)]
-struct Span(Duration);
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let span = parse_duration(&text).map_err(D::Error::custom)?;
-        if span > MAX_DURATION {
-            return Err(D::Error::custom(format!(
-                "{text:?} is longer than 366 days"
-            )));
-        }
-        Ok(Self(span))
-    }
 }
 
 /// Parses the text of a scenario file. The error names the place and the problem.
@@ -134,7 +94,9 @@ pub(super) fn parse(name: &str, text: &[u8]) -> Result<Scenario, String> {
             .push(event_spec(event).map_err(|problem| format!("events[{index}].{problem}"))?);
     }
     for (index, entry) in file.faults.iter().enumerate() {
-        add_fault(&mut scenario, entry).map_err(|problem| format!("faults[{index}].{problem}"))?;
+        entry
+            .add_to(&mut scenario)
+            .map_err(|problem| format!("faults[{index}].{problem}"))?;
     }
     for (index, play) in file.play.iter().enumerate() {
         add_played(&mut scenario, play).map_err(|problem| format!("play[{index}].{problem}"))?;
@@ -183,6 +145,21 @@ fn event_spec(event: Event) -> Result<EventSpec, String> {
     if canceled_after.is_some_and(|canceled| notice.is_none_or(|notice| canceled >= notice)) {
         return Err("canceled_after: must be shorter than notice, because only an event that has not started can be canceled".to_owned());
     }
+    let starts_after_approval = event.starts_after_approval.map(|span| span.0);
+    if starts_after_approval.is_some() && notice.is_none() {
+        return Err(
+            "starts_after_approval: needs notice, because only an event that has not started can be approved"
+                .to_owned(),
+        );
+    }
+    let starts = event.started_for.or(event.canceled_after);
+    if event.advisory_for.is_some() && starts.or(event.starts_after_approval).is_some() {
+        return Err(
+            "advisory_for: cannot be combined with started_for, canceled_after or starts_after_approval, because an advisory never starts"
+                .to_owned(),
+        );
+    }
+    let shown_for = event.advisory_for.or(event.started_for);
     Ok(EventSpec {
         at: event.at.0,
         event_type: event.kind.into(),
@@ -191,8 +168,10 @@ fn event_spec(event: Event) -> Result<EventSpec, String> {
         duration_seconds,
         resources: resources(event.resources)?,
         notice,
-        started_for: event.started_for.map_or(DEFAULT_STARTED_FOR, |span| span.0),
+        started_for: shown_for.map_or(DEFAULT_STARTED_FOR, |span| span.0),
         canceled_after,
+        starts_after_approval: starts_after_approval.unwrap_or_default(),
+        is_advisory: event.advisory_for.is_some(),
     })
 }
 
@@ -224,43 +203,6 @@ fn resource(name: String) -> Result<Resource, String> {
     offset.map(Resource::Instance).ok_or_else(unknown)
 }
 
-fn add_fault(scenario: &mut Scenario, entry: &FaultEntry) -> Result<(), String> {
-    if entry.retry_after.is_some() && entry.fault != FaultKind::Throttled {
-        return Err("retry_after: is valid for throttled only".to_owned());
-    }
-    let fault = match entry.fault {
-        FaultKind::IncarnationReset if entry.duration.is_some() => {
-            return Err("for: an incarnation-reset has no duration: leave it out".to_owned());
-        }
-        FaultKind::IncarnationReset => {
-            scenario.resets.push(entry.at.0);
-            return Ok(());
-        }
-        FaultKind::Gone => Fault::Gone,
-        FaultKind::Throttled => Fault::Throttled(entry.retry_after.map(|span| span.0.as_secs())),
-        FaultKind::ServerError => Fault::ServerError,
-        FaultKind::Hang => Fault::Hang,
-        FaultKind::Reset => Fault::Reset,
-        FaultKind::Garbage => Fault::Garbage,
-        FaultKind::EmptyBody => Fault::EmptyBody,
-        FaultKind::Slow => Fault::Slow,
-        FaultKind::RateLimit => Fault::RateLimit,
-    };
-    let duration = entry
-        .duration
-        .ok_or("for: is missing: set the duration of the fault, such as \"1m\"")?
-        .0;
-    if duration.is_zero() {
-        return Err("for: must be longer than 0s".to_owned());
-    }
-    scenario.faults.push(FaultSpec {
-        at: entry.at.0,
-        duration,
-        fault,
-    });
-    Ok(())
-}
-
 /// Adds the events and faults of a built-in scenario, delayed by `at` and stretched.
 fn add_played(scenario: &mut Scenario, play: &Play) -> Result<(), String> {
     let name = &play.scenario;
@@ -288,6 +230,7 @@ fn add_played(scenario: &mut Scenario, play: &Play) -> Result<(), String> {
             notice: event.notice.map(stretched),
             started_for: stretched(event.started_for),
             canceled_after: event.canceled_after.map(stretched),
+            starts_after_approval: stretched(event.starts_after_approval),
             ..event
         }));
     scenario

@@ -37,6 +37,14 @@ impl SimulatorResponse {
         }
     }
 
+    pub(super) fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
     /// A body that is JSON already.
     pub(super) fn raw_json(status: StatusCode, body: impl Into<Vec<u8>>) -> Self {
         Self::new(status, "application/json; charset=utf-8", body)

@@ -11,22 +11,18 @@ use std::{
 
 use hyper::{
     HeaderMap, Method, StatusCode,
-    header::{ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
+    header::{CONNECTION, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    document::document,
+    document::{RequestedVersion, document},
     http::{Request, SimulatorResponse},
     scenario::Fault,
     world::World,
 };
-use crate::{
-    api_version::{ApiVersion, INSTANCE_API_VERSIONS},
-    event::EventId,
-    time::Moment,
-};
+use crate::{api_version::INSTANCE_API_VERSIONS, event::EventId, time::Moment};
 
 /// Per request.
 const MAX_APPROVALS: usize = 1_000;
@@ -62,11 +58,15 @@ pub fn handle(world: &mut World, request: &Request<'_>, now: Moment) -> Action {
             StatusCode::INTERNAL_SERVER_ERROR,
             "Internal server error. Retry after some time.",
         )),
-        Some(Fault::Garbage | Fault::EmptyBody | Fault::Slow | Fault::RateLimit) | None => None,
+        Some(Fault::MetadataProxy(status)) => Some(proxy_response(status)),
+        Some(
+            Fault::Garbage | Fault::EmptyBody | Fault::Slow | Fault::RateLimit | Fault::Enabling,
+        )
+        | None => None,
     };
     Action::Respond(
         error_response
-            .or_else(|| check_headers(request.headers))
+            .or_else(|| check_headers(request))
             .unwrap_or_else(|| route(world, request, fault, now)),
     )
 }
@@ -84,10 +84,21 @@ fn throttled(retry_after: Option<u64>) -> SimulatorResponse {
     }
 }
 
-/// The service's protection against server-side request forgery.
-fn check_headers(headers: &HeaderMap) -> Option<SimulatorResponse> {
+/// The Guest Proxy Agent sends no body, and closes the connection.
+fn proxy_response(status: StatusCode) -> SimulatorResponse {
+    SimulatorResponse::empty(status).with(CONNECTION, "close")
+}
+
+/// The service's protection against server-side request forgery. The preview of Scheduled Events does not ask for the
+/// `Metadata` header.
+fn check_headers(request: &Request<'_>) -> Option<SimulatorResponse> {
+    let headers = request.headers;
     let is_true = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
-    if !headers.get("metadata").is_some_and(is_true) {
+    let is_preview = is_events(request.path)
+        && api_version(request.query)
+            .and_then(RequestedVersion::find)
+            .is_some_and(RequestedVersion::is_preview);
+    if !is_preview && !headers.get("metadata").is_some_and(is_true) {
         return Some(bad_request(
             "Bad request. Required metadata header not specified",
         ));
@@ -131,14 +142,15 @@ fn scheduled_events(
     if request.method != Method::GET && request.method != Method::POST {
         return not_allowed("GET, POST");
     }
-    let version = match requested_version(request.query, ApiVersion::find) {
+    let version = match requested_version(request.query, RequestedVersion::find) {
         Ok(version) => version,
         Err(response) => return response,
     };
     if request.method == Method::POST {
         return approve(world, request.body, now);
     }
-    let body = document(world, version);
+    let (incarnation, events) = world.deliver(now);
+    let body = document(incarnation, events, version);
     match fault {
         Some(Fault::EmptyBody) => SimulatorResponse::raw_json(StatusCode::OK, Vec::new()),
         Some(Fault::Garbage) => SimulatorResponse::raw_json(StatusCode::OK, garbled(body)),
@@ -168,11 +180,7 @@ fn conditional(body: String, headers: &HeaderMap) -> SimulatorResponse {
                 .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
         });
     let response = if matches {
-        SimulatorResponse {
-            status: StatusCode::NOT_MODIFIED,
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
+        SimulatorResponse::empty(StatusCode::NOT_MODIFIED)
     } else {
         SimulatorResponse::raw_json(StatusCode::OK, body)
     };
@@ -186,7 +194,8 @@ fn entity_tag(body: &str) -> String {
     format!("\"{:016x}\"", hasher.finish())
 }
 
-/// The body of a POST. The `DocumentIncarnation` of the first versions is accepted and ignored.
+/// The body of a POST. The `DocumentIncarnation` that Microsoft's samples of the first versions send, as a number or a
+/// string, is accepted and ignored. So is a missing one.
 #[derive(Deserialize)]
 struct Approval {
     #[serde(rename = "StartRequests")]
@@ -278,10 +287,7 @@ fn requested_version<T>(
             "Bad request. A query parameter was specified more than once.",
         ));
     }
-    let requested = parameters(query)
-        .find(|(name, _)| name.eq_ignore_ascii_case("api-version"))
-        .map(|(_, value)| value);
-    requested.and_then(find).ok_or_else(|| {
+    api_version(query).and_then(find).ok_or_else(|| {
         let message = "Bad request. api-version is invalid or was not specified in the request.";
         let newest: Vec<&str> = INSTANCE_API_VERSIONS.into_iter().rev().take(3).collect();
         SimulatorResponse::json(
@@ -289,6 +295,12 @@ fn requested_version<T>(
             &json!({ "error": message, "newest-versions": newest }),
         )
     })
+}
+
+fn api_version(query: &str) -> Option<&str> {
+    parameters(query)
+        .find(|(name, _)| name.eq_ignore_ascii_case("api-version"))
+        .map(|(_, value)| value)
 }
 
 fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {

@@ -84,7 +84,7 @@ mod tests {
     use crate::simulator::scenario::Resource;
 
     /// Text, place, problem.
-    const INVALID: [(&str, &str, &str); 21] = [
+    const INVALID: [(&str, &str, &str); 25] = [
         (
             "{\n \"events\": [{\"event_type\": \"Freeze\", \"notise\": \"1m\"}]}",
             "line 2",
@@ -124,6 +124,26 @@ mod tests {
             "{\"events\": [{\"event_type\": \"Freeze\", \"canceled_after\": \"2m\"}]}",
             "events[0].canceled_after",
             "notice",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"starts_after_approval\": \"2m\"}]}",
+            "events[0].starts_after_approval",
+            "notice",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"advisory_for\": \"2m\", \"started_for\": \"2m\"}]}",
+            "events[0].advisory_for",
+            "never starts",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"metadata-proxy\", \"for\": \"1s\", \"status\": 404}]}",
+            "faults[0].status",
+            "403, 421, 502 or 503",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"gone\", \"for\": \"1s\", \"status\": 403}]}",
+            "faults[0].status",
+            "metadata-proxy",
         ),
         (
             "{\"faults\": [{\"fault\": \"gone\"}]}",

@@ -10,6 +10,7 @@ mod builtin;
 mod control_api;
 mod counts;
 mod document;
+mod fault_entry;
 mod file;
 pub mod http;
 mod ids;
@@ -19,6 +20,7 @@ mod page;
 mod rate_limiter;
 pub(crate) mod scenario;
 pub(crate) mod scenario_run;
+mod span;
 mod vm;
 pub mod world;
 
@@ -40,10 +42,10 @@ use self::{
     world::World,
 };
 pub use self::{
-    document::document,
+    document::{RequestedVersion, document},
     load::{ScenarioError, catalog},
     scenario::Scenario,
-    vm::Vm,
+    vm::{OsType, Vm},
 };
 use crate::{
     server::{Abort, Handler, HandlerResponse},
@@ -63,11 +65,11 @@ pub struct SimulatorSettings {
 
 impl SimulatorSettings {
     /// The scenarios start with the simulator; `speed` divides all waiting times.
-    pub fn new(scenarios: Vec<Scenario>, speed: f64, vm_name: Option<&str>) -> Self {
+    pub fn new(scenarios: Vec<Scenario>, speed: f64, vm: Vm) -> Self {
         Self {
             scenarios: scenarios.into_iter().map(Arc::new).collect(),
             speed,
-            vm: Vm::new(vm_name),
+            vm,
         }
     }
 }

@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::{
     counts::RequestCounts,
     load::catalog,
-    world::{PendingEvent, World},
+    world::{PendingEvent, Phase, World},
 };
 use crate::time::{Moment, in_words};
 
@@ -81,20 +81,21 @@ fn events(world: &World, now: Moment) -> Markup {
 fn entry(event: &PendingEvent, now: Moment) -> Markup {
     let spec = &event.spec;
     let left = in_words(event.changes_at.saturating_sub(now.monotonic));
-    let change = if spec.canceled_after.is_some() {
-        "canceled"
-    } else {
+    let change = if event.will_start() {
         "starts"
+    } else {
+        "canceled"
     };
+    let approved = if event.is_approved { "approved, " } else { "" };
     html! {
         p {
             strong { (spec.event_type) } " by " (spec.event_source) ", "
-            @match event.not_before {
-                None => { span.started { "Started" } ", ends in " (left) },
-                Some(not_before) => {
-                    "Scheduled, " (change) " in " (left) ", not before " (not_before.rfc1123())
-                },
+            @match event.phase {
+                Phase::Started => { span.started { "Started" } ", ends in " (left) },
+                Phase::Advisory => { "Advisory, ends in " (left) },
+                Phase::Scheduled => { "Scheduled, " (approved) (change) " in " (left) },
             }
+            @if let Some(not_before) = event.not_before { ", not before " (not_before.rfc1123()) }
         }
         p {
             (event.resources.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<_>>().join(", "))

@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use hyper::StatusCode;
+
+/// The type of the advisory that precedes some Spot evictions, see
+/// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
+const SPOT_REBALANCE: &str = "SpotRebalanceRecommendation";
+
 /// Maintenance events and faults of one scenario. Times are offsets from its start; events and resets are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
@@ -29,10 +35,21 @@ pub struct EventSpec {
     pub(super) resources: Vec<Resource>,
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
     pub(super) notice: Option<Duration>,
-    /// How long the event is Started before it leaves the document.
+    /// How long the event is Started, or an advisory is shown, before it leaves the document.
     pub(super) started_for: Duration,
     /// The event leaves the document after this time without having started.
     pub(super) canceled_after: Option<Duration>,
+    /// From the approval to Started; an event starts at `NotBefore` at the latest.
+    pub(super) starts_after_approval: Duration,
+    /// `EventStatus` is Advisory, and the event never starts.
+    pub(super) is_advisory: bool,
+}
+
+impl EventSpec {
+    /// Whether the api-versions up to 2020-07-01 leave the event out.
+    pub(super) fn needs_newer_version(&self) -> bool {
+        self.is_advisory || &*self.event_type == SPOT_REBALANCE
+    }
 }
 
 /// An entry of `Resources`.
@@ -73,6 +90,10 @@ pub(crate) enum Fault {
     Slow,
     /// 429 for more than five requests within a second.
     RateLimit,
+    /// The Guest Proxy Agent of the Metadata Security Protocol answers with this status, without a body.
+    MetadataProxy(StatusCode),
+    /// Documents without events. Starts with the first request for events after the start of the scenario.
+    Enabling,
 }
 
 impl Fault {
@@ -88,6 +109,8 @@ impl Fault {
             Self::EmptyBody => "empty-body",
             Self::Slow => "slow",
             Self::RateLimit => "rate-limit",
+            Self::MetadataProxy(_) => "metadata-proxy",
+            Self::Enabling => "enabling",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
-use super::scenario::{FaultSpec, Scenario};
+use super::scenario::{Fault, FaultSpec, Scenario};
 use crate::time::Moment;
 
 /// The minimum length of a phase at any speed, so that a client that polls once a second sees each phase.
@@ -18,6 +18,8 @@ pub struct ScenarioRun {
     pub(super) announced: usize,
     /// The number of resets in this cycle.
     pub(super) resets: usize,
+    /// The monotonic time of the first request for events in this cycle.
+    pub(super) first_request: Option<Duration>,
 }
 
 /// A change of the simulated state, with the index of the run or of the pending event.
@@ -39,6 +41,7 @@ impl ScenarioRun {
             started,
             announced: 0,
             resets: 0,
+            first_request: None,
         }
     }
 
@@ -60,7 +63,13 @@ impl ScenarioRun {
 
     /// The monotonic times between which a fault is active.
     pub(super) fn fault_window(&self, spec: &FaultSpec, speed: f64) -> Range<Duration> {
-        let start = self.time_at(spec.at, speed);
+        let planned = self.time_at(spec.at, speed);
+        let start = match spec.fault {
+            Fault::Enabling => self
+                .first_request
+                .map_or(Duration::MAX, |first| first.max(planned)),
+            _ => planned,
+        };
         start..start.saturating_add(scaled_phase(spec.duration, speed))
     }
 
@@ -115,6 +124,7 @@ impl ScenarioRun {
         self.cycle += 1;
         self.announced = 0;
         self.resets = 0;
+        self.first_request = None;
     }
 }
 

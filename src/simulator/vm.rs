@@ -17,20 +17,43 @@ const LOCATION: &str = "westeurope";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vm {
     name: Box<str>,
-    /// Scale set and instance number, if the name has the format of a uniform scale set.
+    /// Scale set and instance number of an instance of a uniform scale set.
     instance: Option<(Box<str>, u32)>,
+    /// The name of the flexible scale set of a VM with a name of its own.
+    flexible_set: Option<Box<str>>,
+    os_type: OsType,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OsType {
+    Linux,
+    Windows,
 }
 
 impl Vm {
+    /// A Linux VM, in a uniform scale set if its name has that format.
     pub fn new(name: Option<&str>) -> Self {
-        let name = name.unwrap_or(DEFAULT_NAME);
-        let instance = name.rsplit_once('_').and_then(|(scale_set, number)| {
-            let number = number.parse().ok()?;
-            (!scale_set.is_empty()).then(|| (scale_set.into(), number))
-        });
+        Self::configured(name, None, OsType::Linux)
+    }
+
+    /// A VM in `scale_set`, which is flexible unless the name is that of an instance, `SCALESET_NUMBER`. With an empty
+    /// `scale_set`, the VM is in none.
+    pub fn configured(name: Option<&str>, scale_set: Option<&str>, os_type: OsType) -> Self {
+        let name = match (name, scale_set) {
+            (Some(name), _) => name.to_owned(),
+            (None, None | Some("")) => DEFAULT_NAME.to_owned(),
+            (None, Some(scale_set)) => format!("{scale_set}_0"),
+        };
+        let instance = instance_of(&name)
+            .filter(|(set, _)| scale_set.is_none_or(|scale_set| scale_set == &**set));
+        let flexible_set = scale_set
+            .filter(|set| instance.is_none() && !set.is_empty())
+            .map(Into::into);
         Self {
             name: name.into(),
             instance,
+            flexible_set,
+            os_type,
         }
     }
 
@@ -51,7 +74,7 @@ impl Vm {
         }
     }
 
-    /// The response to `/metadata/instance` in one version.
+    /// The response to `/metadata/instance` in one version. An instance of a classic role has no `compute`.
     pub(super) fn instance_document(&self, version: &str) -> Value {
         let members: Map<String, Value> = self
             .compute()
@@ -59,26 +82,27 @@ impl Vm {
             .filter(|(since, _, _)| *since <= version)
             .map(|(_, member, value)| (member.to_owned(), value))
             .collect();
+        if is_role_instance(&self.name) {
+            return json!({ "network": network() });
+        }
         json!({ "compute": members, "network": network() })
     }
 
     /// The first version, name and value of each member.
     fn compute(&self) -> Vec<(&'static str, &'static str, Value)> {
-        let scale_set = self
-            .instance
-            .as_ref()
-            .map_or("", |(scale_set, _)| scale_set);
-        let placement_group = if scale_set.is_empty() {
-            ""
-        } else {
-            "3b0f6c1e-8a57-4d0c-9b63-1f5e7a2c4d90"
+        let uniform_set = self.instance.as_ref().map(|(scale_set, _)| &**scale_set);
+        let scale_set = uniform_set.or(self.flexible_set.as_deref());
+        let placement_group = match uniform_set {
+            Some(_) => "3b0f6c1e-8a57-4d0c-9b63-1f5e7a2c4d90",
+            None => "",
         };
+        let image = Image::of(self.os_type);
         let tags =
             json!([{ "name": "env", "value": "simulated" }, { "name": "team", "value": "shop" }]);
         let os_profile = json!({
             "adminUsername": "azureuser",
             "computerName": self.computer_name(),
-            "disablePasswordAuthentication": "true",
+            "disablePasswordAuthentication": image.has_no_password,
         });
         vec![
             ("2018-10-01", "azEnvironment", "AzurePublicCloud".into()),
@@ -86,44 +110,56 @@ impl Vm {
             ("2020-06-01", "isHostCompatibilityLayerVm", "false".into()),
             ("2017-04-02", "location", LOCATION.into()),
             ("2017-04-02", "name", self.name().into()),
-            ("2017-04-02", "offer", "ubuntu-24_04-lts".into()),
+            ("2017-04-02", "offer", image.offer.into()),
             ("2020-07-15", "osProfile", os_profile),
-            ("2017-04-02", "osType", "Linux".into()),
+            ("2017-04-02", "osType", image.os_type.into()),
             ("2017-08-01", "placementGroupId", placement_group.into()),
             ("2017-04-02", "platformFaultDomain", "0".into()),
             ("2017-04-02", "platformUpdateDomain", "0".into()),
             ("2020-12-01", "priority", "Regular".into()),
             ("2018-10-01", "provider", "Microsoft.Compute".into()),
-            ("2017-04-02", "publisher", "canonical".into()),
+            ("2017-04-02", "publisher", image.publisher.into()),
             ("2017-08-01", "resourceGroupName", RESOURCE_GROUP.into()),
             ("2019-03-11", "resourceId", self.resource_id().into()),
-            ("2017-04-02", "sku", "server".into()),
+            ("2017-04-02", "sku", image.sku.into()),
             ("2017-08-01", "subscriptionId", SUBSCRIPTION.into()),
             ("2017-08-01", "tags", "env:simulated;team:shop".into()),
             ("2019-06-04", "tagsList", tags),
-            ("2017-04-02", "version", "24.04.202610010".into()),
-            ("2021-03-01", "virtualMachineScaleSet", json!({ "id": "" })),
+            ("2017-04-02", "version", image.version.into()),
+            (
+                "2021-03-01",
+                "virtualMachineScaleSet",
+                json!({ "id": self.flexible_set_id() }),
+            ),
             (
                 "2017-04-02",
                 "vmId",
                 "9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68".into(),
             ),
-            ("2017-12-01", "vmScaleSetName", scale_set.into()),
+            (
+                "2017-12-01",
+                "vmScaleSetName",
+                scale_set.unwrap_or_default().into(),
+            ),
             ("2017-04-02", "vmSize", "Standard_D4s_v5".into()),
             ("2017-12-01", "zone", "1".into()),
         ]
     }
 
     fn resource_id(&self) -> String {
-        let group = format!(
-            "/subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute"
-        );
         match &self.instance {
-            Some((scale_set, number)) => {
-                format!("{group}/virtualMachineScaleSets/{scale_set}/virtualMachines/{number}")
-            }
-            None => format!("{group}/virtualMachines/{}", self.name),
+            Some((scale_set, number)) => compute_id(&format!(
+                "virtualMachineScaleSets/{scale_set}/virtualMachines/{number}"
+            )),
+            None => compute_id(&format!("virtualMachines/{}", self.name)),
         }
+    }
+
+    /// Empty outside a flexible scale set.
+    fn flexible_set_id(&self) -> String {
+        self.flexible_set.as_ref().map_or_else(String::new, |set| {
+            compute_id(&format!("virtualMachineScaleSets/{set}"))
+        })
     }
 
     /// The host name; in a scale set it ends with the instance number in base 36, with six digits.
@@ -139,6 +175,57 @@ impl Vm {
         }
         let digits: String = digits.into_iter().rev().collect();
         format!("{scale_set}{digits}")
+    }
+}
+
+/// Scale set and number of an instance of a uniform scale set, from its name.
+fn instance_of(name: &str) -> Option<(Box<str>, u32)> {
+    let (scale_set, number) = name.rsplit_once('_')?;
+    let number = number.parse().ok()?;
+    (!scale_set.is_empty()).then(|| (scale_set.into(), number))
+}
+
+/// Whether the name is that of an instance of a classic cloud service, such as `FrontEnd_IN_0`.
+pub(super) fn is_role_instance(name: &str) -> bool {
+    instance_of(name).is_some_and(|(role, _)| role.len() > 3 && role.ends_with("_IN"))
+}
+
+fn compute_id(path: &str) -> String {
+    format!(
+        "/subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute/{path}"
+    )
+}
+
+/// What instance metadata says of the operating system.
+struct Image {
+    os_type: &'static str,
+    publisher: &'static str,
+    offer: &'static str,
+    sku: &'static str,
+    version: &'static str,
+    has_no_password: &'static str,
+}
+
+impl Image {
+    fn of(os_type: OsType) -> Self {
+        match os_type {
+            OsType::Linux => Self {
+                os_type: "Linux",
+                publisher: "canonical",
+                offer: "ubuntu-24_04-lts",
+                sku: "server",
+                version: "24.04.202610010",
+                has_no_password: "true",
+            },
+            OsType::Windows => Self {
+                os_type: "Windows",
+                publisher: "MicrosoftWindowsServer",
+                offer: "WindowsServer",
+                sku: "2022-datacenter-azure-edition",
+                version: "20348.4297.261003",
+                has_no_password: "false",
+            },
+        }
     }
 }
 
@@ -189,6 +276,41 @@ mod tests {
         let document = Vm::new(Some("billing-vm1")).instance_document("2021-02-01");
         assert_eq!(document["compute"]["vmScaleSetName"], "");
         assert_eq!(document["compute"]["name"], "billing-vm1");
+    }
+
+    #[test]
+    fn scale_set_and_operating_system_are_in_instance_metadata() {
+        let compute = |name, scale_set, os_type| {
+            let vm = Vm::configured(name, scale_set, os_type);
+            vm.instance_document("2021-03-01")["compute"].clone()
+        };
+        let uniform = compute(None, Some("batch"), OsType::Windows);
+        assert_eq!(uniform["name"], "batch_0");
+        assert_eq!(uniform["vmScaleSetName"], "batch");
+        assert_eq!(uniform["osType"], "Windows");
+        assert_eq!(uniform["virtualMachineScaleSet"]["id"], "");
+        let flexible = compute(Some("batch_1a2b3c4d"), Some("batch"), OsType::Linux);
+        assert_eq!(flexible["vmScaleSetName"], "batch");
+        let id = |member: &Value| member.as_str().unwrap().to_owned();
+        assert!(
+            id(&flexible["virtualMachineScaleSet"]["id"])
+                .ends_with("/virtualMachineScaleSets/batch")
+        );
+        assert!(id(&flexible["resourceId"]).ends_with("/virtualMachines/batch_1a2b3c4d"));
+        let none = compute(Some("db_1"), Some(""), OsType::Linux);
+        assert_eq!(
+            (&none["vmScaleSetName"], &none["osType"]),
+            (&"".into(), &"Linux".into())
+        );
+    }
+
+    #[test]
+    fn instance_of_a_classic_role_has_no_compute() {
+        let document = Vm::new(Some("FrontEnd_IN_0")).instance_document("2021-02-01");
+        assert!(document.get("compute").is_none());
+        assert!(is_role_instance("a_IN_12"));
+        assert!(!is_role_instance("_IN_0") && !is_role_instance("web_0"));
+        assert!(!is_role_instance("a_IN_") && !is_role_instance("a_IN_x"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in order
 //! and with their own times, so tests simulate hours without waiting.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use super::{
     ids::event_id,
@@ -18,6 +18,8 @@ use crate::{
 };
 
 const MAX_RUNS: usize = 100;
+/// After (re-)enabling.
+const FIRST_INCARNATION: u64 = 1;
 
 #[derive(Debug)]
 pub struct World {
@@ -41,12 +43,29 @@ pub struct PendingEvent {
     pub(super) resources: Vec<Box<str>>,
     /// The name of its scenario.
     pub(super) scenario: Box<str>,
-    /// `None` once the event has started.
+    /// `None` once the event has started, or if an advisory has none.
     pub not_before: Option<Timestamp>,
+    pub(super) phase: Phase,
+    pub(super) is_approved: bool,
     /// The monotonic time of the next change.
     pub(super) changes_at: Duration,
+    next: NextChange,
     /// Scaled by the speed.
     started_for: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Scheduled,
+    Started,
+    Advisory,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NextChange {
+    Start,
+    /// The event leaves the document.
+    End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -58,22 +77,36 @@ pub struct TooManyScenarios;
 pub struct NoSuchEvent(String);
 
 impl PendingEvent {
-    pub(super) fn is_started(&self) -> bool {
-        self.not_before.is_none()
-    }
-
     /// `EventStatus`.
     pub(super) fn status(&self) -> &'static str {
-        if self.is_started() {
-            "Started"
-        } else {
-            "Scheduled"
+        match self.phase {
+            Phase::Scheduled => "Scheduled",
+            Phase::Started => "Started",
+            Phase::Advisory => "Advisory",
         }
     }
 
+    /// Whether its next change is the start.
+    pub(super) fn will_start(&self) -> bool {
+        self.next == NextChange::Start
+    }
+
     fn start(&mut self, at: Duration) {
+        self.phase = Phase::Started;
         self.not_before = None;
+        self.next = NextChange::End;
         self.changes_at = at.saturating_add(self.started_for);
+    }
+
+    /// Moves the start forward; a start or cancellation that comes first stays.
+    fn approve(&mut self, at: Duration, speed: f64) {
+        self.is_approved = true;
+        let wait = scaled_phase(self.spec.starts_after_approval, speed);
+        let starts_at = at.saturating_add(wait);
+        if starts_at < self.changes_at {
+            self.next = NextChange::Start;
+            self.changes_at = starts_at;
+        }
     }
 }
 
@@ -84,7 +117,7 @@ impl World {
             vm,
             speed,
             seed: now.wall.as_unix_seconds().to_bits(),
-            incarnation: 1,
+            incarnation: FIRST_INCARNATION,
             started: 0,
             runs: Vec::new(),
             pending: Vec::new(),
@@ -115,7 +148,8 @@ impl World {
         }
     }
 
-    /// Starts events at once. Succeeds for events that have started already. If one id is unknown, no event is started.
+    /// Approves events, which start at once unless their scenario delays the start. Has no effect on events that have
+    /// started already and on advisories. If one id is unknown, no event is approved.
     pub fn approve(&mut self, ids: &[EventId], now: Moment) -> Result<(), NoSuchEvent> {
         self.advance(now);
         if let Some(unknown) = ids
@@ -124,14 +158,13 @@ impl World {
         {
             return Err(NoSuchEvent(unknown.as_str().to_owned()));
         }
-        for event in self
-            .pending
-            .iter_mut()
-            .filter(|event| !event.is_started() && ids.contains(&event.id))
-        {
-            event.start(now.monotonic);
-            self.incarnation += 1;
+        let speed = self.speed;
+        for event in &mut self.pending {
+            if event.phase == Phase::Scheduled && ids.contains(&event.id) {
+                event.approve(now.monotonic, speed);
+            }
         }
+        self.advance(now);
         Ok(())
     }
 
@@ -147,16 +180,35 @@ impl World {
         self.next().map(|(at, _)| at)
     }
 
-    /// The active fault and the monotonic time of its end; of several, the one that started last.
+    /// The active fault and the monotonic time of its end; of several, the one that started last. A delay of enabling
+    /// comes after all others.
     pub(super) fn fault(&self, now: Moment) -> Option<(Fault, Duration)> {
-        let windows = self.runs.iter().flat_map(|run| {
+        self.active_faults(now)
+            .max_by_key(|(fault, window)| (*fault != Fault::Enabling, window.start))
+            .map(|(fault, window)| (fault, window.end))
+    }
+
+    fn active_faults(&self, now: Moment) -> impl Iterator<Item = (Fault, Range<Duration>)> {
+        let windows = self.runs.iter().flat_map(move |run| {
             let faults = run.scenario.faults.iter();
-            faults.map(move |spec| (run.fault_window(spec, self.speed), spec.fault))
+            faults.map(move |spec| (spec.fault, run.fault_window(spec, self.speed)))
         });
-        windows
-            .filter(|(window, _)| window.contains(&now.monotonic))
-            .max_by_key(|(window, _)| window.start)
-            .map(|(window, fault)| (fault, window.end))
+        windows.filter(move |(_, window)| window.contains(&now.monotonic))
+    }
+
+    /// Incarnation and events of the document that a request gets. The request starts the delay of enabling, if a scenario waits for it.
+    pub(super) fn deliver(&mut self, now: Moment) -> (u64, &[PendingEvent]) {
+        for run in &mut self.runs {
+            run.first_request.get_or_insert(now.monotonic);
+        }
+        let is_enabling = self
+            .active_faults(now)
+            .any(|(fault, _)| fault == Fault::Enabling);
+        if is_enabling {
+            (FIRST_INCARNATION, &[])
+        } else {
+            (self.incarnation, &self.pending)
+        }
     }
 
     /// Returns whether the rate limit accepts a request at `now`, and counts it.
@@ -211,7 +263,7 @@ impl World {
                 if let Some(run) = self.runs.get_mut(index) {
                     run.resets += 1;
                 }
-                self.incarnation = 1;
+                self.incarnation = FIRST_INCARNATION;
             }
             Change::Restart(index) => {
                 if let Some(run) = self.runs.get_mut(index)
@@ -226,9 +278,7 @@ impl World {
             Change::Event(index) => {
                 self.incarnation += 1;
                 match self.pending.get_mut(index) {
-                    Some(event) if !event.is_started() && event.spec.canceled_after.is_none() => {
-                        event.start(at);
-                    }
+                    Some(event) if event.next == NextChange::Start => event.start(at),
                     _ => drop(self.pending.remove(index)),
                 }
             }
@@ -264,13 +314,25 @@ impl World {
                 .collect(),
             scenario: run.scenario.name.clone(),
             not_before,
+            phase: Phase::Scheduled,
+            is_approved: false,
             changes_at: announced_at,
+            next: NextChange::Start,
             started_for: scaled_phase(spec.started_for, speed),
             spec: spec.clone(),
         };
-        match canceled_after.or(notice) {
-            Some(wait) => event.changes_at = announced_at.saturating_add(wait),
-            None => event.start(announced_at),
+        match (canceled_after, notice) {
+            _ if spec.is_advisory => {
+                event.phase = Phase::Advisory;
+                event.next = NextChange::End;
+                event.changes_at = announced_at.saturating_add(event.started_for);
+            }
+            (Some(wait), _) => {
+                event.next = NextChange::End;
+                event.changes_at = announced_at.saturating_add(wait);
+            }
+            (None, Some(wait)) => event.changes_at = announced_at.saturating_add(wait),
+            (None, None) => event.start(announced_at),
         }
         run.announced += 1;
         self.incarnation += 1;

@@ -5,8 +5,18 @@ use crate::time::Timestamp;
 /// The decision about one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
+    /// It is approved once a load balancer had the time to drain this VM.
+    Draining {
+        reason: ApprovalReason,
+        until: Timestamp,
+    },
     /// The next request approves it.
     Due(ApprovalReason),
+    /// The request that approves it has been sent; the answer is outstanding.
+    Sent {
+        reason: ApprovalReason,
+        at: Timestamp,
+    },
     /// Another VM approves it; this one does if it is still Scheduled later.
     Waiting {
         reason: ApprovalReason,
@@ -21,6 +31,10 @@ pub enum Approval {
     },
     /// IMDS accepted the approval of this exporter.
     Approved {
+        at: Timestamp,
+    },
+    /// The document shows that it was approved, but not by this exporter.
+    ApprovedElsewhere {
         at: Timestamp,
     },
     /// IMDS refused the approval, or did not answer; it is sent again.
@@ -49,6 +63,8 @@ pub enum ApprovalReason {
 pub enum SkipReason {
     /// No flag allows any approval.
     Off,
+    /// Documents contradict themselves or each other about the event.
+    Contradictory,
     Ended,
     /// It has started, or its status is unknown.
     NotScheduled,
@@ -97,6 +113,7 @@ impl SkipReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Contradictory => "contradictory",
             Self::Ended => "ended",
             Self::NotScheduled => "not_scheduled",
             Self::IdentityUnknown => "identity_unknown",
@@ -117,6 +134,7 @@ impl SkipReason {
     fn description(self) -> &'static str {
         match self {
             Self::Off => "approvals are off: it waits for NotBefore or for another approval",
+            Self::Contradictory => "the documents contradict each other about it",
             Self::Ended => "it has ended",
             Self::NotScheduled => "it is not Scheduled",
             Self::IdentityUnknown => "the name of this VM is not known for certain",
@@ -141,10 +159,13 @@ impl Approval {
     /// The value of `decision` in the JSON and the log.
     pub(crate) fn decision(&self) -> &'static str {
         match self {
+            Self::Draining { .. } => "draining",
             Self::Due(_) => "due",
+            Self::Sent { .. } => "sent",
             Self::Waiting { .. } => "waiting",
             Self::DryRun { .. } => "dry_run",
             Self::Approved { .. } => "approved",
+            Self::ApprovedElsewhere { .. } => "approved_elsewhere",
             Self::Failed { .. } => "failed",
             Self::Withheld(_) => "withheld",
         }
@@ -153,8 +174,10 @@ impl Approval {
     /// The value of `reason` in the JSON and the log.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         match self {
-            Self::Approved { .. } => None,
+            Self::Approved { .. } | Self::ApprovedElsewhere { .. } => None,
             Self::Due(reason)
+            | Self::Draining { reason, .. }
+            | Self::Sent { reason, .. }
             | Self::Waiting { reason, .. }
             | Self::DryRun { reason, .. }
             | Self::Failed { reason, .. } => Some(reason.as_str()),
@@ -162,12 +185,15 @@ impl Approval {
         }
     }
 
-    /// When it was approved, would have been, or will be.
+    /// When it was approved, would have been, or will be; of [`Self::Sent`], when the request was sent.
     pub(crate) fn at(&self) -> Option<Timestamp> {
         match self {
-            Self::Waiting { until: at, .. }
+            Self::Draining { until: at, .. }
+            | Self::Sent { at, .. }
+            | Self::Waiting { until: at, .. }
             | Self::DryRun { at, .. }
             | Self::Approved { at }
+            | Self::ApprovedElsewhere { at }
             | Self::Failed { retry_at: at, .. } => Some(*at),
             Self::Due(_) | Self::Withheld(_) => None,
         }
@@ -176,7 +202,15 @@ impl Approval {
     /// One sentence, without the times.
     pub(crate) fn message(&self) -> String {
         match self {
+            Self::Draining { reason, .. } => format!(
+                "This VM is drained first (--approve.drain) and approves it at the given time: {}",
+                reason.description()
+            ),
             Self::Due(reason) => format!("This VM approves it now: {}", reason.description()),
+            Self::Sent { reason, .. } => format!(
+                "This VM has sent the approval, and the answer is outstanding: {}",
+                reason.description()
+            ),
             Self::Waiting { reason, leader, .. } => format!(
                 "{leader} is its first resource and approves it; this VM does if it is still Scheduled at the given time: {}",
                 reason.description()
@@ -186,7 +220,11 @@ impl Approval {
                 reason.description()
             ),
             Self::Approved { .. } => {
-                "Approved by this VM: it may start before NotBefore".to_owned()
+                "Approved by this VM: it does not wait for NotBefore".to_owned()
+            }
+            Self::ApprovedElsewhere { .. } => {
+                "Approved by another VM, a user or a policy, not by this exporter: it does not wait for NotBefore"
+                    .to_owned()
             }
             Self::Failed {
                 attempts, error, ..

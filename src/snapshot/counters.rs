@@ -10,7 +10,7 @@ use crate::{
     document::AnomalyKind,
     event::{EventId, EventScope, EventType},
     lifecycle::{Outcome, TrackedEvent, Transition, TransitionKind},
-    text::printable,
+    text::visible,
 };
 
 /// Undocumented event types that are counted by name; further ones are counted together as `other`.
@@ -37,7 +37,7 @@ impl TypeLabel {
 
     fn new(event_type: &EventType) -> Self {
         let shown = event_type.as_str().chars().take(Self::MAX_CHARS);
-        Self(shown.map(printable).collect())
+        Self(shown.map(visible).collect())
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -137,6 +137,7 @@ impl EventCounters {
             | TransitionKind::StatusChanged(_)
             | TransitionKind::Amended { .. }
             | TransitionKind::Approved
+            | TransitionKind::ApprovedElsewhere
             | TransitionKind::Returned => {}
         }
     }

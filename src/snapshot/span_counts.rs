@@ -9,9 +9,10 @@ pub enum ExportFailure {
     Connect,
     /// The collector accepted only some of the spans.
     PartialSuccess,
-    /// Any other status than success, such as 400.
+    /// A status that is not retried, such as 400.
     Rejected,
-    /// 502, 503, 504.
+    /// 401, 403, 404, 407, 408.
+    Status4xx,
     Status5xx,
     /// 429.
     Throttled,
@@ -19,18 +20,22 @@ pub enum ExportFailure {
     Timeout,
     /// The TLS handshake failed, or no CA certificates were found.
     Tls,
+    /// 413.
+    TooLarge,
 }
 
 impl ExportFailure {
     /// In the order of the labels.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Connect,
         Self::PartialSuccess,
         Self::Rejected,
+        Self::Status4xx,
         Self::Status5xx,
         Self::Throttled,
         Self::Timeout,
         Self::Tls,
+        Self::TooLarge,
     ];
 
     /// The value of the label `reason`.
@@ -39,10 +44,12 @@ impl ExportFailure {
             Self::Connect => "connect",
             Self::PartialSuccess => "partial_success",
             Self::Rejected => "rejected",
+            Self::Status4xx => "status_4xx",
             Self::Status5xx => "status_5xx",
             Self::Throttled => "throttled",
             Self::Timeout => "timeout",
             Self::Tls => "tls",
+            Self::TooLarge => "too_large",
         }
     }
 }
@@ -56,14 +63,21 @@ pub enum DropReason {
     Rejected,
     /// It was the oldest span of a full spool.
     SpoolFull,
+    /// One span is larger than the spool, or the collector, accepts.
+    TooLarge,
     /// Its spool file could not be read.
     Unreadable,
 }
 
 impl DropReason {
     /// In the order of the labels.
-    pub(crate) const ALL: [Self; 4] =
-        [Self::Age, Self::Rejected, Self::SpoolFull, Self::Unreadable];
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Age,
+        Self::Rejected,
+        Self::SpoolFull,
+        Self::TooLarge,
+        Self::Unreadable,
+    ];
 
     /// The value of the label `reason`.
     pub(crate) fn as_str(self) -> &'static str {
@@ -71,6 +85,7 @@ impl DropReason {
             Self::Age => "age",
             Self::Rejected => "rejected",
             Self::SpoolFull => "spool_full",
+            Self::TooLarge => "too_large",
             Self::Unreadable => "unreadable",
         }
     }

@@ -1,7 +1,8 @@
 //! The state that survives a restart: one file, `state.json`, in the state directory.
 //!
 //! Invariants: the file is replaced atomically (write, fsync, rename, fsync of the directory); a file that could not be
-//! read is never overwritten: the first write renames it; one directory is used by one exporter.
+//! read is never overwritten: the first write renames it; one directory is used by one exporter; a file is at most
+//! [`MAX_BYTES`] long; only a regular file is read, and no symbolic link is followed, except for the directory itself.
 //!
 //! All functions block; the caller provides a thread.
 
@@ -15,13 +16,15 @@ use std::{
 
 use crate::{
     engine::SavedState,
-    outbound::file::{self, OsFilesystem},
+    outbound::file::{self, Filesystem, OsFilesystem},
     system,
     time::Timestamp,
 };
 
 const FILE: &str = "state.json";
 const LOCK: &str = "lock";
+/// Of the state file. A document of 4 MiB, the largest that is read from IMDS, takes about half of it.
+pub const MAX_BYTES: usize = 16 << 20;
 
 /// A state directory.
 #[derive(Debug)]
@@ -33,6 +36,7 @@ pub struct Directory {
     set_aside: Option<SetAside>,
     /// Set aside, but not yet returned by a successful write.
     kept_as: Option<PathBuf>,
+    omitted_events: usize,
 }
 
 /// The file is renamed to `state.json.REASON-UNIX_SECONDS`.
@@ -97,6 +101,7 @@ impl Directory {
             lock,
             set_aside: None,
             kept_as: None,
+            omitted_events: 0,
         })
     }
 
@@ -120,16 +125,25 @@ impl Directory {
         });
     }
 
+    /// Events that the last write left out, because the file would have exceeded [`MAX_BYTES`].
+    pub(crate) fn omitted_events(&self) -> usize {
+        self.omitted_events
+    }
+
     /// Replaces the file. If the directory was removed, it is created and locked again. Returns the path of a file that
     /// was set aside.
+    ///
+    /// Of a state that exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then pending
+    /// events that do not name this VM. After a restart a pending event that was left out is announced again.
     ///
     /// # Errors
     /// After an error, the old content still exists, under its old or its new name.
     pub fn write(&mut self, saved: &SavedState) -> io::Result<Option<PathBuf>> {
-        let json = saved.to_json()?;
+        let (json, omitted_events) = saved.to_json(MAX_BYTES)?;
         self.ensure_locked()?;
         self.set_aside()?;
         file::replace(&mut OsFilesystem, &self.path.join(FILE), &json)?;
+        self.omitted_events = omitted_events;
         Ok(self.kept_as.take())
     }
 
@@ -173,8 +187,8 @@ fn lock(path: &Path) -> Result<File, Error> {
         path: path.to_owned(),
         cause,
     };
-    fs::create_dir_all(path).map_err(unusable)?;
-    let lock = File::options()
+    system::make_private_directory(path).map_err(unusable)?;
+    let lock = system::private_file()
         .create(true)
         .truncate(false)
         .write(true)
@@ -191,12 +205,15 @@ fn lock(path: &Path) -> Result<File, Error> {
 
 /// Reads the state file in the directory at `path`.
 fn read(path: &Path) -> Found {
-    match fs::read(path.join(FILE)) {
+    match OsFilesystem.read(&path.join(FILE), MAX_BYTES as u64) {
         Ok(json) => match SavedState::from_json(&json) {
             Ok(saved) => Found::State(Box::new(saved)),
             Err(why) => Found::Unreadable { why },
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Found::Unreadable {
+            why: format!("larger than {MAX_BYTES} bytes"),
+        },
         Err(error) => Found::Unavailable {
             why: error.to_string(),
         },

@@ -1,14 +1,15 @@
 //! The serialized form of the state file. Unknown members are ignored, so that a newer release can add some; a newer
 //! `version` marks an incompatible change.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeSet, io, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::SavedState,
     event::{Event, EventId, EventScope, EventType, Source, Status},
-    lifecycle::{End, Interruption, Outcome, Rescheduling, TrackedEvent},
+    lifecycle::{End, Interruption, MissingMembers, Outcome, Rescheduling, TrackedEvent},
+    outbound::json,
     time::Timestamp,
 };
 
@@ -16,8 +17,22 @@ use crate::{
 const VERSION: u32 = 1;
 
 impl SavedState {
-    pub fn to_json(&self) -> io::Result<Vec<u8>> {
-        let file = StateFile {
+    /// At most `max` bytes, and the number of events that are left out for that.
+    pub fn to_json(&self, max: usize) -> io::Result<(Vec<u8>, usize)> {
+        let whole = self.file(|_| true);
+        if let Some(json) = json::to_vec_up_to(&whole, max)? {
+            return Ok((json, 0));
+        }
+        let kept = self.most_important(max)?;
+        let reduced = self.file(|tracked| kept.contains(&tracked.event.id));
+        let json = json::to_vec_up_to(&reduced, max)?;
+        let omitted = self.events.len() - reduced.events.len();
+        let json = json.ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok((json, omitted))
+    }
+
+    fn file(&self, is_kept: impl Fn(&TrackedEvent) -> bool) -> StateFile {
+        StateFile {
             version: VERSION,
             boot_id: self.boot_id.clone(),
             heartbeat_at: Time(self.heartbeat_at),
@@ -27,10 +42,36 @@ impl SavedState {
             events: self
                 .events
                 .iter()
-                .map(|tracked| SavedEvent::from(&**tracked))
+                .map(AsRef::as_ref)
+                .filter(|tracked| is_kept(tracked))
+                .map(SavedEvent::from)
                 .collect(),
-        };
-        Ok(serde_json::to_vec(&file)?)
+        }
+    }
+
+    /// The ids of the events that fit into `max` bytes: pending events that name this VM first, ended ones last.
+    fn most_important(&self, max: usize) -> io::Result<BTreeSet<&EventId>> {
+        let mut left = max.saturating_sub(serde_json::to_vec(&self.file(|_| false))?.len());
+        let mut events: Vec<_> = self.events.iter().collect();
+        events.sort_by_key(|tracked| {
+            let is_other = tracked.scope == EventScope::Other;
+            (
+                tracked.end.map(|end| Reverse(end.at)),
+                is_other,
+                tracked.first_seen_at,
+            )
+        });
+        let mut kept = BTreeSet::new();
+        for tracked in events {
+            let saved = SavedEvent::from(&**tracked);
+            let Some(json) = json::to_vec_up_to(&saved, left)? else {
+                break;
+            };
+            // The comma between two events.
+            left = left.saturating_sub(json.len() + 1);
+            kept.insert(&tracked.event.id);
+        }
+        Ok(kept)
     }
 
     /// The error says what is wrong with the text.
@@ -111,6 +152,11 @@ struct SavedEvent {
     description: Option<String>,
     unknown_members: Vec<(Box<str>, Box<str>)>,
     scope: SavedScope,
+    /// Source, resources, `NotBefore`.
+    #[serde(default)]
+    missing: (bool, bool, bool),
+    #[serde(default)]
+    contradictory: bool,
     first_seen_at: Time,
     #[serde(default)]
     seen_late: bool,
@@ -120,8 +166,12 @@ struct SavedEvent {
     #[serde(default)]
     times_ended_unstarted: u32,
     #[serde(default)]
+    approval_decided_at: Option<Time>,
+    #[serde(default)]
     approval_sent_at: Option<Time>,
     approved_at: Option<Time>,
+    #[serde(default)]
+    approved_elsewhere_at: Option<Time>,
     refused_at: Option<Time>,
     reschedulings: Vec<(Time, Option<Time>, Time)>,
     interruptions: Vec<(Time, Duration)>,
@@ -168,14 +218,22 @@ impl From<&TrackedEvent> for SavedEvent {
                 EventScope::Other => SavedScope::Other,
                 EventScope::Unknown => SavedScope::Unknown,
             },
+            missing: (
+                tracked.missing.source,
+                tracked.missing.resources,
+                tracked.missing.not_before,
+            ),
+            contradictory: tracked.is_contradictory,
             first_seen_at: Time(tracked.first_seen_at),
             seen_late: tracked.seen_late,
             started_at: tracked.started_at.map(Time),
             ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
             times_ended: tracked.times_ended,
             times_ended_unstarted: tracked.times_ended_unstarted,
+            approval_decided_at: tracked.approval_decided_at.map(Time),
             approval_sent_at: tracked.approval_sent_at.map(Time),
             approved_at: tracked.approved_at.map(Time),
+            approved_elsewhere_at: tracked.approved_elsewhere_at.map(Time),
             refused_at: tracked.refused_at.map(Time),
             reschedulings: tracked
                 .reschedulings
@@ -214,6 +272,12 @@ impl From<SavedEvent> for TrackedEvent {
                 SavedScope::Other => EventScope::Other,
                 SavedScope::Unknown => EventScope::Unknown,
             },
+            missing: MissingMembers {
+                source: saved.missing.0,
+                resources: saved.missing.1,
+                not_before: saved.missing.2,
+            },
+            is_contradictory: saved.contradictory,
             first_seen_at: saved.first_seen_at.0,
             seen_late: saved.seen_late,
             started_at: time(saved.started_at),
@@ -223,8 +287,10 @@ impl From<SavedEvent> for TrackedEvent {
             }),
             times_ended: saved.times_ended,
             times_ended_unstarted: saved.times_ended_unstarted,
+            approval_decided_at: time(saved.approval_decided_at),
             approval_sent_at: time(saved.approval_sent_at),
             approved_at: time(saved.approved_at),
+            approved_elsewhere_at: time(saved.approved_elsewhere_at),
             refused_at: time(saved.refused_at),
             reschedulings: saved
                 .reschedulings

@@ -25,6 +25,16 @@ pub struct Moment {
     pub monotonic: Duration,
 }
 
+/// True for a date of the calendar as `YYYY-MM-DD`.
+pub(crate) fn is_date(text: &str) -> bool {
+    let has_shape = text.len() == 10
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    has_shape && text.parse::<civil::Date>().is_ok()
+}
+
 /// Reads the system clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
@@ -133,6 +143,14 @@ impl Timestamp {
     /// Seconds from `now` until this time; negative if it has passed.
     pub(crate) fn seconds_from(self, now: Self) -> f64 {
         self.0.duration_since(now.0).as_secs_f64()
+    }
+
+    /// The value of the monotonic clock when the wall clock shows this time, unless the wall clock is set meanwhile. Zero
+    /// for a time before its origin.
+    pub(crate) fn on_monotonic_clock(self, now: Moment) -> Duration {
+        let passed = now.wall.saturating_since(self);
+        let left = self.saturating_since(now.wall);
+        now.monotonic.saturating_add(left).saturating_sub(passed)
     }
 
     /// Adds `elapsed`, saturating at the end of the calendar.

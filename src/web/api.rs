@@ -13,8 +13,8 @@
 //! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
 //! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata |
 //! | `exporter` | `version`, `revision` |
-//! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `phase` (scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approved_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
-//! | `approval` | of a pending event: `decision` (due, waiting, dry_run, approved, failed, withheld), `reason` (an identifier), `at` (time of the approval, past or future), `message` (text) |
+//! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `phase` (scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approval_decided_at`, `approval_sent_at`, `approved_at`, `approved_elsewhere_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
+//! | `approval` | of a pending event: `decision` (waiting, draining, due, sent, approved, approved_elsewhere, failed, withheld, dry_run), `reason` (an identifier), `at` (time of the approval, past or future), `message` (text) |
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
 }
 
 /// Members of this exporter. A member of Azure with the same name is left out.
-const OWN_MEMBERS: [&str; 13] = [
+const OWN_MEMBERS: [&str; 16] = [
     "scope",
     "phase",
     "not_before",
@@ -66,7 +66,10 @@ const OWN_MEMBERS: [&str; 13] = [
     "started_at",
     "ended_at",
     "outcome",
+    "approval_decided_at",
+    "approval_sent_at",
     "approved_at",
+    "approved_elsewhere_at",
     "approval",
     "observed_interruption_seconds",
     "interruptions",
@@ -205,7 +208,14 @@ impl Serialize for EventEntry<'_> {
         map.serialize_entry("ended_at", &millis(tracked.end.map(|end| end.at)))?;
         let outcome = tracked.end.map(|end| end.outcome.as_str());
         map.serialize_entry("outcome", &outcome)?;
-        map.serialize_entry("approved_at", &millis(tracked.approved_at))?;
+        for (name, at) in [
+            ("approval_decided_at", tracked.approval_decided_at),
+            ("approval_sent_at", tracked.approval_sent_at),
+            ("approved_at", tracked.approved_at),
+            ("approved_elsewhere_at", tracked.approved_elsewhere_at),
+        ] {
+            map.serialize_entry(name, &millis(at))?;
+        }
         let approval = self.approval.map(|approval| ApprovalEntry {
             decision: approval.decision(),
             reason: approval.reason(),
@@ -285,7 +295,10 @@ mod tests {
                 "started_at": "2026-11-17T09:02:00.000Z",
                 "ended_at": "2026-11-17T09:02:30.000Z",
                 "outcome": "completed",
+                "approval_decided_at": null,
+                "approval_sent_at": null,
                 "approved_at": null,
+                "approved_elsewhere_at": "2026-11-17T09:02:00.000Z",
                 "approval": null,
                 "observed_interruption_seconds": null,
                 "interruptions": [],

@@ -24,8 +24,9 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
     ProbeResult { is_ok, reason }
 }
 
-/// Fails while an event that names this VM has started or is due within `lead_time`. Events with an announced duration
-/// of 0 do not count, nor do scheduled events without a NotBefore.
+/// Fails while an event that names this VM has started, is due within `lead_time`, or is approved or about to be: it may
+/// start at any moment then. Events with an announced duration of 0 and advisories do not count, nor do scheduled events
+/// without a NotBefore.
 ///
 /// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
 /// the load balancer, as all VMs could be affected at once.
@@ -33,7 +34,10 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
     let due = snapshot
         .pending()
         .filter(|tracked| {
-            tracked.scope == EventScope::Own && tracked.event.duration_seconds != Some(0)
+            let event = &tracked.event;
+            tracked.scope == EventScope::Own
+                && event.duration_seconds != Some(0)
+                && !event.is_advisory()
         })
         .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
         .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())
@@ -48,24 +52,31 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
             reason: format!(
                 "not serving: {} {}",
                 tracked.event.event_type.as_str().escape_debug(),
-                start_text(seconds, tracked.phase())
+                start_text(seconds, tracked)
             ),
         },
     )
 }
 
-/// Negative infinity for a started event, `None` for one without a NotBefore.
+/// Negative infinity for a started event and for an approved one, `None` for one without a NotBefore.
 fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
     match tracked.phase() {
         Phase::Started => Some(f64::NEG_INFINITY),
+        Phase::Scheduled if tracked.is_due_by_approval() => Some(f64::NEG_INFINITY),
         Phase::Scheduled => Some(tracked.event.not_before?.seconds_from(now.wall)),
         Phase::Ended => None,
     }
 }
 
-fn start_text(seconds: f64, phase: Phase) -> String {
-    if phase == Phase::Started {
+fn start_text(seconds: f64, tracked: &TrackedEvent) -> String {
+    if tracked.phase() == Phase::Started {
         return "has started".to_owned();
+    }
+    if tracked.is_approved() {
+        return "is approved and may start at any moment".to_owned();
+    }
+    if tracked.is_due_by_approval() {
+        return "is about to be approved".to_owned();
     }
     Duration::try_from_secs_f64(seconds).map_or_else(
         |_| "is due".to_owned(),
@@ -151,6 +162,10 @@ mod tests {
                 json!({"DurationInSeconds": 0, "NotBefore": due(10)}),
             ),
             ("no start time", json!({"NotBefore": ""})),
+            (
+                "advisory",
+                json!({"EventStatus": "Advisory", "NotBefore": due(10)}),
+            ),
             (
                 "no resources",
                 json!({"Resources": null, "NotBefore": due(10)}),

@@ -38,7 +38,7 @@ fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) 
 
 #[tokio::test]
 async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
-    let rows: [(&[&str], &[&str]); 16] = [
+    let rows: [(&[&str], &[&str]); 15] = [
         (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
         (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
         (
@@ -59,10 +59,6 @@ async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative()
         (
             &["--imds.timeout=0"],
             &["--imds.timeout", "0", "use a duration"],
-        ),
-        (
-            &["--imds.api-version=2018-01-01"],
-            &["--imds.api-version", "2018-01-01", "2020-07-01"],
         ),
         (&["--vm.name="], &["--vm.name", "is empty"]),
         (
@@ -123,12 +119,16 @@ async fn flag_without_effect_is_refused() {
 
 #[tokio::test]
 async fn error_for_an_invalid_flag_of_a_command_is_one_line() {
-    let rows: [(&[&str], &[&str]); 8] = [
+    let rows: [(&[&str], &[&str]); 9] = [
         (
             &["simulate", "--scenario=no-such-file.json"],
             &["--scenario", "no-such-file.json"],
         ),
         (&["simulate", "--vm.name= "], &["--vm.name", "is empty"]),
+        (
+            &["simulate", "--vm.os-type=bsd"],
+            &["--vm.os-type", "bsd", "linux, windows"],
+        ),
         (
             &["simulate", "--scenario=no-such-scenario"],
             &["--scenario", "no-such-scenario"],
@@ -313,6 +313,48 @@ async fn list_prints_json_with_azures_member_names() {
 }
 
 #[tokio::test]
+async fn list_cuts_a_cell_of_more_than_65535_characters() {
+    let long = "x".repeat(70_000);
+    for (member, name) in [
+        ("Freeze", "TYPE"),
+        ("Platform", "SOURCE"),
+        ("web_0", "RESOURCES"),
+    ] {
+        let document = FREEZE.replacen(&format!("\"{member}\""), &format!("\"{long}\""), 1);
+        assert!(document.len() > 70_000, "{member}");
+        let imds = FakeImds::standing(Reply::ok(&document)).await;
+        let table = list(&imds, "--output=table").await;
+        assert_eq!(table.code, Some(0), "{name}: {}", table.log);
+        let cut = format!("{}…", "x".repeat(256));
+        assert!(table.stdout.contains(&cut), "{name}");
+        assert!(!table.stdout.contains(&"x".repeat(257)), "{name}");
+    }
+}
+
+/// Numbers that fit no 64-bit float, half surrogate pairs and deep nesting stop the decoders of Go, jq and others.
+#[tokio::test]
+async fn list_prints_json_that_every_decoder_reads() {
+    let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let unusual = format!(
+        r#""A":1e400,"B":{},"C":[-1e999],"D":{nested},"E":{}{},"F":"\ud800","G":[1e308],"#,
+        "7".repeat(400),
+        "[".repeat(300),
+        "]".repeat(300)
+    );
+    let document = FREEZE.replacen("\"EventId\"", &format!("{unusual}\"EventId\""), 1);
+    let imds = FakeImds::standing(Reply::ok(&document)).await;
+    let listed = list(&imds, "--output=json").await;
+    assert_eq!(listed.code, Some(0), "{}", listed.log);
+    let parsed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let event = parsed["events"][0].as_object().unwrap();
+    assert_eq!(event["G"], serde_json::json!([1e308]));
+    for dropped in ["A", "B", "C", "D", "E", "F"] {
+        assert!(!event.contains_key(dropped), "{dropped}");
+    }
+    assert!(listed.log.contains("kind=unknown_member"), "{}", listed.log);
+}
+
+#[tokio::test]
 async fn list_without_pending_events_succeeds() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let table = list(&imds, "--output=table").await;
@@ -345,12 +387,40 @@ async fn list_that_fails_leaves_stdout_empty() {
 }
 
 #[tokio::test]
-async fn control_characters_of_a_document_are_replaced_in_the_log() {
-    let document = FREEZE.replace("Host server is", r"Host\u001b[31m\u0000server is");
+async fn control_bidi_and_zero_width_characters_are_made_visible_in_logs_and_tables() {
+    let document = FREEZE
+        .replace(
+            "Host server is",
+            r"Host\u001b[31m\u0000server\tis\n\u202enow",
+        )
+        .replacen("Freeze", r"Fre\u2066\u200beze", 1)
+        .replacen("Platform", r"Plat\u009bform", 1);
     let imds = FakeImds::standing(Reply::ok(&document)).await;
-    let mut exporter = Process::start([ANY_PORT, &format!("--imds.url={}", imds.base())]);
-    let line = exporter.says("scheduled event").await;
-    assert!(line.contains("Host\u{fffd}[31m\u{fffd}server is"), "{line}");
+    imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"\u200f1"}"#));
+    for format in ["--log.format=logfmt", "--log.format=json"] {
+        let url = format!("--imds.url={}", imds.base());
+        let mut exporter = Process::start([ANY_PORT, format, &url]);
+        let identity = exporter.says("VM identity resolved").await;
+        assert!(identity.contains("\u{fffd}1"), "{identity}");
+        let line = exporter.says("scheduled event").await;
+        for shown in [
+            "Host\u{fffd}[31m\u{fffd}server is \u{fffd}now",
+            "Fre\u{fffd}\u{fffd}eze",
+            "Plat\u{fffd}form",
+        ] {
+            assert!(line.contains(shown), "{shown}: {line}");
+        }
+    }
+    let table = list(&imds, "--output=table").await.stdout;
+    assert!(table.contains("Fre\u{fffd}\u{fffd}eze"), "{table}");
+    let id = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+    let url = format!("--imds.url={}", imds.base());
+    let approved = run(&["approve", id, "--dry-run", &url]).await;
+    assert!(
+        approved.stdout.contains("Fre\u{fffd}\u{fffd}eze"),
+        "{approved:?}"
+    );
+    assert!(approved.log.contains("Plat\u{fffd}form"), "{approved:?}");
 }
 
 #[tokio::test]
@@ -364,6 +434,46 @@ async fn first_signal_shuts_down_in_order() {
         let ended = exporter.end().await;
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.log.contains("shutting down"), "{}", ended.log);
+    }
+}
+
+#[tokio::test]
+async fn an_api_version_that_is_no_date_is_refused() {
+    for version in ["2021-02-29", "latest", "2020-7-1", ""] {
+        let argument = format!("--imds.api-version={version}");
+        let quoted = format!("{version:?}");
+        let words = ["--imds.api-version", &quoted, "YYYY-MM-DD", "2020-07-01"];
+        assert_refused(&[&argument], 64, &words).await;
+    }
+}
+
+#[tokio::test]
+async fn any_date_is_an_api_version_and_the_log_says_what_its_documents_are_assumed_to_contain() {
+    for (version, expected, missing) in [
+        ("2027-02-28", "treated_as=2020-07-01", None),
+        (
+            "2019-09-15",
+            "treated_as=2019-08-01",
+            Some("missing=DurationInSeconds"),
+        ),
+    ] {
+        let imds = FakeImds::of_version(version, Reply::ok(NOTHING)).await;
+        let version = format!("--imds.api-version={version}");
+        let url = format!("--imds.url={}", imds.base());
+        let mut exporter = Process::start([ANY_PORT, &url, &version]);
+        let warning = exporter.says("api-version not documented").await;
+        assert!(
+            warning.contains("level=warn") && warning.contains(expected),
+            "{warning}"
+        );
+        exporter.says("polling recovered").await;
+        let log = exporter.log();
+        let old = log.lines().find(|line| line.contains("old api-version"));
+        assert_eq!(old.is_some(), missing.is_some(), "{log}");
+        assert!(
+            missing.is_none_or(|text| old.is_some_and(|line| line.contains(text))),
+            "{log}"
+        );
     }
 }
 

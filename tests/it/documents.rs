@@ -182,7 +182,7 @@ fn parsed(body: &[u8]) -> String {
     };
     let mut text = format!(
         "incarnation {:?}, {} unreadable\n",
-        document.incarnation, document.unreadable_events
+        document.incarnation, document.unreadable.entries
     );
     for event in &document.events {
         text.push_str(&describe(event));

@@ -8,9 +8,11 @@ use tokio::time::{Instant, sleep};
 use crate::support::{
     DEADLINE, FakeImds, Reply, client_of,
     collector::FakeCollector,
-    exporter::{Exporter, settings},
-    process::{PROGRAM, Process},
+    exporter::{Exporter, Metrics, settings},
+    process::{PROGRAM, Process, page},
 };
+
+const OWN_FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["Role_IN_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
 
 #[tokio::test]
 async fn identity_is_requested_and_read() {
@@ -90,6 +92,79 @@ async fn spans_wait_for_the_identity_and_are_sent_once_it_is_known() {
     let received = collector.received();
     let names: Vec<_> = received[0].spans().map(|span| span.name.clone()).collect();
     assert_eq!(names, ["scheduled_event announced"]);
+}
+
+/// A classic cloud service has no instance metadata; the Metadata Security Protocol may refuse them alone.
+#[tokio::test]
+async fn instance_metadata_only_enrich_where_the_vm_name_is_configured() {
+    for reply in [
+        Reply::error("404 Not Found", "no compute"),
+        Reply::error("400 Bad Request", "no compute"),
+        Reply::http("403 Forbidden", &[], ""),
+        Reply::error("500 Internal Server Error", "oops"),
+        Reply::ok("{}"),
+    ] {
+        let shown = format!("{reply:?}");
+        let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
+        imds.identity(reply);
+        let mut exporter = Process::start([
+            "--web.listen-address=127.0.0.1:0",
+            "--imds.poll-interval=200ms",
+            "--vm.name=Role_IN_0",
+            &format!("--imds.url={}", imds.base()),
+        ]);
+        let address = exporter.address().await;
+        let line = exporter.says("instance metadata unavailable").await;
+        assert!(line.contains("level=info"), "{shown}: {line}");
+        imds.until_requests(3).await;
+        let metrics = Metrics(page(&address, "/metrics").await.unwrap());
+        assert!(metrics.is_up(), "{shown}: {}", metrics.0);
+        let failures = metrics
+            .0
+            .lines()
+            .filter(|line| line.contains("imds_request_failures_total{") && !line.ends_with(" 0"));
+        assert_eq!(failures.count(), 0, "{shown}: {}", metrics.0);
+        let own = "azure_scheduled_events_pending{event_type=\"Freeze\",scope=\"self\"}";
+        assert_eq!(metrics.value(own), Some(1.0), "{shown}");
+        let log = exporter.log();
+        assert!(!log.contains("VM name unknown"), "{shown}: {log}");
+        assert!(!log.contains("polling failed"), "{shown}: {log}");
+    }
+}
+
+#[tokio::test]
+async fn failed_instance_metadata_are_requested_again_after_growing_delays() {
+    let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
+    imds.identity(Reply::http("503 Service Unavailable", &[], ""));
+    let mut settings = settings(&imds.base());
+    settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
+    let exporter = Exporter::start(settings);
+    // A constant delay, shorter than the poll interval, would make one request for each poll. The thirteenth of doubling
+    // delays ends later than the deadline of this test.
+    imds.until_requests(16).await;
+    assert!(
+        (2..13).contains(&identities(&imds)),
+        "{}",
+        identities(&imds)
+    );
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_vm_without_instance_metadata_is_pointed_to_the_flag_of_its_name() {
+    let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
+    imds.identity(Reply::error("404 Not Found", "no compute"));
+    let url = format!("--imds.url={}", imds.base());
+    let mut exporter = Process::start(["--web.listen-address=127.0.0.1:0", &url]);
+    let line = exporter.says("VM name unknown").await;
+    for words in [
+        "level=warn",
+        "--vm.name",
+        "classic cloud service",
+        "Role_IN_0",
+    ] {
+        assert!(line.contains(words), "{line}");
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,13 @@
 //! The approval request of the IMDS client, and which answers count as success.
 
-use azure_scheduled_events_exporter::{event::EventId, snapshot::FailureReason, time::Clock};
+use azure_scheduled_events_exporter::{
+    event::EventId,
+    imds::{Client, Endpoint},
+    snapshot::FailureReason,
+    time::Clock,
+};
 
-use crate::support::{DEADLINE, FakeImds, Reply, client_of};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of, install_cryptography};
 
 const ID: &str = "e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
 
@@ -20,6 +25,43 @@ async fn an_approval_names_the_event_byte_for_byte() {
         requests[0].body,
         format!(r#"{{"StartRequests":[{{"EventId":"{ID}"}}]}}"#)
     );
+}
+
+/// As in every sample of that version; the later versions do not have the member.
+#[tokio::test]
+async fn an_approval_of_the_preview_version_names_the_current_incarnation() {
+    let document = |incarnation: &str| {
+        Reply::ok(format!(
+            r#"{{"DocumentIncarnation":{incarnation},"Events":[]}}"#
+        ))
+    };
+    for (version, incarnation, expected) in [
+        ("2017-03-01", "5", Some("5")),
+        ("2017-03-01", "\"6\"", Some("6")),
+        ("2017-03-01", "null", None),
+        ("2017-08-01", "5", None),
+        ("2020-07-01", "5", None),
+    ] {
+        let imds = FakeImds::of_version(version, document("4")).await;
+        install_cryptography();
+        let mut client = Client::new(&Endpoint::new(&imds.base(), version).unwrap()).unwrap();
+        let clock = Clock::start();
+        client.poll(DEADLINE, clock).await.unwrap();
+        imds.now(document(incarnation));
+        client.poll(DEADLINE, clock).await.unwrap();
+        imds.approvals(Reply::ok(""));
+        client
+            .approve(&EventId::new(ID), DEADLINE, clock)
+            .await
+            .unwrap();
+        let requests = imds.requests();
+        let sent: serde_json::Value = serde_json::from_str(&requests[2].body).unwrap();
+        let mut body = serde_json::json!({ "StartRequests": [{ "EventId": ID }] });
+        if let Some(incarnation) = expected {
+            body["DocumentIncarnation"] = incarnation.into();
+        }
+        assert_eq!(sent, body, "{version} {incarnation}");
+    }
 }
 
 #[tokio::test]

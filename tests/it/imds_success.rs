@@ -247,7 +247,7 @@ async fn an_id_of_a_megabyte_costs_only_that_event() {
         panic!("a body of exactly 4 MiB is rejected");
     };
     assert_eq!(document.events.len(), 1);
-    assert_eq!(document.unreadable_events, 1);
+    assert_eq!(document.unreadable.entries, 1);
     let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
     assert_eq!(kinds, [AnomalyKind::Event]);
     assert!(anomalies.iter().all(|anomaly| anomaly.detail.len() < 1_000));

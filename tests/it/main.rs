@@ -29,11 +29,15 @@ mod lifecycle_properties;
 #[cfg(test)]
 mod malformed;
 #[cfg(test)]
+mod mock_server;
+#[cfg(test)]
 mod otlp;
 #[cfg(test)]
 mod polling;
 #[cfg(test)]
 mod scenarios;
+#[cfg(test)]
+mod secrets;
 #[cfg(test)]
 mod simulator;
 #[cfg(test)]
@@ -42,5 +46,7 @@ mod soak;
 mod state;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod unreadable;
 #[cfg(test)]
 mod web;

@@ -188,7 +188,7 @@ proptest! {
         let body = json!({ "DocumentIncarnation": incarnation, "Events": all }).to_string();
         let (document, _) = document::parse(body.as_bytes()).unwrap();
         let lost = entries.iter().flatten().count();
-        prop_assert_eq!(document.unreadable_events, lost);
+        prop_assert_eq!(document.unreadable.entries, lost);
         prop_assert_eq!(document.events.len(), entries.len() - lost);
         prop_assert!(document.events.iter().all(|event| event.duration_seconds == Some(9)));
     }

@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 use crate::support::{
     API_VERSION, DEADLINE, FakeImds, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
+    process::{Process, page},
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
@@ -67,6 +68,16 @@ async fn failed_poll_keeps_known_events_for_every_status() {
     ] {
         check_events_are_kept(Reply::error(status, "something is wrong"), reason).await;
         check_events_are_kept(Reply::http(status, &[], NOTHING), reason).await;
+    }
+    // Of the Metadata Security Protocol, with an empty body.
+    for (status, reason) in [
+        ("403 Forbidden", "status_4xx"),
+        ("421 Misdirected Request", "status_4xx"),
+        ("502 Bad Gateway", "status_5xx"),
+        ("503 Service Unavailable", "status_5xx"),
+    ] {
+        let closing = Reply::http(status, &[("Connection", "close")], "").then_close();
+        check_events_are_kept(closing, reason).await;
     }
     for status in ["201 Created", "204 No Content", "206 Partial Content"] {
         check_events_are_kept(Reply::http(status, &[], NOTHING), "shape").await;
@@ -168,6 +179,21 @@ async fn a_success_after_a_failure_restores_up() {
     exporter.stop().await;
 }
 
+/// Within the deadline of a test; after another 4xx the next poll follows a minute later.
+#[tokio::test]
+async fn a_421_is_retried_within_seconds() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    exporter.until("both events are shown", has_both).await;
+    imds.now(Reply::http("421 Misdirected Request", &[], ""));
+    exporter
+        .until("it is down", |metrics| !metrics.is_up())
+        .await;
+    imds.now(Reply::ok(TWO));
+    exporter.until("it is up again", Metrics::is_up).await;
+    exporter.stop().await;
+}
+
 #[tokio::test]
 async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
     let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
@@ -204,6 +230,60 @@ async fn the_first_request_has_a_longer_timeout() {
         .await;
     assert!(has_both(&later) && !later.is_up());
     exporter.stop().await;
+}
+
+/// Azure has disabled Scheduled Events meanwhile, and the response that enables it again takes longer than the timeout.
+#[tokio::test]
+async fn a_slow_first_answer_in_the_middle_of_a_run_costs_one_timeout() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let mut settings = settings(&imds.base());
+    settings.imds.timeout = Duration::from_secs(1);
+    let exporter = Exporter::start(settings);
+    exporter.until("both events are shown", has_both).await;
+    imds.now(Reply::ok(NOTHING).after(Duration::from_secs(3)));
+    let timed_out = exporter
+        .until("a poll times out", |metrics| {
+            metrics.failures("timeout") > 0.0
+        })
+        .await;
+    assert!(has_both(&timed_out) && !timed_out.is_up());
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 1).await;
+    imds.now(Reply::ok(NOTHING));
+    let over = exporter.until("the poll succeeds", Metrics::is_up).await;
+    assert!((over.failures("timeout") - 1.0).abs() < 0.5, "{}", over.0);
+    assert_eq!(pending(&over, "Freeze"), Some(0.0));
+    exporter.stop().await;
+}
+
+/// At this speed the simulated first response takes four seconds.
+#[tokio::test]
+async fn the_simulated_first_answer_in_the_middle_of_a_run_costs_one_timeout() {
+    let mut azure = Process::start(["simulate", "--web.listen-address=127.0.0.1:0", "--speed=30"]);
+    let started = azure.says("simulator started").await;
+    let (_, url) = started.split_once("imds_url=").unwrap();
+    let url = url.split_whitespace().next().unwrap().trim_matches('"');
+    let mut exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        "--imds.timeout=1s",
+        &format!("--imds.url={url}"),
+    ]);
+    let address = exporter.address().await;
+    exporter.says("polling recovered").await;
+    let start = reqwest::Client::builder().no_proxy().build().unwrap();
+    let start = start
+        .post(format!("{url}/simulator/start"))
+        .body(r#"{"scenario": "fault-first-answer"}"#);
+    assert_eq!(start.send().await.unwrap().status(), 200);
+    exporter.says("polling failed").await;
+    exporter.says("failed_for").await;
+    let metrics = Metrics(page(&address, "/metrics").await.unwrap());
+    assert!(
+        (metrics.failures("timeout") - 1.0).abs() < 0.5,
+        "{}",
+        metrics.0
+    );
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use crate::{
     event::{EventScope, EventType, Source},
     lifecycle::TrackedEvent,
     snapshot::Snapshot,
+    text::label_value,
     time::Timestamp,
 };
 
@@ -196,8 +197,11 @@ fn alert(
     let mut labels = Labels::from([
         ("alertname", rule.name.to_owned()),
         ("severity", rule.severity.as_str().to_owned()),
-        ("event_id", event.id.as_str().to_owned()),
-        ("event_type", event.event_type.as_str().to_owned()),
+        ("event_id", label_value(event.id.as_str()).into_owned()),
+        (
+            "event_type",
+            label_value(event.event_type.as_str()).into_owned(),
+        ),
     ]);
     if let Some(source) = event
         .source
@@ -205,7 +209,7 @@ fn alert(
         .map(Source::as_str)
         .filter(|source| !source.is_empty())
     {
-        labels.insert("event_source", source.to_owned());
+        labels.insert("event_source", label_value(source).into_owned());
     }
     let annotations = BTreeMap::from([
         ("summary", rule.summary.to_owned()),
@@ -227,10 +231,10 @@ fn alert(
     }
 }
 
-/// The same text as the `description` of the rules.
+/// The same text as the `description` of the rules, which is made of label values.
 fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> String {
     let event = &tracked.event;
-    let vm = snapshot.vm_name.as_deref().unwrap_or("not known");
+    let vm = snapshot.vm_name.as_deref().map(label_value);
     let resources = event.resources.as_ref().map_or_else(String::new, |names| {
         format!(" (the event names {})", names.len())
     });
@@ -265,12 +269,13 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         .filter(|source| !source.is_empty());
     let azure_text = event.description.as_deref().filter(|text| !text.is_empty());
     format!(
-        "VM: {vm}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
-        event.event_type,
+        "VM: {}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
+        vm.as_deref().unwrap_or("not known"),
+        label_value(event.event_type.as_str()),
         event.event_type.effect().summary,
-        source.unwrap_or("not given"),
-        azure_text.unwrap_or("nothing"),
-        event.id,
+        label_value(source.unwrap_or("not given")),
+        label_value(azure_text.unwrap_or("nothing")),
+        label_value(event.id.as_str()),
     )
 }
 

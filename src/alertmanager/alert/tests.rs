@@ -55,6 +55,38 @@ fn snapshot(events: impl IntoIterator<Item = TrackedEvent>) -> Snapshot {
     snapshot
 }
 
+#[test]
+fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
+    let mut tracked = tracked("Fre\neze\u{202e}", &"é\u{200b}".repeat(200), Some(600));
+    tracked.event.id = EventId::new("a\tb\u{7}");
+    tracked.event.description = Some("Maintenance\r\n\u{2067}".repeat(40).into());
+    let snapshot = snapshot([tracked]);
+    let [alert] = alerts(&snapshot, at(0)).try_into().unwrap();
+    let options = crate::metrics::MetricsOptions {
+        scope: crate::snapshot::SeriesScope::Own,
+        resources: false,
+        process: false,
+    };
+    let now = snapshot.as_of;
+    let text = crate::metrics::render(&Arc::new(snapshot), options, 0, now).unwrap();
+    let info = text
+        .lines()
+        .find(|line| line.starts_with("azure_scheduled_event_info{"))
+        .unwrap();
+    for name in ["event_id", "event_type", "event_source"] {
+        let label = format!("{name}=\"{}\"", alert.labels[name]);
+        assert!(info.contains(&label), "{label} is not in {info}");
+    }
+    let (_, description) = info.split_once("description=\"").unwrap();
+    let (description, _) = description.split_once('"').unwrap();
+    assert_eq!(description.chars().count(), 256);
+    let pushed = &alert.annotations["description"];
+    assert!(
+        pushed.contains(&format!("Azure says: {description}\nEvent: a b\u{fffd}")),
+        "{pushed}"
+    );
+}
+
 /// The alerts as `Name severity`, resolved ones with a plus.
 fn names(tracked: TrackedEvent, seconds: i64) -> Vec<String> {
     let name = |alert: Alert| {

@@ -13,12 +13,9 @@ use crate::{
         family,
     },
     snapshot::Snapshot,
-    text::printable,
+    text::label_value,
     time::Moment,
 };
-
-/// Characters of a label value. Azure sends shorter texts; the limit protects the memory of Prometheus.
-const MAX_VALUE: usize = 256;
 
 /// In the order of the catalog.
 pub(super) fn encode(
@@ -66,6 +63,7 @@ pub(super) fn encode(
 /// An event and the labels of all its series.
 struct EventLabels<'a> {
     tracked: &'a TrackedEvent,
+    event_id: Cow<'a, str>,
     event_type: Cow<'a, str>,
     event_source: Cow<'a, str>,
 }
@@ -75,14 +73,15 @@ impl<'a> EventLabels<'a> {
         let source = tracked.event.source.as_ref().map_or("", Source::as_str);
         Self {
             tracked,
-            event_type: bounded(tracked.event.event_type.as_str()),
-            event_source: bounded(source),
+            event_id: label_value(tracked.event.id.as_str()),
+            event_type: label_value(tracked.event.event_type.as_str()),
+            event_source: label_value(source),
         }
     }
 
     fn labels(&self) -> [(&'static str, &str); 4] {
         [
-            ("event_id", self.tracked.event.id.as_str()),
+            ("event_id", &self.event_id),
             ("event_type", &self.event_type),
             ("event_source", &self.event_source),
             ("scope", self.tracked.scope.as_str()),
@@ -135,7 +134,7 @@ fn info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt:
     let mut family = family::begin(encoder, &catalog::EVENT_INFO)?;
     events.iter().try_for_each(|event| {
         let [id, event_type, source, scope] = event.labels();
-        let resource_type = bounded(
+        let resource_type = label_value(
             event
                 .tracked
                 .event
@@ -143,7 +142,7 @@ fn info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt:
                 .as_deref()
                 .unwrap_or_default(),
         );
-        let description = bounded(
+        let description = label_value(
             event
                 .tracked
                 .event
@@ -179,7 +178,7 @@ fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fm
         }
         if let Status::Other(status) = &event.tracked.event.status {
             family.int_gauge(
-                &event.with(("event_status", &bounded(status))),
+                &event.with(("event_status", &label_value(status))),
                 (!ended).into(),
             )?;
         }
@@ -191,8 +190,7 @@ fn resource_info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]
     let mut named = std::collections::BTreeSet::new();
     for event in events {
         let resources = event.tracked.event.resources.iter().flatten();
-        named
-            .extend(resources.map(|resource| (event.tracked.event.id.as_str(), bounded(resource))));
+        named.extend(resources.map(|resource| (&*event.event_id, label_value(resource))));
     }
     if named.is_empty() {
         return Ok(());
@@ -201,13 +199,4 @@ fn resource_info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]
     named.iter().try_for_each(|(id, resource)| {
         family.int_gauge(&[("event_id", id), ("resource", resource)], 1)
     })
-}
-
-/// Untrusted text as a label value: truncated and without control characters.
-fn bounded(text: &str) -> Cow<'_, str> {
-    if text.len() <= MAX_VALUE && !text.contains(char::is_control) {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(text.chars().take(MAX_VALUE).map(printable).collect())
-    }
 }

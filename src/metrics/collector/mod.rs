@@ -15,6 +15,7 @@ use super::{
 use crate::{
     event::{EventScope, EventType},
     snapshot::{Histogram, Snapshot, TypeLabel},
+    text::label_value,
     time::Moment,
 };
 
@@ -126,13 +127,15 @@ impl Scrape {
         let (Some(identity), vm_name) = (&self.snapshot.identity, &self.snapshot.vm_name) else {
             return Ok(());
         };
-        let labels = [
+        let values = [
             ("vm_name", vm_name.as_deref().unwrap_or(&identity.name)),
-            ("vm_id", identity.vm_id.as_str()),
-            ("vm_scale_set", identity.scale_set.as_str()),
-            ("vm_size", identity.vm_size.as_str()),
-            ("location", identity.location.as_str()),
-        ];
+            ("vm_id", &identity.vm_id),
+            ("vm_scale_set", &identity.scale_set),
+            ("vm_size", &identity.vm_size),
+            ("location", &identity.location),
+        ]
+        .map(|(name, value)| (name, label_value(value)));
+        let labels = values.each_ref().map(|(name, value)| (*name, &**value));
         family::begin(encoder, &catalog::VM_INFO)?.int_gauge(&labels, 1)
     }
 

@@ -1,7 +1,9 @@
 //! What a collector's response means for a batch. Pure.
 //!
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429, 502,
-//! 503, 504 and a missing response are retried; all else is final.
+//! 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the cause is
+//! usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 407, 408 and the
+//! other 5xx the spans are kept and retried slowly. After 413 a batch is sent in parts.
 
 use std::time::Duration;
 
@@ -11,7 +13,10 @@ use prost::Message;
 use reqwest::StatusCode;
 
 use crate::{
-    outbound::http::{describe, excerpt},
+    outbound::{
+        http::{describe, excerpt},
+        url::Secrets,
+    },
     snapshot::ExportFailure,
 };
 
@@ -40,22 +45,28 @@ pub(super) enum Disposition {
     Accepted { rejected: u64, message: String },
     /// The batch must not be sent again.
     Rejected { message: String },
+    /// The request was too large.
+    TooLarge { message: String },
     /// The batch is to be sent again, after `retry_after` if the collector asked for it.
     Retry {
         reason: ExportFailure,
         message: String,
         retry_after: Option<Duration>,
+        /// The cause is not expected to be temporary.
+        is_slow: bool,
     },
 }
 
 impl Disposition {
-    pub(super) fn of(attempt: ExportAttempt) -> Self {
+    /// The messages do not contain the secrets.
+    pub(super) fn of(attempt: ExportAttempt, secrets: &Secrets) -> Self {
         let (status, retry_after, body) = match attempt {
             ExportAttempt::NoResponse { reason, message } => {
                 return Self::Retry {
                     reason,
-                    message,
+                    message: secrets.mask(&message),
                     retry_after: None,
+                    is_slow: false,
                 };
             }
             ExportAttempt::Response {
@@ -64,29 +75,33 @@ impl Disposition {
                 body,
             } => (status, retry_after, body),
         };
-        let message = describe(status, &body, MAX_MESSAGE);
-        let reason = match status.as_u16() {
-            200..=299 => return Self::accepted(body),
-            429 => ExportFailure::Throttled,
-            502..=504 => ExportFailure::Status5xx,
+        let message = describe(status, &body, MAX_MESSAGE, secrets);
+        let (reason, is_slow) = match status.as_u16() {
+            200..=299 => return Self::accepted(body, secrets),
+            401 | 403 | 404 | 407 | 408 => (ExportFailure::Status4xx, true),
+            413 => return Self::TooLarge { message },
+            429 => (ExportFailure::Throttled, false),
+            502..=504 => (ExportFailure::Status5xx, false),
+            500..=599 => (ExportFailure::Status5xx, true),
             _ => return Self::Rejected { message },
         };
         Self::Retry {
             reason,
             message,
             retry_after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
+            is_slow,
         }
     }
 
     /// A body that cannot be decoded does not make a success a failure.
-    fn accepted(body: Bytes) -> Self {
+    fn accepted(body: Bytes, secrets: &Secrets) -> Self {
         let partial = ExportTraceServiceResponse::decode(body)
             .ok()
             .and_then(|response| response.partial_success)
             .unwrap_or_default();
         Self::Accepted {
             rejected: u64::try_from(partial.rejected_spans).unwrap_or(0),
-            message: excerpt(partial.error_message.as_bytes(), MAX_MESSAGE),
+            message: excerpt(partial.error_message.as_bytes(), MAX_MESSAGE, secrets),
         }
     }
 }
@@ -98,15 +113,17 @@ mod tests {
     use super::*;
 
     fn disposition(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Disposition {
-        Disposition::of(ExportAttempt::Response {
+        let attempt = ExportAttempt::Response {
             status: StatusCode::from_u16(status).unwrap(),
             retry_after,
             body: Bytes::copy_from_slice(body),
-        })
+        };
+        let url = "http://collector".parse().unwrap();
+        Disposition::of(attempt, &Secrets::of(&url))
     }
 
     #[test]
-    fn only_the_statuses_of_the_specification_are_retried() {
+    fn statuses_are_retried_slowly_where_the_configuration_may_be_their_cause() {
         for status in 100..=599 {
             let disposition = disposition(status, None, b"");
             match status {
@@ -114,8 +131,12 @@ mod tests {
                     disposition,
                     Disposition::Accepted { rejected: 0, .. }
                 )),
-                429 | 502 | 503 | 504 => {
-                    assert!(matches!(disposition, Disposition::Retry { .. }), "{status}");
+                413 => assert!(matches!(disposition, Disposition::TooLarge { .. })),
+                401 | 403 | 404 | 407 | 408 | 429 | 500..=599 => {
+                    let Disposition::Retry { is_slow, .. } = disposition else {
+                        panic!("{status} is not retried");
+                    };
+                    assert_eq!(is_slow, ![429, 502, 503, 504].contains(&status), "{status}");
                 }
                 _ => assert!(
                     matches!(disposition, Disposition::Rejected { .. }),

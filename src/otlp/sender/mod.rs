@@ -1,13 +1,14 @@
 //! Exports the batches of the spool to the collector, in order, one request at a time.
 //!
 //! Invariants: only a batch that the collector accepted or rejected is removed from the spool; a slow or unreachable
-//! collector delays nothing else; at shutdown the remaining batches are exported for up to
+//! collector delays nothing else; a batch that it refuses with a status that is retried slowly does not stop the others; at shutdown the remaining batches are exported for up to
 //! [`RetryTiming::flush_timeout`] and otherwise stay in the spool. Certificate files that cannot be read are read again
 //! with the next attempt. After a TLS failure all are read again, but not more often than every
 //! [`RetryTiming::max_backoff`], since a system's store is large.
 
 mod client;
 mod disposition;
+mod parts;
 mod sdk;
 
 use std::{pin::pin, time::Duration};
@@ -19,13 +20,18 @@ use tracing::{info, warn};
 use self::{
     client::CollectorClient,
     disposition::{Disposition, ExportAttempt},
+    parts::Parts,
 };
 use super::{
     settings::OtlpSettings,
-    spool::{Lease, SpoolHandle},
+    spool::{BatchId, Lease, SpoolHandle},
     trace::Batch,
 };
-use crate::{outbound::retry::backoff, snapshot::ExportFailure, time::Clock};
+use crate::{
+    outbound::{retry::backoff, url::Secrets},
+    snapshot::ExportFailure,
+    time::Clock,
+};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
@@ -35,6 +41,9 @@ pub struct RetryTiming {
     /// After the first failure; each further one doubles it.
     pub initial_backoff: Duration,
     pub max_backoff: Duration,
+    /// The same after a status whose cause is usually the configuration, such as 401.
+    pub initial_slow_backoff: Duration,
+    pub max_slow_backoff: Duration,
     /// How often an idle sender expires old spans and retries failed disk writes.
     pub maintenance_interval: Duration,
     /// How long the remaining spans are exported at shutdown.
@@ -46,6 +55,8 @@ impl Default for RetryTiming {
         Self {
             initial_backoff: Duration::from_secs(1),
             max_backoff: Duration::from_mins(1),
+            initial_slow_backoff: Duration::from_mins(1),
+            max_slow_backoff: Duration::from_mins(5),
             maintenance_interval: Duration::from_secs(30),
             flush_timeout: Duration::from_secs(5),
         }
@@ -61,7 +72,7 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     info!(
-        endpoint = %settings.redacted_endpoint(),
+        endpoint = settings.redacted_endpoint(),
         gzip = settings.gzip,
         durable = spool.is_durable(),
         "trace export enabled"
@@ -70,6 +81,7 @@ pub async fn run(
         warn!("{ignored}");
     }
     let mut sender = Sender {
+        secrets: settings.secrets(),
         settings,
         spool: spool.clone(),
         clock,
@@ -79,6 +91,8 @@ pub async fn run(
         reload_certificates_at: Duration::ZERO,
         failures: 0,
         last_failure: None,
+        refused: None,
+        parts: None,
     };
     let mut sending = pin!(sender.send_until_stopped());
     tokio::select! {
@@ -102,6 +116,7 @@ pub async fn run(
 
 struct Sender {
     settings: OtlpSettings,
+    secrets: Secrets,
     spool: SpoolHandle,
     clock: Clock,
     timing: RetryTiming,
@@ -113,21 +128,25 @@ struct Sender {
     failures: u32,
     /// As logged.
     last_failure: Option<ExportFailure>,
+    /// The batch that the collector refused last, to be retried slowly. The next attempt sends another one, so that a
+    /// batch that a collector can never process does not stop the rest.
+    refused: Option<BatchId>,
+    /// What is left of a batch that is sent in parts.
+    parts: Option<Parts>,
 }
 
 impl Sender {
     async fn send_until_stopped(&mut self) {
         loop {
-            let now = self.clock.now().wall;
-            let Some(lease) = self.spool.next(now).await else {
+            let now = self.clock.now();
+            let Some(lease) = self.spool.next(now, self.refused).await else {
                 if self.stop.is_cancelled() {
                     return;
                 }
                 self.idle().await;
                 continue;
             };
-            let disposition = Disposition::of(self.attempt(&lease.batch).await);
-            if let Err(retry) = self.apply(&lease, disposition).await {
+            if let Err(retry) = self.send(lease).await {
                 // A durable spool is exported after the next start.
                 if self.stop.is_cancelled() && self.spool.is_durable() {
                     return;
@@ -135,6 +154,24 @@ impl Sender {
                 self.wait_for_retry(retry).await;
             }
         }
+    }
+
+    /// Sends a batch in one request, or in several if the collector finds one too large.
+    async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
+        let left = self.parts.take().filter(|parts| parts.id == lease.id);
+        let mut parts = left.unwrap_or_else(|| Parts::new(lease));
+        while let Some(part) = parts.pop() {
+            let disposition = Disposition::of(self.attempt(&part).await, &self.secrets);
+            if let Err(retry) = self.apply(part, disposition, &mut parts) {
+                if retry.is_slow {
+                    self.refused = Some(parts.id);
+                }
+                self.parts = Some(parts);
+                return Err(retry);
+            }
+        }
+        self.spool.complete(parts.id, parts.completion).await;
+        Ok(())
     }
 
     async fn attempt(&mut self, batch: &Batch) -> ExportAttempt {
@@ -160,15 +197,19 @@ impl Sender {
         }
     }
 
-    async fn apply(&mut self, lease: &Lease, disposition: Disposition) -> Result<(), Retry> {
-        let spans = lease.batch.spans.len() as u64;
+    fn apply(
+        &mut self,
+        part: Batch,
+        disposition: Disposition,
+        parts: &mut Parts,
+    ) -> Result<(), Retry> {
+        let spans = part.spans.len() as u64;
         match disposition {
             Disposition::Accepted { rejected, message } => {
                 self.recovered();
                 let rejected = rejected.min(spans);
                 if rejected > 0 {
-                    self.spool
-                        .count(|counts| counts.fail(ExportFailure::PartialSuccess));
+                    self.count(ExportFailure::PartialSuccess);
                     warn!(
                         rejected,
                         of = spans,
@@ -178,43 +219,54 @@ impl Sender {
                 } else if !message.is_empty() {
                     warn!(message, "collector accepted spans with a warning");
                 }
-                self.spool
-                    .complete(lease.id, spans - rejected, rejected)
-                    .await;
+                parts.completion.exported += spans - rejected;
+                parts.completion.rejected += rejected;
                 // A partial success does not name the rejected spans.
                 if rejected < spans {
-                    log_sent(&lease.batch);
+                    log_sent(&part);
                 }
-                Ok(())
             }
             Disposition::Rejected { message } => {
                 self.recovered();
-                self.spool
-                    .count(|counts| counts.fail(ExportFailure::Rejected));
+                self.count(ExportFailure::Rejected);
                 warn!(spans, error = message, "collector rejected spans, dropped");
-                self.spool.complete(lease.id, 0, spans).await;
-                Ok(())
+                parts.completion.rejected += spans;
+            }
+            Disposition::TooLarge { message } => {
+                self.recovered();
+                self.count(ExportFailure::TooLarge);
+                parts.split(part, &message);
             }
             Disposition::Retry {
                 reason,
                 message,
                 retry_after,
+                is_slow,
             } => {
                 self.failed(reason, &message);
-                Err(Retry { after: retry_after })
+                parts.push(part);
+                return Err(Retry {
+                    after: retry_after,
+                    is_slow,
+                });
             }
         }
+        Ok(())
+    }
+
+    fn count(&self, reason: ExportFailure) {
+        self.spool.count(|counts| counts.fail(reason));
     }
 
     /// Logs the first of consecutive failures, and a change of the reason.
     fn failed(&mut self, reason: ExportFailure, message: &str) {
         self.failures = self.failures.saturating_add(1);
-        self.spool.count(|counts| counts.fail(reason));
+        self.count(reason);
         if self.last_failure.replace(reason) != Some(reason) {
             warn!(
                 reason = reason.as_str(),
                 error = message,
-                endpoint = %self.settings.redacted_endpoint(),
+                endpoint = self.settings.redacted_endpoint(),
                 "trace export failed"
             );
         }
@@ -222,6 +274,7 @@ impl Sender {
 
     fn recovered(&mut self) {
         self.failures = 0;
+        self.refused = None;
         if self.last_failure.take().is_some() {
             info!("trace export recovered");
         }
@@ -232,7 +285,7 @@ impl Sender {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
             () = sleep(self.timing.maintenance_interval) => {
-                self.spool.maintain(self.clock.now().wall).await;
+                self.spool.maintain(self.clock.now()).await;
             }
         }
     }
@@ -241,18 +294,17 @@ impl Sender {
     /// asked for.
     async fn wait_for_retry(&mut self, retry: Retry) {
         let timing = self.timing;
-        self.spool.maintain(self.clock.now().wall).await;
+        self.spool.maintain(self.clock.now()).await;
         if self.stop.is_cancelled() {
             return sleep(timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
         }
         let delay = retry.after.unwrap_or_else(|| {
-            let random = fastrand::f64();
-            backoff(
-                timing.initial_backoff,
-                timing.max_backoff,
-                self.failures,
-                random,
-            )
+            let (first, max) = if retry.is_slow {
+                (timing.initial_slow_backoff, timing.max_slow_backoff)
+            } else {
+                (timing.initial_backoff, timing.max_backoff)
+            };
+            backoff(first, max, self.failures, fastrand::f64())
         });
         tokio::select! {
             () = sleep(delay) => {}
@@ -266,6 +318,7 @@ impl Sender {
 struct Retry {
     /// The collector's `Retry-After`.
     after: Option<Duration>,
+    is_slow: bool,
 }
 
 /// One line per span, so that the log leads to the trace.

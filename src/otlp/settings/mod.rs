@@ -8,14 +8,14 @@
 
 mod encoded;
 
-use std::{fmt, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use crate::outbound::url::{self, UrlError};
+use crate::outbound::url::{self, Secrets, UrlError};
 
 /// The specification's default for one request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -55,6 +55,7 @@ pub struct ClientCertificate {
 #[error("{variable}: {value:?} {problem}; write a URL such as http://localhost:4318")]
 pub struct OtlpConfigError {
     pub variable: String,
+    /// Redacted.
     pub value: String,
     pub problem: String,
 }
@@ -92,14 +93,20 @@ impl OtlpSettings {
         }))
     }
 
-    /// The endpoint without credentials and query.
-    pub(crate) fn redacted_endpoint(&self) -> impl fmt::Display + use<> {
-        let mut url = self.endpoint.clone();
-        // These fail only for a URL that cannot have credentials.
-        if url.set_username("").is_ok() && url.set_password(None).is_ok() {
-            url.set_query(None);
+    pub(crate) fn redacted_endpoint(&self) -> String {
+        url::redacted(self.endpoint.as_str())
+    }
+
+    /// Those of the endpoint, and the values of the headers.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::of(&self.endpoint);
+        for value in self.headers.values() {
+            let text = value.to_str().unwrap_or_default();
+            secrets.add(text);
+            // The credentials after a scheme such as `Bearer`.
+            secrets.add(text.rsplit(' ').next().unwrap_or_default());
         }
-        url
+        secrets
     }
 }
 
@@ -163,7 +170,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         };
         let wrong = |error: UrlError| OtlpConfigError {
             variable: variable.clone(),
-            value: value.clone(),
+            value: url::redacted(&value),
             problem: error.to_string(),
         };
         let url = url::http(&value).map_err(wrong)?;
@@ -268,7 +275,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         pairs.unwrap_or_else(|| {
             self.ignore(
                 NAME,
-                &format!("{value:?} is not a list of name=value pairs with percent-encoded values"),
+                // The value may contain a secret.
+                "the value is not a list of name=value pairs with percent-encoded values",
             );
             Vec::new()
         })

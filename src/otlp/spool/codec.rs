@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    otlp::trace::{Attribute, Batch, Span, SpanEvent, Value},
+    otlp::{
+        resource::Resource,
+        trace::{Attribute, Batch, Span, SpanEvent, Value},
+    },
+    outbound::json,
     time::Timestamp,
 };
 
@@ -63,12 +67,18 @@ pub enum DecodeError {
     InvalidField,
 }
 
-pub fn encode(batch: &Batch) -> Result<Vec<u8>, serde_json::Error> {
-    serde_json::to_vec(&StoredBatch {
+/// `None` if the batch has more than `max` bytes.
+pub fn encode(
+    resource: &Resource,
+    spans: &[Span],
+    max: usize,
+) -> Result<Option<Vec<u8>>, serde_json::Error> {
+    let stored = StoredBatch {
         version: VERSION,
-        resource: batch.resource.clone(),
-        spans: batch.spans.iter().map(StoredSpan::from).collect(),
-    })
+        resource: resource.clone(),
+        spans: spans.iter().map(StoredSpan::from).collect(),
+    };
+    json::to_vec_up_to(&stored, max)
 }
 
 pub fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {

@@ -5,7 +5,10 @@ use std::{io, path::Path};
 use tracing::{info, warn};
 
 use super::{Spool, entry::Entry};
-use crate::outbound::file::{self, DRAFT_SUFFIX};
+use crate::{
+    outbound::file::{self, DRAFT_SUFFIX},
+    snapshot::DropReason,
+};
 
 /// Unreadable files that are kept for inspection.
 pub(super) const MAX_SET_ASIDE: usize = 16;
@@ -20,6 +23,7 @@ impl Spool {
         let spooled = self.counts.spooled;
         let listed = self.list(&directory);
         self.record_write(listed.map(|()| true));
+        self.evict(0, 0);
         let spans = self.counts.spooled.saturating_sub(spooled);
         if spans > 0 {
             info!(spans, "restored unsent spans from the spool");
@@ -29,13 +33,17 @@ impl Spool {
     /// Batches in memory are younger than those in the directory.
     fn list(&mut self, directory: &Path) -> io::Result<()> {
         self.files.make_directory(directory)?;
-        let mut found = Vec::new();
+        let (mut found, mut too_large) = (Vec::new(), Vec::new());
         for (name, bytes) in self.files.list(directory)? {
             let id = self.next_id();
             if name.ends_with(&format!(".json{DRAFT_SUFFIX}")) {
                 self.remove(directory, name);
             } else if let Some(entry) = Entry::parse(&name, bytes, id) {
-                found.push(entry);
+                if bytes > self.limits.max_batch_bytes() {
+                    too_large.push(entry);
+                } else {
+                    found.push(entry);
+                }
             }
         }
         found.sort_by_key(|entry| entry.sequence);
@@ -49,6 +57,13 @@ impl Spool {
         self.entries = found.into();
         self.counts.spooled += spans;
         self.is_loaded = true;
+        for entry in too_large {
+            let (file, bytes) = (entry.file_name(), entry.bytes);
+            warn!(file, bytes, "spool file is too large, set aside");
+            self.counts
+                .drop_spans(DropReason::Unreadable, entry.spans.into());
+            self.set_aside(&file);
+        }
         Ok(())
     }
 

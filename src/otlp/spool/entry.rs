@@ -1,5 +1,9 @@
 //! What is kept in memory of a stored batch, and its file name, which contains the same values.
 
+use std::time::Duration;
+
+use crate::time::{Moment, Timestamp};
+
 /// Files with larger numbers are foreign: the sequence must not overflow.
 const MAX_SEQUENCE: u64 = u64::MAX / 2;
 
@@ -13,12 +17,45 @@ pub(super) struct Entry {
     pub(super) sequence: u64,
     /// Unix time in seconds.
     pub(super) appended_at: i64,
+    /// `None` until the limits look at a batch of an earlier process.
+    pub(super) age: Option<Age>,
     pub(super) spans: u32,
     pub(super) bytes: u64,
     /// The encoded batch, while it is not on disk.
     pub(super) memory: Option<Box<[u8]>>,
     /// A read error was logged.
     pub(super) is_reported: bool,
+}
+
+/// By the monotonic clock, so that a step of the wall clock does not change it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Age {
+    pub(super) at_start: Duration,
+    pub(super) start: Duration,
+}
+
+impl Age {
+    /// Of a batch that is appended now.
+    pub(super) fn zero(now: Moment) -> Self {
+        Self {
+            at_start: Duration::ZERO,
+            start: now.monotonic,
+        }
+    }
+
+    /// Of a batch of an earlier process. Its age until now is known by the wall clock alone, and is limited to `max`.
+    pub(super) fn of_restored(appended_at: i64, max: Duration, now: Moment) -> Self {
+        let appended_at = Timestamp::from_unix_seconds(appended_at).unwrap_or(now.wall);
+        Self {
+            at_start: now.wall.saturating_since(appended_at).min(max),
+            start: now.monotonic,
+        }
+    }
+
+    pub(super) fn at(self, now: Moment) -> Duration {
+        self.at_start
+            .saturating_add(now.monotonic.saturating_sub(self.start))
+    }
 }
 
 impl Entry {
@@ -41,6 +78,7 @@ impl Entry {
             appended_at: numbers.next()?.parse().ok()?,
             spans: numbers.next()?.parse().ok()?,
             bytes,
+            age: None,
             memory: None,
             is_reported: false,
         };

@@ -7,10 +7,10 @@ use std::sync::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Batch, BatchId, Lease, Spool};
+use super::{Batch, BatchId, Completion, Lease, Spool};
 use crate::{
     snapshot::{DropReason, SpanCounts},
-    time::Timestamp,
+    time::Moment,
     worker::Worker,
 };
 
@@ -29,6 +29,9 @@ struct Shared {
     appended: Notify,
     /// Spans that did not fit into the worker's queue.
     refused: AtomicU64,
+    /// Estimated, of the batches in the worker's queue.
+    queued_bytes: AtomicU64,
+    max_queued_bytes: u64,
 }
 
 impl SpoolHandle {
@@ -37,6 +40,8 @@ impl SpoolHandle {
         let worker = worker.filter(|_| spool.is_durable());
         let shared = Shared {
             counts: watch::Sender::new(spool.counts().clone()),
+            queued_bytes: AtomicU64::new(0),
+            max_queued_bytes: spool.limits().bytes,
             spool: Mutex::new(spool),
             appended: Notify::new(),
             refused: AtomicU64::new(0),
@@ -47,22 +52,27 @@ impl SpoolHandle {
         }
     }
 
-    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full the spans are
-    /// dropped and counted.
-    pub fn append(&self, batch: Batch, now: Timestamp) {
+    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full, or holds as much
+    /// as the spool may, the spans are dropped and counted. A batch of any size fits into an empty queue.
+    pub fn append(&self, batch: Batch, now: Moment) {
         if batch.spans.is_empty() {
             return;
         }
         let spans = u64::try_from(batch.spans.len()).unwrap_or(u64::MAX);
+        let bytes = batch.estimated_bytes();
         let shared = Arc::clone(&self.shared);
         let append = move || {
             shared.with(|spool| spool.append(&batch, now));
+            shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             shared.appended.notify_one();
         };
+        let queued = self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         match &self.worker {
             None => append(),
             Some(worker) => {
-                if !worker.submit(append) {
+                let has_room = queued == 0 || queued + bytes <= self.shared.max_queued_bytes;
+                if !has_room || !worker.submit(append) {
+                    self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
                     // Together under the lock of the counters, so that `publish` sees both or none.
                     self.count(|counts| {
                         self.shared.refused.fetch_add(spans, Ordering::Relaxed);
@@ -91,20 +101,20 @@ impl SpoolHandle {
         self.shared.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self, now: Timestamp) -> Option<Lease> {
-        self.with(move |spool| spool.next(now)).await.flatten()
+    pub(in crate::otlp) async fn next(&self, now: Moment, after: Option<BatchId>) -> Option<Lease> {
+        let next = self.with(move |spool| spool.next(now, after)).await;
+        next.flatten()
     }
 
-    /// The collector accepted `taken` spans of the batch and rejected `rejected`.
-    pub(in crate::otlp) async fn complete(&self, id: BatchId, taken: u64, rejected: u64) {
-        let completed = self.with(move |spool| spool.complete(id, rejected)).await;
+    pub(in crate::otlp) async fn complete(&self, id: BatchId, completion: Completion) {
+        let completed = self.with(move |spool| spool.complete(id, completion)).await;
         // Otherwise the batch is sent again.
         if completed.is_some() {
-            self.count(|counts| counts.exported += taken);
+            self.count(|counts| counts.exported += completion.exported);
         }
     }
 
-    pub(in crate::otlp) async fn maintain(&self, now: Timestamp) {
+    pub(in crate::otlp) async fn maintain(&self, now: Moment) {
         self.with(move |spool| spool.maintain(now)).await;
     }
 

@@ -8,57 +8,54 @@
 //!
 //! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order is
 //! kept; only `Spool::complete` and the limits remove a batch, and each dropped span is counted by its reason. A crash
-//! can repeat a batch but not lose one. The content of a batch on disk is not kept in memory.
+//! can repeat a batch but not lose one. The content of a batch on disk is not kept in memory. A batch that exceeds the
+//! limit of one batch is stored in parts; larger files in the directory are not read.
 
 #[doc(hidden)] // for the fuzz targets
 pub mod codec;
 mod directory;
 mod entry;
 mod handle;
+mod limits;
 
 use std::{
     collections::VecDeque,
     io,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use tracing::warn;
 
 pub(crate) use entry::BatchId;
 pub use handle::SpoolHandle;
+pub use limits::SpoolLimits;
 
-use self::entry::Entry;
 pub(crate) use super::trace::Batch;
-use crate::snapshot::SpanCounts;
-use crate::{outbound::file::Filesystem, snapshot::DropReason, time::Timestamp};
+use super::{resource::Resource, trace::Span};
+use crate::{
+    outbound::file::Filesystem,
+    snapshot::{DropReason, SpanCounts},
+    time::Moment,
+};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpoolLimits {
-    pub bytes: u64,
-    /// Of the batches that are not on disk.
-    pub memory_bytes: u64,
-    pub batches: usize,
-    /// By the wall clock.
-    pub age: Duration,
-}
-
-impl Default for SpoolLimits {
-    fn default() -> Self {
-        Self {
-            bytes: 16 << 20,
-            memory_bytes: 512 << 10,
-            batches: 4_096,
-            age: Duration::from_hours(7 * 24),
-        }
-    }
-}
+use self::entry::{Age, Entry};
 
 /// The oldest readable batch, with its id for `Spool::complete`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Lease {
     pub(crate) id: BatchId,
     pub(crate) batch: Batch,
+}
+
+/// What became of the spans of a batch that need not be sent again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// The collector accepted them.
+    pub(crate) exported: u64,
+    /// The collector rejected them.
+    pub(crate) rejected: u64,
+    /// Each of them alone is too large for the collector.
+    pub(crate) too_large: u64,
 }
 
 /// All calls do I/O and block.
@@ -103,33 +100,56 @@ impl Spool {
         &self.counts
     }
 
+    fn limits(&self) -> SpoolLimits {
+        self.limits
+    }
+
     /// Whether unsent spans survive the end of this process.
     pub(crate) fn is_durable(&self) -> bool {
         self.directory.is_some()
     }
 
     /// When this returns the batch is durable, unless the disk failed.
-    pub(crate) fn append(&mut self, batch: &Batch, now: Timestamp) {
-        let spans = u32::try_from(batch.spans.len()).unwrap_or(u32::MAX);
-        if spans == 0 {
-            return;
-        }
+    pub(crate) fn append(&mut self, batch: &Batch, now: Moment) {
         self.load();
         self.expire(now);
-        let content = match codec::encode(batch) {
-            Ok(content) => content,
+        self.append_spans(&batch.resource, &batch.spans, now);
+    }
+
+    /// Halves a batch that exceeds the limit of one batch. A single span that exceeds it is dropped.
+    fn append_spans(&mut self, resource: &Resource, spans: &[Span], now: Moment) {
+        if spans.is_empty() {
+            return;
+        }
+        let max = self.limits.max_batch_bytes();
+        let encoded = codec::encode(resource, spans, usize::try_from(max).unwrap_or(usize::MAX));
+        match encoded {
+            Ok(Some(content)) => self.append_encoded(content, spans.len(), now),
+            Ok(None) if spans.len() > 1 => {
+                let (first, second) = spans.split_at(spans.len() / 2);
+                self.append_spans(resource, first, now);
+                self.append_spans(resource, second, now);
+            }
+            Ok(None) => {
+                warn!(max_bytes = max, "span is too large for the spool, dropped");
+                self.counts.drop_spans(DropReason::TooLarge, 1);
+            }
             Err(error) => {
                 warn!(%error, "spans cannot be encoded and are dropped");
-                self.counts.drop_spans(DropReason::Unreadable, spans.into());
-                return;
+                let spans = spans.len() as u64;
+                self.counts.drop_spans(DropReason::Unreadable, spans);
             }
-        };
-        self.evict(content.len() as u64);
+        }
+    }
+
+    fn append_encoded(&mut self, content: Vec<u8>, spans: usize, now: Moment) {
+        self.evict(content.len() as u64, 1);
         let mut entry = Entry {
             id: self.next_id(),
             sequence: self.next_sequence,
-            appended_at: seconds(now),
-            spans,
+            appended_at: limits::unix_seconds(now.wall),
+            age: Some(Age::zero(now)),
+            spans: u32::try_from(spans).unwrap_or(u32::MAX),
             bytes: content.len() as u64,
             memory: None,
             is_reported: false,
@@ -140,26 +160,45 @@ impl Spool {
             entry.memory = Some(content.into());
             self.evict_from_memory(entry.bytes);
         }
-        self.counts.spooled += u64::from(spans);
+        self.counts.spooled += u64::from(entry.spans);
         self.entries.push_back(entry);
     }
 
-    /// The oldest batch that can be read. It stays in the spool until `Spool::complete`.
-    pub(crate) fn next(&mut self, now: Timestamp) -> Option<Lease> {
+    /// The oldest batch that can be read, or, with `after`, the next one after that batch, and the older ones after the
+    /// youngest. It stays in the spool until `Spool::complete`.
+    pub(crate) fn next(&mut self, now: Moment, after: Option<BatchId>) -> Option<Lease> {
         self.expire(now);
-        let mut index = 0;
-        loop {
+        let position = |entry: &Entry| Some(entry.id) == after;
+        let mut index = self
+            .entries
+            .iter()
+            .position(position)
+            .map_or(0, |at| at + 1);
+        let mut left = self.entries.len();
+        while left > 0 {
+            left -= 1;
+            index %= self.entries.len();
             let entry = self.entries.get(index)?;
             let (id, name) = (entry.id, entry.file_name());
             let read = match (&entry.memory, &self.directory) {
                 (Some(content), _) => Ok(content.to_vec()),
-                (None, Some(directory)) => self.files.read(&directory.join(&name)),
+                (None, Some(directory)) => {
+                    let max = self.limits.max_batch_bytes();
+                    self.files.read(&directory.join(&name), max)
+                }
                 (None, None) => Err(io::ErrorKind::NotFound.into()),
             };
             let problem = match read.map(|content| codec::decode(&content)) {
                 Ok(Ok(batch)) => return Some(Lease { id, batch }),
                 Ok(Err(error)) => error.to_string(),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => error.to_string(),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge
+                    ) =>
+                {
+                    error.to_string()
+                }
                 // The error may be transient.
                 Err(error) => {
                     self.report_read_error(index, &error);
@@ -171,22 +210,28 @@ impl Spool {
             self.drop_unreadable(index);
             self.set_aside(&name);
         }
+        None
     }
 
-    /// Removes an exported batch; the collector rejected `rejected` of its spans. A batch that the limits
-    /// removed meanwhile is not counted twice.
-    pub(crate) fn complete(&mut self, id: BatchId, rejected: u64) {
+    /// Removes a batch. Dropped spans of a batch that the limits removed meanwhile are not counted twice.
+    pub(crate) fn complete(&mut self, id: BatchId, completion: Completion) {
         let Some(index) = self.entries.iter().position(|entry| entry.id == id) else {
             return;
         };
+        let Completion {
+            rejected,
+            too_large,
+            ..
+        } = completion;
         self.counts.drop_spans(DropReason::Rejected, rejected);
+        self.counts.drop_spans(DropReason::TooLarge, too_large);
         if let Some(entry) = self.entries.remove(index) {
             self.delete(&entry);
         }
     }
 
     /// Drops batches that are too old, and retries failed writes and removals.
-    pub(crate) fn maintain(&mut self, now: Timestamp) {
+    pub(crate) fn maintain(&mut self, now: Moment) {
         self.load();
         self.expire(now);
         let Some(directory) = self.directory.clone() else {
@@ -219,63 +264,6 @@ impl Spool {
         BatchId(self.last_id)
     }
 
-    fn expire(&mut self, now: Timestamp) {
-        let oldest = seconds(now.before(self.limits.age));
-        while self
-            .entries
-            .front()
-            .is_some_and(|entry| entry.appended_at < oldest)
-        {
-            self.drop_oldest(DropReason::Age);
-        }
-    }
-
-    fn evict(&mut self, bytes: u64) {
-        let mut used: u64 = self.entries.iter().map(|entry| entry.bytes).sum();
-        while used + bytes > self.limits.bytes || self.entries.len() >= self.limits.batches {
-            let Some(entry) = self.entries.front() else {
-                return;
-            };
-            used -= entry.bytes;
-            self.drop_oldest(DropReason::SpoolFull);
-        }
-    }
-
-    fn evict_from_memory(&mut self, bytes: u64) {
-        let in_memory = |entry: &&Entry| entry.memory.is_some();
-        let mut used: u64 = self
-            .entries
-            .iter()
-            .filter(in_memory)
-            .map(|entry| entry.bytes)
-            .sum();
-        while used + bytes > self.limits.memory_bytes {
-            let Some(index) = self.entries.iter().position(|entry| entry.memory.is_some()) else {
-                return;
-            };
-            if let Some(entry) = self.entries.remove(index) {
-                used -= entry.bytes;
-                self.drop_batch(&entry, DropReason::SpoolFull);
-            }
-        }
-    }
-
-    fn drop_oldest(&mut self, reason: DropReason) {
-        if let Some(entry) = self.entries.pop_front() {
-            self.drop_batch(&entry, reason);
-        }
-    }
-
-    fn drop_batch(&mut self, entry: &Entry, reason: DropReason) {
-        warn!(
-            reason = reason.as_str(),
-            spans = entry.spans,
-            "unsent spans dropped from the spool"
-        );
-        self.counts.drop_spans(reason, entry.spans.into());
-        self.delete(entry);
-    }
-
     /// Leaves the file.
     fn drop_unreadable(&mut self, index: usize) {
         if let Some(entry) = self.entries.remove(index) {
@@ -302,12 +290,6 @@ impl Spool {
             self.remove(&directory, entry.file_name());
         }
     }
-}
-
-fn seconds(at: Timestamp) -> i64 {
-    i64::try_from(at.as_unix_nanos() / 1_000_000_000)
-        .unwrap_or_default()
-        .max(0)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::{
     event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::Identity,
+    text::sanitize,
     time::Timestamp,
 };
 
@@ -92,6 +93,7 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
         | TransitionKind::StatusChanged(_)
         | TransitionKind::Amended { .. }
         | TransitionKind::Approved
+        | TransitionKind::ApprovedElsewhere
         | TransitionKind::Interrupted(_)
         | TransitionKind::Returned => Vec::new(),
     }
@@ -154,7 +156,7 @@ fn span(
 ) -> Span {
     let event = &tracked.event;
     let name = match phase {
-        SpanPhase::Whole => format!("{PREFIX} {}", event.event_type),
+        SpanPhase::Whole => format!("{PREFIX} {}", sanitize(event.event_type.as_str())),
         part => format!("{PREFIX} {}", part.as_str()),
     };
     // The clock may have been set back.
@@ -199,8 +201,8 @@ fn attribute(name: &str, value: Value) -> Attribute {
     }
 }
 
-fn text(name: &str, value: impl Into<String>) -> Attribute {
-    attribute(name, Value::Text(value.into()))
+fn text(name: &str, value: impl AsRef<str>) -> Attribute {
+    attribute(name, Value::Text(sanitize(value.as_ref()).into_owned()))
 }
 
 /// Unknown values are absent.
@@ -226,7 +228,7 @@ fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     all.extend(event.resources.as_ref().map(|resources| {
         let names = resources
             .iter()
-            .map(|entry| resource_name(entry).to_owned());
+            .map(|entry| sanitize(resource_name(entry)).into_owned());
         attribute("resources", Value::Texts(names.collect()))
     }));
     all.extend(event.not_before.map(|at| text("not_before", at.rfc3339())));
@@ -269,7 +271,16 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
             let to = text("not_before", rescheduling.to.rfc3339());
             event("rescheduled", rescheduling.at, from.into_iter().chain([to]))
         }));
-        all.extend(tracked.approved_at.map(|at| event("approved", at, [])));
+        let approval = [
+            ("approval_decided", tracked.approval_decided_at),
+            ("approval_sent", tracked.approval_sent_at),
+            ("approved", tracked.approved_at),
+            ("approved_elsewhere", tracked.approved_elsewhere_at),
+        ];
+        let known = approval
+            .into_iter()
+            .filter_map(|(name, at)| Some((name, at?)));
+        all.extend(known.map(|(name, at)| event(name, at, [])));
     }
     if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
         all.extend(tracked.interruptions.iter().map(|interruption| {

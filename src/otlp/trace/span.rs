@@ -44,10 +44,35 @@ pub enum Value {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanEvent {
-    /// `rescheduled`, `approved` or `interrupted`.
+    /// `rescheduled`, `approval_decided`, `approval_sent`, `approved`, `approved_elsewhere` or `interrupted`.
     pub name: String,
     pub at: Timestamp,
     pub attributes: Vec<Attribute>,
+}
+
+impl Batch {
+    /// The size in memory, roughly: text, and a constant for each value.
+    pub(crate) fn estimated_bytes(&self) -> u64 {
+        const VALUE: usize = 48;
+        let attributes = |attributes: &[Attribute]| -> usize {
+            let bytes = |attribute: &Attribute| {
+                let value = match &attribute.value {
+                    Value::Text(text) => text.len(),
+                    Value::Int(_) | Value::Float(_) => 0,
+                    Value::Texts(texts) => texts.iter().map(|text| text.len() + VALUE).sum(),
+                };
+                attribute.key.len() + value + VALUE
+            };
+            attributes.iter().map(bytes).sum()
+        };
+        let events = |events: &[SpanEvent]| -> usize {
+            let bytes = |event: &SpanEvent| attributes(&event.attributes) + VALUE;
+            events.iter().map(bytes).sum()
+        };
+        let spans = self.spans.iter();
+        let bytes = spans.map(|span| attributes(&span.attributes) + events(&span.events) + VALUE);
+        bytes.sum::<usize>() as u64
+    }
 }
 
 impl Span {

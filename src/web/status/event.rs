@@ -23,6 +23,7 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
     match (tracked.phase(), tracked.event.not_before) {
         (Phase::Ended, _) => format!("{name} ended"),
         (Phase::Started, _) => format!("{name} in progress"),
+        (Phase::Scheduled, _) if tracked.is_approved() => format!("{name} may start now"),
         (Phase::Scheduled, None) => format!("{name} scheduled"),
         (Phase::Scheduled, Some(due)) => {
             let left = countdown(due, now);
@@ -47,7 +48,7 @@ pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Mom
                 }
             }
             p.meaning { (labels::meaning(event)) }
-            (timer(tracked, now))
+            (timer(tracked, approval, now))
             (facts(tracked, approval))
             (names(event))
             (history(tracked))
@@ -115,6 +116,7 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
         } @else {
             @match (tracked.phase(), tracked.event.not_before) {
                 (Phase::Started, _) => { "in progress" },
+                (_, _) if tracked.is_approved() => { "approved, may start at any moment" },
                 (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
                 (_, None) => { (plain(labels::status(tracked))) },
             }
@@ -134,7 +136,7 @@ fn short_names(resources: &[Box<str>]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn timer(tracked: &TrackedEvent, now: Moment) -> Markup {
+fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     html! {
         @match (tracked.phase(), tracked.event.not_before) {
             (Phase::Started, _) => {
@@ -145,9 +147,26 @@ fn timer(tracked: &TrackedEvent, now: Moment) -> Markup {
                     }
                 }
             },
+            (_, _) if tracked.is_approved() => {
+                div.timer {
+                    span.label { "Approved: may start" }
+                    span.big { "any moment" }
+                }
+            },
+            (_, Some(_)) if tracked.approval_sent_at.is_some() => {
+                div.timer {
+                    span.label { "Approval sent: may start" }
+                    span.big { "any moment" }
+                }
+            },
             (_, Some(due)) => {
+                @let approved_at = drain_end(approval).filter(|end| *end < due);
+                @let (label, due) = match approved_at {
+                    Some(end) => ("Approval is sent in", end),
+                    None => ("Earliest start in", due),
+                };
                 div.timer data-overdue[countdown(due, now).is_none()] {
-                    span.label { "Earliest start in" }
+                    span.label { (label) }
                     span.label.overdue { "May start" }
                     span.big role="timer" { (countdown_element(due, now)) }
                 }
@@ -157,6 +176,14 @@ fn timer(tracked: &TrackedEvent, now: Moment) -> Markup {
                 div.timer { span.label { "No start time announced" } }
             },
         }
+    }
+}
+
+/// When this VM approves the event, while it is drained.
+fn drain_end(approval: Option<&Approval>) -> Option<Timestamp> {
+    match approval {
+        Some(Approval::Draining { until, .. }) => Some(*until),
+        _ => None,
     }
 }
 
@@ -243,11 +270,17 @@ fn history(tracked: &TrackedEvent) -> Markup {
         let to = html! { "Rescheduled to " (change.to.rfc1123().replace("GMT", "UTC")) };
         changes.push((change.at, to));
     }
-    changes.extend(
-        tracked
-            .approved_at
-            .map(|at| (at, html! { "Approved by this exporter" })),
-    );
+    for (when, what) in [
+        (tracked.approval_decided_at, "Approval decided"),
+        (tracked.approval_sent_at, "Approval sent"),
+        (tracked.approved_at, "Approved by this exporter"),
+        (
+            tracked.approved_elsewhere_at,
+            "Approved, not by this exporter",
+        ),
+    ] {
+        changes.extend(when.map(|when| (when, html! { (what) })));
+    }
     changes.extend(tracked.started_at.map(|at| (at, html! { "Started" })));
     for interruption in &tracked.interruptions {
         changes.push((

@@ -248,17 +248,9 @@ fn pluralize(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Untrusted text for display: truncated, with U+FFFD for characters that are invisible or change the text direction.
-/// Markup is escaped where the text is put into the page.
+/// Untrusted text for display. Markup is escaped where the text is put into the page.
 fn plain(text: &str) -> String {
-    let visible = |c: char| match c {
-        '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' => char::REPLACEMENT_CHARACTER,
-        c => c,
-    };
-    excerpt(text, MAX_TEXT).chars().map(visible).collect()
+    excerpt(text, MAX_TEXT)
 }
 
 /// One entry of a description list; nothing if the value is empty.

@@ -208,7 +208,7 @@ async fn send(
     for batch in all {
         let ids = batch.spans.iter();
         sent.extend(ids.map(|span| (span.span_id_hex(), span.name.clone())));
-        spool.append(batch, Timestamp::now());
+        spool.append(batch, Clock::start().now());
     }
     let mut counts = spool.counts();
     let done = counts.wait_for(|counts| counts.exported == 4);

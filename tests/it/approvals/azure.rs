@@ -11,7 +11,7 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     server::{self, Abort, Handler, HandlerResponse, ServerLimits},
-    simulator::{Scenario, Simulator, SimulatorSettings},
+    simulator::{Scenario, Simulator, SimulatorSettings, Vm},
     time::Clock,
 };
 use hyper::{Method, Request, body::Incoming};
@@ -61,7 +61,7 @@ impl Azure {
     pub(super) fn playing(scenarios: &[&str], speed: f64) -> Self {
         install_cryptography();
         let scenarios = scenarios.iter().map(|name| Scenario::named(name).unwrap());
-        let settings = SimulatorSettings::new(scenarios.collect(), speed, Some("web_0"));
+        let settings = SimulatorSettings::new(scenarios.collect(), speed, Vm::new(Some("web_0")));
         let counts = Arc::<Counts>::default();
         let counting = Counting {
             simulator: Simulator::new(settings, Clock::start()),

@@ -145,6 +145,19 @@ async fn invalid_flags_exit_with_64_and_one_line() {
             &["--approve.user-events", "--approve.delay=1d"],
             "--approve.delay",
         ),
+        (&["--approve.drain=30s"], "--approve.drain"),
+        (
+            &["--approve.user-events", "--approve.drain=11m"],
+            "--approve.drain",
+        ),
+        (
+            &[
+                "--approve.user-events",
+                "--approve.delay=10m",
+                "--approve.drain=6m",
+            ],
+            "--approve.drain",
+        ),
         (
             &["--approve.user-events", "--imds.api-version=2019-04-01"],
             "--approve.user-events",

@@ -1,12 +1,17 @@
 //! Approvals of the whole exporter, counted by the receiving IMDS.
 
 mod azure;
+mod contradictory;
+mod delay;
+mod drain;
+mod elsewhere;
 mod fleet;
 mod manual;
 mod off;
 mod policy;
 mod restarts;
 mod retries;
+mod simulated_vm;
 mod timing;
 
 use std::time::Duration;

@@ -94,6 +94,7 @@ fn word(decision: Decision) -> String {
         Decision::Approve(_) => "APPROVE".to_owned(),
         Decision::Wait { leader, .. } => format!("wait({leader})"),
         Decision::Approved(_) => "approved".to_owned(),
+        Decision::ApprovedElsewhere(_) => "approved_elsewhere".to_owned(),
         Decision::Withhold(why) => why.as_str().to_owned(),
     }
 }
@@ -101,7 +102,7 @@ fn word(decision: Decision) -> String {
 fn row(table: &mut String, what: &str, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) {
     write!(table, "{what:58}").unwrap();
     for (_, settings) in policies() {
-        let decision = word(decide(tracked, &settings, vm_name, now));
+        let decision = word(decide(tracked, &settings, vm_name, at(60), now));
         write!(table, " {decision:18}").unwrap();
     }
     table.truncate(table.trim_end().len());
@@ -166,6 +167,7 @@ fn circumstances(table: &mut String) {
             row(table, what, &tracked, vm_name, at(seconds));
         }
         histories(table, &restart(&members));
+        contradictions(table, &restart(&members));
     }
 }
 
@@ -257,6 +259,61 @@ fn histories(table: &mut String, event: &Value) {
     );
 }
 
+/// Documents that contradict themselves or their predecessors.
+fn contradictions(table: &mut String, event: &Value) {
+    let mut row = |what: &str, tracker: &Tracker| {
+        row(table, what, &only(tracker), Some(OWN), at(2));
+    };
+    let changed = |name: &str, value: Value| {
+        let mut changed = event.clone();
+        changed[name] = value;
+        changed
+    };
+    let once = |text: &str| {
+        let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{text}]}}"#);
+        let mut tracker = Tracker::new(Duration::from_mins(10));
+        let (document, _) = document::parse(body.as_bytes()).unwrap();
+        tracker.observe(&document, Some(OWN), at(0));
+        tracker
+    };
+    for (name, value) in [
+        ("Resources", json!(["web_1"])),
+        ("EventType", json!("Redeploy")),
+        ("EventStatus", json!(null)),
+        ("EventSource", json!(null)),
+        ("NotBefore", json!("")),
+        ("DurationInSeconds", json!(8)),
+    ] {
+        let other = changed(name, value);
+        row(
+            &format!("listed twice, {name} differs"),
+            &once(&format!("{event},{other}")),
+        );
+    }
+    let twice = event
+        .to_string()
+        .replacen('{', r#"{"DurationInSeconds":7,"#, 1);
+    row("a member twice in the event", &once(&twice));
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let body = format!(r#"{{"DocumentIncarnation":1,"DocumentIncarnation":2,"Events":[{event}]}}"#);
+    let (document, _) = document::parse(body.as_bytes()).unwrap();
+    tracker.observe(&document, Some(OWN), at(0));
+    row("a member twice in the document", &tracker);
+    for (what, resources) in [
+        ("Resources a single name", json!(OWN)),
+        ("Resources with a number", json!([OWN, 7])),
+    ] {
+        row(what, &once(&changed("Resources", resources).to_string()));
+    }
+    for name in ["EventSource", "Resources", "NotBefore", "DurationInSeconds"] {
+        let mut tracker = seen(event);
+        see(&mut tracker, &json!([changed(name, json!(null))]), 1);
+        row(&format!("{name} was there and is missing now"), &tracker);
+        see(&mut tracker, &json!([event]), 2);
+        row(&format!("{name} was missing and is there again"), &tracker);
+    }
+}
+
 #[test]
 fn decisions_match_the_table() {
     let mut table = String::new();
@@ -317,11 +374,13 @@ fn any_event() -> impl Strategy<Value = Value> {
 fn any_settings() -> impl Strategy<Value = ApprovalPolicy> {
     let below = prop::option::of((0_u64..1_000_000).prop_map(Duration::from_millis));
     let delay = (0_u64..1_000).prop_map(Duration::from_secs);
-    (any::<bool>(), below, delay, any::<bool>()).prop_map(
-        |(user_events, freeze_below, delay, dry_run)| ApprovalPolicy {
+    let drain = (0_u64..100).prop_map(Duration::from_secs);
+    (any::<bool>(), below, delay, drain, any::<bool>()).prop_map(
+        |(user_events, freeze_below, delay, drain, dry_run)| ApprovalPolicy {
             user_events,
             freeze_below,
             delay,
+            drain,
             dry_run,
         },
     )
@@ -343,7 +402,8 @@ proptest! {
         let (document, _) = document::parse(body.as_bytes()).unwrap();
         tracker.observe(&document, vm_name, at(0));
         let Some(tracked) = tracker.events().pop() else { return Ok(()) };
-        let decision = decide(&tracked, &settings, vm_name, at(seconds));
+        let delay_until = at(settings.delay.as_secs());
+        let decision = decide(&tracked, &settings, vm_name, delay_until, at(seconds));
         if !matches!(decision, Decision::Approve(_) | Decision::Wait { .. }) {
             return Ok(());
         }
@@ -353,11 +413,8 @@ proptest! {
         prop_assert!(["user", "platform"].contains(&&*value_of("EventSource")), "{event}");
         prop_assert_eq!(value_of("EventStatus"), "scheduled");
         let vm_name = vm_name.expect("the name of this VM is known").to_ascii_lowercase();
-        // A single name is read as a list of one.
-        let named: Vec<_> = match &event["Resources"] {
-            Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
-            name => name.as_str().into_iter().collect(),
-        };
+        let named = event["Resources"].as_array().expect("a list of names");
+        let named: Vec<_> = named.iter().map(|name| name.as_str().unwrap()).collect();
         let named: Vec<_> = named
             .iter()
             .map(|name| name.to_ascii_lowercase().trim_start_matches('_').to_owned())

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{imds::Error, snapshot::FailureReason};
+use azure_scheduled_events_exporter::{imds::Error, snapshot::FailureReason, time::Clock};
 use tokio::net::TcpListener;
 
 use super::{LOGIN_PAGE, NOTHING, check, poll_error};
-use crate::support::{DEADLINE, FakeImds, Reply};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 
 #[tokio::test]
 async fn the_status_is_checked_before_the_body() {
@@ -131,6 +131,74 @@ async fn temporary_errors_are_described_as_such() {
         ),
     ])
     .await;
+}
+
+fn from_guest_proxy_agent(status: &str) -> Reply {
+    Reply::http(status, &[("Connection", "close")], "").then_close()
+}
+
+#[tokio::test]
+async fn refusals_of_the_metadata_security_protocol_are_explained() {
+    use FailureReason::{Status4xx, Status5xx};
+    check([
+        (
+            from_guest_proxy_agent("403 Forbidden"),
+            Status4xx,
+            "refuses this process: allow its user or its executable",
+        ),
+        (
+            from_guest_proxy_agent("421 Misdirected Request"),
+            Status4xx,
+            "cannot identify the process behind this connection",
+        ),
+        (
+            from_guest_proxy_agent("502 Bad Gateway"),
+            Status5xx,
+            "GuestProxyAgent cannot reach IMDS on the host",
+        ),
+        (
+            from_guest_proxy_agent("503 Service Unavailable"),
+            Status5xx,
+            "GuestProxyAgent cannot reach IMDS on the host",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn a_closed_connection_after_a_refusal_costs_no_failure_of_the_next_poll() {
+    let statuses = [
+        "403 Forbidden",
+        "421 Misdirected Request",
+        "502 Bad Gateway",
+        "503 Service Unavailable",
+    ];
+    let script = statuses
+        .iter()
+        .flat_map(|status| [from_guest_proxy_agent(status), Reply::ok(NOTHING)]);
+    let imds = FakeImds::scripted(script).await;
+    let mut client = client_of(&imds.base());
+    let clock = Clock::start();
+    for status in statuses {
+        client.poll(DEADLINE, clock).await.unwrap_err();
+        let next = client.poll(DEADLINE, clock).await;
+        assert!(next.is_ok(), "after {status}: {next:?}");
+    }
+    assert_eq!(imds.connections(), 5);
+}
+
+/// `GuestProxyAgent` identifies the process of a connection, not of a request.
+#[tokio::test]
+async fn a_421_is_followed_by_a_new_connection() {
+    let misdirected = || Reply::http("421 Misdirected Request", &[], "");
+    let imds = FakeImds::scripted([misdirected(), misdirected(), Reply::ok(NOTHING)]).await;
+    let mut client = client_of(&imds.base());
+    let clock = Clock::start();
+    for _ in 0..2 {
+        client.poll(DEADLINE, clock).await.unwrap_err();
+    }
+    client.poll(DEADLINE, clock).await.unwrap();
+    assert_eq!(imds.connections(), 3);
 }
 
 #[tokio::test]

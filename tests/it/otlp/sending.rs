@@ -23,6 +23,8 @@ use crate::support::{DEADLINE, collector::FakeCollector, install_cryptography};
 pub(super) const TIMING: RetryTiming = RetryTiming {
     initial_backoff: Duration::from_millis(5),
     max_backoff: Duration::from_millis(20),
+    initial_slow_backoff: Duration::from_millis(5),
+    max_slow_backoff: Duration::from_millis(20),
     maintenance_interval: Duration::from_secs(1),
     flush_timeout: Duration::from_secs(1),
 };
@@ -41,6 +43,15 @@ impl Sending {
         environment: &[(&str, &str)],
         directory: Option<&Path>,
     ) -> Self {
+        Self::start_with(TIMING, endpoint, environment, directory)
+    }
+
+    pub(super) fn start_with(
+        timing: RetryTiming,
+        endpoint: &str,
+        environment: &[(&str, &str)],
+        directory: Option<&Path>,
+    ) -> Self {
         install_cryptography();
         let spool = Spool::open(directory, Box::new(OsFilesystem), SpoolLimits::default());
         let worker = Worker::start("disk").unwrap();
@@ -51,7 +62,7 @@ impl Sending {
             settings,
             spool.clone(),
             Clock::start(),
-            TIMING,
+            timing,
             stop.clone(),
         );
         Self {
@@ -65,7 +76,7 @@ impl Sending {
 
     pub(super) async fn append(&self, names: impl IntoIterator<Item = u64>) {
         for name in names {
-            self.spool.append(batch(name), Timestamp::now());
+            self.spool.append(batch(name), Clock::start().now());
         }
         self.worker.run(|| ()).await.unwrap();
     }
@@ -97,6 +108,14 @@ pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> OtlpSett
 
 pub(super) fn at(nanos: i128) -> Timestamp {
     Timestamp::from_unix_nanos(1_794_906_942_000_000_000 + nanos).unwrap()
+}
+
+/// One batch with these spans.
+pub(super) fn batch_of(numbers: std::ops::RangeInclusive<u64>) -> Batch {
+    let mut batches = numbers.map(batch);
+    let mut whole = batches.next().unwrap();
+    whole.spans.extend(batches.flat_map(|batch| batch.spans));
+    whole
 }
 
 /// One span whose name is the number.

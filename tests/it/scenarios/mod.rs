@@ -8,7 +8,7 @@ mod timeline;
 /// The engine, driven by a timeline.
 mod world;
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
 
 use crate::support::golden::difference;
 
@@ -30,7 +30,11 @@ fn timelines_give_their_goldens() {
     let play = |path: &PathBuf| {
         let steps = timeline::read(path);
         let is_named = !matches!(steps[0].stimulus, timeline::Stimulus::Nameless);
-        let mut world = world::World::new(is_named);
+        let interval = match steps[0].stimulus {
+            timeline::Stimulus::Interval(interval) => interval,
+            _ => Duration::from_secs(1),
+        };
+        let mut world = world::World::new(is_named, interval);
         let report: String = steps.iter().map(|step| world.perform(step)).collect();
         difference(&path.with_extension("golden"), &report)
     };

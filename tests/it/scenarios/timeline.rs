@@ -23,6 +23,8 @@ pub(super) enum Stimulus {
     Document(Vec<u8>),
     Failed(FailureReason),
     Unchanged,
+    /// The poll interval is that of the whole timeline.
+    Interval(Duration),
     Nameless,
     Named(String),
     Frozen {
@@ -94,6 +96,7 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
                 .find(|known| known.as_str() == reason)?,
         ),
         ["unchanged"] => Stimulus::Unchanged,
+        ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
         ["named", name] => Stimulus::Named(name.to_owned()),
         ["frozen", length, ref rest @ ..] => Stimulus::Frozen {

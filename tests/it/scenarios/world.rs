@@ -25,6 +25,7 @@ pub(super) struct World {
     snapshot: Arc<Snapshot>,
     is_running: bool,
     has_rebooted: bool,
+    poll_interval: Duration,
     /// The last state that the engine saved; it is on disk once the process has ended.
     saved: Option<Box<SavedState>>,
     folder: tempfile::TempDir,
@@ -32,9 +33,10 @@ pub(super) struct World {
     scraped: BTreeMap<String, String>,
 }
 
-fn config(vm_name: Option<&str>, boot_id: &str) -> EngineConfig {
+fn config(vm_name: Option<&str>, boot_id: &str, poll_interval: Duration) -> EngineConfig {
     EngineConfig {
         vm_name: vm_name.map(Arc::from),
+        poll_interval,
         approvals: ApprovalPolicy::default(),
         boot_id: Some(boot_id.to_owned()),
         traces: None,
@@ -44,12 +46,13 @@ fn config(vm_name: Option<&str>, boot_id: &str) -> EngineConfig {
 
 impl World {
     /// A VM whose name is known from the start, or is read from instance metadata later.
-    pub(super) fn new(is_named: bool) -> Self {
+    pub(super) fn new(is_named: bool, poll_interval: Duration) -> Self {
         let now = Moment {
             wall: start(),
             monotonic: Duration::from_secs(100),
         };
-        let engine = Engine::new(config(is_named.then_some("web_0"), "0"), None, now);
+        let config = config(is_named.then_some("web_0"), "0", poll_interval);
+        let engine = Engine::new(config, None, now);
         let mut world = Self {
             elapsed: Duration::ZERO,
             now,
@@ -57,6 +60,7 @@ impl World {
             engine,
             is_running: true,
             has_rebooted: false,
+            poll_interval,
             saved: None,
             folder: tempfile::tempdir().unwrap(),
             scraped: BTreeMap::new(),
@@ -181,7 +185,7 @@ impl World {
                 self.is_running = false;
             }
             Stimulus::Starts { rebooted } => self.start(*rebooted),
-            Stimulus::Look => {}
+            Stimulus::Interval(_) | Stimulus::Look => {}
         }
     }
 
@@ -198,7 +202,7 @@ impl World {
         };
         let boot_id = if self.has_rebooted { "1" } else { "0" };
         // A name from `--vm.name` equals the saved name; one from instance metadata is not known yet.
-        let config = config(saved.vm_name.clone().as_deref(), boot_id);
+        let config = config(saved.vm_name.as_deref(), boot_id, self.poll_interval);
         self.engine = Engine::new(config, Some(*saved), self.now);
         self.snapshot = Arc::new(self.engine.snapshot(self.now));
         self.is_running = true;
@@ -276,6 +280,7 @@ fn describe(transition: &Transition, report: &mut String) {
         | TransitionKind::Started
         | TransitionKind::Amended { .. }
         | TransitionKind::Approved
+        | TransitionKind::ApprovedElsewhere
         | TransitionKind::Returned => String::new(),
     };
     let event = &tracked.event;

@@ -86,3 +86,31 @@ fn hang_never_responds_and_does_not_block_other_requests() {
     let read = waiting.read(&mut [0; 1]);
     assert!(read.is_err(), "{read:?}");
 }
+
+#[test]
+fn metadata_security_protocol_refuses_with_an_empty_body_and_closes_the_connection() {
+    for status in [403, 421, 502, 503] {
+        let server = TestServer::start(&[&format!("fault-msp-{status}"), "user-reboot"], 1.0);
+        for target in [EVENTS, "/metadata/instance?api-version=2021-02-01"] {
+            let mut stream = server.connect();
+            write!(
+                stream,
+                "GET {target} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n"
+            )
+            .unwrap();
+            let mut response = String::new();
+            // Ends because the server closes the connection.
+            stream.read_to_string(&mut response).unwrap();
+            let response = response.to_ascii_lowercase();
+            assert!(
+                response.starts_with(&format!("http/1.1 {status} ")),
+                "{response}"
+            );
+            assert!(response.contains("\r\nconnection: close\r\n"), "{response}");
+            assert!(
+                response.ends_with("\r\n\r\n"),
+                "the body is empty: {response}"
+            );
+        }
+    }
+}

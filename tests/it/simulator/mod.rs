@@ -2,11 +2,14 @@
 
 mod control;
 mod documentation;
+mod exporter;
 mod faults;
 mod page;
 mod play;
+mod samples;
 mod service;
 mod timelines;
+mod versions;
 
 use std::{
     fmt::Write as _,
@@ -19,7 +22,7 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     server::{self, ServerLimits},
-    simulator::{Scenario, Simulator, SimulatorSettings},
+    simulator::{Scenario, Simulator, SimulatorSettings, Vm},
     time::Clock,
 };
 use serde_json::Value;
@@ -75,6 +78,10 @@ impl TestServer {
     }
 
     pub(crate) fn with(scenarios: Vec<Scenario>, speed: f64) -> Self {
+        Self::of_vm(Vm::new(None), scenarios, speed)
+    }
+
+    pub(crate) fn of_vm(vm: Vm, scenarios: Vec<Scenario>, speed: f64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -84,10 +91,8 @@ impl TestServer {
                 .enable_all()
                 .build()
                 .unwrap();
-            let simulator = Simulator::new(
-                SimulatorSettings::new(scenarios, speed, None),
-                Clock::start(),
-            );
+            let simulator =
+                Simulator::new(SimulatorSettings::new(scenarios, speed, vm), Clock::start());
             let limits = ServerLimits {
                 drain_timeout: Duration::from_millis(100),
                 ..ServerLimits::default()

@@ -2,16 +2,16 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use azure_scheduled_events_exporter::{
-    api_version::ApiVersion,
-    simulator::{Scenario, catalog, document, world::World},
+use azure_scheduled_events_exporter::simulator::{
+    RequestedVersion, Scenario, catalog, document, world::World,
 };
 use serde_json::Value;
 
 use super::timelines::{morning, poll, run_scenario};
 
 fn render(world: &World) -> String {
-    document(world, ApiVersion::find("2020-07-01").unwrap())
+    let version = RequestedVersion::find("2020-07-01").unwrap();
+    document(world.incarnation(), world.pending(), version)
 }
 
 fn status_of(line: &str) -> String {
@@ -310,4 +310,106 @@ fn too_many_scenarios_at_once_are_refused() {
         .filter(|_| world.start(Arc::new(builtin("demo")), morning()).is_err())
         .count();
     assert_eq!(refused, 101);
+}
+
+#[test]
+fn approved_event_starts_after_the_time_in_its_scenario() {
+    let mut world = run_scenario(builtin("late-start"), 1.0);
+    let id = world.pending()[0].id.clone();
+    let not_before = at(&mut world, 0.0)["Events"][0]["NotBefore"].clone();
+    let minute = |count: u64| morning().after(Duration::from_mins(count));
+    world.approve(std::slice::from_ref(&id), minute(5)).unwrap();
+    world.approve(&[id], minute(6)).unwrap();
+    let approved = at(&mut world, 479.0);
+    assert_eq!(approved["Events"][0]["EventStatus"], "Scheduled");
+    assert_eq!(approved["Events"][0]["NotBefore"], not_before);
+    assert_eq!(approved["DocumentIncarnation"], 2);
+    let started = at(&mut world, 480.0);
+    assert_eq!(started["Events"][0]["EventStatus"], "Started");
+    assert_eq!(started["DocumentIncarnation"], 3);
+}
+
+#[test]
+fn late_approval_does_not_delay_the_start_after_not_before() {
+    let mut world = run_scenario(builtin("late-start"), 1.0);
+    let id = world.pending()[0].id.clone();
+    world
+        .approve(&[id], morning().after(Duration::from_mins(14)))
+        .unwrap();
+    assert_eq!(at(&mut world, 900.0)["Events"][0]["EventStatus"], "Started");
+}
+
+#[test]
+fn approval_with_a_delayed_start_does_not_prevent_a_cancellation() {
+    let text = r#"{"events": [{"event_type": "Freeze", "notice": "15m", "canceled_after": "8m", "starts_after_approval": "3m"}]}"#;
+    for (approved, gone_at) in [(6, 480.0), (2, 900.0)] {
+        let mut world = run_scenario(parsed(text), 1.0);
+        let id = world.pending()[0].id.clone();
+        world
+            .approve(&[id], morning().after(Duration::from_mins(approved)))
+            .unwrap();
+        let before = at(&mut world, gone_at - 1.0)["Events"].clone();
+        assert_eq!(
+            before.as_array().unwrap().len(),
+            1,
+            "approved at {approved} min"
+        );
+        assert_eq!(at(&mut world, gone_at)["Events"], Value::Array(Vec::new()));
+    }
+}
+
+#[test]
+fn advisory_never_starts_and_its_approval_has_no_effect() {
+    let text = r#"{"events": [{"event_type": "SpotRebalanceRecommendation", "notice": "5m", "advisory_for": "9m"}]}"#;
+    let mut world = run_scenario(parsed(text), 1.0);
+    let id = world.pending()[0].id.clone();
+    let first = poll(&mut world, morning());
+    assert!(
+        first.contains("\"NotBefore\":\"Tue, 17 Nov 2026 09:05:00 GMT\""),
+        "{first}"
+    );
+    world.approve(&[id], morning()).unwrap();
+    for seconds in [0, 300, 539] {
+        let now = morning().after(Duration::from_secs(seconds));
+        assert_eq!(poll(&mut world, now), first, "after {seconds} s");
+    }
+    let end = poll(&mut world, morning().after(Duration::from_mins(9)));
+    assert!(end.contains("\"Events\":[]"), "{end}");
+}
+
+#[test]
+fn enabling_starts_with_the_first_request_and_follows_the_speed() {
+    let mut world = run_scenario(builtin("enabling"), 60.0);
+    let mut has_event = |seconds: f64| {
+        let now = morning().after(Duration::from_secs_f64(seconds));
+        poll(&mut world, now).contains("Freeze")
+    };
+    // The first request comes after 3 s, and 4 min are 4 s at this speed.
+    assert_eq!(
+        [has_event(3.0), has_event(6.9), has_event(7.0)],
+        [false, false, true]
+    );
+}
+
+#[test]
+fn slow_first_answer_in_the_middle_of_a_run_has_the_events_and_the_first_incarnation() {
+    let mut world = run_scenario(builtin("live-migration"), 1.0);
+    let at = |seconds: u64| morning().after(Duration::from_secs(seconds));
+    world
+        .start(Arc::new(builtin("canceled-maintenance")), at(10))
+        .unwrap();
+    let before = poll(&mut world, at(60));
+    assert!(before.contains("\"DocumentIncarnation\":3"), "{before}");
+    world
+        .start(Arc::new(builtin("fault-first-answer")), at(60))
+        .unwrap();
+    assert_eq!(poll(&mut world, at(60)), "response after 120s");
+    assert_eq!(poll(&mut world, at(179)), "response after 1s");
+    let after = poll(&mut world, at(180));
+    assert_eq!(
+        after,
+        before.replace("\"DocumentIncarnation\":3", "\"DocumentIncarnation\":1")
+    );
+    // The other scenarios go on.
+    assert!(poll(&mut world, at(900)).contains("Started"));
 }

@@ -65,7 +65,9 @@ fn missing_unknown_and_repeated_versions_are_refused() {
         "",
         "?api-version=",
         "?api-version=latest",
-        "?api-version=2021-02-01",
+        "?api-version=2018-01-01",
+        "?api-version=2021-02-30",
+        "?api-version=2021-2-1",
         "?version=2020-07-01",
     ] {
         let response = server.get(&format!("/metadata/scheduledevents{query}"));

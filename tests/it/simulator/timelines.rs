@@ -35,14 +35,15 @@ pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
     world
 }
 
-/// The response to a poll at `now`, in one line.
+/// The response to a poll at `now`, in one line. The version is newer than the documented ones, so that the document has
+/// advisories.
 pub(crate) fn poll(world: &mut World, now: Moment) -> String {
     let mut headers = HeaderMap::new();
     headers.insert("metadata", HeaderValue::from_static("true"));
     let request = Request {
         method: &Method::GET,
         path: "/metadata/scheduledevents",
-        query: "api-version=2020-07-01",
+        query: "api-version=2026-05-01",
         headers: &headers,
         body: &[],
     };

@@ -1,9 +1,21 @@
-//! A disk that hangs: a FIFO in the place of the file that is written first, so that the write waits for a reader.
+//! A disk that hangs. Any user can run this: the thread that writes to the disk is stopped in a log line that it writes
+//! between two operations of one write.
 
-use std::{fs::File, io::Read as _, process::Command};
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::mpsc::{self, Receiver},
+    sync::{Mutex, PoisonError},
+};
 
 use azure_scheduled_events_exporter::config::StateStorage;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
 
+use super::put;
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, settings},
@@ -13,12 +25,62 @@ const FREEZE: &str = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"A0000000-
 const FAILURES: &str = "azure_scheduled_events_state_write_failures_total";
 const PENDING: &str = r#"azure_scheduled_events_pending{event_type="Freeze",scope="self"}"#;
 
+/// Blocks the thread that logs the path of a file in `folder`, until `release` is closed.
+struct BlockingLog {
+    folder: PathBuf,
+    release: Mutex<Receiver<()>>,
+}
+
+impl Subscriber for BlockingLog {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().ends_with("app::logging")
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Path(String);
+        impl Visit for Path {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                if field.name() == "kept_as" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+        let mut path = Path(String::new());
+        event.record(&mut path);
+        if path.0.contains(&*self.folder.to_string_lossy()) {
+            let release = self.release.lock().unwrap_or_else(PoisonError::into_inner);
+            release.recv().unwrap_or_default();
+        }
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+fn state_contains(folder: &Path, text: &str) -> bool {
+    fs::read_to_string(folder.join("state.json")).is_ok_and(|state| state.contains(text))
+}
+
 #[tokio::test]
 async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_not_an_interruption() {
     let folder = tempfile::tempdir().unwrap();
-    let draft = folder.path().join("state.json.new");
-    let made = Command::new("mkfifo").arg(&draft).status().unwrap();
-    assert!(made.success(), "mkfifo is part of coreutils");
+    // The first write keeps this file under another name, and logs that.
+    put(folder.path(), b"not a state");
+    let (unblock, release) = mpsc::channel();
+    let log = BlockingLog {
+        folder: folder.path().to_owned(),
+        release: Mutex::new(release),
+    };
+    tracing::subscriber::set_global_default(log).unwrap();
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
     let mut settings = settings(&imds.base());
     settings.state = StateStorage::Directory(folder.path().to_owned());
@@ -34,23 +96,15 @@ async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_not_an_interru
     assert_eq!(metrics.value(FAILURES), Some(1.0), "one write, one failure");
     let interruption = "observed_interruption_seconds_count";
     assert!(!metrics.0.contains(interruption), "{}", metrics.0);
-    // The write ends, and the next ones find a file in the place of the FIFO.
-    let unblocked = std::thread::spawn(move || {
-        let mut written = Vec::new();
-        let mut reader = File::open(&draft).unwrap();
-        // The exporter removes it too, when its write ends.
-        std::fs::remove_file(&draft).ok();
-        reader.read_to_end(&mut written).unwrap();
-    });
-    let state = folder.path().join("state.json");
+    assert!(!state_contains(folder.path(), "A0000000"));
+    drop::<mpsc::Sender<()>>(unblock);
     let deadline = tokio::time::Instant::now() + crate::support::DEADLINE;
-    while !state.exists() {
+    while !state_contains(folder.path(), "A0000000") {
         assert!(
             tokio::time::Instant::now() < deadline,
             "no state was written"
         );
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    unblocked.join().unwrap();
     exporter.stop().await;
 }

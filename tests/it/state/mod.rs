@@ -2,6 +2,7 @@
 
 #[cfg(unix)]
 mod blocked_disk;
+mod bounds;
 mod disks;
 mod file;
 #[cfg(feature = "root-tests")]

@@ -36,6 +36,10 @@ pub(crate) enum Answer {
     Reset,
     /// Exactly these bytes.
     Cut(Vec<u8>, End),
+    /// 413 for a request with more than this number of spans, else 200.
+    AtMost(usize),
+    /// This status for a request that contains a span with this name, else 200.
+    Refuse(&'static str, u16),
 }
 
 /// The end of an incomplete response.
@@ -64,8 +68,19 @@ impl Answer {
         match self {
             Self::Status(status, ..) | Self::Slow(_, status) => *status == 200,
             Self::Cut(bytes, _) => bytes.starts_with(b"HTTP/1.1 200 "),
-            Self::Hang | Self::Reset => false,
+            Self::Hang | Self::Reset | Self::AtMost(_) | Self::Refuse(..) => false,
         }
+    }
+
+    /// The response to a request, where it depends on the request.
+    fn resolved_for(self, received: &Received) -> Self {
+        let status = match self {
+            Self::AtMost(spans) if received.spans().count() > spans => 413,
+            Self::Refuse(name, status) if received.spans().any(|span| span.name == name) => status,
+            Self::AtMost(_) | Self::Refuse(..) => 200,
+            other => return other,
+        };
+        Self::status(status)
     }
 
     pub(crate) fn partial(rejected_spans: i64, error_message: &str) -> Self {
@@ -192,7 +207,9 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
         let answer = {
             let mut state = state.lock().unwrap();
             let answer = state.script.pop_front();
-            let answer = answer.unwrap_or_else(|| state.standing.clone());
+            let answer = answer
+                .unwrap_or_else(|| state.standing.clone())
+                .resolved_for(&received);
             received.is_accepted = answer.is_success();
             state.received.push(received);
             answer
@@ -204,7 +221,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
                 (status, String::new(), Vec::new())
             }
             Answer::Hang => std::future::pending().await,
-            Answer::Reset => return,
+            Answer::Reset | Answer::AtMost(_) | Answer::Refuse(..) => return,
             Answer::Cut(bytes, end) => {
                 // The client may close the connection before it has read everything.
                 stream.write_all(&bytes).await.ok();

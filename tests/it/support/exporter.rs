@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    api_version::ApiVersion,
+    api_version::RequestedVersion,
     app, approval,
     config::{Config, ImdsSettings, StateStorage},
     imds::{Endpoint, IdentityTiming},
@@ -41,7 +41,7 @@ pub(crate) fn settings(imds: &str) -> Config {
         },
         imds: ImdsSettings {
             endpoint: Endpoint::new(imds, API_VERSION).unwrap(),
-            api_version: ApiVersion::find(API_VERSION).unwrap(),
+            api_version: RequestedVersion::parse(API_VERSION).unwrap(),
             timeout: DEADLINE,
             first_timeout: DEADLINE,
             identity_timing: IdentityTiming::default(),

@@ -29,6 +29,8 @@ enum End {
     Reset,
     /// No more bytes until the client closes the connection.
     Hang,
+    /// The same bytes again, until the client closes the connection.
+    Repeat,
 }
 
 /// Holds replies back until it is open.
@@ -142,6 +144,12 @@ impl Reply {
         self
     }
 
+    /// Then the same again, without end.
+    pub(crate) fn then_repeat(mut self) -> Self {
+        self.end = End::Repeat;
+        self
+    }
+
     /// Sends it; returns whether the connection stays open for another request.
     pub(super) async fn send(&self, stream: &mut TcpStream) -> bool {
         tokio::time::sleep(self.before).await;
@@ -166,6 +174,10 @@ impl Reply {
             End::Close => false,
             End::Reset => {
                 stream.set_zero_linger().unwrap();
+                false
+            }
+            End::Repeat => {
+                while stream.write_all(&self.bytes).await.is_ok() {}
                 false
             }
             End::Hang => {

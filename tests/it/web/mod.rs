@@ -3,8 +3,8 @@
 mod blocked_stderr;
 mod bounds;
 mod consistency;
-mod snapshot;
-mod test_server;
+pub(crate) mod snapshot;
+pub(crate) mod test_server;
 
 use std::io::Read as _;
 
@@ -241,6 +241,25 @@ fn probes_follow_the_snapshot() {
     let response = server.get("/-/serving", &[]);
     assert_eq!(response.status, 503);
     assert_eq!(response.text(), "not serving: Freeze may start in 5m\n");
+}
+
+#[test]
+fn invisible_characters_are_made_visible_on_page_and_metrics() {
+    let hostile = "a\nb\u{202e}c\u{200b}d\u{1b}e\u{2066}f\u{61c}g";
+    let shown = "a b\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}f\u{fffd}g";
+    let mut event = event("7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", hostile);
+    for member in ["EventType", "EventStatus", "EventSource", "ResourceType"] {
+        event[member] = hostile.into();
+    }
+    event["Extra"] = hostile.into();
+    let server = TestServer::start(poll(&mut engine(), 1, &[event]));
+    for path in ["/", "/metrics"] {
+        let text = server.get(path, &[]).text().to_owned();
+        assert!(text.contains(shown), "{path}: {text}");
+        for hidden in ['\u{202e}', '\u{200b}', '\u{1b}', '\u{2066}', '\u{61c}'] {
+            assert!(!text.contains(hidden), "{path}: {hidden:?}");
+        }
+    }
 }
 
 #[test]

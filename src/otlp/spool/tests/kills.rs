@@ -7,13 +7,13 @@ fn batches_are_restored_in_order_and_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
     for number in 1..=12 {
-        spool.append(&batch(number), at(0));
+        spool.append(&batch(number), now(0));
     }
     assert_eq!(spool.counts().spooled, 12);
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
     assert_eq!(spool.counts().spooled, 12);
-    spool.append(&batch(13), at(1));
-    assert_eq!(drain(&mut spool, at(2)), (1..=13).collect::<Vec<_>>());
+    spool.append(&batch(13), now(1));
+    assert_eq!(drain(&mut spool, now(2)), (1..=13).collect::<Vec<_>>());
     assert_eq!(spool.counts().spooled, 0);
     assert!(file_names(directory.path()).is_empty());
 }
@@ -24,13 +24,13 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     const BATCHES: u64 = 6;
     let mut delivered = BTreeMap::new();
     let mut deliver = |spool: &mut Spool| {
-        let lease = spool.next(at(1))?;
+        let lease = spool.next(now(1), None)?;
         for span in &lease.batch.spans {
             *delivered
                 .entry(span.name.parse::<u64>().unwrap())
                 .or_default() += 1;
         }
-        spool.complete(lease.id, 0);
+        spool.complete(lease.id, Completion::default());
         Some(())
     };
     let mut files = FaultyFilesystem::killed_at(step);
@@ -39,7 +39,7 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     let mut was_killed = false;
     while next <= BATCHES || spool.counts().spooled > 0 {
         if next <= BATCHES {
-            spool.append(&batch(next), at(0));
+            spool.append(&batch(next), now(0));
             // A killed process appends the batch again.
             next += u64::from(!files.is_killed());
         }

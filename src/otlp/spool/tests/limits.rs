@@ -2,10 +2,17 @@
 
 use super::*;
 
+fn rejected(rejected: u64) -> Completion {
+    Completion {
+        rejected,
+        ..Completion::default()
+    }
+}
+
 #[test]
 fn oldest_batches_are_dropped_and_counted_at_the_limits() {
     let directory = tempfile::tempdir().unwrap();
-    let size = codec::encode(&batch(1)).unwrap().len() as u64;
+    let size = encoded(&batch(1)).len() as u64;
     for directory in [Some(directory.path()), None] {
         let limits = SpoolLimits {
             bytes: 3 * size + size / 2,
@@ -13,11 +20,11 @@ fn oldest_batches_are_dropped_and_counted_at_the_limits() {
         };
         let mut spool = Spool::open(directory, Box::new(FaultyFilesystem::default()), limits);
         for number in 1..=5 {
-            spool.append(&batch(number), at(0));
+            spool.append(&batch(number), now(0));
         }
         assert_eq!(dropped(&spool, DropReason::SpoolFull), 2);
         assert_eq!(spool.counts().spooled, 3);
-        assert_eq!(drain(&mut spool, at(0)), [3, 4, 5]);
+        assert_eq!(drain(&mut spool, now(0)), [3, 4, 5]);
     }
     let limits = SpoolLimits {
         batches: 2,
@@ -29,24 +36,162 @@ fn oldest_batches_are_dropped_and_counted_at_the_limits() {
         limits,
     );
     for number in 1..=5 {
-        spool.append(&batch(number), at(0));
+        spool.append(&batch(number), now(0));
     }
-    assert_eq!(drain(&mut spool, at(0)), [4, 5]);
+    assert_eq!(drain(&mut spool, now(0)), [4, 5]);
     assert!(file_names(directory.path()).is_empty());
 }
 
+const DAY: u64 = 86_400;
+
 #[test]
-fn expired_batches_are_dropped_and_a_clock_step_of_an_hour_drops_none() {
+fn a_step_of_the_wall_clock_drops_no_batch_of_this_process() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
-    spool.append(&batch(1), at(0));
-    spool.append(&batch(2), at(-3_600));
-    spool.append(&batch(3), at(3_600));
-    spool.maintain(at(-3_600));
+    let stepped = |seconds: u64, to: Timestamp| Moment {
+        wall: to,
+        ..now(seconds)
+    };
+    let years = Duration::from_hours(10 * 365 * 24);
+    spool.append(&batch(1), now(0));
+    spool.append(&batch(2), stepped(1, at(0).after(years)));
+    spool.append(&batch(3), stepped(2, at(0).before(years)));
+    spool.maintain(stepped(3, at(0).after(years)));
     assert_eq!(spool.counts().spooled, 3);
-    spool.maintain(at(7 * 86_400 + 1));
+    spool.maintain(now(7 * DAY));
+    assert_eq!(spool.counts().spooled, 3);
+    spool.maintain(now(7 * DAY + 1));
+    assert_eq!(dropped(&spool, DropReason::Age), 1);
+    assert_eq!(drain(&mut spool, now(7 * DAY + 1)), [2, 3]);
+}
+
+#[test]
+fn batch_of_an_earlier_process_ages_by_the_wall_clock_and_is_kept_for_an_hour_at_least() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut earlier = open(directory.path(), &FaultyFilesystem::default());
+    earlier.append(&batch(1), now(0));
+    earlier.append(&batch(2), now(6 * DAY));
+    let restart = |day: u64, uptime: u64| Moment {
+        wall: now(day * DAY + uptime).wall,
+        monotonic: Duration::from_secs(uptime),
+    };
+    // The clock is right: the second batch is two days old, the first one too old.
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    for uptime in [0, 3_600] {
+        spool.maintain(restart(8, uptime));
+        assert_eq!(spool.counts().spooled, 2);
+    }
+    // The clock is years ahead, and nothing is lost at once.
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    spool.maintain(restart(4_000, 3_600));
+    assert_eq!(spool.counts().spooled, 2);
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    spool.maintain(restart(8, 0));
+    spool.maintain(restart(8, 3_601));
+    assert_eq!(dropped(&spool, DropReason::Age), 1);
+    spool.maintain(restart(8, 5 * DAY));
+    assert_eq!(spool.counts().spooled, 1);
+    spool.maintain(restart(8, 5 * DAY + 1));
     assert_eq!(dropped(&spool, DropReason::Age), 2);
-    assert_eq!(drain(&mut spool, at(7 * 86_400)), [3]);
+}
+
+/// A batch of this many spans of a kilobyte or more.
+fn large(spans: u64) -> Batch {
+    let mut whole = batch(1);
+    for number in 2..=spans {
+        whole.spans.extend(batch(number).spans);
+    }
+    for span in &mut whole.spans {
+        span.error = Some("x".repeat(1_000));
+    }
+    whole
+}
+
+#[test]
+fn a_batch_that_exceeds_the_limits_is_stored_in_parts() {
+    let directory = tempfile::tempdir().unwrap();
+    let limits = SpoolLimits {
+        bytes: 100_000,
+        memory_bytes: 20_000,
+        ..SpoolLimits::default()
+    };
+    for directory in [Some(directory.path()), None] {
+        let mut spool = Spool::open(directory, Box::new(FaultyFilesystem::default()), limits);
+        spool.append(&large(1_000), now(0));
+        let counts = spool.counts().clone();
+        assert_eq!(
+            counts.spooled + dropped(&spool, DropReason::SpoolFull),
+            1_000
+        );
+        assert!(counts.spooled > 5, "{counts:?}");
+        let mut used = 0;
+        if let Some(directory) = directory {
+            let listed = OsFilesystem.list(directory).unwrap();
+            used = listed.iter().map(|(_, bytes)| bytes).sum();
+            assert!(
+                listed.iter().all(|(_, bytes)| *bytes <= 20_000),
+                "{listed:?}"
+            );
+        }
+        assert!(used <= 100_000, "{used}");
+        let numbers = drain(&mut spool, now(0));
+        let expected: Vec<_> = (1_001 - counts.spooled..=1_000).collect();
+        assert_eq!(numbers, expected, "the youngest, in order");
+    }
+}
+
+#[test]
+fn a_span_that_exceeds_the_limits_alone_is_dropped_and_counted() {
+    let mut spool = Spool::open(
+        None,
+        Box::new(FaultyFilesystem::default()),
+        SpoolLimits::default(),
+    );
+    let mut whole = large(3);
+    whole.spans[1].error = Some("x".repeat(600 << 10));
+    spool.append(&whole, now(0));
+    assert_eq!(dropped(&spool, DropReason::TooLarge), 1);
+    assert_eq!(drain(&mut spool, now(0)), [1, 3]);
+}
+
+#[test]
+fn batches_that_wait_for_a_disk_that_hangs_are_bounded_by_their_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let worker = crate::worker::Worker::start("test").unwrap();
+    let (release, hang) = std::sync::mpsc::channel::<()>();
+    assert!(worker.submit(move || hang.recv().unwrap_or_default()));
+    let limits = SpoolLimits {
+        bytes: 10_000,
+        ..SpoolLimits::default()
+    };
+    let files = Box::new(FaultyFilesystem::default());
+    let spool = Spool::open(Some(directory.path()), files, limits);
+    let handle = SpoolHandle::new(spool, Some(worker));
+    let mut whole = batch(1);
+    whole.spans[0].attributes[0].value = Value::Text("x".repeat(4_000));
+    for _ in 0..10 {
+        handle.append(whole.clone(), now(0));
+    }
+    let dropped = handle.counts().borrow().dropped[&DropReason::SpoolFull];
+    assert_eq!(dropped, 8);
+    drop(release);
+}
+
+#[test]
+fn the_limits_hold_for_the_files_of_an_earlier_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut earlier = open(directory.path(), &FaultyFilesystem::default());
+    for number in 1..=5 {
+        earlier.append(&batch(number), now(0));
+    }
+    let limits = SpoolLimits {
+        batches: 3,
+        ..SpoolLimits::default()
+    };
+    let files = Box::new(FaultyFilesystem::default());
+    let mut spool = Spool::open(Some(directory.path()), files, limits);
+    assert_eq!(dropped(&spool, DropReason::SpoolFull), 2);
+    assert_eq!(drain(&mut spool, now(0)), [3, 4, 5]);
 }
 
 #[test]
@@ -56,14 +201,14 @@ fn batch_that_was_dropped_while_leased_is_counted_once() {
         ..SpoolLimits::default()
     };
     let mut spool = Spool::open(None, Box::new(FaultyFilesystem::default()), limits);
-    spool.append(&batch(1), at(0));
-    let lease = spool.next(at(0)).unwrap();
-    spool.append(&batch(2), at(0));
+    spool.append(&batch(1), now(0));
+    let lease = spool.next(now(0), None).unwrap();
+    spool.append(&batch(2), now(0));
     assert_eq!(dropped(&spool, DropReason::SpoolFull), 1);
-    spool.complete(lease.id, 1);
+    spool.complete(lease.id, rejected(1));
     assert_eq!(dropped(&spool, DropReason::Rejected), 0);
-    let lease = spool.next(at(0)).unwrap();
-    spool.complete(lease.id, 1);
+    let lease = spool.next(now(0), None).unwrap();
+    spool.complete(lease.id, rejected(1));
     assert_eq!(dropped(&spool, DropReason::Rejected), 1);
     assert_eq!(spool.counts().spooled, 0);
 }
@@ -71,18 +216,18 @@ fn batch_that_was_dropped_while_leased_is_counted_once() {
 #[test]
 fn memory_is_bounded_while_the_disk_fails() {
     let directory = tempfile::tempdir().unwrap();
-    let size = codec::encode(&batch(1)).unwrap().len() as u64;
+    let size = encoded(&batch(1)).len() as u64;
     let files = FaultyFilesystem::default();
     let limits = SpoolLimits {
         memory_bytes: 2 * size + size / 2,
         ..SpoolLimits::default()
     };
     let mut spool = Spool::open(Some(directory.path()), Box::new(files.clone()), limits);
-    spool.append(&batch(1), at(0));
+    spool.append(&batch(1), now(0));
     files.fail_writes(Some(io::ErrorKind::StorageFull));
     for number in 2..=5 {
-        spool.append(&batch(number), at(0));
+        spool.append(&batch(number), now(0));
     }
     assert_eq!(dropped(&spool, DropReason::SpoolFull), 2);
-    assert_eq!(drain(&mut spool, at(0)), [1, 4, 5]);
+    assert_eq!(drain(&mut spool, now(0)), [1, 4, 5]);
 }

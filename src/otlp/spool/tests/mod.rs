@@ -6,6 +6,7 @@ mod write_errors;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use super::{
@@ -15,6 +16,7 @@ use super::{
 use crate::{
     otlp::trace::{Attribute, Span, SpanEvent, Value},
     outbound::file::{DRAFT_SUFFIX, OsFilesystem},
+    time::Timestamp,
 };
 
 /// A file system that fails, and counts its operations.
@@ -76,12 +78,12 @@ impl Filesystem for FaultyFilesystem {
         OsFilesystem.list(directory)
     }
 
-    fn read(&mut self, path: &Path) -> io::Result<Vec<u8>> {
+    fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
         self.step()?;
         if let Some(kind) = self.0.lock().unwrap().read_errors.pop() {
             return Err(kind.into());
         }
-        OsFilesystem.read(path)
+        OsFilesystem.read(path, max)
     }
 
     /// Steps: before the file exists, when it is empty, when half of it is written, and after it.
@@ -116,6 +118,20 @@ impl Filesystem for FaultyFilesystem {
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix_seconds(1_794_906_942 + seconds).unwrap()
+}
+
+/// Both clocks after this number of seconds.
+fn now(seconds: u64) -> Moment {
+    let start = Moment {
+        wall: at(0),
+        monotonic: Duration::from_secs(5),
+    };
+    start.after(Duration::from_secs(seconds))
+}
+
+fn encoded(batch: &Batch) -> Vec<u8> {
+    let encoded = codec::encode(&batch.resource, &batch.spans, usize::MAX);
+    encoded.unwrap().unwrap()
 }
 
 /// A batch of one span whose name is the number.
@@ -163,9 +179,9 @@ fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
 }
 
 /// Completes all batches and returns their numbers.
-fn drain(spool: &mut Spool, now: Timestamp) -> Vec<u64> {
+fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(lease) = spool.next(now) {
+    while let Some(lease) = spool.next(now, None) {
         numbers.extend(
             lease
                 .batch
@@ -173,9 +189,29 @@ fn drain(spool: &mut Spool, now: Timestamp) -> Vec<u64> {
                 .iter()
                 .map(|span| span.name.parse::<u64>().unwrap()),
         );
-        spool.complete(lease.id, 0);
+        spool.complete(lease.id, Completion::default());
     }
     numbers
+}
+
+#[test]
+fn next_batch_after_another_is_the_younger_one_and_then_the_oldest() {
+    let mut spool = Spool::open(
+        None,
+        Box::new(FaultyFilesystem::default()),
+        SpoolLimits::default(),
+    );
+    for number in 1..=3 {
+        spool.append(&batch(number), now(0));
+    }
+    let mut after = None;
+    let mut numbers = Vec::new();
+    for _ in 0..4 {
+        let lease = spool.next(now(0), after).unwrap();
+        numbers.push(lease.batch.spans[0].name.clone());
+        after = Some(lease.id);
+    }
+    assert_eq!(numbers, ["1", "2", "3", "1"]);
 }
 
 fn file_names(directory: &Path) -> Vec<String> {

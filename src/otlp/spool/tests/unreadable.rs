@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn decoded_batch_equals_the_encoded_one() {
     for number in [1, 4] {
-        let written = codec::encode(&batch(number)).unwrap();
+        let written = encoded(&batch(number));
         assert_eq!(codec::decode(&written).unwrap(), batch(number));
     }
 }
@@ -16,7 +16,7 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
     let path = directory.path();
     let mut spool = open(path, &FaultyFilesystem::default());
     for number in 1..=4 {
-        spool.append(&batch(number), at(0));
+        spool.append(&batch(number), now(0));
     }
     let files = file_names(path);
     let content = read_file(&path.join(&files[0]));
@@ -34,7 +34,7 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
         .write(&path.join(format!("{}{DRAFT_SUFFIX}", files[3])), b"{")
         .unwrap();
     let mut spool = open(path, &FaultyFilesystem::default());
-    assert_eq!(drain(&mut spool, at(0)), [4]);
+    assert_eq!(drain(&mut spool, now(0)), [4]);
     assert_eq!(dropped(&spool, DropReason::Unreadable), 3);
     assert_eq!(spool.counts().spooled, 0);
     let mut left: Vec<_> = files[..3]
@@ -46,7 +46,22 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
 }
 
 fn read_file(path: &Path) -> Vec<u8> {
-    OsFilesystem.read(path).unwrap()
+    OsFilesystem.read(path, 1 << 20).unwrap()
+}
+
+#[test]
+fn file_that_is_too_large_is_set_aside_unread_and_displaces_no_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    open(path, &FaultyFilesystem::default()).append(&batch(1), now(0));
+    let name = "00000000000000000009-1794906942-3.json";
+    let sparse = std::fs::File::create(path.join(name)).unwrap();
+    sparse.set_len(2 << 30).unwrap();
+    let mut spool = open(path, &FaultyFilesystem::default());
+    assert_eq!(dropped(&spool, DropReason::Unreadable), 3);
+    assert_eq!(dropped(&spool, DropReason::SpoolFull), 0);
+    assert_eq!(drain(&mut spool, now(0)), [1]);
+    assert_eq!(file_names(path), [format!("{name}{ASIDE}")]);
 }
 
 #[test]
@@ -55,21 +70,21 @@ fn transient_read_error_keeps_the_batch_and_delays_no_other() {
     let files = FaultyFilesystem::default();
     let mut spool = open(directory.path(), &files);
     for number in 1..=3 {
-        spool.append(&batch(number), at(0));
+        spool.append(&batch(number), now(0));
     }
     let denied = io::ErrorKind::PermissionDenied;
     files.0.lock().unwrap().read_errors = vec![denied];
-    assert_eq!(drain(&mut spool, at(0)), [2, 1, 3]);
+    assert_eq!(drain(&mut spool, now(0)), [2, 1, 3]);
     assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
-    spool.append(&batch(4), at(0));
+    spool.append(&batch(4), now(0));
     files.0.lock().unwrap().read_errors = vec![denied];
-    assert_eq!(spool.next(at(0)), None);
+    assert_eq!(spool.next(now(0), None), None);
     assert_eq!(spool.counts().spooled, 1, "it is kept");
-    assert_eq!(drain(&mut spool, at(0)), [4]);
-    spool.append(&batch(5), at(0));
+    assert_eq!(drain(&mut spool, now(0)), [4]);
+    spool.append(&batch(5), now(0));
     files.0.lock().unwrap().read_errors = vec![denied];
-    assert_eq!(spool.next(at(7 * 86_400)), None);
-    assert_eq!(spool.next(at(7 * 86_400 + 1)), None);
+    assert_eq!(spool.next(now(7 * 86_400), None), None);
+    assert_eq!(spool.next(now(7 * 86_400 + 1), None), None);
     assert_eq!(
         dropped(&spool, DropReason::Age),
         1,
@@ -85,8 +100,8 @@ fn file_with_the_largest_sequence_number_is_foreign() {
         .write(&directory.path().join(&name), b"{}")
         .unwrap();
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
-    spool.append(&batch(1), at(0));
-    assert_eq!(drain(&mut spool, at(0)), [1]);
+    spool.append(&batch(1), now(0));
+    assert_eq!(drain(&mut spool, now(0)), [1]);
     assert_eq!(file_names(directory.path()), [name]);
 }
 
@@ -95,14 +110,14 @@ fn number_of_files_that_are_set_aside_is_limited() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
     for number in 1..=40 {
-        spool.append(&batch(number), at(0));
+        spool.append(&batch(number), now(0));
     }
     for name in file_names(directory.path()) {
         OsFilesystem
             .write(&directory.path().join(name), b"?")
             .unwrap();
     }
-    assert!(drain(&mut spool, at(0)).is_empty());
+    assert!(drain(&mut spool, now(0)).is_empty());
     assert_eq!(dropped(&spool, DropReason::Unreadable), 40);
     assert_eq!(file_names(directory.path()).len(), MAX_SET_ASIDE);
 }

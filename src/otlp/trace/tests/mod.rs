@@ -46,6 +46,38 @@ fn vm() -> VmKey {
     VmKey::of(None, Some(OWN))
 }
 
+#[test]
+fn invisible_characters_of_attributes_are_made_visible() {
+    let mut hostile = event(Status::Scheduled);
+    hostile.event_type = EventType::Other("Fre\u{202e}eze".into());
+    hostile.description = Some("a\nb\u{200b}c\u{7}".into());
+    hostile.resources = Some(vec![OWN.into(), "web\u{2066}1".into()]);
+    hostile.source = Some(Source::Other("Plat\tform".into()));
+    let spans = spans_of(&[(0, vec![hostile]), (1, vec![])]);
+    assert!(
+        spans
+            .iter()
+            .any(|span| span.name == "scheduled_event Fre\u{fffd}eze")
+    );
+    for value in ["Fre\u{fffd}eze", "a b\u{fffd}c\u{fffd}", "Plat form"] {
+        let value = Value::Text(value.to_owned());
+        assert!(
+            spans[0]
+                .attributes
+                .iter()
+                .any(|attribute| attribute.value == value),
+            "{value:?}"
+        );
+    }
+    let names = Value::Texts(vec![OWN.to_owned(), "web\u{fffd}1".to_owned()]);
+    assert!(
+        spans[0]
+            .attributes
+            .iter()
+            .any(|attribute| attribute.value == names)
+    );
+}
+
 /// The spans of a sequence of documents, each with the second when it is observed.
 fn spans_of(documents: &[(i64, Vec<Event>)]) -> Vec<Span> {
     let mut tracker = Tracker::new(Duration::from_mins(10));
@@ -113,13 +145,13 @@ fn each_of_the_four_spans_is_made_when_its_end_is_known() {
 
 #[test]
 fn notice_of_an_event_that_never_starts_lasts_until_its_end() {
-    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
+    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])]);
     assert_eq!(
         summary(&all),
         [
             ("scheduled_event announced", 1_000.0, 1_000.0),
-            ("scheduled_event notice", 1_000.0, 1_100.0),
-            ("scheduled_event Reboot", 1_000.0, 1_100.0),
+            ("scheduled_event notice", 1_000.0, 1_010.0),
+            ("scheduled_event Reboot", 1_000.0, 1_010.0),
         ]
     );
     assert_eq!(

@@ -1,0 +1,140 @@
+//! Entries of `Events` that could not be read, and which events they could be.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
+
+use super::raw;
+use crate::event::EventId;
+
+/// The unreadable entries of one document.
+///
+/// A missing event may be one of them if its id occurs in the text of an entry. An entry without any id may be any event.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unreadable {
+    /// The number of entries.
+    pub entries: usize,
+    has_unidentified: bool,
+    /// The JSON of all entries: at most as long as the body.
+    text: String,
+}
+
+impl Unreadable {
+    pub(super) fn add(&mut self, entry: &RawValue) {
+        self.entries += 1;
+        self.has_unidentified |= !has_id(entry);
+        self.text.push_str(entry.get());
+        self.text.push('\n');
+    }
+
+    /// True if an entry has no readable id: neither an `EventId` that is a string nor a GUID anywhere in its text.
+    pub(crate) fn has_unidentified(&self) -> bool {
+        self.has_unidentified
+    }
+
+    /// Those of `ids` that occur in the text of an entry, as whole words and without case.
+    pub(crate) fn mentioned<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a EventId>,
+    ) -> HashSet<&'a EventId> {
+        if self.text.is_empty() {
+            return HashSet::new();
+        }
+        // An id that is not a single word, such as a GUID is, counts as mentioned if its longest word is.
+        let mut by_word: HashMap<String, Vec<&EventId>> = HashMap::new();
+        for id in ids {
+            let longest = words(id.as_str()).max_by_key(|word| word.len());
+            let word = longest.map(str::to_ascii_lowercase);
+            by_word
+                .entry(word.unwrap_or_default())
+                .or_default()
+                .push(id);
+        }
+        let mut mentioned = HashSet::new();
+        let mut folded = String::new();
+        for word in words(&self.text) {
+            folded.clear();
+            folded.push_str(word);
+            folded.make_ascii_lowercase();
+            mentioned.extend(by_word.remove(&folded).into_iter().flatten());
+        }
+        mentioned
+    }
+}
+
+fn has_id(entry: &RawValue) -> bool {
+    let members = raw::members(entry).unwrap_or_default();
+    let has_string = members.iter().any(|(name, value)| {
+        let is_text = || serde_json::from_str::<String>(value.get());
+        &**name == "EventId" && is_text().is_ok_and(|id| !id.trim().is_empty())
+    });
+    has_string || words(entry.get()).any(|word| EventId::new(word).as_guid().is_some())
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '_'))
+        .filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+    const B: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
+
+    fn unreadable(entries: &str) -> Unreadable {
+        let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#);
+        crate::document::parse(body.as_bytes())
+            .unwrap()
+            .0
+            .unreadable
+    }
+
+    fn mentioned(entries: &str, ids: &[&str]) -> Vec<String> {
+        let ids: Vec<_> = ids.iter().map(|id| EventId::new(id)).collect();
+        let unreadable = unreadable(entries);
+        let mut mentioned: Vec<_> = unreadable
+            .mentioned(ids.iter())
+            .into_iter()
+            .map(|id| id.as_str().to_owned())
+            .collect();
+        mentioned.sort();
+        mentioned
+    }
+
+    #[test]
+    fn an_entry_mentions_the_ids_in_its_text() {
+        let lower = A.to_lowercase();
+        for entry in [
+            format!(r#""{A}""#),
+            format!(r#"{{"EventId":"{A}","EventId":"{lower}"}}"#),
+            format!(r#"{{"EventId":["{lower}"]}}"#),
+            format!(r#"{{"Id":"{{{A}}}"}}"#),
+            format!(r#"{{"EventId":"{A}\ud800"}}"#),
+        ] {
+            assert_eq!(mentioned(&entry, &[A, B]), [A], "{entry}");
+            assert!(!unreadable(&entry).has_unidentified(), "{entry}");
+        }
+        assert_eq!(
+            mentioned(r#"{"EventId":["job 1/2"]}"#, &["job 1/2", "x"]),
+            ["job 1/2"]
+        );
+        assert_eq!(mentioned(&format!(r#"["{A}0"]"#), &[A, B]), [""; 0]);
+    }
+
+    #[test]
+    fn an_entry_without_a_readable_id_is_unidentified() {
+        for entry in [
+            r#"{"EventId":7}"#,
+            "null",
+            r#""web_0""#,
+            r#"{"EventId":" "}"#,
+            r#"{"EventType":"Freeze"}"#,
+        ] {
+            assert!(unreadable(entry).has_unidentified(), "{entry}");
+            assert_eq!(mentioned(entry, &[A, B]), [""; 0], "{entry}");
+        }
+        assert!(!unreadable("").has_unidentified());
+    }
+}

@@ -1,0 +1,113 @@
+//! What the spool may hold, and what it drops beyond that.
+
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::{
+    Spool,
+    entry::{Age, Entry},
+};
+use crate::{
+    snapshot::DropReason,
+    time::{Moment, Timestamp},
+};
+
+/// A batch of an earlier process is kept for at least this long, however old it is: its age is known by the wall clock
+/// alone, which may have been set forward.
+const MIN_RESTORED_AGE_LEFT: Duration = Duration::from_hours(1);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpoolLimits {
+    pub bytes: u64,
+    /// Of the batches that are not on disk, and of one batch.
+    pub memory_bytes: u64,
+    pub batches: usize,
+    /// By the monotonic clock, which stops while the VM is off. For the time before the start of this process the wall
+    /// clock is used.
+    pub age: Duration,
+}
+
+impl Default for SpoolLimits {
+    fn default() -> Self {
+        Self {
+            bytes: 16 << 20,
+            memory_bytes: 512 << 10,
+            batches: 4_096,
+            age: Duration::from_hours(7 * 24),
+        }
+    }
+}
+
+impl SpoolLimits {
+    pub(super) fn max_batch_bytes(&self) -> u64 {
+        self.memory_bytes.min(self.bytes)
+    }
+}
+
+impl Spool {
+    pub(super) fn expire(&mut self, now: Moment) {
+        let limit = self.limits.age;
+        let max = limit.saturating_sub(MIN_RESTORED_AGE_LEFT);
+        let mut is_expired = |entry: &mut Entry| {
+            let appended_at = entry.appended_at;
+            let age = *entry
+                .age
+                .get_or_insert_with(|| Age::of_restored(appended_at, max, now));
+            age.at(now) > limit
+        };
+        while let Some(index) = self.entries.iter_mut().position(&mut is_expired) {
+            if let Some(entry) = self.entries.remove(index) {
+                self.drop_batch(&entry, DropReason::Age);
+            }
+        }
+    }
+
+    /// Makes room for `batches` batches with `bytes` bytes.
+    pub(super) fn evict(&mut self, bytes: u64, batches: usize) {
+        let mut used: u64 = self.entries.iter().map(|entry| entry.bytes).sum();
+        while used + bytes > self.limits.bytes || self.entries.len() + batches > self.limits.batches
+        {
+            let Some(entry) = self.entries.pop_front() else {
+                return;
+            };
+            used -= entry.bytes;
+            self.drop_batch(&entry, DropReason::SpoolFull);
+        }
+    }
+
+    pub(super) fn evict_from_memory(&mut self, bytes: u64) {
+        let in_memory = |entry: &&Entry| entry.memory.is_some();
+        let mut used: u64 = self
+            .entries
+            .iter()
+            .filter(in_memory)
+            .map(|entry| entry.bytes)
+            .sum();
+        while used + bytes > self.limits.memory_bytes {
+            let Some(index) = self.entries.iter().position(|entry| entry.memory.is_some()) else {
+                return;
+            };
+            if let Some(entry) = self.entries.remove(index) {
+                used -= entry.bytes;
+                self.drop_batch(&entry, DropReason::SpoolFull);
+            }
+        }
+    }
+
+    fn drop_batch(&mut self, entry: &Entry, reason: DropReason) {
+        warn!(
+            reason = reason.as_str(),
+            spans = entry.spans,
+            "unsent spans dropped from the spool"
+        );
+        self.counts.drop_spans(reason, entry.spans.into());
+        self.delete(entry);
+    }
+}
+
+pub(super) fn unix_seconds(at: Timestamp) -> i64 {
+    i64::try_from(at.as_unix_nanos() / 1_000_000_000)
+        .unwrap_or_default()
+        .max(0)
+}

@@ -1,0 +1,107 @@
+//! Statuses after which the specification drops spans, and this exporter keeps them or sends them in parts.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::{
+    otlp::sender::RetryTiming,
+    snapshot::{DropReason, ExportFailure},
+    time::Clock,
+};
+
+use super::sending::{Sending, TIMING, base, batch_of, numbers};
+use crate::support::collector::{Answer, FakeCollector};
+
+#[tokio::test]
+async fn a_token_that_is_refused_for_a_while_loses_no_spans() {
+    for (status, reason) in [
+        (401, ExportFailure::Status4xx),
+        (403, ExportFailure::Status4xx),
+        (404, ExportFailure::Status4xx),
+        (407, ExportFailure::Status4xx),
+        (408, ExportFailure::Status4xx),
+        (500, ExportFailure::Status5xx),
+        (501, ExportFailure::Status5xx),
+        (507, ExportFailure::Status5xx),
+    ] {
+        let collector = FakeCollector::scripted([]).await;
+        collector.now(Answer::status(status));
+        let directory = tempfile::tempdir().unwrap();
+        let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
+        sending.append([1, 2, 3]).await;
+        let counts = sending.until(|counts| counts.failures[&reason] >= 5).await;
+        assert_eq!((counts.spooled, counts.exported), (3, 0), "{status}");
+        collector.now(Answer::status(200));
+        let counts = sending.until(|counts| counts.exported == 3).await;
+        assert_eq!(counts.dropped.values().sum::<u64>(), 0, "{status}");
+        assert_eq!(counts.failures[&ExportFailure::Rejected], 0, "{status}");
+        let mut accepted = collector.accepted();
+        accepted.sort();
+        assert_eq!(accepted, numbers(1..=3), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn refused_spans_are_retried_slowly_and_new_ones_are_sent_at_once() {
+    let timing = RetryTiming {
+        initial_slow_backoff: Duration::from_hours(1),
+        max_slow_backoff: Duration::from_hours(1),
+        ..TIMING
+    };
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::Refuse("1", 500));
+    let mut sending = Sending::start_with(timing, &base(&collector), &[], None);
+    sending.append([1]).await;
+    sending
+        .until(|counts| counts.failures[&ExportFailure::Status5xx] >= 1)
+        .await;
+    // The batch that the collector cannot process does not hold up the others.
+    sending.append([2]).await;
+    sending.until(|counts| counts.exported == 1).await;
+    sending.append([3]).await;
+    let counts = sending.until(|counts| counts.exported == 2).await;
+    assert_eq!(counts.spooled, 1, "the refused span is kept");
+    assert_eq!(collector.accepted(), ["2", "3"]);
+    assert!(collector.received().len() <= 5, "no other attempt");
+}
+
+#[tokio::test]
+async fn a_batch_that_is_too_large_for_the_collector_is_sent_in_parts() {
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::AtMost(3));
+    let directory = tempfile::tempdir().unwrap();
+    let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
+    sending.spool.append(batch_of(1..=10), Clock::start().now());
+    let counts = sending.until(|counts| counts.exported == 10).await;
+    assert_eq!(counts.dropped.values().sum::<u64>(), 0);
+    assert_eq!(counts.failures[&ExportFailure::TooLarge], 3);
+    assert_eq!(collector.accepted(), numbers(1..=10), "each once");
+}
+
+#[tokio::test]
+async fn a_part_that_fails_is_sent_again_without_the_parts_before_it() {
+    let script = [
+        Answer::status(413),
+        Answer::status(200),
+        Answer::status(503),
+        Answer::Reset,
+    ];
+    let collector = FakeCollector::scripted(script).await;
+    let mut sending = Sending::start(&base(&collector), &[], None);
+    sending.spool.append(batch_of(1..=4), Clock::start().now());
+    let counts = sending.until(|counts| counts.spooled == 0).await;
+    assert_eq!(counts.exported, 4);
+    assert_eq!(collector.accepted(), numbers(1..=4), "each once");
+}
+
+#[tokio::test]
+async fn a_single_span_that_is_too_large_for_the_collector_is_dropped_and_counted() {
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::Refuse("2", 413));
+    let mut sending = Sending::start(&base(&collector), &[], None);
+    sending.spool.append(batch_of(1..=4), Clock::start().now());
+    let counts = sending.until(|counts| counts.spooled == 0).await;
+    assert_eq!(counts.exported, 3);
+    assert_eq!(counts.dropped[&DropReason::TooLarge], 1);
+    assert_eq!(counts.dropped.values().sum::<u64>(), 1);
+    assert_eq!(collector.accepted(), ["1", "3", "4"]);
+}

@@ -1,0 +1,166 @@
+//! The exporter against the simulator.
+
+use azure_scheduled_events_exporter::{
+    config::StateStorage,
+    simulator::{Scenario, Vm},
+};
+
+use super::TestServer;
+use crate::support::{
+    DEADLINE,
+    exporter::{Exporter, Metrics, settings},
+    process::{Process, page},
+    wait_until,
+};
+
+const REBOOT: &str =
+    r#"{"events": [{"event_type": "Reboot", "event_source": "User", "notice": "10d"}]}"#;
+const REDEPLOY: &str = r#"{"scenario": {"events": [{"event_type": "Redeploy", "notice": "10d"}]}}"#;
+
+fn simulated(scenario: &str, speed: f64) -> TestServer {
+    let scenario = Scenario::parse("test", "test", scenario.as_bytes()).unwrap();
+    TestServer::of_vm(Vm::new(Some("web_0")), vec![scenario], speed)
+}
+
+fn start(server: &TestServer, body: &str) {
+    let response = server.send("POST", "/simulator/start", &[], body).unwrap();
+    assert_eq!(response.status, 200, "{}", response.text());
+}
+
+fn pending(metrics: &Metrics, event_type: &str) -> Option<f64> {
+    metrics.value(&format!(
+        "azure_scheduled_events_pending{{event_type=\"{event_type}\",scope=\"self\"}}"
+    ))
+}
+
+fn observed(metrics: &Metrics, event_type: &str) -> Option<f64> {
+    let family = "azure_scheduled_events_observed_total";
+    let series = format!("{family}{{event_type=\"{event_type}\",scope=\"self\"}}");
+    metrics.value(&series)
+}
+
+/// The series of all events, with the time of first sight.
+fn first_seen(metrics: &Metrics) -> Vec<String> {
+    let mut lines: Vec<_> = metrics
+        .0
+        .lines()
+        .filter(|line| line.starts_with("azure_scheduled_event_first_seen_timestamp_seconds{"))
+        .map(str::to_owned)
+        .collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// A known event stays, one that is announced meanwhile is found afterwards. After a 4xx the next request comes a minute
+/// later, so the exporter is restarted, as an operator does after a change of the access rules.
+async fn no_event_is_lost(status: u16) {
+    let server = simulated(REBOOT, 60.0);
+    let state = tempfile::tempdir().unwrap();
+    let mut config = settings(&format!("http://{}", server.host()));
+    config.state = StateStorage::Directory(state.path().to_owned());
+    let exporter = Exporter::start(config.clone());
+    let seen = exporter
+        .until("the event is known", |metrics| {
+            pending(metrics, "Reboot") == Some(1.0)
+        })
+        .await;
+    start(
+        &server,
+        &format!("{{\"scenario\": \"fault-msp-{status}\"}}"),
+    );
+    let during = exporter
+        .until("a request is refused", |metrics| !metrics.is_up())
+        .await;
+    let reason = if status < 500 {
+        "status_4xx"
+    } else {
+        "status_5xx"
+    };
+    assert!(during.failures(reason) >= 1.0, "{}", during.0);
+    assert_eq!(first_seen(&during), first_seen(&seen));
+    start(&server, REDEPLOY);
+    let is_over = || server.get("/simulator/state").json()["fault"].is_null();
+    wait_until(DEADLINE, "the end of the fault", || is_over().then_some(())).await;
+    let exporter = if status < 500 {
+        exporter.stop().await;
+        Exporter::start(config)
+    } else {
+        exporter
+    };
+    let after = exporter
+        .until("both events are known", |metrics| {
+            metrics.is_up() && pending(metrics, "Redeploy") == Some(1.0)
+        })
+        .await;
+    assert_eq!(pending(&after, "Reboot"), Some(1.0));
+    assert!(
+        first_seen(&after).contains(&first_seen(&seen)[0]),
+        "{}",
+        after.0
+    );
+    assert_eq!(observed(&after, "Redeploy"), Some(1.0));
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn metadata_security_protocol_403_loses_no_event() {
+    no_event_is_lost(403).await;
+}
+
+#[tokio::test]
+async fn metadata_security_protocol_421_loses_no_event() {
+    no_event_is_lost(421).await;
+}
+
+#[tokio::test]
+async fn metadata_security_protocol_502_loses_no_event() {
+    no_event_is_lost(502).await;
+}
+
+#[tokio::test]
+async fn metadata_security_protocol_503_loses_no_event() {
+    no_event_is_lost(503).await;
+}
+
+/// Waits until `/metrics` of a demo has a line with all these words.
+async fn demo_shows(arguments: &[&str], words: &[&str]) {
+    let port = "--web.listen-address=127.0.0.1:0";
+    let mut demo = Process::start([&["demo", port][..], arguments].concat());
+    let address = demo.address().await;
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        let metrics = page(&address, "/metrics").await.unwrap_or_default();
+        let has_all = |line: &str| words.iter().all(|word| line.contains(word));
+        if metrics.lines().any(has_all) {
+            return;
+        }
+        let has_timed_out = tokio::time::Instant::now() > deadline;
+        assert!(!has_timed_out, "no {words:?} in {metrics}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn demo_has_the_scale_set_and_name_of_its_flags() {
+    let flags = [
+        "--vm.name=batch_1a2b3c4d",
+        "--vm.scale-set=batch",
+        "--vm.os-type=windows",
+    ];
+    let identity = [
+        "vm_info{",
+        "vm_name=\"batch_1a2b3c4d\"",
+        "vm_scale_set=\"batch\"",
+    ];
+    demo_shows(&flags, &identity).await;
+}
+
+#[tokio::test]
+async fn demo_of_a_classic_cloud_service_shows_its_own_events() {
+    let flags = [
+        "--vm.name=FrontEnd_IN_0",
+        "--scenario=user-reboot",
+        "--imds.api-version=2017-03-01",
+    ];
+    demo_shows(&flags, &["azure_scheduled_event_info{", "scope=\"self\""]).await;
+}
