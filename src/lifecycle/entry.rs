@@ -37,7 +37,7 @@ impl TrackerEntry {
             maybe_unreadable: false,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now));
-        if event.status == Status::Started {
+        if is_started(event) {
             transitions.push(entry.start(now));
         }
         entry
@@ -87,7 +87,7 @@ impl TrackerEntry {
         interruption: Interruption,
         now: Timestamp,
     ) -> Option<Transition> {
-        if !self.tracked.is_pending() || self.tracked.scope != EventScope::Own {
+        if !self.tracked.is_maintenance_pending() || self.tracked.scope != EventScope::Own {
             return None;
         }
         self.tracked_mut().interrupt(interruption);
@@ -107,10 +107,16 @@ impl TrackerEntry {
         &mut self,
         event: &Event,
         vm_name: Option<&str>,
-        now: Timestamp,
+        seen_late: bool,
+        now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
         self.maybe_unreadable = false;
+        if self.tracked.event.is_advisory() && !event.is_advisory() {
+            self.become_maintenance(event, vm_name, seen_late, now, transitions);
+            return;
+        }
+        let now = now.wall;
         if !self.tracked.is_pending() {
             self.tracked_mut().end = None;
             transitions.push(self.transition(TransitionKind::Returned, now));
@@ -146,12 +152,37 @@ impl TrackerEntry {
             self.tracked_mut().reschedule(rescheduling);
             transitions.push(self.transition(TransitionKind::Rescheduled(rescheduling), now));
         }
-        if event.status == Status::Started && self.tracked.started_at.is_none() {
+        if is_started(event) && self.tracked.started_at.is_none() {
             transitions.push(self.start(now));
         } else if event.status != was.status {
             transitions.push(self.transition(TransitionKind::StatusChanged(was.status), now));
         }
     }
+
+    /// The id of an advisory has become maintenance. The advisory ends, and the maintenance is announced: its notice,
+    /// counters, spans and alerts are those of a new event.
+    fn become_maintenance(
+        &mut self,
+        event: &Event,
+        vm_name: Option<&str>,
+        seen_late: bool,
+        now: Moment,
+        transitions: &mut Vec<Transition>,
+    ) {
+        if self.tracked.is_pending() {
+            transitions.push(self.end(now, Duration::ZERO, false));
+        }
+        let event = Event {
+            id: self.tracked.event.id.clone(),
+            ..known_rest(&self.tracked.event, event)
+        };
+        *self = Self::begin(&event, vm_name, seen_late, now.wall, transitions);
+    }
+}
+
+/// An advisory never starts.
+fn is_started(event: &Event) -> bool {
+    event.status == Status::Started && !event.is_advisory()
 }
 
 /// The current values; members that the current document lacks keep their last values.

@@ -124,7 +124,7 @@ impl Tracker {
         for event in &document.events {
             present.insert(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
-                entry.update(event, vm_name, now.wall, &mut transitions);
+                entry.update(event, vm_name, !has_no_poll_gap, now, &mut transitions);
             } else {
                 let new = TrackerEntry::begin(
                     event,
@@ -229,11 +229,11 @@ impl Tracker {
             .collect()
     }
 
-    /// The number of pending events.
+    /// The number of pending events without advisories.
     pub(crate) fn pending(&self) -> usize {
         self.entries
             .values()
-            .filter(|entry| entry.tracked.is_pending())
+            .filter(|entry| entry.tracked.is_maintenance_pending())
             .count()
     }
 
@@ -252,11 +252,11 @@ impl Tracker {
         own
     }
 
-    /// Whether an event that names this VM is pending.
+    /// Whether an event that names this VM and is no advisory is pending.
     pub(crate) fn is_own_pending(&self) -> bool {
-        self.entries
-            .values()
-            .any(|entry| entry.tracked.is_pending() && entry.tracked.scope == EventScope::Own)
+        self.entries.values().any(|entry| {
+            entry.tracked.is_maintenance_pending() && entry.tracked.scope == EventScope::Own
+        })
     }
 
     fn expire_ended(&mut self, now: Moment) {

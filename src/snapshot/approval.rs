@@ -50,6 +50,8 @@ pub enum SkipReason {
     /// No flag allows any approval.
     Off,
     Ended,
+    /// An advisory has nothing to approve.
+    Advisory,
     /// It has started, or its status is unknown.
     NotScheduled,
     /// The name of this VM is not known for certain.
@@ -98,6 +100,7 @@ impl SkipReason {
         match self {
             Self::Off => "off",
             Self::Ended => "ended",
+            Self::Advisory => "advisory",
             Self::NotScheduled => "not_scheduled",
             Self::IdentityUnknown => "identity_unknown",
             Self::ResourcesUnknown => "resources_unknown",
@@ -118,6 +121,7 @@ impl SkipReason {
         match self {
             Self::Off => "approvals are off: it waits for NotBefore or for another approval",
             Self::Ended => "it has ended",
+            Self::Advisory => "advisory: nothing to approve",
             Self::NotScheduled => "it is not Scheduled",
             Self::IdentityUnknown => "the name of this VM is not known for certain",
             Self::ResourcesUnknown => "its resources are missing",
@@ -194,6 +198,7 @@ impl Approval {
                 "The approval failed ({attempts} {}) and is retried: {error}",
                 if *attempts == 1 { "time" } else { "times" }
             ),
+            Self::Withheld(SkipReason::Advisory) => "Advisory: nothing to approve".to_owned(),
             Self::Withheld(why) => format!("Not approved by this VM: {}", why.description()),
         }
     }

@@ -177,11 +177,10 @@ fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fm
         for (status, is_current) in known {
             family.int_gauge(&event.with(("event_status", status)), is_current.into())?;
         }
-        if let Status::Other(status) = &event.tracked.event.status {
-            family.int_gauge(
-                &event.with(("event_status", &bounded(status))),
-                (!ended).into(),
-            )?;
+        let status = &event.tracked.event.status;
+        if !matches!(status, Status::Scheduled | Status::Started) {
+            let status = bounded(status.as_str());
+            family.int_gauge(&event.with(("event_status", &status)), (!ended).into())?;
         }
     }
     Ok(())

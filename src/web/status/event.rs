@@ -22,6 +22,7 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
     let name = tracked.event.event_type.as_str();
     match (tracked.phase(), tracked.event.not_before) {
         (Phase::Ended, _) => format!("{name} ended"),
+        (Phase::Advisory, _) => format!("{name} (advisory)"),
         (Phase::Started, _) => format!("{name} in progress"),
         (Phase::Scheduled, None) => format!("{name} scheduled"),
         (Phase::Scheduled, Some(due)) => {
@@ -37,7 +38,7 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
 pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     let event = &tracked.event;
     html! {
-        article.event.(labels::class(&event.event_type))
+        article.event.(labels::class(event))
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
             header {
                 h2 { (plain(event.event_type.as_str())) }
@@ -86,7 +87,7 @@ pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Mom
 
 fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
     let event = &tracked.event;
-    let severity = labels::class(&event.event_type);
+    let severity = labels::class(event);
     html! {
         details.event.row.(severity)
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
@@ -107,13 +108,14 @@ fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
 fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
         @if let Some(end) = tracked.end {
-            (labels::outcome(end.outcome)) ", " (elapsed(end.at, now)) " ago"
+            (labels::end(tracked, end)) ", " (elapsed(end.at, now)) " ago"
             @if let Some(length) = tracked.observed_interruption() {
                 " · interruption: " (in_words(length))
                 @if tracked.event.duration_seconds.is_some() { ", announced: " (labels::announced_duration(&tracked.event)) }
             }
         } @else {
             @match (tracked.phase(), tracked.event.not_before) {
+                (Phase::Advisory, _) => { "advisory, no maintenance is scheduled" },
                 (Phase::Started, _) => { "in progress" },
                 (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
                 (_, None) => { (plain(labels::status(tracked))) },
@@ -137,6 +139,7 @@ fn short_names(resources: &[Box<str>]) -> String {
 fn timer(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
         @match (tracked.phase(), tracked.event.not_before) {
+            (Phase::Advisory, _) => {},
             (Phase::Started, _) => {
                 div.timer {
                     span.label { "In progress for" }
@@ -192,7 +195,6 @@ fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
         @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } }
     };
     let description = html! { @if let Some(text) = &event.description { (plain(text)) } };
-    let source = html! { @if let Some(source) = &event.source { (plain(labels::source(source))) } };
     html! {
         dl.facts {
             (fact("Not before", &not_before))
@@ -200,7 +202,7 @@ fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
             (fact("Measured interruption", &interruption))
             (fact("Approval", &approval_decision(approval)))
             (fact("Description", &description))
-            (fact("Source", &source))
+            (fact("Source", &html! { (plain(labels::source(event.source.as_ref()))) }))
             (fact("Event ID", &html! { code.id { (plain(event.id.as_str())) } }))
         }
     }
@@ -258,7 +260,7 @@ fn history(tracked: &TrackedEvent) -> Markup {
     changes.extend(
         tracked
             .end
-            .map(|end| (end.at, html! { (labels::outcome(end.outcome)) })),
+            .map(|end| (end.at, html! { (labels::end(tracked, end)) })),
     );
     changes.sort_by_key(|(at, _)| *at);
     html! {
