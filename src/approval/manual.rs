@@ -34,8 +34,14 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
         Some(Source::Other(word)) => word,
         None => "of unknown source",
     };
-    let wait = event.not_before.map_or_else(
-        || "no NotBefore".to_owned(),
+    let without = if event.is_advisory() {
+        "no deadline"
+    } else {
+        "no NotBefore"
+    };
+    let deadline = event.not_before.filter(|_| !event.is_advisory());
+    let wait = deadline.map_or_else(
+        || without.to_owned(),
         |at| {
             let left = in_words(at.saturating_since(now));
             format!("not before {} (in {left})", at.rfc3339())

@@ -190,7 +190,10 @@ fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
 
 fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
     let event = &tracked.event;
-    let not_before = html! { @if let Some(due) = event.not_before { (at(due)) } };
+    let not_before = html! { @if let Some(due) = event.not_before {
+        (at(due))
+        @if event.is_advisory() { " (no deadline)" }
+    } };
     let interruption = html! {
         @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } }
     };

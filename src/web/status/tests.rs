@@ -65,6 +65,7 @@ fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
         "|Advisories|",
         "|SpotRebalanceRecommendation|",
         "|advisory, no maintenance is scheduled",
+        " (no deadline)|",
         "|The Spot VM has a higher risk of eviction;",
     ] {
         assert!(text.contains(expected), "{expected} in {text}");

@@ -117,10 +117,12 @@ async fn an_advisory_has_nothing_to_approve() {
     let result = format!("Reboot {VERBATIM} is an advisory: nothing to approve.\n");
     assert_eq!(text(&ended.stdout), result);
     let stderr = text(&ended.stderr);
-    assert!(
-        stderr.contains("this is advice, no maintenance is scheduled"),
-        "{stderr}"
-    );
+    for expected in [
+        "Advisory, no deadline",
+        "this is advice, no maintenance is scheduled",
+    ] {
+        assert!(stderr.contains(expected), "{expected} in {stderr}");
+    }
     assert!(!stderr.contains("may start at any moment"), "{stderr}");
     let json = approve(&imds, &[TYPED, "--output=json"]).await;
     let approval: Value = serde_json::from_slice(&json.stdout).unwrap();
