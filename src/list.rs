@@ -76,7 +76,8 @@ pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) 
 }
 
 fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 8] {
-    let wait = event.not_before.map(|at| {
+    let deadline = event.not_before.filter(|_| !event.is_advisory());
+    let wait = deadline.map(|at| {
         if at >= now {
             in_words(at.saturating_since(now))
         } else {

@@ -261,7 +261,7 @@ fn log_transition(transition: &Transition) {
             )
         };
     }
-    if tracked.scope == EventScope::Other {
+    if tracked.scope == EventScope::Other || event.is_advisory() {
         line!(info);
     } else {
         line!(warn);

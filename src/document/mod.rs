@@ -209,9 +209,10 @@ fn differences(one: &Event, other: &Event) -> Option<String> {
 fn status_rank(status: &Status) -> u8 {
     match status {
         Status::Other(name) if &**name == event::UNREADABLE => 0,
-        Status::Scheduled => 1,
-        Status::Other(_) => 2,
-        Status::Started => 3,
+        Status::Advisory => 1,
+        Status::Scheduled => 2,
+        Status::Other(_) => 3,
+        Status::Started => 4,
     }
 }
 

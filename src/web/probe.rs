@@ -34,10 +34,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
     let due = snapshot
         .pending()
         .filter(|tracked| {
-            let event = &tracked.event;
-            tracked.scope == EventScope::Own
-                && event.duration_seconds != Some(0)
-                && !event.is_advisory()
+            tracked.scope == EventScope::Own && tracked.event.duration_seconds != Some(0)
         })
         .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
         .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())
@@ -64,7 +61,7 @@ fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
         Phase::Started => Some(f64::NEG_INFINITY),
         Phase::Scheduled if tracked.is_due_by_approval() => Some(f64::NEG_INFINITY),
         Phase::Scheduled => Some(tracked.event.not_before?.seconds_from(now.wall)),
-        Phase::Ended => None,
+        Phase::Advisory | Phase::Ended => None,
     }
 }
 

@@ -176,11 +176,10 @@ fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fm
         for (status, is_current) in known {
             family.int_gauge(&event.with(("event_status", status)), is_current.into())?;
         }
-        if let Status::Other(status) = &event.tracked.event.status {
-            family.int_gauge(
-                &event.with(("event_status", &label_value(status))),
-                (!ended).into(),
-            )?;
+        let status = &event.tracked.event.status;
+        if !matches!(status, Status::Scheduled | Status::Started) {
+            let status = label_value(status.as_str());
+            family.int_gauge(&event.with(("event_status", &status)), (!ended).into())?;
         }
     }
     Ok(())
