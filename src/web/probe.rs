@@ -7,6 +7,7 @@ use crate::{
     event::EventScope,
     lifecycle::{Phase, TrackedEvent},
     snapshot::Snapshot,
+    text::label_value,
     time::{Moment, in_words},
 };
 
@@ -48,7 +49,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
             is_ok: false,
             reason: format!(
                 "not serving: {} {}",
-                tracked.event.event_type.as_str().escape_debug(),
+                label_value(tracked.event.event_type.as_str()),
                 start_text(seconds, tracked)
             ),
         },
@@ -194,6 +195,6 @@ mod tests {
     fn reason_is_always_one_line() {
         let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
         let reason = serving(&snapshot, LEAD_TIME, at(590)).reason;
-        assert_eq!(reason, "not serving: a\\r\\nb may start in 10s");
+        assert_eq!(reason, "not serving: a  b may start in 10s");
     }
 }
