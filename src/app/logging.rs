@@ -226,7 +226,7 @@ fn log_transition(transition: &Transition) {
                 resources = printable_text(&resources(event)),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
-                description = event.description.as_deref().map(printable_text),
+                description = event.description_text().map(printable_text),
                 first_seen = tracked.first_seen_at.rfc3339(),
                 started = tracked.started_at.map(Timestamp::rfc3339),
                 rescheduled_from,
