@@ -211,13 +211,13 @@ pub struct Event {
 }
 
 impl Event {
+    pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
+        scope_of(self.resources.as_deref(), vm_name)
+    }
+
     /// The description unless it is empty.
     pub(crate) fn description_text(&self) -> Option<&str> {
         self.description.as_deref().filter(|text| !text.is_empty())
-    }
-
-    pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
-        scope_of(self.resources.as_deref(), vm_name)
     }
 }
 

@@ -38,9 +38,11 @@ impl SimulatedVersion {
     }
 
     fn has(self, event: &PendingEvent) -> bool {
+        if event.spec.needs_newer_version() {
+            return self.has_advisories;
+        }
         let event_type = EventType::new(&event.spec.event_type);
         self.known.has_event_type(&event_type)
-            && (self.has_advisories || !event.spec.needs_newer_version())
     }
 }
 
