@@ -53,6 +53,9 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
         event.status.as_str()
     );
     push(&mut text, &line);
+    if let Some(description) = event.description_text() {
+        push(&mut text, &format!("  Description: {description}"));
+    }
     push(
         &mut text,
         &format!("  Effect on each VM: {}.", effect(event)),

@@ -177,7 +177,9 @@ fn merge(known: &mut Event, duplicate: Event) -> Option<String> {
     known.duration_seconds = known.duration_seconds.or(duplicate.duration_seconds);
     known.source = known.source.take().or(duplicate.source);
     known.resource_type = known.resource_type.take().or(duplicate.resource_type);
-    known.description = known.description.take().or(duplicate.description);
+    if known.description_text().is_none() {
+        known.description = duplicate.description.or_else(|| known.description.take());
+    }
     contradiction
 }
 

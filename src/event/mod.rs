@@ -221,7 +221,7 @@ pub struct Event {
     pub not_before: Option<Timestamp>,
     /// Announced interruption; `None` if unknown (-1).
     pub duration_seconds: Option<u64>,
-    /// Absent before api-version 2019-04-01.
+    /// Absent before api-version 2019-04-01; empty in captured Preempt and user events.
     pub description: Option<Box<str>>,
     pub unknown_members: Vec<UnknownMember>,
 }
@@ -256,6 +256,11 @@ impl Event {
 
     pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
         scope_of(self.resources.as_deref(), vm_name)
+    }
+
+    /// The description unless it is empty.
+    pub(crate) fn description_text(&self) -> Option<&str> {
+        self.description.as_deref().filter(|text| !text.is_empty())
     }
 }
 

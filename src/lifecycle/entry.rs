@@ -276,7 +276,10 @@ fn known_rest(was: &Event, now: &Event) -> Event {
             .resource_type
             .clone()
             .or_else(|| was.resource_type.clone()),
-        description: now.description.clone().or_else(|| was.description.clone()),
+        description: match now.description_text() {
+            Some(text) => Some(text.into()),
+            None => was.description.clone().or_else(|| now.description.clone()),
+        },
         ..now.clone()
     }
 }

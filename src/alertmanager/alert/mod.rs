@@ -306,7 +306,7 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         .filter(|source| !source.is_empty());
     let to_do =
         advice(tracked).map_or_else(String::new, |advice| format!("\nWhat to do: {advice}"));
-    let azure_text = event.description.as_deref().filter(|text| !text.is_empty());
+    let azure_text = event.description_text();
     format!(
         "VM: {}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}{to_do}\nSource: {}. Azure says: {}\nEvent: {}",
         vm.as_deref().unwrap_or("not known"),

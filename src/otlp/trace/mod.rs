@@ -242,8 +242,7 @@ fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     all.extend(seconds.map(|seconds| attribute("duration", Value::Int(seconds))));
     all.extend(
         event
-            .description
-            .as_deref()
+            .description_text()
             .map(|value| text("description", value)),
     );
     if phase != SpanPhase::Announced {

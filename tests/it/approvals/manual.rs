@@ -35,6 +35,17 @@ async fn imds(approvals: Reply) -> FakeImds {
 }
 
 #[tokio::test]
+async fn approve_shows_the_description() {
+    let described = "\"Description\":\"Restart as requested by authorized user.\"";
+    let restart = RESTART.replace("\"Description\":\"\"", described);
+    let imds = FakeImds::standing(Reply::ok(restart)).await;
+    let ended = approve(&imds, &[TYPED, "--dry-run"]).await;
+    let stderr = text(&ended.stderr);
+    let line = "\n  Description: Restart as requested by authorized user.\n";
+    assert!(stderr.contains(line), "{stderr}");
+}
+
+#[tokio::test]
 async fn approve_prints_the_effect_and_sends_the_verbatim_id() {
     let imds = imds(Reply::ok("")).await;
     let ended = approve(&imds, &[TYPED]).await;
