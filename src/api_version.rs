@@ -154,9 +154,12 @@ impl ApiVersion {
         API_VERSIONS.iter().find(|version| version.name == name)
     }
 
-    /// True also for types that Microsoft does not document: no version is known to leave them out.
+    /// True also for types without a documented version: no version is known to leave them out.
     pub(crate) fn has_event_type(&self, event_type: &EventType) -> bool {
-        matches!(event_type, EventType::Other(_)) || self.event_types.contains(event_type)
+        matches!(
+            event_type,
+            EventType::SpotRebalanceRecommendation | EventType::Other(_)
+        ) || self.event_types.contains(event_type)
     }
 
     pub(crate) fn has_field(&self, field: EventField) -> bool {

@@ -29,7 +29,7 @@ struct Listing<'a> {
     events: Vec<AzureForm<'a>>,
 }
 
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 9] = [
     "TYPE",
     "STATUS",
     "NOT BEFORE (UTC)",
@@ -37,6 +37,7 @@ const COLUMNS: [&str; 8] = [
     "DURATION",
     "SOURCE",
     "RESOURCES",
+    "DESCRIPTION",
     "EVENT ID",
 ];
 
@@ -75,8 +76,9 @@ pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) 
     table
 }
 
-fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 8] {
-    let wait = event.not_before.map(|at| {
+fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 9] {
+    let deadline = event.not_before.filter(|_| !event.is_advisory());
+    let wait = deadline.map(|at| {
         if at >= now {
             in_words(at.saturating_since(now))
         } else {
@@ -99,6 +101,7 @@ fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 8] {
             .resources
             .as_ref()
             .map_or_else(|| "unknown".to_owned(), |names| resources(names, vm_name)),
+        event.description_text().unwrap_or("-").to_owned(),
         event.id.as_str().to_owned(),
     ]
     .map(|cell| excerpt(&cell, MAX_CELL))

@@ -250,7 +250,7 @@ fn log_transition(transition: &Transition) {
                 resources = &*sanitize(&resources(event)),
                 not_before = event.not_before.map(Timestamp::rfc3339),
                 duration_seconds = event.duration_seconds,
-                description = event.description.as_deref().map(sanitize).as_deref(),
+                description = event.description_text().map(sanitize).as_deref(),
                 first_seen = tracked.first_seen_at.rfc3339(),
                 started = tracked.started_at.map(Timestamp::rfc3339),
                 rescheduled_from,
@@ -261,7 +261,7 @@ fn log_transition(transition: &Transition) {
             )
         };
     }
-    if tracked.scope == EventScope::Other {
+    if tracked.scope == EventScope::Other || event.is_advisory() {
         line!(info);
     } else {
         line!(warn);

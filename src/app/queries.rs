@@ -53,7 +53,9 @@ pub(crate) async fn approve(
         vm_name.as_deref(),
         clock.now().wall,
     ));
-    let outcome = if event.status == Status::Started {
+    let outcome = if event.is_advisory() {
+        ApproveOutcome::Advisory
+    } else if event.status == Status::Started {
         ApproveOutcome::AlreadyStarted
     } else if wanted.dry_run {
         ApproveOutcome::DryRun

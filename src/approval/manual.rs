@@ -20,6 +20,8 @@ pub(crate) enum ApproveOutcome {
     DryRun,
     /// The event has started; nothing was sent.
     AlreadyStarted,
+    /// An advisory has nothing to approve; nothing was sent.
+    Advisory,
 }
 
 /// Several lines that describe the event and the effect of its approval.
@@ -32,8 +34,14 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
         Some(Source::Other(word)) => word,
         None => "of unknown source",
     };
-    let wait = event.not_before.map_or_else(
-        || "no NotBefore".to_owned(),
+    let without = if event.is_advisory() {
+        "no deadline"
+    } else {
+        "no NotBefore"
+    };
+    let deadline = event.not_before.filter(|_| !event.is_advisory());
+    let wait = deadline.map_or_else(
+        || without.to_owned(),
         |at| {
             let left = in_words(at.saturating_since(now));
             format!("not before {} (in {left})", at.rfc3339())
@@ -45,10 +53,16 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
         event.status.as_str()
     );
     push(&mut text, &line);
+    if let Some(description) = event.description_text() {
+        push(&mut text, &format!("  Description: {description}"));
+    }
     push(
         &mut text,
         &format!("  Effect on each VM: {}.", effect(event)),
     );
+    if event.is_advisory() {
+        return text;
+    }
     push(&mut text, &format!("  {}", affected(event, vm_name)));
     push(
         &mut text,
@@ -67,6 +81,9 @@ pub(crate) fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
         ApproveOutcome::DryRun => format!("Dry run: {kind} {} was not approved.", event.id),
         ApproveOutcome::AlreadyStarted => {
             format!("{kind} {} has already started; nothing was sent.", event.id)
+        }
+        ApproveOutcome::Advisory => {
+            format!("{kind} {} is an advisory: nothing to approve.", event.id)
         }
     };
     let mut text = String::new();
@@ -93,13 +110,13 @@ struct Report<'a> {
 }
 
 fn effect(event: &Event) -> String {
-    let summary = event.event_type.effect().summary;
+    let summary = event.effect().summary;
     match event.duration_seconds {
-        Some(seconds) => {
+        Some(seconds) if !event.is_without_interruption() => {
             let length = in_words(std::time::Duration::from_secs(seconds));
             format!("{summary}; announced interruption: {length}")
         }
-        None => summary.to_owned(),
+        Some(_) | None => summary.to_owned(),
     }
 }
 

@@ -112,6 +112,9 @@ pub fn decide(
     if tracked.phase() == Phase::Ended {
         return Decision::Withhold(SkipReason::Ended);
     }
+    if event.is_advisory() {
+        return Decision::Withhold(SkipReason::Advisory);
+    }
     if let Some(at) = tracked.approved_at {
         return Decision::Approved(at);
     }
@@ -154,6 +157,7 @@ fn reason(
     match event.event_type {
         EventType::Freeze | EventType::Reboot | EventType::Redeploy => {}
         EventType::Preempt | EventType::Terminate => return Err(SkipReason::Deletion),
+        EventType::SpotRebalanceRecommendation => return Err(SkipReason::Advisory),
         EventType::Other(_) => return Err(SkipReason::TypeUnknown),
     }
     match event.source {

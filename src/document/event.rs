@@ -92,7 +92,7 @@ pub(super) fn event(
         not_before: reader.not_before(),
         duration_seconds: reader.duration(),
         description: reader
-            .text(AnomalyKind::Description, "Description")
+            .text_or_empty(AnomalyKind::Description, "Description")
             .map(|text| text.as_ref().into()),
         unknown_members: reader.unknown_members(),
     };
@@ -133,12 +133,17 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn text(&mut self, kind: AnomalyKind, name: &str) -> Option<Cow<'a, str>> {
+        self.text_or_empty(kind, name)
+            .filter(|text| !text.is_empty())
+    }
+
+    fn text_or_empty(&mut self, kind: AnomalyKind, name: &str) -> Option<Cow<'a, str>> {
         let value = self.take(name)?;
         let text = string(value);
         if text.is_none() {
             self.record_anomaly(kind, name, value);
         }
-        text.filter(|text| !text.is_empty())
+        text
     }
 
     fn required(&mut self, kind: AnomalyKind, name: &str) -> Cow<'a, str> {

@@ -177,7 +177,9 @@ fn merge(known: &mut Event, duplicate: Event) -> Option<String> {
     known.duration_seconds = known.duration_seconds.or(duplicate.duration_seconds);
     known.source = known.source.take().or(duplicate.source);
     known.resource_type = known.resource_type.take().or(duplicate.resource_type);
-    known.description = known.description.take().or(duplicate.description);
+    if known.description_text().is_none() {
+        known.description = duplicate.description.or_else(|| known.description.take());
+    }
     contradiction
 }
 
@@ -209,9 +211,10 @@ fn differences(one: &Event, other: &Event) -> Option<String> {
 fn status_rank(status: &Status) -> u8 {
     match status {
         Status::Other(name) if &**name == event::UNREADABLE => 0,
-        Status::Scheduled => 1,
-        Status::Other(_) => 2,
-        Status::Started => 3,
+        Status::Advisory => 1,
+        Status::Scheduled => 2,
+        Status::Other(_) => 3,
+        Status::Started => 4,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Entries of `Events` that could not be read, and which events they could be.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
@@ -50,9 +50,14 @@ impl Unreadable {
                 .or_default()
                 .push(id);
         }
+        if by_word.is_empty() {
+            return HashSet::new();
+        }
+        let lengths: BTreeSet<usize> = by_word.keys().map(String::len).collect();
         let mut mentioned = HashSet::new();
         let mut folded = String::new();
-        for word in words(&self.text) {
+        // The lengths spare most words of a hostile document the search.
+        for word in words(&self.text).filter(|word| lengths.contains(&word.len())) {
             folded.clear();
             folded.push_str(word);
             folded.make_ascii_lowercase();

@@ -312,10 +312,10 @@ impl Approvals {
     }
 }
 
-/// Whether to log a decision. Skips events of other VMs, approvals and starts (the transition is logged), and events of
-/// the platform while approvals are off.
+/// Whether to log a decision. Skips events of other VMs, approvals and starts (the transition is logged), advisories, and
+/// events of the platform while approvals are off.
 fn should_log(before: Option<&Approval>, now: &Approval, tracked: &TrackedEvent) -> bool {
-    if tracked.scope == EventScope::Other {
+    if tracked.scope == EventScope::Other || tracked.event.is_advisory() {
         return false;
     }
     let words = |approval: &Approval| (approval.decision(), approval.reason());

@@ -17,16 +17,15 @@ pub enum EventType {
     Redeploy,
     Preempt,
     Terminate,
+    /// Always an advisory (preview):
+    /// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
+    SpotRebalanceRecommendation,
     /// An undocumented value, verbatim.
     Other(Box<str>),
 }
 
-/// The type of a Spot rebalance recommendation (preview):
-/// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
-const SPOT_REBALANCE_RECOMMENDATION: &str = "SpotRebalanceRecommendation";
-
 impl EventType {
-    /// The types that Microsoft documents.
+    /// The types of maintenance that Microsoft documents.
     pub const KNOWN: [Self; 5] = [
         Self::Freeze,
         Self::Reboot,
@@ -39,6 +38,7 @@ impl EventType {
     pub(crate) fn new(name: &str) -> Self {
         let known = Self::KNOWN
             .into_iter()
+            .chain([Self::SpotRebalanceRecommendation])
             .find(|known| known.as_str().eq_ignore_ascii_case(name));
         known.unwrap_or_else(|| Self::Other(name.into()))
     }
@@ -50,6 +50,7 @@ impl EventType {
             Self::Redeploy => "Redeploy",
             Self::Preempt => "Preempt",
             Self::Terminate => "Terminate",
+            Self::SpotRebalanceRecommendation => "SpotRebalanceRecommendation",
             Self::Other(name) => name,
         }
     }
@@ -64,10 +65,12 @@ pub(crate) enum Impact {
     Restart,
     /// The VM is stopped or deleted.
     Removal,
+    /// An advisory.
+    None,
     Unknown,
 }
 
-/// What events of one type do to each VM that they name.
+/// What an event does to each VM that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventEffect {
     pub impact: Impact,
@@ -76,7 +79,7 @@ pub(crate) struct EventEffect {
 }
 
 impl EventType {
-    pub(crate) fn effect(&self) -> EventEffect {
+    fn effect(&self) -> EventEffect {
         let (impact, summary) = match self {
             Self::Freeze => (
                 Impact::Pause,
@@ -95,6 +98,10 @@ impl EventType {
                 "the Spot VM is evicted; memory and temporary disks are lost",
             ),
             Self::Terminate => (Impact::Removal, "the VM is deleted"),
+            Self::SpotRebalanceRecommendation => (
+                Impact::None,
+                "the Spot VM has a higher risk of eviction; this is advice, no maintenance is scheduled",
+            ),
             Self::Other(_) => (Impact::Unknown, "a type that is not known here"),
         };
         EventEffect { impact, summary }
@@ -113,6 +120,8 @@ pub enum Status {
     /// It starts at `NotBefore` or after its approval.
     Scheduled,
     Started,
+    /// Advice that never starts. Azure sends it with a Spot rebalance recommendation.
+    Advisory,
     /// An undocumented value, verbatim.
     Other(Box<str>),
 }
@@ -124,6 +133,8 @@ impl Status {
             Self::Scheduled
         } else if name.eq_ignore_ascii_case("Started") {
             Self::Started
+        } else if name.eq_ignore_ascii_case("Advisory") {
+            Self::Advisory
         } else {
             Self::Other(name.into())
         }
@@ -133,6 +144,7 @@ impl Status {
         match self {
             Self::Scheduled => "Scheduled",
             Self::Started => "Started",
+            Self::Advisory => "Advisory",
             Self::Other(name) => name,
         }
     }
@@ -209,24 +221,46 @@ pub struct Event {
     pub not_before: Option<Timestamp>,
     /// Announced interruption; `None` if unknown (-1).
     pub duration_seconds: Option<u64>,
-    /// Absent before api-version 2019-04-01.
+    /// Absent before api-version 2019-04-01; empty in captured Preempt and user events.
     pub description: Option<Box<str>>,
     pub unknown_members: Vec<UnknownMember>,
 }
 
 impl Event {
-    /// Advice, not maintenance: nothing starts, and there is nothing to approve. A Spot rebalance recommendation may have a
-    /// `NotBefore`, which is no deadline.
+    /// Advice, not maintenance: nothing starts, and there is nothing to approve. Its `NotBefore`, if any, is no deadline.
     pub(crate) fn is_advisory(&self) -> bool {
-        self.status.as_str().eq_ignore_ascii_case("Advisory")
-            || self
-                .event_type
-                .as_str()
-                .eq_ignore_ascii_case(SPOT_REBALANCE_RECOMMENDATION)
+        self.status == Status::Advisory || self.event_type == EventType::SpotRebalanceRecommendation
+    }
+
+    /// Whether Azure expects no interruption: `DurationInSeconds` is 0. Other types than Freeze stop the VM whatever
+    /// their duration is.
+    pub(crate) fn is_without_interruption(&self) -> bool {
+        self.event_type == EventType::Freeze && self.duration_seconds == Some(0)
+    }
+
+    pub(crate) fn effect(&self) -> EventEffect {
+        if self.is_advisory() && self.event_type != EventType::SpotRebalanceRecommendation {
+            EventEffect {
+                impact: Impact::None,
+                summary: "this is advice, no maintenance is scheduled",
+            }
+        } else if self.is_without_interruption() {
+            EventEffect {
+                impact: Impact::Pause,
+                summary: "host maintenance; no interruption of the VM is expected",
+            }
+        } else {
+            self.event_type.effect()
+        }
     }
 
     pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
         scope_of(self.resources.as_deref(), vm_name)
+    }
+
+    /// The description unless it is empty.
+    pub(crate) fn description_text(&self) -> Option<&str> {
+        self.description.as_deref().filter(|text| !text.is_empty())
     }
 }
 
@@ -260,6 +294,7 @@ mod tests {
         assert_eq!(EventType::new("FREEZE"), EventType::Freeze);
         assert_eq!(EventType::new("Hibernate").as_str(), "Hibernate");
         assert_eq!(Status::new("started"), Status::Started);
+        assert_eq!(Status::new("ADVISORY"), Status::Advisory);
         assert_eq!(Status::new("Paused").as_str(), "Paused");
         assert_eq!(Source::new("user"), Source::User);
         assert_eq!(Source::new("Partner").as_str(), "Partner");

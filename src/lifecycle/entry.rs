@@ -62,7 +62,7 @@ impl TrackerEntry {
             missing: None,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now.wall));
-        if event.status == Status::Started {
+        if is_started(event) {
             transitions.push(entry.start(now.wall));
         }
         entry
@@ -121,7 +121,7 @@ impl TrackerEntry {
         interruption: Interruption,
         now: Timestamp,
     ) -> Option<Transition> {
-        if !self.tracked.is_pending() || self.tracked.scope != EventScope::Own {
+        if !self.tracked.is_maintenance_pending() || self.tracked.scope != EventScope::Own {
             return None;
         }
         self.tracked_mut().interrupt(interruption);
@@ -141,11 +141,16 @@ impl TrackerEntry {
         &mut self,
         event: &Event,
         vm_name: Option<&str>,
+        seen_late: bool,
         at: Moment,
         transitions: &mut Vec<Transition>,
     ) {
-        let now = at.wall;
         self.missing = None;
+        if self.tracked.event.is_advisory() && !event.is_advisory() {
+            self.become_maintenance(event, vm_name, seen_late, at, transitions);
+            return;
+        }
+        let now = at.wall;
         if !self.tracked.is_pending() {
             self.tracked_mut().end = None;
             transitions.push(self.transition(TransitionKind::Returned, now));
@@ -187,12 +192,37 @@ impl TrackerEntry {
             self.tracked_mut().approved_elsewhere_at = Some(now);
             transitions.push(self.transition(TransitionKind::ApprovedElsewhere, now));
         }
-        if event.status == Status::Started && self.tracked.started_at.is_none() {
+        if is_started(event) && self.tracked.started_at.is_none() {
             transitions.push(self.start(now));
         } else if event.status != was.status {
             transitions.push(self.transition(TransitionKind::StatusChanged(was.status), now));
         }
     }
+
+    /// The id of an advisory has become maintenance. The advisory ends, and the maintenance is announced: its notice,
+    /// counters, spans and alerts are those of a new event.
+    fn become_maintenance(
+        &mut self,
+        event: &Event,
+        vm_name: Option<&str>,
+        seen_late: bool,
+        now: Moment,
+        transitions: &mut Vec<Transition>,
+    ) {
+        if self.tracked.is_pending() {
+            transitions.push(self.end(now, Duration::ZERO, false));
+        }
+        let event = Event {
+            id: self.tracked.event.id.clone(),
+            ..known_rest(&self.tracked.event, event)
+        };
+        *self = Self::begin(&event, vm_name, seen_late, now, transitions);
+    }
+}
+
+/// An advisory never starts.
+fn is_started(event: &Event) -> bool {
+    event.status == Status::Started && !event.is_advisory()
 }
 
 impl TrackerEntry {
@@ -230,7 +260,7 @@ impl TrackerEntry {
         let may_run = match event.status {
             Status::Started => true,
             Status::Scheduled => event.not_before.is_some_and(|due| due <= about_now.wall),
-            Status::Other(_) => false,
+            Status::Advisory | Status::Other(_) => false,
         };
         is_before_its_time && may_run
     }
@@ -246,7 +276,10 @@ fn known_rest(was: &Event, now: &Event) -> Event {
             .resource_type
             .clone()
             .or_else(|| was.resource_type.clone()),
-        description: now.description.clone().or_else(|| was.description.clone()),
+        description: match now.description_text() {
+            Some(text) => Some(text.into()),
+            None => was.description.clone().or_else(|| now.description.clone()),
+        },
         ..now.clone()
     }
 }

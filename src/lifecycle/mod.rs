@@ -11,12 +11,15 @@
 //!                       └── the id comes back while the ended event is still shown: the same event continues
 //! ```
 //!
+//! An advisory never starts and has the outcome `unknown`. If its id becomes maintenance, the advisory ends, and the
+//! maintenance is announced as a new event.
+//!
 //! Azure has no status for the end of an event: it leaves the document. So the outcome follows from the evidence, and is
 //! `unknown` without any.
 //!
 //! Invariants: time is an argument; nothing here does I/O, logs or fails; an event ends only if a
 //! [`Document`](crate::document::Document) lacks it and none of the document's unreadable entries can be it; an event
-//! ends once each time that it was pending; no duration is negative, whatever the clocks do.
+//! ends once each time that it was announced or returned; no duration is negative, whatever the clocks do.
 
 mod entry;
 mod last_document;

@@ -75,6 +75,8 @@ impl MissingMembers {
 /// The progress of an event, as seen by this exporter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
+    /// Advice that never starts.
+    Advisory,
     Scheduled,
     Started,
     Ended,
@@ -83,6 +85,7 @@ pub enum Phase {
 impl Phase {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
+            Self::Advisory => "advisory",
             Self::Scheduled => "scheduled",
             Self::Started => "started",
             Self::Ended => "ended",
@@ -179,19 +182,21 @@ impl TrackedEvent {
         self.phase() == Phase::Scheduled && (decided.is_some() || self.is_approved())
     }
 
-    /// Seconds until `NotBefore`: negative when overdue, zero once started, `None` without a `NotBefore` and after the end.
+    /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the end, and
+    /// for an advisory, which has no deadline.
     pub(crate) fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
         let not_before = self.event.not_before?;
         match self.phase() {
             Phase::Scheduled => Some(not_before.seconds_from(now)),
             Phase::Started => Some(0.0),
-            Phase::Ended => None,
+            Phase::Advisory | Phase::Ended => None,
         }
     }
 
     pub(crate) fn phase(&self) -> Phase {
         match (self.end, self.started_at) {
             (Some(_), _) => Phase::Ended,
+            (None, _) if self.event.is_advisory() => Phase::Advisory,
             (None, Some(_)) => Phase::Started,
             (None, None) => Phase::Scheduled,
         }
@@ -200,6 +205,11 @@ impl TrackedEvent {
     /// True until the event has ended.
     pub fn is_pending(&self) -> bool {
         self.end.is_none()
+    }
+
+    /// True until the event has ended, except for an advisory: it announces no maintenance.
+    pub(crate) fn is_maintenance_pending(&self) -> bool {
+        matches!(self.phase(), Phase::Scheduled | Phase::Started)
     }
 
     /// The time from the first document with the event to its start. For an event that ran but was never seen as Started:
@@ -269,8 +279,12 @@ impl TrackedEvent {
     }
 
     /// The outcome of an event that left the document. `was_watched`: the time since it was last seen
-    /// is too short to miss its start. An interruption is not evidence: a step of the clock looks the same.
+    /// is too short to miss its start. An interruption is not evidence: a step of the clock looks the same. An advisory has
+    /// no outcome of its own, so it is unknown.
     pub(super) fn outcome(&self, now: Timestamp, was_watched: bool) -> Outcome {
+        if self.event.is_advisory() && self.started_at.is_none() {
+            return Outcome::Unknown;
+        }
         let due = self
             .event
             .not_before

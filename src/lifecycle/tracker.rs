@@ -127,8 +127,8 @@ impl Tracker {
             let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
+                entry.update(event, vm_name, seen_late, now, &mut transitions);
                 entry.set_reported(missing, is_contradictory);
-                entry.update(event, vm_name, now, &mut transitions);
                 if entry.tracked.has_lost_user_source() {
                     let id = excerpt(event.id.as_str(), MAX_ID_CHARS);
                     let detail = format!("event {id}: its EventSource was User and is missing");
@@ -293,11 +293,11 @@ impl Tracker {
             .collect()
     }
 
-    /// The number of pending events.
+    /// The number of pending events without advisories.
     pub(crate) fn pending(&self) -> usize {
         self.entries
             .values()
-            .filter(|entry| entry.tracked.is_pending())
+            .filter(|entry| entry.tracked.is_maintenance_pending())
             .count()
     }
 
@@ -316,11 +316,11 @@ impl Tracker {
         own
     }
 
-    /// Whether an event that names this VM is pending.
+    /// Whether an event that names this VM and is no advisory is pending.
     pub(crate) fn is_own_pending(&self) -> bool {
-        self.entries
-            .values()
-            .any(|entry| entry.tracked.is_pending() && entry.tracked.scope == EventScope::Own)
+        self.entries.values().any(|entry| {
+            entry.tracked.is_maintenance_pending() && entry.tracked.scope == EventScope::Own
+        })
     }
 
     fn expire_ended(&mut self, now: Moment) {

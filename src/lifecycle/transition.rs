@@ -19,7 +19,7 @@ pub struct Transition {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransitionKind {
-    /// A document has it for the first time.
+    /// A document has it for the first time, or for the first time as maintenance after an advisory of the same id.
     Announced,
     Started,
     /// Its `NotBefore` changed, or was given for the first time.

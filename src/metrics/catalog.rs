@@ -81,6 +81,8 @@ catalog! {
         "Unix time when this exporter first saw the event as started.";
     EVENT_STATUS = "azure_scheduled_event_status", Gauge, event_labels!("event_status"),
         "1 for the current status of the event, 0 for the others: Scheduled, Started, Ended.";
+    ADVISORIES = "azure_scheduled_events_advisories", Gauge, &["event_type", "scope"],
+        "Advisories in the last valid document: advice such as a Spot rebalance recommendation, not maintenance. Absent before the first one.";
     ALERT_PUSH_FAILURES = "azure_scheduled_events_alert_push_failures_total", Counter, &[],
         "Failed pushes to an Alertmanager.";
     ALERT_PUSHES = "azure_scheduled_events_alert_pushes_total", Counter, &[],

@@ -12,13 +12,13 @@ use crate::{
 
 /// The version of the Scheduled Events API in a request: a documented one, or a newer date.
 #[derive(Debug, Clone, Copy)]
-pub struct RequestedVersion {
+pub struct SimulatedVersion {
     known: &'static ApiVersion,
     /// Only versions newer than the documented ones have advisories; their number is not published.
     has_advisories: bool,
 }
 
-impl RequestedVersion {
+impl SimulatedVersion {
     pub fn find(name: &str) -> Option<Self> {
         let is_date = name.len() == 10 && Timestamp::parse(&format!("{name}T00:00:00Z")).is_some();
         let has_advisories = is_date && name > LATEST_API_VERSION;
@@ -38,9 +38,11 @@ impl RequestedVersion {
     }
 
     fn has(self, event: &PendingEvent) -> bool {
+        if event.spec.needs_newer_version() {
+            return self.has_advisories;
+        }
         let event_type = EventType::new(&event.spec.event_type);
         self.known.has_event_type(&event_type)
-            && (self.has_advisories || !event.spec.needs_newer_version())
     }
 }
 
@@ -69,7 +71,7 @@ struct Entry<'a> {
 }
 
 /// Renders the document in one version of the Scheduled Events API.
-pub fn document(incarnation: u64, events: &[PendingEvent], version: RequestedVersion) -> String {
+pub fn document(incarnation: u64, events: &[PendingEvent], version: SimulatedVersion) -> String {
     let visible = events.iter().filter(|event| version.has(event));
     let document = Document {
         document_incarnation: incarnation,

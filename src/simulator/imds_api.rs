@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    document::{RequestedVersion, document},
+    document::{SimulatedVersion, document},
     http::{Request, SimulatorResponse},
     scenario::Fault,
     world::World,
@@ -96,8 +96,8 @@ fn check_headers(request: &Request<'_>) -> Option<SimulatorResponse> {
     let is_true = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
     let is_preview = is_events(request.path)
         && api_version(request.query)
-            .and_then(RequestedVersion::find)
-            .is_some_and(RequestedVersion::is_preview);
+            .and_then(SimulatedVersion::find)
+            .is_some_and(SimulatedVersion::is_preview);
     if !is_preview && !headers.get("metadata").is_some_and(is_true) {
         return Some(bad_request(
             "Bad request. Required metadata header not specified",
@@ -142,7 +142,7 @@ fn scheduled_events(
     if request.method != Method::GET && request.method != Method::POST {
         return not_allowed("GET, POST");
     }
-    let version = match requested_version(request.query, RequestedVersion::find) {
+    let version = match requested_version(request.query, SimulatedVersion::find) {
         Ok(version) => version,
         Err(response) => return response,
     };

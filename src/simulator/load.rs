@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn error_that_quotes_control_characters_is_one_line() {
         let error = parse_error("{\"eve\\nnts\u{9b}\": 1}");
-        assert!(error.contains("eve\u{fffd}nts\u{fffd}"), "{error}");
+        assert!(error.contains("eve nts\u{fffd}"), "{error}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ use self::{
     world::World,
 };
 pub use self::{
-    document::{RequestedVersion, document},
+    document::{SimulatedVersion, document},
     load::{ScenarioError, catalog},
     scenario::Scenario,
     vm::{OsType, Vm},

@@ -66,6 +66,8 @@ pub enum SkipReason {
     /// Documents contradict themselves or each other about the event.
     Contradictory,
     Ended,
+    /// An advisory has nothing to approve.
+    Advisory,
     /// It has started, or its status is unknown.
     NotScheduled,
     /// The name of this VM is not known for certain.
@@ -115,6 +117,7 @@ impl SkipReason {
             Self::Off => "off",
             Self::Contradictory => "contradictory",
             Self::Ended => "ended",
+            Self::Advisory => "advisory",
             Self::NotScheduled => "not_scheduled",
             Self::IdentityUnknown => "identity_unknown",
             Self::ResourcesUnknown => "resources_unknown",
@@ -136,6 +139,7 @@ impl SkipReason {
             Self::Off => "approvals are off: it waits for NotBefore or for another approval",
             Self::Contradictory => "the documents contradict each other about it",
             Self::Ended => "it has ended",
+            Self::Advisory => "advisory: nothing to approve",
             Self::NotScheduled => "it is not Scheduled",
             Self::IdentityUnknown => "the name of this VM is not known for certain",
             Self::ResourcesUnknown => "its resources are missing",
@@ -232,6 +236,7 @@ impl Approval {
                 "The approval failed ({attempts} {}) and is retried: {error}",
                 if *attempts == 1 { "time" } else { "times" }
             ),
+            Self::Withheld(SkipReason::Advisory) => "Advisory: nothing to approve".to_owned(),
             Self::Withheld(why) => format!("Not approved by this VM: {}", why.description()),
         }
     }

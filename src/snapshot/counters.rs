@@ -114,7 +114,12 @@ impl EventCounters {
     /// after it came back.
     pub fn count(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
-        let label = self.label(&tracked.event.event_type);
+        let event = &tracked.event;
+        // Otherwise an advisory that becomes maintenance of the same type would be counted twice.
+        if event.is_advisory() && event.event_type != EventType::SpotRebalanceRecommendation {
+            return;
+        }
+        let label = self.label(&event.event_type);
         match &transition.kind {
             TransitionKind::Announced => self
                 .observed

@@ -19,7 +19,7 @@ pub use span_counts::{DropReason, ExportFailure, SpanCounts};
 
 use crate::{
     event::{EventId, EventScope},
-    lifecycle::TrackedEvent,
+    lifecycle::{Phase, TrackedEvent},
     time::Moment,
 };
 
@@ -83,11 +83,20 @@ impl Snapshot {
         }
     }
 
+    /// Pending events without advisories.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.events
             .iter()
             .map(AsRef::as_ref)
-            .filter(|tracked| tracked.is_pending())
+            .filter(|tracked| tracked.is_maintenance_pending())
+    }
+
+    /// Advisories that have not ended.
+    pub(crate) fn advisories(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.events
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|tracked| tracked.phase() == Phase::Advisory)
     }
 
     /// Ended events that are still shown.

@@ -13,7 +13,7 @@
 //! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
 //! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata |
 //! | `exporter` | `version`, `revision` |
-//! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `phase` (scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approval_decided_at`, `approval_sent_at`, `approved_at`, `approved_elsewhere_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
+//! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `advisory`, `phase` (advisory, scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approval_decided_at`, `approval_sent_at`, `approved_at`, `approved_elsewhere_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
 //! | `approval` | of a pending event: `decision` (waiting, draining, due, sent, approved, approved_elsewhere, failed, withheld, dry_run), `reason` (an identifier), `at` (time of the approval, past or future), `message` (text) |
 
 use std::collections::BTreeMap;
@@ -57,8 +57,9 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
 }
 
 /// Members of this exporter. A member of Azure with the same name is left out.
-const OWN_MEMBERS: [&str; 16] = [
+const OWN_MEMBERS: [&str; 17] = [
     "scope",
+    "advisory",
     "phase",
     "not_before",
     "not_before_countdown_seconds",
@@ -199,6 +200,7 @@ impl Serialize for EventEntry<'_> {
         let mut map = serializer.serialize_map(None)?;
         azure_json::members(&tracked.event, &OWN_MEMBERS, &mut map)?;
         map.serialize_entry("scope", tracked.scope.as_str())?;
+        map.serialize_entry("advisory", &tracked.event.is_advisory())?;
         map.serialize_entry("phase", tracked.phase().as_str())?;
         map.serialize_entry("not_before", &millis(tracked.event.not_before))?;
         let countdown = tracked.countdown_seconds(self.now.wall);
@@ -288,6 +290,7 @@ mod tests {
                 "EventSource": "Platform",
                 "DurationInSeconds": 9,
                 "scope": "self",
+                "advisory": false,
                 "phase": "ended",
                 "not_before": "2026-11-17T09:15:00.000Z",
                 "not_before_countdown_seconds": null,
@@ -351,6 +354,26 @@ mod tests {
         };
         assert_eq!(countdown(0), json!(600.0));
         assert_eq!(countdown(610), json!(-10.0));
+    }
+
+    #[test]
+    fn advisory_is_marked_and_has_no_countdown() {
+        let advisory = json!([freeze(&json!({"EventStatus": "Advisory"}))]);
+        let event = |documents: &[(u64, Value)]| {
+            read(&snapshot_after(documents), at(30))["events"][0].clone()
+        };
+        let pending = event(&[(0, advisory.clone())]);
+        assert_eq!(pending["advisory"], true);
+        assert_eq!(pending["phase"], "advisory");
+        assert_eq!(pending["EventStatus"], "Advisory");
+        assert_eq!(pending["not_before_countdown_seconds"], Value::Null);
+        assert_eq!(pending["approval"]["reason"], "advisory");
+        let message = "Advisory: nothing to approve";
+        assert_eq!(pending["approval"]["message"], message);
+        let ended = event(&[(0, advisory), (20, json!([]))]);
+        assert_eq!(ended["advisory"], true);
+        assert_eq!(ended["phase"], "ended");
+        assert_eq!(ended["outcome"], "unknown");
     }
 
     #[test]

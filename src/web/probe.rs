@@ -7,6 +7,7 @@ use crate::{
     event::EventScope,
     lifecycle::{Phase, TrackedEvent},
     snapshot::Snapshot,
+    text::label_value,
     time::{Moment, in_words},
 };
 
@@ -34,10 +35,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
     let due = snapshot
         .pending()
         .filter(|tracked| {
-            let event = &tracked.event;
-            tracked.scope == EventScope::Own
-                && event.duration_seconds != Some(0)
-                && !event.is_advisory()
+            tracked.scope == EventScope::Own && tracked.event.duration_seconds != Some(0)
         })
         .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
         .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())
@@ -51,7 +49,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
             is_ok: false,
             reason: format!(
                 "not serving: {} {}",
-                tracked.event.event_type.as_str().escape_debug(),
+                label_value(tracked.event.event_type.as_str()),
                 start_text(seconds, tracked)
             ),
         },
@@ -64,7 +62,7 @@ fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
         Phase::Started => Some(f64::NEG_INFINITY),
         Phase::Scheduled if tracked.is_due_by_approval() => Some(f64::NEG_INFINITY),
         Phase::Scheduled => Some(tracked.event.not_before?.seconds_from(now.wall)),
-        Phase::Ended => None,
+        Phase::Advisory | Phase::Ended => None,
     }
 }
 
@@ -197,6 +195,6 @@ mod tests {
     fn reason_is_always_one_line() {
         let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
         let reason = serving(&snapshot, LEAD_TIME, at(590)).reason;
-        assert_eq!(reason, "not serving: a\\r\\nb may start in 10s");
+        assert_eq!(reason, "not serving: a  b may start in 10s");
     }
 }

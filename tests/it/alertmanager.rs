@@ -109,6 +109,32 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
     exporter.stop().await;
 }
 
+#[tokio::test]
+async fn an_advisory_that_becomes_a_preempt_is_resolved_and_the_preempt_is_pushed() {
+    let imds = FakeImds::standing(document("Preempt", "Platform", "Advisory", "web_0")).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
+    let last = |it: &FakeAlertmanager, name: &str| {
+        let named = |alert: &ReceivedAlert| alert.labels["alertname"] == name;
+        it.alerts().into_iter().rev().find(named)
+    };
+    alertmanager
+        .until("the advisory is pushed", |it| {
+            last(it, "AzureScheduledEventAdvisory").is_some()
+        })
+        .await;
+    let advisory = alertmanager.alerts().remove(0);
+    assert_eq!(advisory.labels["severity"], "info");
+    imds.now(preempt());
+    alertmanager
+        .until("the Preempt is pushed and the advisory resolved", |it| {
+            last(it, "AzureScheduledEventPreempt").is_some_and(|alert| !alert.is_resolved())
+                && last(it, "AzureScheduledEventAdvisory").is_some_and(|alert| alert.is_resolved())
+        })
+        .await;
+    exporter.stop().await;
+}
+
 /// Until its next scrape and evaluation Prometheus reports the alert as firing.
 #[tokio::test]
 async fn resolved_alert_is_sent_again_in_short_intervals() {

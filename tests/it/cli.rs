@@ -286,10 +286,26 @@ async fn list_prints_a_table_that_marks_this_vm() {
         "Scheduled",
         "9s",
         "web_0*",
+        "Host server is undergoing maintenance.",
         "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
     ] {
         assert!(rows[1].contains(cell), "{cell}: {}", rows[1]);
     }
+    assert!(rows[0].contains(" DESCRIPTION "), "{}", rows[0]);
+}
+
+#[tokio::test]
+async fn list_keeps_azures_empty_strings() {
+    let preempt = serde_json::json!({
+        "EventId": "58A3B0E7-9D41-4C62-A1F8-2E7B64D90C13", "EventStatus": "Started",
+        "EventType": "Preempt", "ResourceType": "VirtualMachine", "Resources": ["web_0"],
+        "NotBefore": "", "Description": "", "EventSource": "Platform", "DurationInSeconds": -1,
+    });
+    let document = serde_json::json!({"DocumentIncarnation": 5, "Events": [preempt]});
+    let imds = FakeImds::standing(Reply::ok(document.to_string())).await;
+    let json = list(&imds, "--output=json").await;
+    let listing: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(listing["events"][0], preempt);
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ struct Elapse {
 
 fn observed() -> impl Strategy<Value = Observed> {
     let not_before = prop::option::weighted(0.7, -100_000_i64..700_000);
-    (0_u8..3, 0_usize..6, not_before, any::<bool>()).prop_map(
+    (0_u8..4, 0_usize..7, not_before, any::<bool>()).prop_map(
         |(status, event_type, not_before, is_own)| Observed {
             status,
             event_type,
@@ -113,12 +113,14 @@ fn document(events: &[Option<Observed>; EVENTS], is_lossy: bool) -> Document {
         Some(Event {
             id: id(index),
             event_type: EventType::KNOWN
-                .get(observed.event_type)
-                .cloned()
+                .into_iter()
+                .chain([EventType::SpotRebalanceRecommendation])
+                .nth(observed.event_type)
                 .unwrap_or(other),
             status: match observed.status {
                 0 => Status::Scheduled,
                 1 => Status::Started,
+                2 => Status::Advisory,
                 _ => Status::Other("Paused".into()),
             },
             source: Some(Source::Platform),
@@ -224,6 +226,8 @@ fn failure() -> RequestError {
 #[derive(Debug, Default)]
 struct Reader {
     pending: BTreeMap<EventId, bool>,
+    /// The advisories that have ended. Their ids may be announced again, as maintenance.
+    advisories: BTreeSet<EventId>,
 }
 
 impl Reader {
@@ -231,15 +235,28 @@ impl Reader {
         let tracked = &transition.tracked;
         let before = self.pending.get(&tracked.event.id).copied();
         let (expected, after) = match &transition.kind {
+            TransitionKind::Announced if self.advisories.remove(&tracked.event.id) => {
+                // `None` if the ended advisory expired before.
+                (before.filter(|is_pending| !is_pending), true)
+            }
             TransitionKind::Announced => (None, true),
-            TransitionKind::Returned => (Some(false), true),
+            TransitionKind::Returned => {
+                self.advisories.remove(&tracked.event.id);
+                (Some(false), true)
+            }
             TransitionKind::Ended(outcome) => {
                 assert_eq!(tracked.end.map(|end| end.outcome), Some(*outcome));
                 assert_outcome_follows(tracked, *outcome);
+                if is_advisory(&tracked.event) {
+                    self.advisories.insert(tracked.event.id.clone());
+                }
                 (Some(true), false)
             }
-            TransitionKind::Started
-            | TransitionKind::Rescheduled(_)
+            TransitionKind::Started => {
+                assert!(!is_advisory(&tracked.event), "{transition:?}");
+                (Some(true), true)
+            }
+            TransitionKind::Rescheduled(_)
             | TransitionKind::StatusChanged(_)
             | TransitionKind::Amended { .. }
             | TransitionKind::Approved
@@ -260,11 +277,16 @@ impl Reader {
             );
             shown.contains(id)
         });
+        self.advisories.retain(|id| shown.contains(id));
         let pending = events.iter().filter(|tracked| tracked.is_pending());
         let pending: BTreeSet<_> = pending.map(|tracked| &tracked.event.id).collect();
         let expected = self.pending.iter().filter(|(_, pending)| **pending);
         assert_eq!(pending, expected.map(|(id, _)| id).collect());
     }
+}
+
+fn is_advisory(event: &Event) -> bool {
+    event.status == Status::Advisory || event.event_type == EventType::SpotRebalanceRecommendation
 }
 
 /// Asserts that an outcome follows from the evidence.
@@ -273,7 +295,8 @@ fn assert_outcome_follows(tracked: &TrackedEvent, outcome: Outcome) {
     let ended_at = tracked.end.unwrap().at;
     let is_due = event.not_before.is_some_and(|at| ended_at >= at);
     let approved = tracked.approved_at.or(tracked.approved_elsewhere_at);
-    let has_run = tracked.started_at.is_some() || approved.is_some() || is_due;
+    let has_run =
+        tracked.started_at.is_some() || !is_advisory(event) && (approved.is_some() || is_due);
     match outcome {
         Outcome::Completed => assert!(has_run || tracked.rebooted, "{tracked:?}"),
         Outcome::Cancelled => {
@@ -341,7 +364,10 @@ proptest! {
                         }
                     }
                     if *is_lossy {
-                        assert_ended_ones_are_missing_for_a_minute(&transitions, &missing_since, now);
+                        // An advisory ends if the document has its id as maintenance.
+                        let is_missing = |one: &Transition| document.events.iter().all(|event| event.id != one.tracked.event.id);
+                        let missing: Vec<_> = transitions.iter().filter(|one| is_missing(one)).cloned().collect();
+                        assert_ended_ones_are_missing_for_a_minute(&missing, &missing_since, now);
                     }
                     let again = process.observe(&document, now);
                     prop_assert!(again.is_empty(), "the same document again: {again:?}");

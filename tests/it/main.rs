@@ -5,6 +5,8 @@
 mod support;
 
 #[cfg(test)]
+mod advisories;
+#[cfg(test)]
 mod alertmanager;
 #[cfg(test)]
 mod approvals;

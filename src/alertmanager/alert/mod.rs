@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use crate::{
-    event::{EventScope, EventType, Source},
+    event::{Event, EventScope, EventType, Source},
     lifecycle::TrackedEvent,
     snapshot::Snapshot,
     text::label_value,
@@ -93,15 +93,17 @@ macro_rules! alert_rules {
 alert_rules! {
     PREEMPT = "Preempt" Critical "Azure is about to evict a Spot virtual machine.";
     TERMINATE = "Terminate" Warning "Azure is about to delete a virtual machine.";
-    HARDWARE_FAILURE = "HardwareFailure" Critical "A virtual machine is being restarted without notice.";
+    HARDWARE_FAILURE = "HardwareFailure" Critical "A virtual machine is being restarted or moved without notice.";
     REBOOT = "Reboot" Critical "Azure is about to restart a virtual machine.";
     REBOOT_AHEAD = "Reboot" Warning "Azure will restart a virtual machine.";
     REDEPLOY = "Redeploy" Critical "Azure is about to move a virtual machine to another host.";
     REDEPLOY_AHEAD = "Redeploy" Warning "Azure will move a virtual machine to another host.";
     FREEZE_LONG = "Freeze" Warning "Azure is about to pause a virtual machine for long.";
     FREEZE_SHORT = "Freeze" Info "Azure is about to pause a virtual machine for some seconds.";
+    FREEZE_NONE = "Freeze" Info "Azure announces maintenance without an interruption for a virtual machine.";
     DEGRADED_HARDWARE = "DegradedHardware" Warning "The hardware under a virtual machine is degraded and will be serviced in some days.";
     USER_WAITING = "UserInitiatedWaiting" Warning "A restart or redeploy that somebody ordered waits for an approval.";
+    ADVISORY = "Advisory" Info "Azure sends an advisory for a virtual machine. No maintenance is scheduled.";
     UNKNOWN_TYPE = "UnknownType" Warning "Azure announces an event of an unknown type for a virtual machine.";
 }
 
@@ -133,11 +135,12 @@ fn alerts_for(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Ve
 /// The rules that match a pending event at a point in time.
 fn matching_rules(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
     let event = &tracked.event;
+    if event.is_advisory() {
+        return vec![ADVISORY];
+    }
     let is_user_initiated = event.source == Some(Source::User);
     let is_started = tracked.started_at.is_some();
-    let notice = event
-        .not_before
-        .map(|not_before| not_before.seconds_from(tracked.first_seen_at));
+    let notice = notice_seconds(tracked);
     let remaining = event
         .not_before
         .map(|not_before| not_before.seconds_from(at));
@@ -154,9 +157,17 @@ fn matching_rules(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
     let mut rules: Vec<AlertRule> = match &event.event_type {
         EventType::Preempt => vec![PREEMPT],
         EventType::Terminate => vec![TERMINATE],
-        EventType::Reboot | EventType::Redeploy if is_user_initiated => vec![USER_WAITING],
-        // Azure reports a failed host as a Reboot that is Started when first seen, unless the exporter started later.
-        EventType::Reboot if is_started && event.not_before.is_none() => {
+        EventType::Reboot | EventType::Redeploy if is_user_initiated => {
+            // Where Azure approves it automatically, it is first seen Started and never waits.
+            if tracked.started_at == Some(tracked.first_seen_at) {
+                Vec::new()
+            } else {
+                vec![USER_WAITING]
+            }
+        }
+        // Azure reports a failed host as a Reboot or Redeploy that is Started when first seen, unless the exporter started
+        // later.
+        EventType::Reboot | EventType::Redeploy if is_started && event.not_before.is_none() => {
             if tracked.seen_late {
                 Vec::new()
             } else {
@@ -165,6 +176,7 @@ fn matching_rules(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
         }
         EventType::Reboot => restart(REBOOT, REBOOT_AHEAD),
         EventType::Redeploy => restart(REDEPLOY, REDEPLOY_AHEAD),
+        EventType::Freeze if event.is_without_interruption() => vec![FREEZE_NONE],
         EventType::Freeze if !is_imminent && is_predicted => Vec::new(),
         EventType::Freeze
             if event
@@ -174,16 +186,39 @@ fn matching_rules(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
             vec![FREEZE_SHORT]
         }
         EventType::Freeze => vec![FREEZE_LONG],
+        EventType::SpotRebalanceRecommendation => vec![ADVISORY],
         EventType::Other(_) => vec![UNKNOWN_TYPE],
     };
-    let is_serviceable = matches!(
-        event.event_type,
-        EventType::Freeze | EventType::Reboot | EventType::Redeploy
-    );
-    if is_predicted && is_serviceable && !is_user_initiated {
+    if is_predicted && is_service_of_host(event) {
         rules.push(DEGRADED_HARDWARE);
     }
     rules
+}
+
+/// The time from first sight to `NotBefore`.
+fn notice_seconds(tracked: &TrackedEvent) -> Option<f64> {
+    let not_before = tracked.event.not_before?;
+    Some(not_before.seconds_from(tracked.first_seen_at))
+}
+
+/// Maintenance by Azure that a move of the VM to another host makes unnecessary.
+fn is_service_of_host(event: &Event) -> bool {
+    let is_pause_or_restart = matches!(
+        event.event_type,
+        EventType::Freeze | EventType::Reboot | EventType::Redeploy
+    );
+    is_pause_or_restart && event.source != Some(Source::User) && !event.is_without_interruption()
+}
+
+/// Absent if there is nothing to do, or too little time.
+fn advice(tracked: &TrackedEvent) -> Option<&'static str> {
+    let event = &tracked.event;
+    if event.is_advisory() {
+        return Some("save the state of the VM and move its load to another VM");
+    }
+    let is_ahead = notice_seconds(tracked).is_some_and(|notice| notice >= IMMINENT_SECONDS);
+    (is_ahead && tracked.started_at.is_none() && is_service_of_host(event))
+        .then_some("redeploy the VM yourself at a good time, before Azure starts the event")
 }
 
 fn alert(
@@ -242,6 +277,7 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         .not_before
         .map(|not_before| not_before.seconds_from(now));
     let when = match remaining {
+        _ if event.is_advisory() => "no deadline".to_owned(),
         _ if tracked.started_at.is_some() => "it has started".to_owned(),
         Some(seconds) if seconds >= 0.0 => {
             let remaining = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -250,7 +286,8 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         Some(_) => "due now".to_owned(),
         None => "no time was given".to_owned(),
     };
-    let utc = event.not_before.map_or_else(String::new, |not_before| {
+    let deadline = event.not_before.filter(|_| !event.is_advisory());
+    let utc = deadline.map_or_else(String::new, |not_before| {
         let written = not_before
             .rfc3339()
             .replace('T', " ")
@@ -267,13 +304,15 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         .as_ref()
         .map(Source::as_str)
         .filter(|source| !source.is_empty());
-    let azure_text = event.description.as_deref().filter(|text| !text.is_empty());
+    let to_do =
+        advice(tracked).map_or_else(String::new, |advice| format!("\nWhat to do: {advice}"));
+    let azure_text = event.description_text();
     format!(
-        "VM: {}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
+        "VM: {}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}{to_do}\nSource: {}. Azure says: {}\nEvent: {}",
         vm.as_deref().unwrap_or("not known"),
         label_value(event.event_type.as_str()),
-        event.event_type.effect().summary,
-        label_value(source.unwrap_or("not given")),
+        event.effect().summary,
+        label_value(source.unwrap_or("not given, treated as Platform")),
         label_value(azure_text.unwrap_or("nothing")),
         label_value(event.id.as_str()),
     )

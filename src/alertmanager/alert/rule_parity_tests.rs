@@ -13,21 +13,27 @@ use crate::{
 
 const MESSAGES: &str = include_str!("../../../alerts/tests/messages.yml");
 /// The blocks that a single VM that reports its own event covers completely.
-const BLOCKS: [&str; 15] = [
+const BLOCKS: [&str; 21] = [
     "preempt",
     "terminate",
     "hardware failure",
+    "hardware failure as a redeploy",
+    "hardware failure of unknown source",
     "reboot soon",
     "reboot hours ahead",
     "redeploy soon",
     "redeploy hours ahead",
     "freeze of unknown length",
     "freeze of thirty seconds",
+    "freeze hours ahead",
     "freeze of nine seconds",
     "freeze that interrupts nothing",
     "degraded hardware",
     "reboot started by a user",
     "unknown type",
+    "advisory",
+    "advisory with a NotBefore",
+    "advisory of another type",
     "a description that needs escaping",
 ];
 
@@ -125,12 +131,14 @@ fn snapshot(block: &str) -> Snapshot {
             .1
     };
     let info = labels("azure_scheduled_event_info");
-    let is_started = series.iter().any(|(_, labels, value)| {
+    let status = series.iter().find_map(|(_, labels, value)| {
         labels
             .get("event_status")
-            .is_some_and(|status| status == "Started")
-            && *value == Some(1.0)
+            .filter(|_| *value == Some(1.0))
+            .map(|status| Status::new(status))
     });
+    let status = status.unwrap();
+    let is_started = status == Status::Started;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -144,7 +152,7 @@ fn snapshot(block: &str) -> Snapshot {
     let event = Event {
         id: EventId::new(&info["event_id"]),
         event_type: EventType::new(&info["event_type"]),
-        status: Status::new(if is_started { "Started" } else { "Scheduled" }),
+        status,
         source: text("event_source").map(Source::new),
         resource_type: None,
         resources: Some((0..resources).map(|n| format!("web_{n}").into()).collect()),

@@ -137,6 +137,16 @@ fn restart_rules_depend_on_source_notice_and_remaining_time() {
         (
             started(platform("Redeploy", None), 0),
             0,
+            &["HardwareFailure critical"],
+        ),
+        (
+            started(tracked("Redeploy", "", None), 0),
+            0,
+            &["HardwareFailure critical"],
+        ),
+        (
+            started(platform("Redeploy", Some(600)), 600),
+            600,
             &["Redeploy critical"],
         ),
         (platform("Reboot", None), 0, &["Reboot critical"]),
@@ -185,6 +195,7 @@ fn other_rules_depend_on_type_and_duration() {
         (freeze(Some(10), Some(900)), 0, &["Freeze warning"]),
         (freeze(Some(9), Some(900)), 0, &["Freeze info"]),
         (freeze(Some(0), Some(86_399)), 0, &["Freeze info"]),
+        (freeze(Some(0), Some(86_400)), 0, &["Freeze info"]),
         (freeze(None, Some(86_400)), 0, &["DegradedHardware warning"]),
         (tracked("Freeze", "User", Some(86_400)), 0, &[]),
     ]);
@@ -246,10 +257,63 @@ fn only_events_of_this_vm_are_pushed() {
 
 #[test]
 fn event_that_was_seen_late_is_not_a_hardware_failure() {
-    let mut reboot = started(tracked("Reboot", "Platform", None), 0);
-    assert_eq!(alerts(&snapshot([reboot.clone()]), at(1)).len(), 1);
-    reboot.seen_late = true;
-    assert_eq!(alerts(&snapshot([reboot]), at(1)), []);
+    for event_type in ["Reboot", "Redeploy"] {
+        let mut failed = started(tracked(event_type, "Platform", None), 0);
+        assert_eq!(alerts(&snapshot([failed.clone()]), at(1)).len(), 1);
+        failed.seen_late = true;
+        assert_eq!(alerts(&snapshot([failed]), at(1)), []);
+    }
+}
+
+#[test]
+fn user_event_that_is_first_seen_started_has_no_alert() {
+    for event_type in ["Reboot", "Redeploy"] {
+        let approved = started(tracked(event_type, "User", None), 0);
+        assert_alerts(&[(approved.clone(), 0, &[]), (ended(approved, 60), 61, &[])]);
+    }
+}
+
+#[test]
+fn advisory_has_one_alert_of_severity_info_whatever_its_not_before_is() {
+    for not_before in [None, Some(-5), Some(30), Some(900), Some(86_400)] {
+        let mut preempt = platform("Preempt", not_before);
+        preempt.event.status = Status::Advisory;
+        let rebalance = platform("SpotRebalanceRecommendation", not_before);
+        for advisory in [preempt, rebalance] {
+            assert_alerts(&[
+                (advisory.clone(), 0, &["Advisory info"]),
+                (ended(advisory, 60), 61, &["+Advisory info"]),
+            ]);
+        }
+    }
+}
+
+#[test]
+fn advice_to_redeploy_is_in_every_alert_with_an_hour_of_notice() {
+    let is_advised = |tracked: TrackedEvent, seconds| {
+        let alerts = alerts(&snapshot([tracked]), at(seconds));
+        assert!(!alerts.is_empty());
+        let has_advice: BTreeSet<_> = alerts
+            .iter()
+            .map(|alert| alert.annotations["description"].contains("What to do: redeploy the VM"))
+            .collect();
+        assert_eq!(has_advice.len(), 1);
+        has_advice.contains(&true)
+    };
+    for event_type in ["Freeze", "Reboot", "Redeploy"] {
+        for notice in [3_600, 86_399, 86_400, 604_800] {
+            let ahead = platform(event_type, Some(notice));
+            assert!(is_advised(ahead.clone(), 0), "{event_type} {notice}");
+            assert!(is_advised(ahead.clone(), notice - 60), "in the last hour");
+            assert!(
+                !is_advised(started(ahead, notice), notice),
+                "it has started"
+            );
+        }
+        assert!(!is_advised(platform(event_type, Some(3_599)), 0));
+    }
+    assert!(!is_advised(freeze(Some(0), Some(7_200)), 0));
+    assert!(!is_advised(tracked("Reboot", "User", Some(7_200)), 0));
 }
 
 #[test]
@@ -285,7 +349,7 @@ fn alert_is_serialised_as_the_api_specifies() {
 proptest::proptest! {
     #[test]
     fn labels_contain_neither_reporter_nor_progress(
-        event_type in "[A-Za-z]{0,12}|Freeze|Reboot|Redeploy|Preempt|Terminate",
+        event_type in "[A-Za-z]{0,12}|Freeze|Reboot|Redeploy|Preempt|Terminate|SpotRebalanceRecommendation",
         source in "|Platform|User|[a-z]{1,8}",
         not_before in proptest::option::of(-100_000_i64..800_000),
         start in proptest::option::of(0_i64..900_000),

@@ -1,6 +1,6 @@
 //! The series of each pending or recently ended event.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt};
 
 use prometheus_client::encoding::DescriptorEncoder;
 
@@ -24,9 +24,15 @@ pub(super) fn encode(
     now: Moment,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
+    // Ids that differ only in characters that labels do not show would be duplicate series.
+    let mut replaced = HashSet::new();
     let events: Vec<EventLabels<'_>> = snapshot
         .exposed(options.scope)
         .map(EventLabels::new)
+        .filter(|event| match &event.event_id {
+            Cow::Borrowed(_) => true,
+            Cow::Owned(id) => replaced.insert(id.clone()),
+        })
         .collect();
     gauge_per_event(encoder, &catalog::EVENT_DURATION, &events, |tracked| {
         tracked.event.duration_seconds.map(|s| s as f64)
@@ -176,11 +182,10 @@ fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fm
         for (status, is_current) in known {
             family.int_gauge(&event.with(("event_status", status)), is_current.into())?;
         }
-        if let Status::Other(status) = &event.tracked.event.status {
-            family.int_gauge(
-                &event.with(("event_status", &label_value(status))),
-                (!ended).into(),
-            )?;
+        let status = &event.tracked.event.status;
+        if !matches!(status, Status::Scheduled | Status::Started) {
+            let status = label_value(status.as_str());
+            family.int_gauge(&event.with(("event_status", &status)), (!ended).into())?;
         }
     }
     Ok(())

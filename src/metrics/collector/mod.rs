@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     event::{EventScope, EventType},
+    lifecycle::TrackedEvent,
     snapshot::{Histogram, Snapshot, TypeLabel},
     text::label_value,
     time::Moment,
@@ -31,6 +32,7 @@ impl Collector for Scrape {
     /// In the order of the catalog.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         events::encode(&self.snapshot, self.options, self.now, &mut encoder)?;
+        self.advisories(&mut encoder)?;
         self.alert_and_approval_counters(&mut encoder)?;
         self.exporter(&mut encoder)?;
         if self.options.process {
@@ -93,26 +95,44 @@ impl Scrape {
         self.vm_info(encoder)
     }
 
-    /// Absent before the first document: a zero would state that no event is pending.
+    fn advisories(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let known = [EventType::SpotRebalanceRecommendation];
+        let advisories = self.snapshot.advisories();
+        self.by_type_and_scope(encoder, &catalog::ADVISORIES, &known, advisories)
+    }
+
     fn pending(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let pending = self.snapshot.pending();
+        self.by_type_and_scope(encoder, &catalog::PENDING, &EventType::KNOWN, pending)
+    }
+
+    /// The number of events, from zero for the known types. Absent before the first document: a zero would state that
+    /// there is no event.
+    fn by_type_and_scope<'a>(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        metric: &Metric,
+        known: &[EventType],
+        events: impl Iterator<Item = &'a TrackedEvent>,
+    ) -> fmt::Result {
         if !self.snapshot.has_document {
             return Ok(());
         }
-        let known = EventType::KNOWN.into_iter().map(TypeLabel::from);
+        let known = known.iter().cloned().map(TypeLabel::from);
         let zeros = known.flat_map(|label| {
             [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_i64))
         });
-        let mut pending: BTreeMap<_, _> = zeros.collect();
-        for tracked in self.snapshot.pending() {
-            *pending
+        let mut counts: BTreeMap<_, _> = zeros.collect();
+        for tracked in events {
+            *counts
                 .entry((
                     TypeLabel::from(tracked.event.event_type.clone()),
                     tracked.scope,
                 ))
                 .or_default() += 1;
         }
-        let mut family = family::begin(encoder, &catalog::PENDING)?;
-        pending.iter().try_for_each(|((event_type, scope), count)| {
+        let mut family = family::begin(encoder, metric)?;
+        counts.iter().try_for_each(|((event_type, scope), count)| {
             family.int_gauge(
                 &[
                     ("event_type", event_type.as_str()),

@@ -12,7 +12,8 @@
 //!
 //! Span ids are a function of event, VM and phase: a span that is made again, after a crash or for an event that
 //! returned, has the same id. Only events that name this VM have spans ([`EventScope::Own`]). Where that becomes known
-//! late, `backfill` returns all past spans.
+//! late, `backfill` returns all past spans. An advisory has only `announced` and the root; their ids differ from those of
+//! maintenance with the same event id.
 
 mod span;
 
@@ -141,6 +142,7 @@ fn ended(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     };
     let phase = match tracked.started_at {
         Some(started_at) => Some(span(tracked, vm, SpanPhase::Impact, started_at, end.at)),
+        None if tracked.event.is_advisory() => None,
         None => notice(tracked, vm),
     };
     let whole = span(tracked, vm, SpanPhase::Whole, tracked.first_seen_at, end.at);
@@ -180,7 +182,9 @@ fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let id = event.id.as_str().to_ascii_lowercase();
-    let bytes = [id.as_bytes(), vm.0.as_bytes(), phase.as_str().as_bytes()].join(&0);
+    let advisory = if event.is_advisory() { "advisory " } else { "" };
+    let phase = format!("{advisory}{}", phase.as_str());
+    let bytes = [id.as_bytes(), vm.0.as_bytes(), phase.as_bytes()].join(&0);
     let hash = bytes.iter().fold(OFFSET, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
     });
@@ -238,8 +242,7 @@ fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     all.extend(seconds.map(|seconds| attribute("duration", Value::Int(seconds))));
     all.extend(
         event
-            .description
-            .as_deref()
+            .description_text()
             .map(|value| text("description", value)),
     );
     if phase != SpanPhase::Announced {

@@ -22,6 +22,7 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
     let name = tracked.event.event_type.as_str();
     match (tracked.phase(), tracked.event.not_before) {
         (Phase::Ended, _) => format!("{name} ended"),
+        (Phase::Advisory, _) => format!("{name} (advisory)"),
         (Phase::Started, _) => format!("{name} in progress"),
         (Phase::Scheduled, _) if tracked.is_approved() => format!("{name} may start now"),
         (Phase::Scheduled, None) => format!("{name} scheduled"),
@@ -38,7 +39,7 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
 pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     let event = &tracked.event;
     html! {
-        article.event.(labels::class(&event.event_type))
+        article.event.(labels::class(event))
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
             header {
                 h2 { (plain(event.event_type.as_str())) }
@@ -87,7 +88,7 @@ pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Mom
 
 fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
     let event = &tracked.event;
-    let severity = labels::class(&event.event_type);
+    let severity = labels::class(event);
     html! {
         details.event.row.(severity)
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
@@ -108,13 +109,14 @@ fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
 fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
         @if let Some(end) = tracked.end {
-            (labels::outcome(end.outcome)) ", " (elapsed(end.at, now)) " ago"
+            (labels::end(tracked, end)) ", " (elapsed(end.at, now)) " ago"
             @if let Some(length) = tracked.observed_interruption() {
                 " · interruption: " (in_words(length))
                 @if tracked.event.duration_seconds.is_some() { ", announced: " (labels::announced_duration(&tracked.event)) }
             }
         } @else {
             @match (tracked.phase(), tracked.event.not_before) {
+                (Phase::Advisory, _) => { "advisory, no maintenance is scheduled" },
                 (Phase::Started, _) => { "in progress" },
                 (_, _) if tracked.is_approved() => { "approved, may start at any moment" },
                 (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
@@ -139,6 +141,7 @@ fn short_names(resources: &[Box<str>]) -> String {
 fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     html! {
         @match (tracked.phase(), tracked.event.not_before) {
+            (Phase::Advisory, _) => {},
             (Phase::Started, _) => {
                 div.timer {
                     span.label { "In progress for" }
@@ -214,12 +217,14 @@ fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
 
 fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
     let event = &tracked.event;
-    let not_before = html! { @if let Some(due) = event.not_before { (at(due)) } };
+    let not_before = html! { @if let Some(due) = event.not_before {
+        (at(due))
+        @if event.is_advisory() { " (no deadline)" }
+    } };
     let interruption = html! {
         @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } }
     };
-    let description = html! { @if let Some(text) = &event.description { (plain(text)) } };
-    let source = html! { @if let Some(source) = &event.source { (plain(labels::source(source))) } };
+    let description = html! { @if let Some(text) = event.description_text() { (plain(text)) } };
     html! {
         dl.facts {
             (fact("Not before", &not_before))
@@ -227,7 +232,7 @@ fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
             (fact("Measured interruption", &interruption))
             (fact("Approval", &approval_decision(approval)))
             (fact("Description", &description))
-            (fact("Source", &source))
+            (fact("Source", &html! { (plain(labels::source(event.source.as_ref()))) }))
             (fact("Event ID", &html! { code.id { (plain(event.id.as_str())) } }))
         }
     }
@@ -291,7 +296,7 @@ fn history(tracked: &TrackedEvent) -> Markup {
     changes.extend(
         tracked
             .end
-            .map(|end| (end.at, html! { (labels::outcome(end.outcome)) })),
+            .map(|end| (end.at, html! { (labels::end(tracked, end)) })),
     );
     changes.sort_by_key(|(at, _)| *at);
     html! {

@@ -1,15 +1,16 @@
 //! Explanations of Azure's terms, for an on-call engineer who has not read Azure's documentation.
 
 use crate::{
-    event::{Event, EventType, Impact, Source},
-    lifecycle::{Outcome, Phase, TrackedEvent},
+    event::{Event, Impact, Source},
+    lifecycle::{End, Outcome, Phase, TrackedEvent},
     snapshot::FailureReason,
     time::in_words,
 };
 
 /// The CSS class of an event.
-pub(super) fn class(event_type: &EventType) -> &'static str {
-    match event_type.effect().impact {
+pub(super) fn class(event: &Event) -> &'static str {
+    match event.effect().impact {
+        Impact::None => "advice",
         Impact::Pause => "pause",
         Impact::Restart => "restart",
         Impact::Removal => "gone",
@@ -19,15 +20,13 @@ pub(super) fn class(event_type: &EventType) -> &'static str {
 
 /// What the event does to the VM.
 pub(super) fn meaning(event: &Event) -> String {
-    if event.event_type == EventType::Freeze && event.duration_seconds == Some(0) {
-        return "Host maintenance. No interruption of the VM is expected.".to_owned();
-    }
-    let mut chars = event.event_type.effect().summary.chars();
+    let effect = event.effect();
+    let mut chars = effect.summary.chars();
     let first = chars.next().map(|first| first.to_ascii_uppercase());
     let sentence: String = first.into_iter().chain(chars).collect();
-    match event.event_type.effect().impact {
+    match effect.impact {
         Impact::Unknown => sentence + ". Be prepared for an interruption.",
-        Impact::Pause | Impact::Restart | Impact::Removal => sentence + ".",
+        Impact::None | Impact::Pause | Impact::Restart | Impact::Removal => sentence + ".",
     }
 }
 
@@ -39,11 +38,12 @@ pub(super) fn announced_duration(event: &Event) -> String {
     }
 }
 
-pub(super) fn source(source: &Source) -> &str {
+pub(super) fn source(source: Option<&Source>) -> &str {
     match source {
-        Source::Platform => "Azure (Platform)",
-        Source::User => "a user or tool with access to the VM (User)",
-        Source::Other(source) => source,
+        None => "not given, treated as Azure (Platform)",
+        Some(Source::Platform) => "Azure (Platform)",
+        Some(Source::User) => "a user or tool with access to the VM (User)",
+        Some(Source::Other(source)) => source,
     }
 }
 
@@ -52,12 +52,13 @@ pub(super) fn status(tracked: &TrackedEvent) -> &str {
     match tracked.phase() {
         Phase::Ended => "Ended",
         Phase::Started => "Started",
-        Phase::Scheduled => tracked.event.status.as_str(),
+        Phase::Advisory | Phase::Scheduled => tracked.event.status.as_str(),
     }
 }
 
-pub(super) fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
+pub(super) fn end(tracked: &TrackedEvent, end: End) -> &'static str {
+    match end.outcome {
+        _ if tracked.event.is_advisory() => "Advisory no longer listed",
         Outcome::Completed => "Completed",
         Outcome::Cancelled => "Cancelled before it started",
         Outcome::Unknown => "Ended, outcome unknown",

@@ -59,6 +59,7 @@ pub(super) fn page(
                     }
                     (event::list("More events for this VM", "own-more", more, now))
                 }
+                (event::list("Advisories", "advisories", &events.advisories, now))
                 (event::list("Events for other VMs", "neighbours", &events.other, now))
                 (event::list("Recently ended", "ended", &events.ended, now))
                 (about::section(snapshot, serving, now))
@@ -120,6 +121,8 @@ struct EventGroups<'a> {
     own: Vec<&'a TrackedEvent>,
     /// Pending events of other VMs, the most urgent first.
     other: Vec<&'a TrackedEvent>,
+    /// Those of this VM first.
+    advisories: Vec<&'a TrackedEvent>,
     /// The latest first.
     ended: Vec<&'a TrackedEvent>,
 }
@@ -131,9 +134,16 @@ impl<'a> EventGroups<'a> {
             .partition(|tracked| tracked.scope == EventScope::Other);
         own.sort_by_key(|tracked| urgency(tracked));
         other.sort_by_key(|tracked| urgency(tracked));
+        let mut advisories: Vec<_> = snapshot.advisories().collect();
+        advisories.sort_by_key(|tracked| tracked.scope == EventScope::Other);
         let mut ended: Vec<_> = snapshot.ended().collect();
         ended.sort_by_key(|tracked| std::cmp::Reverse(tracked.end.map(|end| end.at)));
-        Self { own, other, ended }
+        Self {
+            own,
+            other,
+            advisories,
+            ended,
+        }
     }
 }
 
@@ -184,6 +194,9 @@ fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Marku
                 h2 aria-live="polite" { (heading) }
                 @if !detail.is_empty() {
                     p { (detail) }
+                }
+                @if !events.advisories.is_empty() {
+                    p { "See the advisories below." }
                 }
                 @if !events.other.is_empty() {
                     p { (pluralize(events.other.len(), "event")) " for other VMs." }

@@ -52,6 +52,60 @@ fn event_of_this_vm_is_shown_in_full() {
 }
 
 #[test]
+fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
+    let advisory = freeze(&json!({
+        "EventType": "SpotRebalanceRecommendation", "EventStatus": "Advisory", "DurationInSeconds": -1,
+    }));
+    let snapshot = snapshot_after(&[(0, json!([advisory]))]);
+    let page = render(&snapshot, 10);
+    let text = text_of(&page);
+    assert!(page.contains("<title>No events scheduled"), "{page}");
+    for expected in [
+        "|No events scheduled|See the advisories below.|",
+        "|Advisories|",
+        "|SpotRebalanceRecommendation|",
+        "|advisory, no maintenance is scheduled",
+        " (no deadline)|",
+        "|The Spot VM has a higher risk of eviction;",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    assert!(page.contains("data-phase=\"advisory\""), "{page}");
+    assert!(!page.contains("data-testid=\"countdown\""), "{page}");
+    let over = snapshot_after(&[(0, json!([advisory])), (20, json!([]))]);
+    let text = text_of(&render(&over, 30));
+    assert!(text.contains("Advisory no longer listed"), "{text}");
+}
+
+#[test]
+fn advisory_does_not_hide_an_event_of_this_vm() {
+    let advisory = freeze(&json!({"EventId": "a", "EventStatus": "Advisory", "NotBefore": due(1)}));
+    let snapshot = snapshot_after(&[(0, json!([advisory, freeze(&json!({}))]))]);
+    let page = render(&snapshot, 10);
+    assert!(page.contains("<title>Freeze in 9m 50s"), "{page}");
+    assert_eq!(page.matches("data-testid=\"countdown\"").count(), 1);
+}
+
+#[test]
+fn freeze_of_0_s_is_shown_without_an_interruption() {
+    let harmless = freeze(&json!({"DurationInSeconds": 0}));
+    let text = text_of(&render(&snapshot_after(&[(0, json!([harmless]))]), 10));
+    let expected = "Host maintenance; no interruption of the VM is expected.";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("connections may break"), "{text}");
+}
+
+#[test]
+fn missing_source_is_shown_as_treated_as_platform() {
+    let freeze = freeze(&json!({"EventSource": null}));
+    let text = text_of(&render(&snapshot_after(&[(0, json!([freeze]))]), 10));
+    assert!(
+        text.contains("|Source|not given, treated as Azure (Platform)|"),
+        "{text}"
+    );
+}
+
+#[test]
 fn missing_document_is_not_shown_as_no_events() {
     let mut snapshot = Snapshot::empty(None, moment(0));
     for seconds in [0, 5] {

@@ -35,6 +35,17 @@ async fn imds(approvals: Reply) -> FakeImds {
 }
 
 #[tokio::test]
+async fn approve_shows_the_description() {
+    let described = "\"Description\":\"Restart as requested by authorized user.\"";
+    let restart = RESTART.replace("\"Description\":\"\"", described);
+    let imds = FakeImds::standing(Reply::ok(restart)).await;
+    let ended = approve(&imds, &[TYPED, "--dry-run"]).await;
+    let stderr = text(&ended.stderr);
+    let line = "\n  Description: Restart as requested by authorized user.\n";
+    assert!(stderr.contains(line), "{stderr}");
+}
+
+#[tokio::test]
 async fn approve_prints_the_effect_and_sends_the_verbatim_id() {
     let imds = imds(Reply::ok("")).await;
     let ended = approve(&imds, &[TYPED]).await;
@@ -106,6 +117,39 @@ async fn a_started_event_is_not_approved() {
     let approval: Value = serde_json::from_slice(&ended.stdout).unwrap();
     assert_eq!(approval["result"], "already_started");
     assert_eq!(imds.posts(), 0);
+}
+
+#[tokio::test]
+async fn an_advisory_has_nothing_to_approve() {
+    let imds = imds(Reply::ok("")).await;
+    imds.now(Reply::ok(RESTART.replace("Scheduled", "Advisory")));
+    let ended = approve(&imds, &[TYPED]).await;
+    assert_eq!(ended.status.code(), Some(0));
+    let result = format!("Reboot {VERBATIM} is an advisory: nothing to approve.\n");
+    assert_eq!(text(&ended.stdout), result);
+    let stderr = text(&ended.stderr);
+    for expected in [
+        "Advisory, no deadline",
+        "this is advice, no maintenance is scheduled",
+    ] {
+        assert!(stderr.contains(expected), "{expected} in {stderr}");
+    }
+    assert!(!stderr.contains("may start at any moment"), "{stderr}");
+    let json = approve(&imds, &[TYPED, "--output=json"]).await;
+    let approval: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(approval["result"], "advisory");
+    assert_eq!(imds.posts(), 0);
+}
+
+#[tokio::test]
+async fn approve_says_that_a_freeze_of_0_s_interrupts_nothing() {
+    let imds = imds(Reply::ok("")).await;
+    let freeze = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"Platform","DurationInSeconds":0}]}"#;
+    imds.now(Reply::ok(freeze));
+    let ended = approve(&imds, &[TYPED, "--dry-run"]).await;
+    let stderr = text(&ended.stderr);
+    let expected = "Effect on each VM: host maintenance; no interruption of the VM is expected.\n";
+    assert!(stderr.contains(expected), "{stderr}");
 }
 
 #[tokio::test]

@@ -128,6 +128,7 @@ fn kinds(table: &mut String) {
         "Preempt",
         "Terminate",
         "Hibernate",
+        "SpotRebalanceRecommendation",
     ] {
         for source in [
             json!("User"),
@@ -214,6 +215,7 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
     let no_time = with(json!({"NotBefore": ""}));
     let started = with(json!({"EventStatus": "Started", "NotBefore": ""}));
     let unknown_status = with(json!({"EventStatus": "Paused"}));
+    let advisory = with(json!({"EventStatus": "Advisory"}));
     let own = Some(OWN);
     vec![
         ("own name unknown", plain.clone(), None, 0),
@@ -223,6 +225,7 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
         ("NotBefore missing", no_time, own, 0),
         ("Started", started, own, 0),
         ("a status that we do not know", unknown_status, own, 0),
+        ("Advisory", advisory, own, 0),
     ]
 }
 
@@ -338,10 +341,10 @@ fn any_event() -> impl Strategy<Value = Value> {
         "Terminate",
         "TERMINATE",
         "Hibernate",
+        "SpotRebalanceRecommendation",
     ]);
     let sources = word(&["User", "user", "Platform", "Partner"]);
-    let statuses =
-        prop_oneof![4 => Just(json!("Scheduled")), 1 => word(&["started", "Started", "Paused"])];
+    let statuses = prop_oneof![4 => Just(json!("Scheduled")), 1 => word(&["started", "Started", "Paused", "Advisory"])];
     let names = prop::sample::select(vec![
         "web_0", "WEB_0", "_web_0", "web_1", "web_", "web_00", "",
     ]);

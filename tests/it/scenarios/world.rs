@@ -223,7 +223,9 @@ impl World {
         }
         for (series, value) in &now {
             // Before the first document the series is absent: an event may be pending.
-            let is_zero = series.starts_with("events_pending") && value == "0";
+            let is_gauge =
+                series.starts_with("events_pending") || series.starts_with("events_advisories");
+            let is_zero = is_gauge && value == "0";
             if !before.contains_key(series) && !is_zero {
                 writeln!(report, "  + {series} {value}").unwrap();
             }

@@ -3,14 +3,14 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::simulator::{
-    RequestedVersion, Scenario, catalog, document, world::World,
+    Scenario, SimulatedVersion, catalog, document, world::World,
 };
 use serde_json::Value;
 
 use super::timelines::{morning, poll, run_scenario};
 
 fn render(world: &World) -> String {
-    let version = RequestedVersion::find("2020-07-01").unwrap();
+    let version = SimulatedVersion::find("2020-07-01").unwrap();
     document(world.incarnation(), world.pending(), version)
 }
 

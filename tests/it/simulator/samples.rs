@@ -111,12 +111,19 @@ fn exchange(server: &TestServer, line: &str, headers: &[&str], body: &str) -> (u
     }
     let mut stream = server.connect();
     write!(stream, "{request}\r\n{body}").unwrap();
-    // No further request follows, so a connection that is kept alive ends too.
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    // The connection may be kept alive, so the length says where the response ends.
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    let response = parse(&answer).unwrap();
-    (response.status, response.text().to_owned())
+    loop {
+        if let Some(response) = parse(&answer)
+            && response.header("content-length") == Some(&response.body.len().to_string())
+        {
+            return (response.status, response.text().to_owned());
+        }
+        let mut buffer = [0; 4096];
+        let count = stream.read(&mut buffer).unwrap();
+        assert!(count > 0, "no complete response: {}", answer.escape_ascii());
+        answer.extend_from_slice(&buffer[..count]);
+    }
 }
 
 #[test]

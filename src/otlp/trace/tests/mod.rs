@@ -161,6 +161,37 @@ fn notice_of_an_event_that_never_starts_lasts_until_its_end() {
 }
 
 #[test]
+fn advisory_that_becomes_maintenance_has_spans_of_its_own_in_the_same_trace() {
+    let all = spans_of(&[
+        (1_000, vec![event(Status::Advisory)]),
+        (1_100, vec![event(Status::Scheduled)]),
+        (1_200, vec![event(Status::Started)]),
+        (1_300, vec![]),
+    ]);
+    assert_eq!(
+        summary(&all),
+        [
+            ("scheduled_event announced", 1_000.0, 1_000.0),
+            ("scheduled_event Reboot", 1_000.0, 1_100.0),
+            ("scheduled_event announced", 1_100.0, 1_100.0),
+            ("scheduled_event notice", 1_100.0, 1_200.0),
+            ("scheduled_event impact", 1_200.0, 1_300.0),
+            ("scheduled_event Reboot", 1_100.0, 1_300.0),
+        ]
+    );
+    assert_eq!(all[0].parent_span_id, Some(all[1].span_id));
+    assert_eq!(all[2].parent_span_id, Some(all[5].span_id));
+    assert_eq!(
+        get(&all[1], "status"),
+        Some(&Value::Text("Advisory".to_owned()))
+    );
+    let ids: BTreeSet<_> = all.iter().map(|span| span.span_id).collect();
+    assert_eq!(ids.len(), all.len());
+    let traces: BTreeSet<_> = all.iter().map(|span| span.trace_id).collect();
+    assert_eq!(traces.len(), 1);
+}
+
+#[test]
 fn only_known_attributes_are_present() {
     let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
     let text = |text: &str| Value::Text(text.to_owned());
