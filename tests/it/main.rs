@@ -13,6 +13,8 @@ mod cli;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod freshness;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod imds_approval;

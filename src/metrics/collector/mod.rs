@@ -15,7 +15,7 @@ use super::{
 use crate::{
     event::{EventScope, EventType},
     snapshot::{Histogram, Snapshot, TypeLabel},
-    time::Moment,
+    time::{Moment, Timestamp},
 };
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Scrape {
         }
         family::counter(encoder, &catalog::IMDS_REQUESTS, health.requests)?;
         by_type(encoder, &catalog::IMPACT, &counters.impact)?;
-        let last_success = health.last_success.map(|at| at.wall.as_unix_seconds());
+        let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
         family::optional_gauge(encoder, &catalog::LAST_SUCCESS, last_success)?;
         family::counter(encoder, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
         by_type(encoder, &catalog::NOTICE, &counters.notice)?;
@@ -89,12 +89,14 @@ impl Scrape {
         self.pending(encoder)?;
         self.span_and_state_metrics(encoder)?;
         family::begin(encoder, &catalog::UP)?.int_gauge(&[], health.is_up().into())?;
-        self.vm_info(encoder)
+        self.vm_info(encoder)?;
+        let is_warming_up = health.warm_up.is_active(self.now);
+        family::begin(encoder, &catalog::WARMING_UP)?.int_gauge(&[], is_warming_up.into())
     }
 
-    /// Absent before the first document: a zero would state that no event is pending.
+    /// Absent before the first document, and while the last one is too old: a zero would state that no event is pending.
     fn pending(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        if !self.snapshot.has_document {
+        if !self.snapshot.knows_events(self.now) {
             return Ok(());
         }
         let known = EventType::KNOWN.into_iter().map(TypeLabel::from);

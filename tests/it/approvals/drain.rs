@@ -5,14 +5,11 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, time::Timestamp};
 use serde_json::{Value, json};
 
-use super::{
-    APPROVED, RESTART,
-    simulated_vm::{SimulatedVm, at, restart, started},
-    user_events,
-};
+use super::{APPROVED, RESTART, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, settings},
+    simulated_vm::{SimulatedVm, at, restart, started},
 };
 
 fn drain(seconds: u64) -> ApprovalPolicy {

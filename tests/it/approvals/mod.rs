@@ -10,7 +10,6 @@ mod off;
 mod policy;
 mod restarts;
 mod retries;
-mod simulated_vm;
 mod timing;
 
 use std::time::Duration;
