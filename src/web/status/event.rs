@@ -23,7 +23,7 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
     match (tracked.phase(), tracked.event.not_before) {
         (Phase::Ended, _) => format!("{name} ended"),
         (Phase::Started, _) => format!("{name} in progress"),
-        (Phase::Scheduled, _) if tracked.is_approved() => format!("{name} may start now"),
+        (Phase::Scheduled, _) if tracked.may_be_approved() => format!("{name} may start now"),
         (Phase::Scheduled, None) => format!("{name} scheduled"),
         (Phase::Scheduled, Some(due)) => {
             let left = countdown(due, now);
@@ -116,7 +116,7 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
         } @else {
             @match (tracked.phase(), tracked.event.not_before) {
                 (Phase::Started, _) => { "in progress" },
-                (_, _) if tracked.is_approved() => { "approved, may start at any moment" },
+                (_, _) if tracked.may_be_approved() => { "may start at any moment" },
                 (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
                 (_, None) => { (plain(labels::status(tracked))) },
             }
