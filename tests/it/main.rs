@@ -17,6 +17,8 @@ mod damaged_inputs;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod freshness;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod imds_approval;
