@@ -263,7 +263,7 @@ fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> S
         .as_ref()
         .map(Source::as_str)
         .filter(|source| !source.is_empty());
-    let azure_text = event.description_text();
+    let azure_text = event.description.as_deref().filter(|text| !text.is_empty());
     format!(
         "VM: {vm}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}\nSource: {}. Azure says: {}\nEvent: {}",
         event.event_type,

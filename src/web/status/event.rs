@@ -191,7 +191,7 @@ fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
     let interruption = html! {
         @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } }
     };
-    let description = html! { @if let Some(text) = event.description_text() { (plain(text)) } };
+    let description = html! { @if let Some(text) = &event.description { (plain(text)) } };
     let source = html! { @if let Some(source) = &event.source { (plain(labels::source(source))) } };
     html! {
         dl.facts {
