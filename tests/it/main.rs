@@ -37,6 +37,9 @@ mod simulator;
 #[cfg(test)]
 mod state;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod threads;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod web;

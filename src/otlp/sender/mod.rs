@@ -10,7 +10,7 @@ mod client;
 mod disposition;
 mod sdk;
 
-use std::{pin::pin, time::Duration};
+use std::{io, pin::pin, time::Duration};
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use super::{
     spool::{Lease, SpoolHandle},
     trace::Batch,
 };
-use crate::{outbound::retry::backoff, snapshot::ExportFailure, time::Clock};
+use crate::{outbound::retry::backoff, snapshot::ExportFailure, time::Clock, worker::Worker};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
@@ -75,6 +75,8 @@ pub async fn run(
         clock,
         timing,
         stop: stop.clone(),
+        // Without a thread now, the next attempt starts it.
+        worker: start_worker().ok(),
         client: None,
         reload_certificates_at: Duration::ZERO,
         failures: 0,
@@ -106,6 +108,8 @@ struct Sender {
     clock: Clock,
     timing: RetryTiming,
     stop: CancellationToken,
+    /// Reads certificates and resolves host names.
+    worker: Option<Worker>,
     client: Option<CollectorClient>,
     /// By the monotonic clock.
     reload_certificates_at: Duration,
@@ -143,7 +147,7 @@ impl Sender {
         } else {
             let now = self.clock.now().monotonic;
             self.reload_certificates_at = now.saturating_add(self.timing.max_backoff);
-            CollectorClient::open(&self.settings, self.clock).await
+            self.open_client().await
         };
         match client {
             Ok(mut client) => {
@@ -154,10 +158,19 @@ impl Sender {
                 attempt
             }
             Err(error) => ExportAttempt::NoResponse {
-                reason: ExportFailure::Tls,
+                reason: error.reason(),
                 message: error.to_string(),
             },
         }
+    }
+
+    async fn open_client(&mut self) -> Result<CollectorClient, client::SetupError> {
+        let worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => start_worker()?,
+        };
+        self.worker = Some(worker.clone());
+        CollectorClient::open(&self.settings, &worker, self.clock).await
     }
 
     async fn apply(&mut self, lease: &Lease, disposition: Disposition) -> Result<(), Retry> {
@@ -260,6 +273,10 @@ impl Sender {
             () = self.stop.cancelled() => {}
         }
     }
+}
+
+fn start_worker() -> io::Result<Worker> {
+    Worker::start("otlp")
 }
 
 /// The batch has to be sent again.
