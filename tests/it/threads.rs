@@ -22,18 +22,15 @@ async fn an_event_starts_no_thread_although_hosts_are_names_and_credentials_are_
     let credentials = folder.path().join("credentials");
     let mut file = fs::File::create(&credentials).unwrap();
     file.write_all(b"user:password").unwrap();
-    let named = |base: &str| base.replace("127.0.0.1", "localhost");
+    let alertmanager_url = alertmanager.base().replace("127.0.0.1", "localhost");
     let mut exporter = Process::start_as(
         Command::new(PROGRAM)
             .args([
                 "--web.listen-address=127.0.0.1:0",
                 "--imds.poll-interval=200ms",
             ])
-            .arg(format!("--imds.url={}", named(&imds.base())))
-            .arg(format!(
-                "--alertmanager.url={}",
-                named(&alertmanager.base())
-            ))
+            .arg(format!("--imds.url={}", imds.base()))
+            .arg(format!("--alertmanager.url={alertmanager_url}"))
             .arg("--alertmanager.basic-auth-file")
             .arg(&credentials)
             .arg("--state.directory")
