@@ -8,7 +8,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use reqwest::header::CONTENT_TYPE;
 use tokio::{
     sync::watch,
-    task::spawn_blocking,
     time::{Instant, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -22,10 +21,12 @@ use crate::{
     outbound::{
         error::root_cause,
         http::{describe, read_up_to},
+        resolver::Resolver,
         url::Secrets,
     },
     snapshot::{PushCounts, Snapshot},
     time::{Clock, Timestamp},
+    worker::Worker,
 };
 
 /// Bytes that are read of a response that explains an error.
@@ -37,6 +38,8 @@ const MAX_MESSAGE: usize = 300;
 pub(crate) struct Pusher {
     target: Target,
     http: reqwest::Client,
+    /// Reads credentials and resolves host names.
+    worker: Worker,
     clock: Clock,
     counts: watch::Sender<PushCounts>,
     /// The alerts that this Alertmanager accepted last.
@@ -48,14 +51,16 @@ impl Pusher {
     /// A cryptography provider must be installed in the process.
     ///
     /// # Errors
-    /// When a file cannot be read, or the system has no certificate authorities.
+    /// When a file cannot be read, or the system has no certificate authorities or no thread left.
     pub(crate) fn new(
         target: Target,
         clock: Clock,
         counts: watch::Sender<PushCounts>,
     ) -> Result<Self, SetupError> {
+        let worker = Worker::start("alertmanager")?;
         Ok(Self {
-            http: target.client()?,
+            http: target.client(Resolver::new(worker.clone()))?,
+            worker,
             target,
             clock,
             counts,
@@ -173,9 +178,10 @@ impl Pusher {
         let mut secrets = Secrets::of(&self.target.alerts);
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
-            let secret = spawn_blocking(move || credentials.read())
+            let read = self.worker.run_while_awaited(move || credentials.read());
+            let secret = read
                 .await
-                .map_err(|error| error.to_string())?
+                .ok_or_else(|| format!("{path}: earlier reads of it hang"))?
                 .map_err(|why| format!("{path} {why}"))?;
             request = match secret {
                 Secret::Basic(user, password) => {

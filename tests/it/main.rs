@@ -49,6 +49,9 @@ mod soak;
 #[cfg(test)]
 mod state;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod threads;
+#[cfg(test)]
 mod tidy;
 #[cfg(test)]
 mod unreadable;
