@@ -27,6 +27,8 @@ const MAX_ENDED: usize = 1_000;
 pub struct Tracker {
     retention: Duration,
     entries: BTreeMap<EventId, TrackerEntry>,
+    /// When the state of an earlier process was restored.
+    restored_at: Option<Moment>,
     /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
 }
@@ -59,12 +61,15 @@ impl Tracker {
         Self {
             retention,
             entries: BTreeMap::new(),
+            restored_at: None,
             last_document: None,
         }
     }
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
-    /// document after the boot is the interruption by a Reboot or Redeploy.
+    /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock alone,
+    /// because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that a
+    /// correction of the wall clock after the boot does not count.
     pub(crate) fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
         tracker.last_document = restored.document_at.map(|at| LastDocument {
@@ -101,6 +106,7 @@ impl Tracker {
             };
             tracker.entries.insert(id, entry);
         }
+        tracker.restored_at = Some(now);
         tracker
     }
 
@@ -115,10 +121,11 @@ impl Tracker {
             .last_document
             .is_some_and(|last| last.has_no_poll_gap(now));
         let mut transitions = Vec::new();
+        let restored_at = self.restored_at.unwrap_or(now);
         transitions.extend(
             self.entries
                 .values_mut()
-                .filter_map(|entry| entry.record_boot(now.wall)),
+                .filter_map(|entry| entry.record_boot(restored_at, now)),
         );
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
