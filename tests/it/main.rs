@@ -31,6 +31,9 @@ mod otlp;
 #[cfg(test)]
 mod polling;
 #[cfg(test)]
+#[cfg(unix)]
+mod process_limits;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod simulator;

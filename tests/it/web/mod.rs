@@ -3,6 +3,8 @@
 mod blocked_stderr;
 mod bounds;
 mod consistency;
+mod crowding;
+mod hosts;
 mod snapshot;
 mod test_server;
 

@@ -12,7 +12,7 @@ use azure_scheduled_events_exporter::{
     metrics::MetricsOptions,
     server::{self, ServerLimits},
     snapshot::{SeriesScope, Snapshot},
-    web::{WebService, WebSettings},
+    web::{AllowedHosts, WebService, WebSettings},
 };
 use tokio::sync::{oneshot, watch};
 
@@ -95,9 +95,18 @@ impl Drop for TestServer {
     }
 }
 
+pub(crate) fn allowed_hosts(names: &[&str]) -> AllowedHosts {
+    let mut allowed = AllowedHosts::default();
+    for name in names {
+        allowed.add(name).unwrap();
+    }
+    allowed
+}
+
 pub(crate) fn settings() -> WebSettings {
     WebSettings {
         telemetry_path: "/metrics".to_owned(),
+        allowed_hosts: allowed_hosts(&["test"]),
         exposed: MetricsOptions {
             scope: SeriesScope::All,
             resources: true,
