@@ -45,7 +45,7 @@
 //! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
-//! | [`outbound`] | retry timing, HTTP client setup, error causes, URL checks, atomic file replacement |
+//! | [`outbound`] | retry timing, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
 //! | [`app`] | wiring, the event loop, shutdown |
@@ -57,7 +57,7 @@
 //! main → command → cli, config, logs, app
 //! app, config → everything below
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, simulator;
-//!   below them outbound::{http, file, error}, server, listen, worker, system
+//!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
 //!   imds::cadence, approval, heartbeat, azure_json, list, outbound::{retry, url, json}
 //! core, pure: lifecycle, document, snapshot

@@ -8,6 +8,7 @@ use crate::{
     azure_json::AzureForm,
     document::Document,
     event::{Event, EventScope, Source, resource_name},
+    snapshot::WARM_UP_TIME,
     text::excerpt,
     time::{Timestamp, in_words},
 };
@@ -47,7 +48,10 @@ const MAX_CELL: usize = 256;
 /// A table with aligned columns, or a sentence if no event is pending. The name of this VM is marked with `*`.
 pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     if document.events.is_empty() && document.is_complete() {
-        return "No events are pending.\n".to_owned();
+        let until = now.after(WARM_UP_TIME).time_of_day();
+        return format!(
+            "No events yet; they may take until {until} to appear if no client has polled Scheduled Events here for a day.\n"
+        );
     }
     let mut rows = vec![COLUMNS.map(str::to_owned)];
     rows.extend(document.events.iter().map(|event| row(event, vm_name, now)));

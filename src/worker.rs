@@ -1,4 +1,6 @@
 //! One thread for blocking work, such as disk I/O. It is started once: an event needs no new thread.
+//!
+//! tokio's `spawn_blocking` is not used: it aborts the process when the system has no thread left.
 
 use std::{
     io,
@@ -53,6 +55,23 @@ impl Worker {
         }
         done.await.ok()
     }
+
+    /// The same for a job without effect: it is skipped if the caller stops waiting before its turn.
+    pub(crate) async fn run_while_awaited<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let (result, done) = oneshot::channel();
+        let job = move || {
+            if !result.is_closed() {
+                result.send(job()).ok();
+            }
+        };
+        if !self.submit(job) {
+            return None;
+        }
+        done.await.ok()
+    }
 }
 
 #[cfg(test)]
@@ -84,5 +103,19 @@ mod tests {
         assert!((QUEUE_LENGTH - 1..=QUEUE_LENGTH).contains(&accepted));
         assert!(worker.run(|| ()).await.is_none());
         drop(release);
+    }
+
+    #[tokio::test]
+    async fn a_job_whose_caller_has_stopped_waiting_is_skipped() {
+        let worker = Worker::start("test").unwrap();
+        let (release, hang) = mpsc::channel::<()>();
+        assert!(worker.submit(move || hang.recv().unwrap_or_default()));
+        let (ran, has_run) = mpsc::channel();
+        let abandoned = worker.run_while_awaited(move || ran.send(()));
+        let wait = tokio::time::timeout(std::time::Duration::ZERO, abandoned);
+        assert!(wait.await.is_err());
+        drop(release);
+        assert_eq!(worker.run_while_awaited(|| 7).await, Some(7));
+        assert!(has_run.recv().is_err(), "the abandoned job has run");
     }
 }

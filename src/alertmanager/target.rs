@@ -1,7 +1,7 @@
 //! An Alertmanager: its URL, credentials and certificate authorities.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -12,6 +12,7 @@ use super::timing::PushTiming;
 use crate::outbound::{
     error::root_cause,
     http,
+    resolver::Resolver,
     url::{self, UrlError},
 };
 
@@ -35,6 +36,9 @@ pub enum SetupError {
          authorities (package ca-certificates, or SSL_CERT_FILE) or --alertmanager.ca-file"
     )]
     Client { address: String, cause: String },
+    /// Not caused by the value of the flag.
+    #[error("--alertmanager.url: cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
 }
 
 /// The file with the credentials. It is read for each push, so that a secret can be rotated without a restart.
@@ -106,7 +110,7 @@ impl Target {
     }
 
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
-    pub(super) fn client(&self) -> Result<reqwest::Client, SetupError> {
+    pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, SetupError> {
         if let Some(credentials) = &self.credentials {
             credentials.read().map_err(|why| SetupError::File {
                 flag: credentials.flag(),
@@ -114,12 +118,11 @@ impl Target {
                 why,
             })?;
         }
-        let builder = http::client(&self.alerts, self.ca_file.as_deref()).map_err(|cause| {
-            SetupError::File {
-                flag: "alertmanager.ca-file",
-                path: self.ca_file.clone().unwrap_or_default(),
-                why: cause.to_string(),
-            }
+        let builder = http::client(&self.alerts, self.ca_file.as_deref(), resolver);
+        let builder = builder.map_err(|cause| SetupError::File {
+            flag: "alertmanager.ca-file",
+            path: self.ca_file.clone().unwrap_or_default(),
+            why: cause.to_string(),
         })?;
         let built = builder.connect_timeout(CONNECT_TIMEOUT).build();
         built.map_err(|error| SetupError::Client {
@@ -172,6 +175,7 @@ pub(super) enum Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::Worker;
 
     #[test]
     fn alerts_are_posted_below_the_base_path() {
@@ -233,7 +237,8 @@ mod tests {
                 "--alertmanager.bearer-token-file",
             ),
         ] {
-            let error = target.client().unwrap_err().to_string();
+            let resolver = Resolver::new(Worker::start("test").unwrap());
+            let error = target.client(resolver).unwrap_err().to_string();
             assert!(
                 error.starts_with(expected) && error.contains("absent cannot be read"),
                 "{error}"

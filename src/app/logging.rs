@@ -115,6 +115,14 @@ pub(super) fn approval_unanswered(id: &EventId) {
     );
 }
 
+/// `list` does not know whether its request has enabled the feature.
+pub(super) fn no_events_yet(until: Timestamp) {
+    info!(
+        until = until.rfc3339(),
+        "no events yet: they may take five minutes to appear if no client has polled for a day"
+    );
+}
+
 pub(super) fn demo(listeners: &[TcpListener], azure_url: &str) {
     for address in listeners
         .iter()
@@ -156,6 +164,10 @@ pub(super) fn entry(entry: &LogEntry) {
             pending,
             failed_for = failed_for.map(in_words),
             "polling recovered"
+        ),
+        LogEntry::WarmingUp { until } => info!(
+            until = until.rfc3339(),
+            "warming up: events may take five minutes to appear"
         ),
         LogEntry::Identified { identity, vm_name } => info!(
             vm_name = vm_name.as_deref(),

@@ -11,6 +11,7 @@ use crate::{
     event::{Event, EventId, Status},
     imds::Client,
     list,
+    snapshot::WARM_UP_TIME,
     text::sanitize,
     time::{Clock, Timestamp},
 };
@@ -131,6 +132,9 @@ pub(crate) async fn list(
         (named, _) => named,
     };
     let document = read(&mut client, settings.first_timeout, clock).await?;
+    if output == Output::Json && document.events.is_empty() {
+        logging::no_events_yet(clock.now().wall.after(WARM_UP_TIME));
+    }
     Ok(match output {
         Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string()))?,
         Output::Table => list::table(&document, vm_name.as_deref(), clock.now().wall),

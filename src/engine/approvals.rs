@@ -2,9 +2,10 @@
 //!
 //! An approval follows a document that shows the event as Scheduled, at most one for each poll, and counts when
 //! IMDS answers 200. With a drain, the event counts as due for that long before the first attempt; the drain and the
-//! delay of the policy are measured by the monotonic clock. After any other answer the document is read again before the next attempt, attempts become rarer,
-//! and `NotBefore` ends them. The attempt is part of the saved state before it is sent: when a process ends between the
-//! request and its answer, the next process does not send it again.
+//! delay of the policy are measured by the monotonic clock. After any answer but 200 the document is read again before
+//! the next attempt, attempts become rarer, and `NotBefore` ends them. The attempt is part of the saved state before it
+//! is sent: when a process ends between the request and its answer, the next process does not send it again. It drains
+//! again what an earlier process was draining.
 
 use std::{
     collections::{BTreeMap, HashSet},

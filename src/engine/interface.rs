@@ -88,6 +88,10 @@ pub struct SavedState {
     pub heartbeat_at: Timestamp,
     /// When a document was last read or confirmed; `None` before the first.
     pub document_at: Option<Timestamp>,
+    /// `DocumentIncarnation` of the last document that had one.
+    pub document_incarnation: Option<i64>,
+    /// Until then, events may take some time to appear, because the feature was just enabled.
+    pub warming_up_until: Option<Timestamp>,
     pub vm_name: Option<String>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,

@@ -6,6 +6,7 @@ use crate::{
     document::{Anomaly, AnomalyKind},
     lifecycle::{TrackedEvent, Transition},
     snapshot::{Approval, Failure, Identity},
+    time::Timestamp,
 };
 
 /// One log line.
@@ -35,6 +36,8 @@ pub enum LogEntry {
         incarnation: Option<i64>,
         pending: usize,
     },
+    /// Scheduled Events was enabled: events may take until then to appear.
+    WarmingUp { until: Timestamp },
     /// Instance metadata named this VM.
     Identified {
         identity: Arc<Identity>,

@@ -72,6 +72,10 @@ impl Engine {
             .as_ref()
             .and_then(|saved| saved.vm_id.clone())
             .filter(|id| !id.is_empty());
+        let health = restored.as_ref().and_then(|saved| {
+            let (until, incarnation) = (saved.warming_up_until, saved.document_incarnation);
+            Some(Health::restore(saved.document_at?, until, incarnation, now))
+        });
         let mut tracker = match restored {
             Some(saved) => {
                 let rebooted = saved.is_rebooted(config.boot_id.as_deref());
@@ -90,7 +94,7 @@ impl Engine {
         Self {
             tracker,
             heartbeat: Heartbeat::default(),
-            health: Health::default(),
+            health: health.unwrap_or_default(),
             counters: Arc::default(),
             outputs: Arc::default(),
             identity: None,
@@ -254,6 +258,8 @@ impl Engine {
             boot_id: self.config.boot_id.clone(),
             heartbeat_at: now.wall,
             document_at: self.tracker.document_at(),
+            document_incarnation: self.health.warm_up.incarnation(),
+            warming_up_until: self.health.warm_up.until(now),
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
             events: self.tracker.events(),

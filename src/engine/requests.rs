@@ -60,13 +60,18 @@ impl Engine {
 
     fn poll_succeeded(&mut self, now: Moment) {
         let is_first = !self.has_succeeded();
-        let ended = self.health.succeed(now);
+        let (ended, warming_up) = self.health.succeed(now);
         if is_first || ended.is_some() {
+            self.saves.mark();
             self.log(LogEntry::PollingRecovered {
                 failed_for: ended.map(|failure| now.wall.saturating_since(failure.since)),
                 incarnation: self.health.incarnation,
                 pending: self.tracker.pending(),
             });
+        }
+        if let Some(until) = warming_up {
+            self.saves.mark();
+            self.log(LogEntry::WarmingUp { until });
         }
     }
 
@@ -114,6 +119,7 @@ impl Engine {
             });
             self.tracker =
                 Tracker::new(ENDED_RETENTION).with_poll_interval(self.config.poll_interval);
+            self.health.discard_restored();
             self.effects.push(Effect::DiscardForeignState);
         }
         if self.config.vm_name.is_none() {

@@ -1,4 +1,5 @@
 //! When the state is saved: after each change, once a second while an event is pending, and once a second after a failure.
+//! Otherwise every ten minutes, so that a restart knows how old the last document is.
 
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use crate::time::Moment;
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// From one write to the next while an event is pending, and from one attempt to the next while writes fail.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// From one write to the next while no event is pending.
+const IDLE_INTERVAL: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Write {
@@ -63,13 +66,15 @@ impl SaveSchedule {
         if !self.is_persistent || self.write != Write::None {
             return false;
         }
-        let is_old = self
-            .begun_at
-            .is_none_or(|at| now.monotonic.saturating_sub(at) >= INTERVAL);
+        let is_older_than = |interval| {
+            let begun_at = self.begun_at;
+            begun_at.is_none_or(|at| now.monotonic.saturating_sub(at) >= interval)
+        };
         let is_due = if self.is_failing {
-            is_old
+            is_older_than(INTERVAL)
         } else {
-            self.is_dirty || is_pending && is_old
+            let interval = if is_pending { INTERVAL } else { IDLE_INTERVAL };
+            self.is_dirty || is_older_than(interval)
         };
         if is_due {
             self.is_dirty = false;
@@ -136,6 +141,15 @@ mod tests {
         assert!(!saves.begin(true, at(5_999)));
         saves.mark();
         assert!(saves.begin(true, at(5_999)));
+    }
+
+    #[test]
+    fn without_a_pending_event_the_state_is_written_every_ten_minutes() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        saves.written(Ok(()));
+        assert!(!saves.begin(false, at(599_999)));
+        assert!(saves.begin(false, at(600_000)));
     }
 
     #[test]

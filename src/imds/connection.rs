@@ -59,8 +59,9 @@ impl ImdsConnection {
             let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
             builder.with_tls_config(tls.with_no_client_auth())
         };
-        let tcp = BoundedConnector::new();
         let uri = endpoint.events.clone();
+        let tcp =
+            BoundedConnector::new(&uri).map_err(|error| SetupError::Thread(error.to_string()))?;
         let mut headers = HeaderMap::new();
         headers.insert("Metadata", HeaderValue::from_static("true"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));

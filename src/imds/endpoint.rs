@@ -21,6 +21,9 @@ pub enum SetupError {
          (package ca-certificates, or SSL_CERT_FILE)"
     )]
     Client { address: String, cause: String },
+    /// For a host name. Not caused by the value of the flag.
+    #[error("cannot start the thread that resolves host names: {0}")]
+    Thread(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

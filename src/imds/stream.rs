@@ -22,6 +22,8 @@ use tokio::{
 };
 use tower_service::Service;
 
+use crate::outbound::resolver::Resolver;
+
 /// For one request, with TLS and chunks: twice the limit of a body.
 pub(super) const MAX_RECEIVED: usize = 8 * 1024 * 1024;
 
@@ -93,14 +95,15 @@ impl Connection for BoundedStream {
 
 /// Opens [`BoundedStream`]s.
 #[derive(Debug, Clone)]
-pub(super) struct BoundedConnector(HttpConnector);
+pub(super) struct BoundedConnector(HttpConnector<Resolver>);
 
 impl BoundedConnector {
-    pub(super) fn new() -> Self {
-        let mut tcp = HttpConnector::new();
+    /// Starts a thread where `uri` has a host name.
+    pub(super) fn new(uri: &Uri) -> io::Result<Self> {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::for_host(uri.host())?);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        Self(tcp)
+        Ok(Self(tcp))
     }
 }
 

@@ -175,11 +175,16 @@ impl TrackedEvent {
         self.approved_at.or(self.approved_elsewhere_at).is_some()
     }
 
+    /// Approved, or the approval was sent and its result is not known.
+    pub(crate) fn may_be_approved(&self) -> bool {
+        self.is_approved() || self.approval_sent_at.is_some()
+    }
+
     /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this exporter
     /// is about to approve it.
     pub(crate) fn is_due_by_approval(&self) -> bool {
-        let decided = self.approval_decided_at.or(self.approval_sent_at);
-        self.phase() == Phase::Scheduled && (decided.is_some() || self.is_approved())
+        self.phase() == Phase::Scheduled
+            && (self.approval_decided_at.is_some() || self.may_be_approved())
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the end, and

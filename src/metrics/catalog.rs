@@ -106,7 +106,7 @@ catalog! {
     IMPACT = "azure_scheduled_events_impact_seconds", Histogram, &["event_type"],
         "Time from the start to the end of events, as observed by this exporter.";
     LAST_SUCCESS = "azure_scheduled_events_last_success_timestamp_seconds", Gauge, &[],
-        "Unix time of the last successful poll.";
+        "Unix time of the last successful poll, also of one before a restart of the exporter.";
     LOG_LINES_DROPPED = "azure_scheduled_events_log_lines_dropped_total", Counter, &[],
         "Log lines that did not reach stderr because its reader is too slow or has stopped.";
     NOTICE = "azure_scheduled_events_notice_seconds", Histogram, &["event_type"],
@@ -116,7 +116,7 @@ catalog! {
     OBSERVED = "azure_scheduled_events_observed_total", Counter, &["event_type", "scope"],
         "Events seen for the first time.";
     PENDING = "azure_scheduled_events_pending", Gauge, &["event_type", "scope"],
-        "Scheduled and started events in the last valid document. Absent before the first one.";
+        "Scheduled and started events in the last valid document. Absent before the first one, and after an hour without one.";
     SPAN_EXPORT_FAILURES = "azure_scheduled_events_span_export_failures_total", Counter, &["reason"],
         "Failed attempts to export spans, by reason.";
     SPANS_DROPPED = "azure_scheduled_events_spans_dropped_total", Counter, &["reason"],
@@ -131,6 +131,8 @@ catalog! {
         "1 if the last poll of the events succeeded.";
     VM_INFO = "azure_scheduled_events_vm_info", Gauge, &["vm_name", "vm_id", "vm_scale_set", "vm_size", "location"],
         "1, with the identity of this VM as labels. Absent until the instance metadata has been read.";
+    WARMING_UP = "azure_scheduled_events_warming_up", Gauge, &[],
+        "1 until five minutes after the first successful poll and after each re-enabling of Scheduled Events: events may not have appeared yet.";
     PROCESS_CPU = "process_cpu_seconds_total", Counter, &[],
         "Total user and system CPU time spent in seconds.";
     PROCESS_MAX_FDS = "process_max_fds", Gauge, &[],

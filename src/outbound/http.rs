@@ -7,7 +7,7 @@ use reqwest::{
     Certificate, Client, ClientBuilder, Identity, Response, StatusCode, Url, redirect::Policy,
 };
 
-use super::{error::root_cause, url::Secrets};
+use super::{error::root_cause, resolver::Resolver, url::Secrets};
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
@@ -24,9 +24,14 @@ pub(crate) enum PemError {
 
 /// A client that does not follow redirects and trusts the authorities in `ca_file` alone, or those of the system.
 /// Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`).
-pub(crate) fn client(url: &Url, ca_file: Option<&Path>) -> Result<ClientBuilder, PemError> {
+pub(crate) fn client(
+    url: &Url,
+    ca_file: Option<&Path>,
+    resolver: Resolver,
+) -> Result<ClientBuilder, PemError> {
     let builder = Client::builder()
         .user_agent(USER_AGENT)
+        .dns_resolver(resolver)
         .redirect(Policy::none())
         .referer(false)
         .pool_max_idle_per_host(1);

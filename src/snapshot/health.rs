@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use super::Histogram;
+use super::{Histogram, WarmUp};
 use crate::time::{Moment, Timestamp};
 
 /// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
 const REQUEST_BOUNDS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 130.0,
 ];
+
+/// Events are announced minutes ahead: after this time without a document, the last one says nothing about the present.
+const STALE_AFTER: Duration = Duration::from_hours(1);
 
 /// Why a request to IMDS failed: the closed set of values of the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,9 +97,22 @@ pub struct Failure {
     pub since: Timestamp,
 }
 
+/// The last successful poll of an earlier process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RestoredSuccess {
+    at: Timestamp,
+    /// Its age when this process restored it.
+    age: Duration,
+    /// That time, by the monotonic clock.
+    restored_at: Duration,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
+    /// Of this process.
     pub last_success: Option<Moment>,
+    restored: Option<RestoredSuccess>,
+    pub warm_up: WarmUp,
     /// The current series of failed polls.
     pub failure: Option<Failure>,
     /// `DocumentIncarnation` of the last document.
@@ -112,6 +128,8 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             last_success: None,
+            restored: None,
+            warm_up: WarmUp::default(),
             failure: None,
             incarnation: None,
             requests: 0,
@@ -122,6 +140,56 @@ impl Default for Health {
 }
 
 impl Health {
+    /// Continues from an earlier process, by what it saved.
+    pub(crate) fn restore(
+        last_success_at: Timestamp,
+        warming_up_until: Option<Timestamp>,
+        incarnation: Option<i64>,
+        now: Moment,
+    ) -> Self {
+        let since = now.wall.saturating_since(last_success_at);
+        // After the clock was set back, the age is unknown but at least as long as the step.
+        let age = since.max(last_success_at.saturating_since(now.wall));
+        Self {
+            restored: Some(RestoredSuccess {
+                at: last_success_at,
+                age,
+                restored_at: now.monotonic,
+            }),
+            warm_up: WarmUp::restore(warming_up_until, incarnation, age, now),
+            ..Self::default()
+        }
+    }
+
+    /// What was restored belongs to another VM.
+    pub(crate) fn discard_restored(&mut self) {
+        self.restored = None;
+        self.warm_up = WarmUp::default();
+    }
+
+    /// The last successful poll of this process or an earlier one.
+    pub(crate) fn last_success_at(&self) -> Option<Timestamp> {
+        let own = self.last_success.map(|at| at.wall);
+        own.or(self.restored.map(|restored| restored.at))
+    }
+
+    /// The time since the last successful poll: by the monotonic clock within this process.
+    pub(crate) fn age(&self, now: Moment) -> Option<Duration> {
+        if let Some(last) = self.last_success {
+            return Some(now.monotonic.saturating_sub(last.monotonic));
+        }
+        let RestoredSuccess {
+            age, restored_at, ..
+        } = self.restored?;
+        Some(age.saturating_add(now.monotonic.saturating_sub(restored_at)))
+    }
+
+    /// Whether the last document is too old to say anything about the present. It is not if the last poll succeeded,
+    /// however long the poll interval is.
+    pub(crate) fn is_stale(&self, now: Moment) -> bool {
+        !self.is_up() && self.age(now).is_some_and(|age| age > STALE_AFTER)
+    }
+
     /// Whether the last poll succeeded; false before the first.
     pub(crate) fn is_up(&self) -> bool {
         self.last_success.is_some() && self.failure.is_none()
@@ -137,10 +205,12 @@ impl Health {
         }
     }
 
-    /// A poll succeeded. Returns the series of failures that it ends.
-    pub fn succeed(&mut self, now: Moment) -> Option<Failure> {
+    /// A poll succeeded. Returns the series of failures that it ends, and the end of a warm-up that it begins.
+    pub fn succeed(&mut self, now: Moment) -> (Option<Failure>, Option<Timestamp>) {
+        let age = self.age(now);
+        let warming_up = self.warm_up.succeed(age, self.incarnation, now);
         self.last_success = Some(now);
-        self.failure.take()
+        (self.failure.take(), warming_up)
     }
 
     /// A poll failed. Returns whether it is the first of a series or has another reason than the last one.

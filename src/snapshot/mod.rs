@@ -7,6 +7,7 @@ mod health;
 mod histogram;
 mod outputs;
 mod span_counts;
+mod warm_up;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,6 +17,8 @@ pub use health::{Failure, FailureReason, Health, RequestError};
 pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
 pub use span_counts::{DropReason, ExportFailure, SpanCounts};
+pub(crate) use warm_up::WARM_UP_TIME;
+pub use warm_up::WarmUp;
 
 use crate::{
     event::{EventId, EventScope},
@@ -81,6 +84,11 @@ impl Snapshot {
             vm_name,
             as_of: now,
         }
+    }
+
+    /// Whether the events are known: a document was read, and it is not too old.
+    pub(crate) fn knows_events(&self, now: Moment) -> bool {
+        self.has_document && !self.health.is_stale(now)
     }
 
     /// Pending events without advisories.

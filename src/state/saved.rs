@@ -37,6 +37,8 @@ impl SavedState {
             boot_id: self.boot_id.clone(),
             heartbeat_at: Time(self.heartbeat_at),
             document_at: self.document_at.map(Time),
+            document_incarnation: self.document_incarnation,
+            warming_up_until: self.warming_up_until.map(Time),
             vm_name: self.vm_name.clone(),
             vm_id: self.vm_id.clone(),
             events: self
@@ -92,6 +94,8 @@ impl SavedState {
             boot_id: file.boot_id,
             heartbeat_at: file.heartbeat_at.0,
             document_at: file.document_at.map(|at| at.0),
+            document_incarnation: file.document_incarnation,
+            warming_up_until: file.warming_up_until.map(|at| at.0),
             vm_name: file.vm_name,
             vm_id: file.vm_id,
             events: file
@@ -114,6 +118,10 @@ struct StateFile {
     boot_id: Option<String>,
     heartbeat_at: Time,
     document_at: Option<Time>,
+    #[serde(default)]
+    document_incarnation: Option<i64>,
+    #[serde(default)]
+    warming_up_until: Option<Time>,
     #[serde(rename = "own_name")]
     vm_name: Option<String>,
     vm_id: Option<String>,

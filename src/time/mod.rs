@@ -130,6 +130,12 @@ impl Timestamp {
         self.0.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
     }
 
+    /// `09:15 UTC`, rounded up to the minute.
+    pub(crate) fn time_of_day(self) -> String {
+        let minute = self.after(Duration::from_secs(59));
+        minute.0.strftime("%H:%M UTC").to_string()
+    }
+
     /// RFC 3339 with full precision; [`Timestamp::parse`] restores the same value.
     pub(crate) fn rfc3339_exact(self) -> String {
         self.0.to_string()

@@ -9,6 +9,9 @@
 //! |---|---|
 //! | `as_of`, `now` | time of the snapshot and time of the request |
 //! | `has_document` | false until a document has been read; an empty `events` has no meaning then |
+//! | `stale` | true while the events are unknown: no document was read, or polls fail and the last document is older than an hour |
+//! | `document_age_seconds` | time since a document was last read or confirmed, also before a restart of the exporter |
+//! | `warming_up`, `warming_up_until` | Scheduled Events was just enabled: events may take until then to appear, and an empty `events` does not mean that none is scheduled |
 //! | `document_incarnation` | of the last valid document |
 //! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
 //! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata |
@@ -34,6 +37,14 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
         as_of: snapshot.as_of.wall.rfc3339_millis(),
         now: now.wall.rfc3339_millis(),
         has_document: snapshot.has_document,
+        stale: !snapshot.knows_events(now),
+        document_age_seconds: snapshot.health.age(now).map(|age| age.as_secs_f64()),
+        warming_up: snapshot.health.warm_up.is_active(now),
+        warming_up_until: snapshot
+            .health
+            .warm_up
+            .until(now)
+            .map(Timestamp::rfc3339_millis),
         document_incarnation: snapshot.health.incarnation,
         health: HealthEntry::new(&snapshot.health),
         vm: VmEntry::new(snapshot.vm_name.as_deref(), snapshot.identity.as_deref()),
@@ -82,6 +93,10 @@ struct Body<'a> {
     as_of: String,
     now: String,
     has_document: bool,
+    stale: bool,
+    document_age_seconds: Option<f64>,
+    warming_up: bool,
+    warming_up_until: Option<String>,
     document_incarnation: Option<i64>,
     health: HealthEntry<'a>,
     vm: VmEntry<'a>,
@@ -120,7 +135,7 @@ impl<'a> HealthEntry<'a> {
         });
         Self {
             up: health.is_up(),
-            last_success_at: health.last_success.map(|at| at.wall.rfc3339_millis()),
+            last_success_at: health.last_success_at().map(Timestamp::rfc3339_millis),
             failure,
             requests: health.requests,
             failures: health

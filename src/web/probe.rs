@@ -73,6 +73,9 @@ fn start_text(seconds: f64, tracked: &TrackedEvent) -> String {
     if tracked.is_approved() {
         return "is approved and may start at any moment".to_owned();
     }
+    if tracked.may_be_approved() {
+        return "may be approved and start at any moment".to_owned();
+    }
     if tracked.is_due_by_approval() {
         return "is about to be approved".to_owned();
     }

@@ -103,6 +103,16 @@ async fn fractional_duration_is_refused_with_a_valid_example() {
 }
 
 #[tokio::test]
+async fn allowed_host_with_a_scheme_is_refused_with_a_valid_example() {
+    assert_refused(
+        &["--web.allowed-hosts=a.example,http://b.example"],
+        64,
+        &["--web.allowed-hosts", "http://b.example", "*.example.com"],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn flag_without_effect_is_refused() {
     assert_refused(
         &["--alertmanager.ca-file=x.pem"],
@@ -374,10 +384,38 @@ async fn list_prints_json_that_every_decoder_reads() {
 async fn list_without_pending_events_succeeds() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let table = list(&imds, "--output=table").await;
-    assert_eq!(
-        (table.code, table.stdout.as_str()),
-        (Some(0), "No events are pending.\n")
+    assert_eq!(table.code, Some(0));
+    let (start, end) = (
+        "No events yet; they may take until ",
+        " UTC to appear if no client has polled Scheduled Events here for a day.\n",
     );
+    let until = table.stdout.strip_prefix(start);
+    let until = until.and_then(|rest| rest.strip_suffix(end));
+    assert!(until.is_some_and(|it| it.len() == 5), "{}", table.stdout);
+    let json = list(&imds, "--output=json").await;
+    let listing: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(listing["events"], serde_json::json!([]));
+    assert!(
+        json.log
+            .contains("no events yet: they may take five minutes to appear"),
+        "{}",
+        json.log
+    );
+}
+
+#[tokio::test]
+async fn the_help_of_a_single_request_names_its_side_effect() {
+    for command in ["list", "approve"] {
+        let ended = Process::start([command, "--help"]).end().await;
+        let help = ended
+            .stdout
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        let expected = "one request enables Scheduled Events for the whole availability set or placement group, for a \
+                        day. A restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes.";
+        assert!(help.contains(expected), "{help}");
+    }
 }
 
 #[tokio::test]

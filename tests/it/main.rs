@@ -17,6 +17,8 @@ mod damaged_inputs;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod freshness;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod imds_approval;
@@ -37,6 +39,9 @@ mod otlp;
 #[cfg(test)]
 mod polling;
 #[cfg(test)]
+#[cfg(unix)]
+mod process_limits;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod secrets;
@@ -46,6 +51,9 @@ mod simulator;
 mod soak;
 #[cfg(test)]
 mod state;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod threads;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::{
     lifecycle::TrackedEvent,
     snapshot::{Histogram, Snapshot, TypeLabel},
     text::label_value,
-    time::Moment,
+    time::{Moment, Timestamp},
 };
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Scrape {
         }
         family::counter(encoder, &catalog::IMDS_REQUESTS, health.requests)?;
         by_type(encoder, &catalog::IMPACT, &counters.impact)?;
-        let last_success = health.last_success.map(|at| at.wall.as_unix_seconds());
+        let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
         family::optional_gauge(encoder, &catalog::LAST_SUCCESS, last_success)?;
         family::counter(encoder, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
         by_type(encoder, &catalog::NOTICE, &counters.notice)?;
@@ -92,7 +92,9 @@ impl Scrape {
         self.pending(encoder)?;
         self.span_and_state_metrics(encoder)?;
         family::begin(encoder, &catalog::UP)?.int_gauge(&[], health.is_up().into())?;
-        self.vm_info(encoder)
+        self.vm_info(encoder)?;
+        let is_warming_up = health.warm_up.is_active(self.now);
+        family::begin(encoder, &catalog::WARMING_UP)?.int_gauge(&[], is_warming_up.into())
     }
 
     fn advisories(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -106,8 +108,8 @@ impl Scrape {
         self.by_type_and_scope(encoder, &catalog::PENDING, &EventType::KNOWN, pending)
     }
 
-    /// The number of events, from zero for the known types. Absent before the first document: a zero would state that
-    /// there is no event.
+    /// The number of events, from zero for the known types. Absent before the first document, and while the last one is
+    /// too old: a zero would state that there is no event.
     fn by_type_and_scope<'a>(
         &self,
         encoder: &mut DescriptorEncoder<'_>,
@@ -115,7 +117,7 @@ impl Scrape {
         known: &[EventType],
         events: impl Iterator<Item = &'a TrackedEvent>,
     ) -> fmt::Result {
-        if !self.snapshot.has_document {
+        if !self.snapshot.knows_events(self.now) {
             return Ok(());
         }
         let known = known.iter().cloned().map(TypeLabel::from);

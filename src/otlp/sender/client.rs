@@ -1,7 +1,7 @@
 //! The client of one collector: OpenTelemetry's exporter on a reqwest client with our certificates.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -17,7 +17,6 @@ use reqwest::{
     Client, Url,
     header::{self, HeaderMap, HeaderValue},
 };
-use tokio::task::spawn_blocking;
 
 use super::{disposition::ExportAttempt, sdk};
 use crate::{
@@ -25,10 +24,12 @@ use crate::{
     outbound::{
         error::{causes, is_tls, root_cause},
         http::{self, PemError, USER_AGENT, read_up_to},
+        resolver::Resolver,
         retry::retry_after,
     },
     snapshot::ExportFailure,
     time::Clock,
+    worker::Worker,
 };
 
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -49,9 +50,19 @@ pub(super) enum SetupError {
     Client(String),
     #[error("{0}")]
     Exporter(#[from] ExporterBuildError),
-    /// The thread that reads the files failed.
-    #[error("{0}")]
-    Task(#[from] tokio::task::JoinError),
+    #[error("the thread that reads files and resolves host names cannot be started: {0}")]
+    Thread(#[from] io::Error),
+    #[error("the thread that reads files and resolves host names hangs")]
+    Busy,
+}
+
+impl SetupError {
+    pub(super) fn reason(&self) -> ExportFailure {
+        match self {
+            Self::File { .. } | Self::Client(_) | Self::Exporter(_) => ExportFailure::Tls,
+            Self::Thread(_) | Self::Busy => ExportFailure::Connect,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -63,11 +74,19 @@ pub(super) struct CollectorClient {
 
 impl CollectorClient {
     /// Reads the certificates; the first batch connects.
-    pub(super) async fn open(settings: &OtlpSettings, clock: Clock) -> Result<Self, SetupError> {
-        let for_client = settings.clone();
+    pub(super) async fn open(
+        settings: &OtlpSettings,
+        worker: &Worker,
+        clock: Clock,
+    ) -> Result<Self, SetupError> {
+        let (for_client, resolver) = (settings.clone(), Resolver::new(worker.clone()));
+        let client = worker
+            .run_while_awaited(move || client(&for_client, resolver))
+            .await
+            .ok_or(SetupError::Busy)??;
         let last_attempt = LastAttempt::default();
         let http_client = RecordingHttpClient {
-            client: spawn_blocking(move || client(&for_client)).await??,
+            client,
             endpoint: settings.endpoint.clone(),
             headers: settings.headers.clone(),
             clock,
@@ -175,13 +194,13 @@ fn reason(error: &reqwest::Error) -> ExportFailure {
     }
 }
 
-fn client(settings: &OtlpSettings) -> Result<Client, SetupError> {
+fn client(settings: &OtlpSettings, resolver: Resolver) -> Result<Client, SetupError> {
     const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
     const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
     const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
     let is_https = settings.endpoint.scheme() == "https";
     let ca_file = settings.certificate.as_deref().filter(|_| is_https);
-    let mut builder = http::client(&settings.endpoint, ca_file)
+    let mut builder = http::client(&settings.endpoint, ca_file, resolver)
         .map_err(|cause| file_error(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?
         .timeout(settings.timeout);
     if let Some(own) = settings.client.as_ref().filter(|_| is_https) {

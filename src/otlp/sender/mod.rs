@@ -11,7 +11,7 @@ mod disposition;
 mod parts;
 mod sdk;
 
-use std::{pin::pin, time::Duration};
+use std::{io, pin::pin, time::Duration};
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -31,6 +31,7 @@ use crate::{
     outbound::{retry::backoff, url::Secrets},
     snapshot::ExportFailure,
     time::Clock,
+    worker::Worker,
 };
 
 /// Between two attempts while the exporter stops.
@@ -87,6 +88,8 @@ pub async fn run(
         clock,
         timing,
         stop: stop.clone(),
+        // Without a thread now, the next attempt starts it.
+        worker: start_worker().ok(),
         client: None,
         reload_certificates_at: Duration::ZERO,
         failures: 0,
@@ -121,6 +124,8 @@ struct Sender {
     clock: Clock,
     timing: RetryTiming,
     stop: CancellationToken,
+    /// Reads certificates and resolves host names.
+    worker: Option<Worker>,
     client: Option<CollectorClient>,
     /// By the monotonic clock.
     reload_certificates_at: Duration,
@@ -180,7 +185,7 @@ impl Sender {
         } else {
             let now = self.clock.now().monotonic;
             self.reload_certificates_at = now.saturating_add(self.timing.max_backoff);
-            CollectorClient::open(&self.settings, self.clock).await
+            self.open_client().await
         };
         match client {
             Ok(mut client) => {
@@ -191,10 +196,19 @@ impl Sender {
                 attempt
             }
             Err(error) => ExportAttempt::NoResponse {
-                reason: ExportFailure::Tls,
+                reason: error.reason(),
                 message: error.to_string(),
             },
         }
+    }
+
+    async fn open_client(&mut self) -> Result<CollectorClient, client::SetupError> {
+        let worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => start_worker()?,
+        };
+        self.worker = Some(worker.clone());
+        CollectorClient::open(&self.settings, &worker, self.clock).await
     }
 
     fn apply(
@@ -312,6 +326,10 @@ impl Sender {
             () = self.stop.cancelled() => {}
         }
     }
+}
+
+fn start_worker() -> io::Result<Worker> {
+    Worker::start("otlp")
 }
 
 /// The batch has to be sent again.

@@ -24,7 +24,7 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
         (Phase::Ended, _) => format!("{name} ended"),
         (Phase::Advisory, _) => format!("{name} (advisory)"),
         (Phase::Started, _) => format!("{name} in progress"),
-        (Phase::Scheduled, _) if tracked.is_approved() => format!("{name} may start now"),
+        (Phase::Scheduled, _) if tracked.may_be_approved() => format!("{name} may start now"),
         (Phase::Scheduled, None) => format!("{name} scheduled"),
         (Phase::Scheduled, Some(due)) => {
             let left = countdown(due, now);
@@ -118,7 +118,7 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
             @match (tracked.phase(), tracked.event.not_before) {
                 (Phase::Advisory, _) => { "advisory, no maintenance is scheduled" },
                 (Phase::Started, _) => { "in progress" },
-                (_, _) if tracked.is_approved() => { "approved, may start at any moment" },
+                (_, _) if tracked.may_be_approved() => { "may start at any moment" },
                 (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
                 (_, None) => { (plain(labels::status(tracked))) },
             }

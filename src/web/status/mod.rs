@@ -157,7 +157,9 @@ fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
     let state = match events.own.first() {
         Some(tracked) => event::title(tracked, now),
         None if !snapshot.has_document => "No data yet".to_owned(),
+        None if snapshot.health.is_stale(now) => "Events unknown".to_owned(),
         None if !snapshot.health.is_up() => "Out of date".to_owned(),
+        None if snapshot.health.warm_up.is_active(now) => "No events yet".to_owned(),
         None => "No events scheduled".to_owned(),
     };
     let name = snapshot.vm_name.as_deref().unwrap_or("this VM");
@@ -170,29 +172,37 @@ fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
 
 /// Shown when no event of this VM is pending.
 fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Markup {
-    let (class, mark, heading, detail) = if !snapshot.has_document {
+    let health = &snapshot.health;
+    let (heading, detail) = if !snapshot.has_document {
+        let detail = html! { "The metadata service has not returned a list of events yet. An event may be scheduled." };
+        ("No data yet", detail)
+    } else if health.is_stale(now) {
+        let detail = html! { "The last list of events is too old. An event may be scheduled." };
+        ("Events unknown", detail)
+    } else if !health.is_up() {
+        let detail = html! { "Events announced since then are unknown." };
         (
-            "none",
-            "?",
-            "No data yet",
-            "The metadata service has not returned a list of events yet. An event may be scheduled.",
-        )
-    } else if snapshot.health.is_up() {
-        ("clear", "✓", "No events scheduled", "")
-    } else {
-        (
-            "none",
-            "?",
             "No events were scheduled at the last successful poll",
-            "Events announced since then are unknown.",
+            detail,
         )
+    } else if let Some(until) = health.warm_up.until(now) {
+        let detail = html! { "Scheduled Events may just have been enabled. Events may take until " (until.time_of_day()) " to appear." };
+        ("No events yet", detail)
+    } else {
+        ("No events scheduled", html! {})
+    };
+    let is_clear = detail.0.is_empty();
+    let (class, mark) = if is_clear {
+        ("clear", "✓")
+    } else {
+        ("none", "?")
     };
     html! {
         div.state.(class) data-testid="headline" {
             span.mark aria-hidden="true" { (mark) }
             div {
                 h2 aria-live="polite" { (heading) }
-                @if !detail.is_empty() {
+                @if !is_clear {
                     p { (detail) }
                 }
                 @if !events.advisories.is_empty() {
@@ -211,6 +221,8 @@ fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
     html! {
         @if let Some(at) = snapshot.health.last_success {
             "Last successful poll: " (elapsed(at.wall, now)) " ago"
+        } @else if let Some(at) = snapshot.health.last_success_at() {
+            "Last successful poll: " (elapsed(at, now)) " ago, before the restart of the exporter; not confirmed since"
         } @else if snapshot.has_document {
             "Restored from before the restart of the exporter; not confirmed since"
         } @else {
@@ -221,7 +233,13 @@ fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
 
 fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
     let Some(failure) = &snapshot.health.failure else {
-        return html! {};
+        return html! {
+            @if snapshot.health.is_stale(now) {
+                div.alarm role="alert" data-testid="alarm" {
+                    strong { "The events shown are out of date" } ". " (freshness(snapshot, now)) "."
+                }
+            }
+        };
     };
     html! {
         div.alarm role="alert" data-testid="alarm" {

@@ -121,8 +121,8 @@ fn missing_document_is_not_shown_as_no_events() {
 
 #[test]
 fn no_events_scheduled_requires_a_successful_poll() {
-    let mut snapshot = snapshot_after(&[(0, json!([]))]);
-    let page = render(&snapshot, 2);
+    let mut snapshot = snapshot_after(&[(0, json!([])), (600, json!([]))]);
+    let page = render(&snapshot, 602);
     assert!(
         page.contains("state clear") && page.contains("No events scheduled"),
         "{page}"
@@ -131,9 +131,9 @@ fn no_events_scheduled_requires_a_successful_poll() {
     snapshot.health.fail(
         FailureReason::Connect,
         "refused".to_owned(),
-        moment(30).wall,
+        moment(630).wall,
     );
-    let page = render(&snapshot, 93);
+    let page = render(&snapshot, 693);
     assert!(!page.contains("state clear"), "{page}");
     assert!(page.contains("No events were scheduled at the last successful poll"));
     assert!(
@@ -169,7 +169,7 @@ fn other_vms_and_ended_events_have_their_own_sections() {
         page.find(text)
             .unwrap_or_else(|| panic!("{text} in {page}"))
     };
-    assert!(position("No events scheduled") < position("Events for other VMs"));
+    assert!(position("No events yet") < position("Events for other VMs"));
     assert!(position("Events for other VMs") < position("data-event-id=\"n\""));
     assert!(position("data-event-id=\"n\"") < position("Recently ended"));
     assert!(position("Recently ended") < position("Completed"));

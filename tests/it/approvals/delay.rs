@@ -5,10 +5,8 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::{
-    simulated_vm::{SimulatedVm, at, restart},
-    user_events,
-};
+use super::user_events;
+use crate::support::simulated_vm::{SimulatedVm, at, restart};
 
 /// This VM is not the first that the event names.
 fn behind() -> Value {

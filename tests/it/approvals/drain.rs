@@ -5,14 +5,11 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, time::Timestamp};
 use serde_json::{Value, json};
 
-use super::{
-    APPROVED, RESTART,
-    simulated_vm::{SimulatedVm, at, restart, started},
-    user_events,
-};
+use super::{APPROVED, RESTART, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, settings},
+    simulated_vm::{SimulatedVm, at, restart, started},
 };
 
 fn drain(seconds: u64) -> ApprovalPolicy {
@@ -226,7 +223,11 @@ fn a_restart_during_the_drain_starts_it_again() {
         vm.wait_until(seconds);
         vm.poll(&[scheduled()]);
         assert_eq!(vm.decision(), "result_unknown");
-        assert!(!vm.is_serving(), "it may be approved");
+        assert_eq!(
+            vm.serving().1,
+            "not serving: Reboot may be approved and start at any moment"
+        );
+        assert!(vm.page().contains("<title>Reboot may start now"));
     }
     assert!(vm.requested.is_empty(), "it was sent before the restart");
 }

@@ -4,10 +4,8 @@
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, time::Timestamp};
 use serde_json::{Value, json};
 
-use super::{
-    simulated_vm::{SimulatedVm, at, restart, started},
-    user_events,
-};
+use super::user_events;
+use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
 
 /// Approvals are off.
 fn vm() -> SimulatedVm {

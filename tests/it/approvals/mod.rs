@@ -11,7 +11,6 @@ mod off;
 mod policy;
 mod restarts;
 mod retries;
-mod simulated_vm;
 mod timing;
 
 use std::time::Duration;

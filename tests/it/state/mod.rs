@@ -53,6 +53,8 @@ fn saved(vm_id: &str) -> SavedState {
         boot_id: Some("a-boot".to_owned()),
         heartbeat_at: at(),
         document_at: Some(at()),
+        document_incarnation: Some(2),
+        warming_up_until: None,
         vm_name: Some("web_0".to_owned()),
         vm_id: Some(vm_id.to_owned()),
         events: tracker.events(),

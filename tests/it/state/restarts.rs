@@ -70,6 +70,8 @@ fn state_of_previous_boot(event_type: &str) -> SavedState {
         boot_id: Some("another-boot".to_owned()),
         heartbeat_at: now.wall,
         document_at: tracker.document_at(),
+        document_incarnation: Some(2),
+        warming_up_until: None,
         vm_name: Some("web_0".to_owned()),
         vm_id: None,
         events: tracker.events(),

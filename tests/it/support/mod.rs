@@ -9,6 +9,7 @@ pub(crate) mod pki;
 pub(crate) mod process;
 mod reply;
 mod request;
+pub(crate) mod simulated_vm;
 
 pub(crate) use alertmanager::FakeAlertmanager;
 pub(crate) use imds::FakeImds;

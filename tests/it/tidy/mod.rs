@@ -178,6 +178,18 @@ fn no_test_is_ignored_and_no_code_is_unsafe() {
     }
 }
 
+/// It aborts the process when the system has no thread left; `Worker` is started once.
+#[test]
+fn no_production_code_uses_the_blocking_threads_of_tokio() {
+    for source in production() {
+        for line in source.text.lines() {
+            let is_comment = line.trim_start().starts_with("//");
+            let is_use = line.contains("spawn_blocking") || line.contains("tokio::fs");
+            assert!(is_comment || !is_use, "{}: {line}", source.path);
+        }
+    }
+}
+
 #[test]
 fn no_file_contains_a_local_path() {
     let mut found = Vec::new();

@@ -12,7 +12,8 @@ use azure_scheduled_events_exporter::{
     metrics::MetricsOptions,
     server::{self, ServerLimits},
     snapshot::{SeriesScope, Snapshot},
-    web::{WebService, WebSettings},
+    time::Moment,
+    web::{AllowedHosts, WebService, WebSettings},
 };
 use tokio::sync::{oneshot, watch};
 
@@ -37,14 +38,25 @@ impl TestServer {
     }
 
     pub(crate) fn with(snapshot: Snapshot, settings: WebSettings, limits: ServerLimits) -> Self {
+        let seconds = Arc::new(Mutex::new(0));
+        let clock = Arc::clone(&seconds);
+        let now = move || at(*clock.lock().unwrap());
+        let mut server = Self::with_clock(snapshot, settings, limits, now);
+        server.seconds = seconds;
+        server
+    }
+
+    /// [`TestServer::seconds`] has no effect.
+    pub(crate) fn with_clock(
+        snapshot: Snapshot,
+        settings: WebSettings,
+        limits: ServerLimits,
+        now: impl Fn() -> Moment + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (snapshot, receiver) = watch::channel(Arc::new(snapshot));
-        let seconds = Arc::new(Mutex::new(0));
-        let clock = Arc::clone(&seconds);
-        let service = WebService::at(settings, receiver, Arc::default(), move || {
-            at(*clock.lock().unwrap())
-        });
+        let service = WebService::at(settings, receiver, Arc::default(), now);
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -61,7 +73,7 @@ impl TestServer {
         Self {
             address,
             snapshot,
-            seconds,
+            seconds: Arc::default(),
             stop: Some(stop),
             thread: Some(std::thread::spawn(serve)),
         }
@@ -95,9 +107,18 @@ impl Drop for TestServer {
     }
 }
 
+pub(crate) fn allowed_hosts(names: &[&str]) -> AllowedHosts {
+    let mut allowed = AllowedHosts::default();
+    for name in names {
+        allowed.add(name).unwrap();
+    }
+    allowed
+}
+
 pub(crate) fn settings() -> WebSettings {
     WebSettings {
         telemetry_path: "/metrics".to_owned(),
+        allowed_hosts: allowed_hosts(&["test"]),
         exposed: MetricsOptions {
             scope: SeriesScope::All,
             resources: true,

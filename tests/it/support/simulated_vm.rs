@@ -1,6 +1,9 @@
 //! The engine and the web service of one VM with simulated clocks. The test performs the effects.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use azure_scheduled_events_exporter::{
     approval::ApprovalPolicy,
@@ -8,27 +11,31 @@ use azure_scheduled_events_exporter::{
     engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
     event::EventId,
     otlp::{settings::OtlpSettings, trace::Span},
+    server::ServerLimits,
     snapshot::{FailureReason, RequestError},
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };
 use serde_json::{Value, json};
 
-use crate::web::test_server::TestServer;
+use super::exporter::Metrics;
+use crate::web::test_server::{TestServer, settings};
 
-pub(super) const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+pub(crate) const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 
 /// Called `web_0`. The time is in seconds after 2026-11-17 09:00 UTC.
-pub(super) struct SimulatedVm {
+pub(crate) struct SimulatedVm {
     policy: ApprovalPolicy,
     engine: Engine,
     server: TestServer,
+    /// The clock of the web service.
+    clock: Arc<Mutex<Moment>>,
     now: Moment,
     saved: Option<SavedState>,
     /// The requested approvals that the test has not answered.
-    pub(super) requested: Vec<EventId>,
-    pub(super) log: Vec<LogEntry>,
-    pub(super) spans: Vec<Span>,
+    pub(crate) requested: Vec<EventId>,
+    pub(crate) log: Vec<LogEntry>,
+    pub(crate) spans: Vec<Span>,
 }
 
 fn start() -> Moment {
@@ -39,12 +46,12 @@ fn start() -> Moment {
 }
 
 /// The wall clock after this many seconds.
-pub(super) fn at(seconds: u64) -> Timestamp {
+pub(crate) fn at(seconds: u64) -> Timestamp {
     start().after(Duration::from_secs(seconds)).wall
 }
 
 /// A restart of `web_0` and `web_1` requested by a user, with a notice of 15 minutes and some members replaced.
-pub(super) fn restart(members: &Value) -> Value {
+pub(crate) fn restart(members: &Value) -> Value {
     let mut event = json!({
         "EventId": ID,
         "EventStatus": "Scheduled",
@@ -62,7 +69,7 @@ pub(super) fn restart(members: &Value) -> Value {
     event
 }
 
-pub(super) fn started() -> Value {
+pub(crate) fn started() -> Value {
     restart(&json!({"EventStatus": "Started", "NotBefore": ""}))
 }
 
@@ -81,15 +88,32 @@ fn engine(policy: ApprovalPolicy, restored: Option<SavedState>, now: Moment) -> 
     Engine::new(config, restored, now)
 }
 
+fn error() -> RequestError {
+    RequestError {
+        reason: FailureReason::Status5xx,
+        status: Some(500),
+        message: "HTTP 500".to_owned(),
+        retry_after: None,
+    }
+}
+
 impl SimulatedVm {
-    pub(super) fn new(policy: ApprovalPolicy) -> Self {
+    pub(crate) fn new(policy: ApprovalPolicy) -> Self {
         let now = start();
         let engine = engine(policy, None, now);
-        let server = TestServer::start(engine.snapshot(now));
+        let clock = Arc::new(Mutex::new(now));
+        let service_clock = Arc::clone(&clock);
+        let server = TestServer::with_clock(
+            engine.snapshot(now),
+            settings(),
+            ServerLimits::default(),
+            move || *service_clock.lock().unwrap(),
+        );
         Self {
             policy,
             engine,
             server,
+            clock,
             now,
             saved: None,
             requested: Vec::new(),
@@ -99,17 +123,17 @@ impl SimulatedVm {
     }
 
     /// Lets both clocks run until this many seconds after the start, by the monotonic clock.
-    pub(super) fn wait_until(&mut self, seconds: u64) {
+    pub(crate) fn wait_until(&mut self, seconds: u64) {
         let elapsed = self.now.monotonic.saturating_sub(start().monotonic);
         let rest = Duration::from_secs(seconds).checked_sub(elapsed);
         self.now = self.now.after(rest.expect("the time does not go back"));
     }
 
-    pub(super) fn set_wall_clock(&mut self, wall: Timestamp) {
+    pub(crate) fn set_wall_clock(&mut self, wall: Timestamp) {
         self.now.wall = wall;
     }
 
-    pub(super) fn wall_clock(&self) -> Timestamp {
+    pub(crate) fn wall_clock(&self) -> Timestamp {
         self.now.wall
     }
 
@@ -132,8 +156,13 @@ impl SimulatedVm {
     }
 
     /// A poll that returns these events.
-    pub(super) fn poll(&mut self, events: &[Value]) {
-        let body = json!({ "DocumentIncarnation": 1, "Events": events }).to_string();
+    pub(crate) fn poll(&mut self, events: &[Value]) {
+        self.poll_incarnation(&json!(1), events);
+    }
+
+    /// [`Self::poll`] with another `DocumentIncarnation`.
+    pub(crate) fn poll_incarnation(&mut self, incarnation: &Value, events: &[Value]) {
+        let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
         let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
         let answer = Answer::Document {
             document,
@@ -146,23 +175,29 @@ impl SimulatedVm {
         });
     }
 
+    pub(crate) fn failed_poll(&mut self) {
+        self.handle(Input::Polled {
+            result: Err(error()),
+            took: Duration::ZERO,
+        });
+    }
+
     /// IMDS answers the requested approval.
-    pub(super) fn answer(&mut self, is_accepted: bool) {
-        let refused = RequestError {
-            reason: FailureReason::Status5xx,
-            status: Some(500),
-            message: "HTTP 500".to_owned(),
-            retry_after: None,
-        };
+    pub(crate) fn answer(&mut self, is_accepted: bool) {
         let id = self.requested.remove(0);
-        let result = if is_accepted { Ok(()) } else { Err(refused) };
+        let result = if is_accepted { Ok(()) } else { Err(error()) };
         let took = Duration::ZERO;
         self.handle(Input::ApprovalSent { id, result, took });
     }
 
+    /// The last state that was saved.
+    pub(crate) fn saved_state(&self) -> SavedState {
+        self.saved.clone().unwrap()
+    }
+
     /// The process ends, and another one restores the state from a file after `elapsed`. Its monotonic clock starts at the
     /// same value as that of the first one.
-    pub(super) fn restart_process(&mut self, elapsed: Duration) {
+    pub(crate) fn restart_process(&mut self, elapsed: Duration) {
         let folder = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(folder.path()).unwrap();
         directory.write(self.saved.as_ref().unwrap()).unwrap();
@@ -179,34 +214,42 @@ impl SimulatedVm {
         self.server.snapshot.send_replace(Arc::new(snapshot));
     }
 
-    fn get(&self, path: &str) -> (u16, String) {
-        let elapsed = self.now.monotonic.saturating_sub(start().monotonic);
-        *self.server.seconds.lock().unwrap() = elapsed.as_secs();
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        *self.clock.lock().unwrap() = self.now;
         let response = self.server.get(path, &[]);
         (response.status, response.text().to_owned())
     }
 
     /// The line of `/-/serving`, and whether it is a 200.
-    pub(super) fn serving(&self) -> (bool, String) {
+    pub(crate) fn serving(&self) -> (bool, String) {
         let (status, body) = self.get("/-/serving");
         (status == 200, body.trim_end().to_owned())
     }
 
-    pub(super) fn is_serving(&self) -> bool {
+    pub(crate) fn is_serving(&self) -> bool {
         self.serving().0
     }
 
-    pub(super) fn page(&self) -> String {
+    pub(crate) fn page(&self) -> String {
         self.get("/").1
     }
 
+    pub(crate) fn metrics(&self) -> Metrics {
+        Metrics(self.get("/metrics").1)
+    }
+
+    /// `/api/v1/events`.
+    pub(crate) fn whole_json(&self) -> Value {
+        serde_json::from_str(&self.get("/api/v1/events").1).unwrap()
+    }
+
     /// The event in `/api/v1/events`.
-    pub(super) fn json(&self) -> Value {
-        serde_json::from_str::<Value>(&self.get("/api/v1/events").1).unwrap()["events"][0].clone()
+    pub(crate) fn json(&self) -> Value {
+        self.whole_json()["events"][0].clone()
     }
 
     /// `decision`, or `reason` of an event that is withheld.
-    pub(super) fn decision(&self) -> String {
+    pub(crate) fn decision(&self) -> String {
         let approval = self.json()["approval"].clone();
         let is_withheld = approval["decision"] == "withheld";
         let member = if is_withheld { "reason" } else { "decision" };
@@ -214,7 +257,7 @@ impl SimulatedVm {
     }
 
     /// The decisions and transitions in the log, in their order.
-    pub(super) fn logged(&self) -> Vec<String> {
+    pub(crate) fn logged(&self) -> Vec<String> {
         let entry = |entry: &LogEntry| match entry {
             LogEntry::Approval { approval, .. } => {
                 let debug = format!("{approval:?}");
