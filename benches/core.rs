@@ -1,10 +1,12 @@
-//! The cost of parsing a document, of a poll in the engine, and of rendering a scrape. `cargo bench --bench core`.
+//! The cost of parsing a document, of a poll in the engine, of rendering a scrape, and of finding the alerts to push.
+//! `cargo bench --bench core`.
 //!
 //! Target: a scrape of 100 events is rendered in less than 200 µs.
 
 use std::{fmt::Write as _, hint::black_box, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    alertmanager::{AlertQueue, PushTiming},
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input},
     metrics::{self, MetricsOptions, exposition::Format},
@@ -135,5 +137,34 @@ fn render(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(core, parse, observe, render);
+/// The alerts of ten new events among others that were pushed before, and those of unchanged events.
+fn push(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("push");
+    for events in [10, 1_000, 10_000] {
+        let mut engine = engine();
+        handle(&mut engine, polled(&body(events, 1)));
+        let before = engine.snapshot(now());
+        handle(&mut engine, polled(&body(events + 10, 1)));
+        let after = engine.snapshot(now());
+        let mut queue = AlertQueue::new(PushTiming::default());
+        loop {
+            let batch = queue.next(&before, now(), false);
+            if batch.is_empty() {
+                break;
+            }
+            queue.accepted(batch, now());
+        }
+        group.bench_function(BenchmarkId::new("new", events), |bencher| {
+            bencher.iter(|| queue.next(black_box(&after), now(), false));
+        });
+        group.bench_function(BenchmarkId::new("unchanged", events), |bencher| {
+            // A batch that is not accepted is found again.
+            queue.next(&before, now(), false);
+            bencher.iter(|| queue.next(black_box(&before), now(), false));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(core, parse, observe, render, push);
 criterion_main!(core);

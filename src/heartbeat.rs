@@ -1,7 +1,15 @@
 //! Measures how long this VM was interrupted.
 //!
-//! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap: on the
-//! monotonic clock if it continued during the interruption, else on the wall clock, which is set forward afterwards.
+//! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap. If the
+//! monotonic clock continued during the interruption, the gap is on it, and is taken as it is.
+//!
+//! While Azure pauses a VM, its clocks can stop. They resume where they stopped, and the wall clock is then corrected by the
+//! length of the pause (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). Such a step of the wall clock
+//! against the monotonic clock looks the same as any other correction of the clock. It counts up to [`MAX_CLOCK_STEP`]:
+//! Azure pauses a VM for less than 10 seconds, rarely for about 30
+//! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). A larger step is not evidence of a pause,
+//! and only the gap on the monotonic clock counts. So a suspended or hibernated VM is not measured either: the monotonic
+//! clock of Linux stops (`clock_gettime(2)`), and the step is large.
 
 use std::time::Duration;
 
@@ -12,6 +20,9 @@ pub const PERIOD: Duration = Duration::from_millis(500);
 
 /// Subtracted from a gap: the interruption began between two ticks, so a measurement is accurate to ± this value.
 const MEASUREMENT_ERROR: Duration = Duration::from_millis(250);
+
+/// Twice the longest pause that Azure documents. A larger step of the wall clock is a correction of the clock.
+const MAX_CLOCK_STEP: Duration = Duration::from_mins(1);
 
 /// The last tick.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,7 +36,13 @@ impl Heartbeat {
         let last = self.last.replace(now)?;
         let by_monotonic = now.monotonic.saturating_sub(last.monotonic);
         let by_wall = now.wall.saturating_since(last.wall);
-        let length = by_monotonic.max(by_wall).saturating_sub(MEASUREMENT_ERROR);
+        let is_pause = by_wall.saturating_sub(by_monotonic) <= MAX_CLOCK_STEP;
+        let gap = if is_pause {
+            by_monotonic.max(by_wall)
+        } else {
+            by_monotonic
+        };
+        let length = gap.saturating_sub(MEASUREMENT_ERROR);
         (length >= Interruption::MIN_LENGTH).then_some(Interruption {
             until: now.wall,
             length,
@@ -87,6 +104,26 @@ mod tests {
             heartbeat.tick(now).unwrap().length,
             Duration::from_millis(8_750)
         );
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_that_no_pause_explains_measures_nothing() {
+        let stepped = |gap: Duration, step: Duration| {
+            let mut heartbeat = Heartbeat::default();
+            heartbeat.tick(start());
+            let now = start().after(gap);
+            let interruption = heartbeat.tick(Moment {
+                wall: now.wall.after(step),
+                ..now
+            });
+            interruption.map(|it| it.length + MEASUREMENT_ERROR)
+        };
+        let (minute, hour) = (Duration::from_mins(1), Duration::from_hours(1));
+        assert_eq!(stepped(PERIOD, minute), Some(minute + PERIOD));
+        assert_eq!(stepped(PERIOD, minute + PERIOD), None);
+        assert_eq!(stepped(PERIOD, hour), None);
+        let seconds = Duration::from_secs(7);
+        assert_eq!(stepped(seconds, hour), Some(seconds), "the monotonic gap");
     }
 
     #[test]

@@ -8,8 +8,12 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Connections that wait for an accept.
-const BACKLOG: i32 = 128;
+/// Connections that wait for an accept; the system may allow fewer (Linux: `net.core.somaxconn`). A client whose
+/// connection finds no room here tries again only after a second.
+const BACKLOG: i32 = 4096;
+
+/// Bytes per connection; Linux doubles the value for its own overhead.
+const SEND_BUFFER: usize = 128 * 1024;
 
 /// `host:port`. An empty host stands for all IPv4 and IPv6 addresses of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +65,11 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
+    /// The name or IP address, if there is one.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
     /// True for `localhost` and loopback IP addresses.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host.as_deref();
@@ -111,6 +120,10 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
     // A restart must not wait for old connections. On Windows, the option would let two programs share a port.
     if cfg!(unix) {
         socket.set_reuse_address(true)?;
+    }
+    // Connections inherit it. The system would let the buffer of a client that does not read grow to megabytes.
+    if cfg!(unix) {
+        socket.set_send_buffer_size(SEND_BUFFER)?;
     }
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

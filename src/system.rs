@@ -1,4 +1,4 @@
-//! Platform differences: termination signals, the boot id, durable renames.
+//! Platform differences: termination signals, the boot id, the host name, file descriptors, durable renames.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -11,6 +11,24 @@ pub(crate) fn boot_id() -> Option<String> {
     platform::boot_id()
         .map(|id| id.trim().to_owned())
         .filter(|id| !id.is_empty())
+}
+
+/// The name of this machine in its own configuration. `None` if the platform does not tell.
+pub(crate) fn host_name() -> Option<String> {
+    platform::host_name()
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+}
+
+/// The number of files that this process may have open at a time. `None` if there is no such limit.
+pub(crate) fn max_open_files() -> Option<usize> {
+    platform::max_open_files()
+}
+
+/// True if the process or the system has no file descriptor left.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    code.is_some_and(|code| platform::OUT_OF_DESCRIPTORS.contains(&code))
 }
 
 /// Makes creations, renames and removals in a directory durable.
@@ -43,7 +61,8 @@ pub(crate) fn is_named(file: &File, path: &Path) -> bool {
 pub(crate) struct Signals(platform::Signals);
 
 impl Signals {
-    /// Replaces the default action of the signals, which ends the process.
+    /// Replaces the default action of the signals, which ends the process. On Unix this includes the signal about a
+    /// file that has reached its size limit (`RLIMIT_FSIZE`): the write returns an error.
     pub(crate) fn listen() -> io::Result<Self> {
         platform::Signals::listen().map(Self)
     }
@@ -57,6 +76,7 @@ impl Signals {
 mod platform {
     use std::{
         fs::{self, DirBuilder, File, OpenOptions},
+        future::pending,
         io,
         os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
         path::Path,
@@ -66,6 +86,22 @@ mod platform {
 
     pub(super) fn boot_id() -> Option<String> {
         fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
+    }
+
+    pub(super) fn host_name() -> Option<String> {
+        fs::read_to_string("/proc/sys/kernel/hostname").ok()
+    }
+
+    /// `EMFILE` and `ENFILE`.
+    pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
+
+    /// The soft limit.
+    pub(super) fn max_open_files() -> Option<usize> {
+        let limits = fs::read_to_string("/proc/self/limits").ok()?;
+        let values = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max open files"))?;
+        values.split_whitespace().next()?.parse().ok()
     }
 
     pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
@@ -89,26 +125,53 @@ mod platform {
         (open.dev(), open.ino()) == (named.dev(), named.ino())
     }
 
+    /// `SIGXFSZ` on Linux, macOS and the BSDs (not on MIPS).
+    const FILE_SIZE_EXCEEDED: SignalKind = SignalKind::from_raw(25);
+
     #[derive(Debug)]
     pub(super) struct Signals {
         interrupt: Signal,
         terminate: Signal,
+        /// `None` under `nohup`, which asks to ignore this signal.
+        hangup: Option<Signal>,
     }
 
     impl Signals {
         pub(super) fn listen() -> io::Result<Self> {
+            // The handler does nothing and stays installed when the receiver is dropped.
+            drop(signal(FILE_SIZE_EXCEEDED)?);
+            let hangup = (!is_ignored(SignalKind::hangup())).then(|| signal(SignalKind::hangup()));
             Ok(Self {
                 interrupt: signal(SignalKind::interrupt())?,
                 terminate: signal(SignalKind::terminate())?,
+                hangup: hangup.transpose()?,
             })
         }
 
         pub(super) async fn next(&mut self) {
+            let hangup = async {
+                match &mut self.hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => pending().await,
+                }
+            };
             tokio::select! {
                 _ = self.interrupt.recv() => {}
                 _ = self.terminate.recv() => {}
+                _ = hangup => {}
             }
         }
+    }
+
+    /// True if the process was started with this signal ignored.
+    fn is_ignored(kind: SignalKind) -> bool {
+        let bit = kind.as_raw_value() - 1;
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status
+            .lines()
+            .find_map(|line| line.strip_prefix("SigIgn:"))
+            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask >> bit & 1 == 1)
     }
 }
 
@@ -130,6 +193,20 @@ mod platform {
         const KEY: &str = r"SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters";
         let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
         key.get_u32("BootId").ok().map(|number| number.to_string())
+    }
+
+    pub(super) fn host_name() -> Option<String> {
+        const KEY: &str = r"SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
+        let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
+        key.get_string("Hostname").ok()
+    }
+
+    /// `WSAEMFILE`.
+    pub(super) const OUT_OF_DESCRIPTORS: [i32; 1] = [10024];
+
+    /// Windows has no limit of this kind.
+    pub(super) fn max_open_files() -> Option<usize> {
+        None
     }
 
     /// NTFS journals metadata in order and has no fsync for directories.

@@ -1,7 +1,7 @@
 //! Pushes the events that name this VM to Alertmanager. The path through Prometheus (scrape, evaluation, `group_wait`)
 //! can take longer than the 30 seconds of a Spot eviction.
 //!
-//! `alert` is pure and maps a snapshot to alerts; `push` sends them. A pushed alert has the labels of the same alert
+//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent; `push` sends them. A pushed alert has the labels of the same alert
 //! of `alerts/scheduled-events.rules.yml`, so that Alertmanager deduplicates the two.
 //!
 //! Invariants: labels do not change during the life of an event; a failed poll resolves no alert; a slow Alertmanager
@@ -9,9 +9,11 @@
 
 mod alert;
 mod push;
+mod queue;
 mod target;
 mod timing;
 
 pub(crate) use push::Pusher;
+pub use queue::{AlertBatch, AlertQueue};
 pub use target::{Credentials, SetupError, Target};
 pub use timing::PushTiming;

@@ -1,20 +1,21 @@
-//! Pushes alerts to one Alertmanager from a task of its own: immediately when they change, then at intervals.
+//! Pushes alerts to one Alertmanager from a task of its own: each one immediately when it changes, then at intervals.
 //!
 //! It reads published snapshots and delays neither polls nor other Alertmanagers. An alert is resolved when its event has
 //! ended or another alert has replaced it, never because a poll failed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use reqwest::header::CONTENT_TYPE;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep_until, timeout},
+    time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    alert::{Alert, Labels, RESOLVED_RETENTION, alerts},
+    alert::Alert,
+    queue::{AlertBatch, AlertQueue},
     target::{Secret, SetupError, Target},
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
         url::Secrets,
     },
     snapshot::{PushCounts, Snapshot},
-    time::{Clock, Timestamp},
+    time::Clock,
     worker::Worker,
 };
 
@@ -42,9 +43,9 @@ pub(crate) struct Pusher {
     worker: Worker,
     clock: Clock,
     counts: watch::Sender<PushCounts>,
-    /// The alerts that this Alertmanager accepted last.
-    sent: BTreeMap<Labels, Alert>,
+    queue: AlertQueue,
     is_failing: bool,
+    is_overflowing: bool,
 }
 
 impl Pusher {
@@ -61,87 +62,72 @@ impl Pusher {
         Ok(Self {
             http: target.client(Resolver::new(worker.clone()))?,
             worker,
+            queue: AlertQueue::new(target.timing),
             target,
             clock,
             counts,
-            sent: BTreeMap::new(),
             is_failing: false,
+            is_overflowing: false,
         })
     }
 
-    /// Pushes until `stop` is cancelled, then once more if there are unsent changes.
+    /// Pushes until `stop` is cancelled, then what is new and not sent.
     pub(crate) async fn run(
         mut self,
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
         stop: CancellationToken,
     ) {
-        let mut next_push = Instant::now();
+        let mut retry_at = Duration::ZERO;
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
-            let now = self.clock.now().wall;
-            let alerts = self.alerts_to_send(&snapshot, now);
-            let is_changed = self.is_changed(&alerts);
-            let is_due = !alerts.is_empty() && next_push <= Instant::now();
-            if is_due && !is_last || is_changed && (is_last || !self.is_failing) {
-                let resend_interval = self.target.timing.resend_interval(&snapshot, &alerts, now);
-                let delay = if self.push(alerts, is_changed).await {
-                    resend_interval
-                } else {
-                    self.target.timing.retry_interval
-                };
-                next_push = Instant::now() + delay;
-                if !is_last {
+            let now = self.clock.now();
+            let batch = if is_last || retry_at <= now.monotonic {
+                self.queue.next(&snapshot, now, is_last)
+            } else {
+                AlertBatch::default()
+            };
+            self.report_overflow();
+            if !batch.is_empty() {
+                let is_accepted = self.push(batch).await;
+                if !is_accepted {
+                    let delay = self.target.timing.retry_interval;
+                    retry_at = self.clock.now().monotonic.saturating_add(delay);
+                }
+                if is_accepted || !is_last {
                     continue;
                 }
             }
             if is_last {
                 return;
             }
-            let has_alerts = !self.sent.is_empty() || is_changed;
+            let retry_at = Some(retry_at).filter(|at| *at > now.monotonic);
+            let check_at = retry_at.or_else(|| self.queue.next_check());
+            let wait = check_at.map(|at| at.saturating_sub(now.monotonic));
             tokio::select! {
                 changed = snapshots.changed() => if changed.is_err() { return },
                 () = stop.cancelled() => {}
-                () = sleep_until(next_push), if has_alerts => {}
+                () = elapsed(wait) => {}
             }
         }
     }
 
-    /// The alerts of the snapshot, and resolutions of sent alerts that are no longer among them.
-    fn alerts_to_send(&mut self, snapshot: &Snapshot, now: Timestamp) -> BTreeMap<Labels, Alert> {
-        let mut to_send: BTreeMap<_, _> = alerts(snapshot, now)
-            .into_iter()
-            .map(|alert| (alert.labels.clone(), alert))
-            .collect();
-        self.sent.retain(|labels, sent| {
-            if to_send.contains_key(labels) {
-                return true;
-            }
-            if sent.is_resolved {
-                return now.saturating_since(sent.ends_at) < RESOLVED_RETENTION;
-            }
-            let id = labels.get("event_id").map(String::as_str);
-            let mut events = snapshot.events.iter();
-            events.any(|tracked| Some(tracked.event.id.as_str()) == id)
-        });
-        for (labels, sent) in &self.sent {
-            if !to_send.contains_key(labels) {
-                to_send.insert(labels.clone(), sent.clone().resolved(now));
-            }
+    fn report_overflow(&mut self) {
+        let skipped = self.queue.skipped();
+        let was_overflowing = std::mem::replace(&mut self.is_overflowing, skipped > 0);
+        if skipped > 0 && !was_overflowing {
+            let alertmanager = self.target.base.as_str();
+            warn!(
+                alertmanager,
+                skipped, "too many alerts: some are not pushed"
+            );
         }
-        to_send
     }
 
-    fn is_changed(&self, alerts: &BTreeMap<Labels, Alert>) -> bool {
-        alerts.iter().any(|(labels, alert)| {
-            let sent = self.sent.get(labels);
-            sent.is_none_or(|sent| sent.is_resolved != alert.is_resolved)
-        })
-    }
-
-    /// Sends all alerts in one request; true if Alertmanager accepted them.
-    async fn push(&mut self, alerts: BTreeMap<Labels, Alert>, is_changed: bool) -> bool {
+    /// Sends alerts in one request; true if Alertmanager accepted them.
+    async fn push(&mut self, batch: AlertBatch) -> bool {
         let push_timeout = self.target.timing.push_timeout;
+        let alerts: Vec<_> = batch.alerts().collect();
         let pushed = timeout(push_timeout, self.post(&alerts))
             .await
             .unwrap_or_else(|_elapsed| Err(format!("no response within {push_timeout:?}")));
@@ -156,20 +142,19 @@ impl Pusher {
             Err(error) if !was_failing => warn!(alertmanager, error, "alert push failed"),
             Err(_) => {}
             Ok(()) => {
-                if is_changed || was_failing {
-                    let resolved = alerts.values().filter(|alert| alert.is_resolved).count();
+                if batch.has_news || was_failing {
+                    let resolved = alerts.iter().filter(|alert| alert.is_resolved).count();
                     let firing = alerts.len() - resolved;
                     info!(alertmanager, firing, resolved, "alerts pushed");
                 }
-                self.sent.extend(alerts);
+                self.queue.accepted(batch, self.clock.now());
             }
         }
         !failed
     }
 
-    async fn post(&self, alerts: &BTreeMap<Labels, Alert>) -> Result<(), String> {
-        let alerts: Vec<&Alert> = alerts.values().collect();
-        let body = serde_json::to_vec(&alerts).map_err(|error| error.to_string())?;
+    async fn post(&self, alerts: &[&Alert]) -> Result<(), String> {
+        let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
         let mut request = self
             .http
             .post(self.target.alerts.clone())
@@ -202,5 +187,13 @@ impl Pusher {
         }
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
         Err(describe(status, &body, MAX_MESSAGE, &secrets))
+    }
+}
+
+/// Never ready without a duration.
+async fn elapsed(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => sleep(wait).await,
+        None => pending().await,
     }
 }

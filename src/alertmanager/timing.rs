@@ -1,13 +1,13 @@
 //! When alerts are pushed again.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use super::alert::{Alert, Labels};
+use super::alert::Alert;
 use crate::{snapshot::Snapshot, time::Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushTiming {
-    /// Between two pushes of unchanged alerts.
+    /// Between two pushes of an unchanged alert.
     pub resend_interval: Duration,
     /// The same while polls have failed for longer than `stale_after`. Less than `ALERT_TTL`, so that no
     /// alert expires because IMDS fails; long, so that a VM that can still see the end of the event takes precedence.
@@ -39,20 +39,20 @@ impl Default for PushTiming {
 }
 
 impl PushTiming {
+    /// Until an alert is sent again.
     pub(super) fn resend_interval(
         &self,
         snapshot: &Snapshot,
-        alerts: &BTreeMap<Labels, Alert>,
+        alert: &Alert,
         now: Timestamp,
     ) -> Duration {
         let failure = snapshot.health.failure.as_ref();
         let failing_for = failure.map(|failure| now.saturating_since(failure.since));
-        let is_just_resolved = |alert: &Alert| {
-            alert.is_resolved && now.saturating_since(alert.ends_at) < self.resolved_resend_period
-        };
         if failing_for.is_some_and(|duration| duration > self.stale_after) {
             self.stale_resend_interval
-        } else if alerts.values().any(is_just_resolved) {
+        } else if alert.is_resolved
+            && now.saturating_since(alert.ends_at) < self.resolved_resend_period
+        {
             self.resolved_resend_interval
         } else {
             self.resend_interval
@@ -62,8 +62,11 @@ impl PushTiming {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::{
+        alertmanager::alert::Labels,
         snapshot::{Failure, FailureReason},
         time::Moment,
     };
@@ -97,8 +100,7 @@ mod tests {
                 message: String::new(),
                 since: at(seconds),
             });
-            let alerts = BTreeMap::from([(alert.labels.clone(), alert)]);
-            timing.resend_interval(&snapshot, &alerts, at(0))
+            timing.resend_interval(&snapshot, &alert, at(0))
         };
         for (resolved_at, failing_since, expected) in [
             (None, None, timing.resend_interval),

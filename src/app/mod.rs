@@ -54,6 +54,11 @@ use crate::{
     worker::Worker,
 };
 
+/// The process has about 14 open files when it is idle. Each use of a file, of a socket and of the name resolution needs
+/// a few more for a short time.
+const RESERVED_DESCRIPTORS: usize = 36;
+const DESCRIPTORS_PER_ALERTMANAGER: usize = 2;
+
 /// A start-up failure or a failed command; each names its flag or its cause.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -124,10 +129,11 @@ pub async fn run(
     let mut tasks = Tasks::default();
     let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
+    let limits = server_limits(listeners.len(), config.alertmanagers.len());
     for listener in listeners {
         logging::listening(&listener, &config.web.telemetry_path);
         let stop = tasks.stop.clone().cancelled_owned();
-        let served = server::serve(listener, service.clone(), ServerLimits::default(), stop);
+        let served = server::serve(listener, service.clone(), limits, stop);
         tasks.spawn("HTTP server", async {
             served.await.map_err(|error| error.to_string())
         });
@@ -151,6 +157,24 @@ pub async fn run(
     pushers.finish().await;
     while tasks.running.join_next().await.is_some() {}
     Ok(())
+}
+
+/// HTTP clients get the file descriptors that polls, state, spool, OTLP and Alertmanagers do not need.
+fn server_limits(listeners: usize, alertmanagers: usize) -> ServerLimits {
+    let limits = ServerLimits::default();
+    let Some(open_files) = system::max_open_files() else {
+        return limits;
+    };
+    let reserved = RESERVED_DESCRIPTORS + alertmanagers * DESCRIPTORS_PER_ALERTMANAGER;
+    let within = limits.within(open_files, reserved, listeners);
+    if within.max_connections < limits.max_connections {
+        info!(
+            max_open_files = open_files,
+            max_connections = within.max_connections,
+            "fewer HTTP connections because of the limit on open files"
+        );
+    }
+    within
 }
 
 /// Makes the event loop, and starts the OTLP sender and the Alertmanager pushers.

@@ -169,6 +169,10 @@ pub(crate) struct WebFlags {
         default_value = "/metrics"
     )]
     pub(crate) telemetry_path: String,
+    /// Host names that may be used for / and /api/v1/events, besides IP addresses, localhost and the names of this VM;
+    /// `*.DOMAIN` means all names in a domain, `*` all names (comma-separated, repeatable).
+    #[arg(long = "web.allowed-hosts", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) allowed_hosts: Vec<String>,
     /// How long before NotBefore /-/serving starts to return 503, so that a load balancer drains this VM.
     #[arg(long = "serving.lead-time", value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub(crate) serving_lead_time: Duration,

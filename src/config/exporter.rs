@@ -15,7 +15,7 @@ use crate::{
     metrics::MetricsOptions,
     otlp,
     snapshot::SeriesScope,
-    web,
+    system, web,
 };
 
 /// IMDS allows five requests per second and VM, for all its clients together.
@@ -112,6 +112,26 @@ fn interval(flags: &PollFlags) -> Result<Duration, ConfigError> {
     )
 }
 
+/// Also the host name of this machine, and a name to listen on.
+fn allowed_hosts(flags: &WebFlags) -> Result<web::AllowedHosts, ConfigError> {
+    let mut allowed = web::AllowedHosts::default();
+    for name in &flags.allowed_hosts {
+        allowed
+            .add(name)
+            .map_err(|problem| flag_error("web.allowed-hosts", problem))?;
+    }
+    let listen = flags
+        .listen_addresses
+        .iter()
+        .filter_map(|text| listen_address(text).ok())
+        .filter_map(|address| address.host().map(str::to_owned));
+    for name in listen.chain(system::host_name()) {
+        // An address is allowed anyway, and a name that no URL can have is not needed.
+        allowed.add(&name).ok();
+    }
+    Ok(allowed)
+}
+
 pub(super) fn web_settings(
     flags: &WebFlags,
     events: &EventsFlags,
@@ -141,6 +161,7 @@ pub(super) fn web_settings(
     )?;
     Ok(web::WebSettings {
         telemetry_path: path.to_owned(),
+        allowed_hosts: allowed_hosts(flags)?,
         exposed: metrics_options(events),
         serving_lead_time: lead_time,
     })

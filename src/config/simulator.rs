@@ -49,6 +49,7 @@ pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config,
     let web = WebFlags {
         listen_addresses: vec![flags.listen_address.clone()],
         telemetry_path: "/metrics".to_owned(),
+        allowed_hosts: Vec::new(),
         serving_lead_time: Duration::from_mins(5),
     };
     Ok(Config {

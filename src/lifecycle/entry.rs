@@ -129,11 +129,17 @@ impl TrackerEntry {
     }
 
     /// The first document after a boot: the VM was interrupted until now.
-    pub(super) fn record_boot(&mut self, now: Timestamp) -> Option<Transition> {
+    pub(super) fn record_boot(&mut self, restored_at: Moment, now: Moment) -> Option<Transition> {
         self.tracked.down_since?;
-        let length = now.saturating_since(self.tracked_mut().down_since.take()?);
-        (length >= Interruption::MIN_LENGTH)
-            .then(|| self.interrupt(Interruption { until: now, length }, now))?
+        let down_since = self.tracked_mut().down_since.take()?;
+        let before = restored_at.wall.saturating_since(down_since);
+        let since = now.monotonic.saturating_sub(restored_at.monotonic);
+        let interruption = Interruption {
+            until: now.wall,
+            length: before.saturating_add(since),
+        };
+        (interruption.length >= Interruption::MIN_LENGTH)
+            .then(|| self.interrupt(interruption, now.wall))?
     }
 
     /// The event is in a document again.

@@ -31,6 +31,8 @@ pub struct Tracker {
     poll_interval: Duration,
     anomalies: Anomalies,
     entries: BTreeMap<EventId, TrackerEntry>,
+    /// When the state of an earlier process was restored.
+    restored_at: Option<Moment>,
     /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
 }
@@ -55,6 +57,7 @@ impl Tracker {
             poll_interval: Duration::ZERO,
             anomalies: Anomalies::default(),
             entries: BTreeMap::new(),
+            restored_at: None,
             last_document: None,
         }
     }
@@ -66,7 +69,9 @@ impl Tracker {
     }
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
-    /// document after the boot is the interruption by a Reboot or Redeploy.
+    /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock alone,
+    /// because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that a
+    /// correction of the wall clock after the boot does not count.
     pub(crate) fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
         let document_at = restored.document_at;
@@ -100,6 +105,7 @@ impl Tracker {
             };
             tracker.entries.insert(id, entry);
         }
+        tracker.restored_at = Some(now);
         tracker
     }
 
@@ -115,10 +121,11 @@ impl Tracker {
         let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
         let seen_late = last.is_none_or(|last| last.is_late(interval, now));
         let mut transitions = Vec::new();
+        let restored_at = self.restored_at.unwrap_or(now);
         transitions.extend(
             self.entries
                 .values_mut()
-                .filter_map(|entry| entry.record_boot(now.wall)),
+                .filter_map(|entry| entry.record_boot(restored_at, now)),
         );
         self.anomalies = Anomalies::default();
         let mut present = HashSet::with_capacity(document.events.len());

@@ -1,61 +1,100 @@
-//! The phase of a connection, from its reads and its responses, so that each phase can have a time limit.
+//! The phase of a connection, from its reads, its responses and its writes.
 
 use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::watch,
+    time::Instant,
 };
 
 use super::Transport;
 
+/// A client that reads takes its response within this time. After it, the connection may be evicted.
+const RESPONSE_GRACE: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// Just connected, no byte received yet.
-    Fresh,
-    /// No byte received within the first time limit.
+    /// No byte received yet.
     Silent,
     /// A part of a request head has been received.
     ReadingHead,
     /// The handler has the request.
     Handling,
-    /// The response is being sent, or the next request has not begun.
+    /// The system has not accepted the whole response yet.
+    Sending,
+    /// The response has been sent, and the next request has not begun.
     Idle,
-    /// The handler closes the connection without a response.
+    /// Closes without a response, or without the rest of it.
     Aborted,
 }
 
-/// Moves from [`ConnectionPhase::Fresh`] to [`ConnectionPhase::Silent`]; false in any other phase.
-pub(super) fn mark_silent(phase: &watch::Sender<ConnectionPhase>) -> bool {
-    phase.send_if_modified(|phase| {
-        let was_fresh = *phase == ConnectionPhase::Fresh;
-        if was_fresh {
-            *phase = ConnectionPhase::Silent;
-        }
-        was_fresh
-    })
+/// What a connection does, and since when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Activity {
+    pub(super) phase: ConnectionPhase,
+    pub(super) since: Instant,
+    /// Body of the response that is being sent.
+    pub(super) response_bytes: usize,
 }
 
-/// A stream that sets the phase when the first bytes of a request arrive.
+impl Activity {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            phase: ConnectionPhase::Silent,
+            since: now,
+            response_bytes: 0,
+        }
+    }
+
+    /// True unless a request is in progress.
+    pub(super) fn is_evictable(&self, now: Instant) -> bool {
+        match self.phase {
+            ConnectionPhase::Silent | ConnectionPhase::ReadingHead | ConnectionPhase::Idle => true,
+            ConnectionPhase::Sending => now.duration_since(self.since) >= RESPONSE_GRACE,
+            ConnectionPhase::Handling | ConnectionPhase::Aborted => false,
+        }
+    }
+}
+
+/// Begins a phase; `response_bytes` is not 0 while a response is being sent.
+pub(super) fn enter(
+    activity: &watch::Sender<Activity>,
+    phase: ConnectionPhase,
+    response_bytes: usize,
+) {
+    activity.send_replace(Activity {
+        phase,
+        since: Instant::now(),
+        response_bytes,
+    });
+}
+
+/// A stream that begins a phase when the first bytes of a request arrive, and when a response has been sent.
 #[derive(Debug)]
 pub(super) struct ActivityStream<T: Transport> {
     stream: T,
-    phase: watch::Sender<ConnectionPhase>,
+    activity: watch::Sender<Activity>,
 }
 
 impl<T: Transport> ActivityStream<T> {
-    pub(super) fn new(stream: T, phase: watch::Sender<ConnectionPhase>) -> Self {
-        Self { stream, phase }
+    pub(super) fn new(stream: T, activity: watch::Sender<Activity>) -> Self {
+        Self { stream, activity }
+    }
+
+    fn phase(&self) -> ConnectionPhase {
+        self.activity.borrow().phase
     }
 }
 
 impl<T: Transport> Drop for ActivityStream<T> {
     fn drop(&mut self) {
-        if *self.phase.borrow() == ConnectionPhase::Aborted {
+        if self.phase() == ConnectionPhase::Aborted {
             self.stream.reset_on_close();
         }
     }
@@ -69,17 +108,12 @@ impl<T: Transport> AsyncRead for ActivityStream<T> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.phase.send_if_modified(|phase| {
-                let is_first = matches!(
-                    phase,
-                    ConnectionPhase::Fresh | ConnectionPhase::Silent | ConnectionPhase::Idle
-                );
-                if is_first {
-                    *phase = ConnectionPhase::ReadingHead;
-                }
-                is_first
-            });
+        let is_first = matches!(
+            self.phase(),
+            ConnectionPhase::Silent | ConnectionPhase::Idle
+        );
+        if buffer.filled().len() > before && is_first {
+            enter(&self.activity, ConnectionPhase::ReadingHead, 0);
         }
         read
     }
@@ -106,8 +140,13 @@ impl<T: Transport> AsyncWrite for ActivityStream<T> {
         self.stream.is_write_vectored()
     }
 
+    /// hyper flushes a stream after it has written the whole response to it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        if matches!(flushed, Poll::Ready(Ok(()))) && self.phase() == ConnectionPhase::Sending {
+            enter(&self.activity, ConnectionPhase::Idle, 0);
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -2,19 +2,23 @@
 //!
 //! - At most [`ServerLimits::max_connections`] connections are served at once.
 //! - Every phase of a connection has a time limit, so that no client can occupy a slot indefinitely.
-//! - When all slots are taken and a client waits, the connection that has been idle longest is closed. A connection that
-//!   has not sent anything counts as idle.
-//! - A failed accept (no more file descriptors) is retried.
+//! - When all slots are taken and a client waits, a connection without a request in progress is evicted (`slots`): the
+//!   oldest one of an address with more than its share, or else the oldest one. So a client that sends its request
+//!   at once is served, no matter how many others do not.
+//! - The responses in flight have a limit in bytes. Under pressure, one that is not read within a second is cut off.
+//! - A failed accept is retried. Without a free file descriptor, a connection is evicted first.
 //! - A stop lets responses in flight finish, up to a deadline.
 
 mod activity;
+mod connection;
+mod slots;
 #[cfg(test)]
 mod tests;
 
 use std::{
     future::{Future, ready},
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -22,35 +26,38 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{Request, Response, body::Incoming};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
-    task::JoinSet,
+    task::{JoinSet, yield_now},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use activity::{ActivityStream, ConnectionPhase};
+use crate::system;
+use activity::ConnectionPhase;
+use connection::ConnectionTask;
+use slots::{ConnectionSlots, Slot};
 
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A connection that has not sent anything after this time counts as idle.
-const FIRST_BYTE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Places for connections that are left when the process may open few files.
+const MIN_CONNECTIONS: usize = 4;
 
 /// What clients may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
     /// Connections served at once. One more is accepted and waits; the others wait in the system's queue.
     pub max_connections: usize,
+    /// Bodies of all responses that are being sent, in bytes. A response waits while they are more.
+    pub max_response_bytes: usize,
     /// From the first byte of a request to the end of its head; also from the connect to that first byte.
     pub header_timeout: Duration,
     /// From the end of a request's head to the response of the handler.
     pub handler_timeout: Duration,
-    /// From one response to the first byte of the next request. It also ends a client that does not read the response.
+    /// From one response to the first byte of the next request; also from its first to its last byte.
     pub idle_timeout: Duration,
     /// Header lines of a request.
     pub max_headers: usize,
@@ -63,7 +70,8 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            max_connections: 64,
+            max_connections: 512,
+            max_response_bytes: 8 * 1024 * 1024,
             header_timeout: Duration::from_secs(5),
             handler_timeout: Duration::from_secs(30),
             // Longer than the usual scrape interval of one minute.
@@ -76,13 +84,22 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
+    /// Limits the connections of each of `servers` servers by the number of files that the process may have open, of
+    /// which `reserved` are for other uses.
+    #[must_use]
+    pub(crate) fn within(mut self, open_files: usize, reserved: usize, servers: usize) -> Self {
+        let share = open_files.saturating_sub(reserved) / servers.max(1);
+        self.max_connections = self.max_connections.min(share.max(MIN_CONNECTIONS));
+        self
+    }
+
     fn timeout(&self, phase: ConnectionPhase) -> Duration {
         match phase {
-            ConnectionPhase::Fresh => FIRST_BYTE_TIMEOUT.min(self.header_timeout),
-            ConnectionPhase::Silent => self.header_timeout.saturating_sub(FIRST_BYTE_TIMEOUT),
-            ConnectionPhase::ReadingHead => self.header_timeout,
+            ConnectionPhase::Silent | ConnectionPhase::ReadingHead => self.header_timeout,
             ConnectionPhase::Handling => self.handler_timeout,
-            ConnectionPhase::Idle | ConnectionPhase::Aborted => self.idle_timeout,
+            ConnectionPhase::Sending | ConnectionPhase::Idle | ConnectionPhase::Aborted => {
+                self.idle_timeout
+            }
         }
     }
 }
@@ -148,12 +165,15 @@ where
 {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let slots = ConnectionSlots::new(limits.max_connections);
+    let slots = Arc::new(ConnectionSlots::new(
+        limits.max_connections,
+        limits.max_response_bytes,
+    ));
     let stopping = CancellationToken::new();
     let mut connections = JoinSet::new();
     loop {
         let (stream, slot) = tokio::select! {
-            accepted = accept(&listener, &slots) => accepted?,
+            accepted = accept(&listener, &slots) => accepted,
             () = &mut stop => break,
         };
         // Without this, the set would keep the results of all tasks.
@@ -161,10 +181,13 @@ where
         let task = ConnectionTask {
             handler: Arc::clone(&handler),
             limits,
-            slot_needed: Arc::clone(&slots.needed),
             stopping: stopping.clone(),
         };
-        connections.spawn(task.run(wrap(stream), slot));
+        let id = slot.id();
+        let running = connections.spawn(task.run(wrap(stream), slot));
+        slots.set_task(id, running);
+        // The new connection reads its request before the next one can take its slot.
+        yield_now().await;
     }
     drop(listener);
     stopping.cancel();
@@ -176,125 +199,26 @@ where
 }
 
 /// The next connection, once there is a slot for it. Retries for as long as the system refuses.
-async fn accept(
-    listener: &TcpListener,
-    slots: &ConnectionSlots,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+async fn accept(listener: &TcpListener, slots: &Arc<ConnectionSlots>) -> (TcpStream, Slot) {
     let mut has_failed = false;
-    let (stream, _peer) = loop {
-        match listener.accept().await {
+    let (stream, peer) = loop {
+        let error = match listener.accept().await {
             Ok(accepted) => break accepted,
-            Err(error) if has_failed => debug!(%error, "cannot accept connections"),
-            Err(error) => warn!(%error, "cannot accept connections; retrying"),
+            Err(error) => error,
+        };
+        if has_failed {
+            debug!(%error, "cannot accept connections");
+        } else {
+            warn!(%error, "cannot accept connections; retrying");
         }
         has_failed = true;
-        sleep(ACCEPT_RETRY_INTERVAL).await;
+        if system::is_out_of_descriptors(&error) {
+            slots.evict_one().await;
+        } else {
+            sleep(ACCEPT_RETRY_INTERVAL).await;
+        }
     };
-    Ok((stream, slots.acquire().await?))
-}
-
-/// Limits the number of open connections.
-struct ConnectionSlots {
-    free: Arc<Semaphore>,
-    /// Notifies the connection that has been idle longest that a slot is needed.
-    needed: Arc<Notify>,
-}
-
-impl ConnectionSlots {
-    fn new(count: usize) -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(count.clamp(1, Semaphore::MAX_PERMITS))),
-            needed: Arc::default(),
-        }
-    }
-
-    async fn acquire(&self) -> io::Result<OwnedSemaphorePermit> {
-        if self.free.available_permits() == 0 {
-            self.needed.notify_one();
-        }
-        let slot = Arc::clone(&self.free).acquire_owned().await;
-        // A notification that no idle connection has taken would close the next one without need.
-        pin!(self.needed.notified()).enable();
-        slot.map_err(io::Error::other)
-    }
-}
-
-/// What one connection needs.
-struct ConnectionTask {
-    handler: Arc<dyn Handler>,
-    limits: ServerLimits,
-    slot_needed: Arc<Notify>,
-    stopping: CancellationToken,
-}
-
-impl ConnectionTask {
-    async fn run<T: Transport>(
-        self,
-        stream: impl Future<Output = io::Result<T>>,
-        _slot: OwnedSemaphorePermit,
-    ) {
-        match timeout(self.limits.header_timeout, stream).await {
-            Ok(Ok(stream)) => self.serve(stream).await,
-            Ok(Err(error)) => debug!(%error, "connection setup failed"),
-            Err(_) => debug!("connection setup timed out"),
-        }
-    }
-
-    async fn serve<T: Transport>(self, stream: T) {
-        let phase = watch::Sender::new(ConnectionPhase::Fresh);
-        let mut observed = phase.subscribe();
-        let io = TokioIo::new(ActivityStream::new(stream, phase.clone()));
-        let handler = Arc::clone(&self.handler);
-        let service = service_fn(|request| {
-            let (handler, phase) = (Arc::clone(&handler), phase.clone());
-            async move {
-                phase.send_replace(ConnectionPhase::Handling);
-                let response = handler.handle(request).await;
-                phase.send_replace(match response {
-                    Ok(_) => ConnectionPhase::Idle,
-                    Err(Abort) => ConnectionPhase::Aborted,
-                });
-                response
-            }
-        });
-        let mut connection = pin!(
-            http1::Builder::new()
-                .timer(TokioTimer::new())
-                // hyper's timer cannot tell a slow request head from an idle connection; the phases can.
-                .header_read_timeout(None)
-                .max_headers(self.limits.max_headers)
-                .max_buf_size(self.limits.max_header_bytes.max(8 * 1024))
-                .serve_connection(io, service)
-        );
-        let mut is_closing = false;
-        loop {
-            let now = *observed.borrow_and_update();
-            let is_idle = matches!(now, ConnectionPhase::Silent | ConnectionPhase::Idle);
-            tokio::select! {
-                // The stop comes first, so that a response sent after it has `Connection: close`.
-                biased;
-                () = self.stopping.cancelled(), if !is_closing => {
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                result = &mut connection => {
-                    if let Err(error) = result {
-                        debug!(%error, "connection failed");
-                    }
-                    return;
-                }
-                _ = observed.changed() => {}
-                () = sleep(self.limits.timeout(now)) => if !activity::mark_silent(&phase) {
-                    debug!(phase = ?now, "connection timed out");
-                    return;
-                },
-                () = self.slot_needed.notified(), if is_idle && !is_closing => {
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-            }
-        }
-    }
+    (stream, slots.acquire(peer).await)
 }
 
 #[async_trait]

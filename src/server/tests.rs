@@ -5,12 +5,14 @@ use std::{
     thread::JoinHandle,
 };
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::*;
 
 /// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// More than the buffers of a connection hold.
+const LARGE: usize = 16 * 1024 * 1024;
 /// A limit that a test waits out.
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -45,6 +47,7 @@ fn start(limits: ServerLimits) -> TestServer {
         async move {
             match request.uri().path() {
                 "/abort" => return Err(Abort),
+                "/large" => return Ok(Response::new(Full::from(vec![b'.'; LARGE]))),
                 "/slow" => {
                     slow_requests.send(()).unwrap();
                     released.notified().await;
@@ -385,4 +388,125 @@ fn idle_connection_stays_open_when_the_waiting_client_has_found_a_slot() {
         assert_eq!(receive(&second).1, "body");
         send(&mut second, "/");
     }
+}
+
+fn half_sent(server: &TestServer) -> Client {
+    let mut client = server.connect();
+    client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    client
+}
+
+#[test]
+fn connections_without_a_complete_request_are_evicted_oldest_first() {
+    let server = start(ServerLimits {
+        max_connections: 3,
+        ..limits()
+    });
+    let mut oldest = half_sent(&server);
+    let mut middle = server.connect();
+    let mut idle = server.idle();
+    let fourth = server.idle();
+    assert_eq!(read_to_close(&mut oldest).unwrap(), b"", "half a request");
+    let fifth = server.idle();
+    assert_eq!(read_to_close(&mut middle).unwrap(), b"", "no request");
+    send(&mut idle, "/");
+    assert_eq!(receive(&idle).1, "body", "it is not the oldest");
+    drop((fourth, fifth));
+}
+
+#[test]
+fn response_that_is_not_read_is_evicted_when_another_client_waits() {
+    let server = start(ServerLimits {
+        max_connections: 1,
+        ..limits()
+    });
+    let mut deaf = server.connect();
+    send(&mut deaf, "/large");
+    let mut other = server.connect();
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body");
+    let read = read_to_close(&mut deaf);
+    assert!(
+        read.is_err() || read.unwrap().len() < LARGE,
+        "it is cut off"
+    );
+}
+
+#[test]
+fn responses_in_flight_have_a_limit() {
+    let server = start(ServerLimits {
+        max_response_bytes: LARGE,
+        ..limits()
+    });
+    let mut deaf = server.connect();
+    send(&mut deaf, "/large");
+    // The server has begun to send.
+    deaf.read_exact(&mut [0]).unwrap();
+    let mut other = server.connect();
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body", "while the other does not read");
+    let read = read_to_close(&mut deaf);
+    assert!(
+        read.is_err() || read.unwrap().len() < LARGE,
+        "it is cut off"
+    );
+    let mut reader = server.connect();
+    send(&mut reader, "/large");
+    assert_eq!(receive(&reader).1.len(), LARGE, "a client that reads");
+}
+
+#[test]
+fn client_with_requests_in_advance_lets_others_go_first() {
+    let server = start(limits());
+    let mut eager = server.connect();
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    eager.write_all(request.repeat(200).as_bytes()).unwrap();
+    let mut other = server.connect();
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body");
+    for _ in 0..200 {
+        assert_eq!(receive(&eager).1, "body");
+    }
+}
+
+/// Only Linux has all of 127.0.0.0/8 on its loopback interface.
+#[cfg(target_os = "linux")]
+#[test]
+fn address_with_more_than_its_share_loses_its_connections_first() {
+    let server = start(ServerLimits {
+        max_connections: 4,
+        ..limits()
+    });
+    let from = |address: [u8; 4]| {
+        let kind = socket2::Type::STREAM;
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+        socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+        socket.connect(&server.address.into()).unwrap();
+        let client = Client::from(socket);
+        client.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        client
+    };
+    let mut other = from([127, 0, 0, 2]);
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body");
+    for _ in 0..20 {
+        drop(server.idle());
+    }
+    let many: Vec<_> = (0..20).map(|_| server.idle()).collect();
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body", "the oldest of all stays open");
+    drop(many);
+}
+
+#[test]
+fn connections_are_limited_by_the_number_of_open_files() {
+    let within = |open_files, servers| {
+        let limits = ServerLimits::default().within(open_files, 36, servers);
+        limits.max_connections
+    };
+    assert_eq!(within(64, 1), 28);
+    assert_eq!(within(64, 2), 14);
+    assert_eq!(within(1024, 1), 512);
+    assert_eq!(within(1024, 2), 494);
+    assert_eq!(within(16, 1), MIN_CONNECTIONS);
 }

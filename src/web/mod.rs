@@ -10,13 +10,17 @@
 //! | `/-/serving` | 503 while a load balancer should not send traffic to this VM (`probe`) |
 //! | `/assets/…` | style, script and icon of the status page |
 //!
+//! `/` and `/api/v1/events` answer 403 to a `Host` header with a foreign name (`hosts`).
+//!
 //! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, keeps no state of a
 //! request and sends no requests of its own. Untrusted text is escaped in every body.
 
 mod api;
 #[cfg(test)]
 mod fixtures;
+mod hosts;
 mod probe;
+mod recent;
 mod reply;
 mod status;
 
@@ -30,7 +34,7 @@ use std::{
 };
 
 use hyper::{
-    HeaderMap, Method, Request, StatusCode,
+    HeaderMap, Method, Request, StatusCode, Uri,
     body::Incoming,
     header::{ACCEPT, ACCEPT_ENCODING, HeaderName, VARY},
 };
@@ -42,12 +46,16 @@ use crate::{
     snapshot::Snapshot,
     time::{Clock, Moment},
 };
+pub use hosts::AllowedHosts;
+use recent::{RecentResponses, Variant};
 use reply::{Media, WebResponse};
 
 #[derive(Debug, Clone)]
 pub struct WebSettings {
     /// The path of the metrics.
     pub telemetry_path: String,
+    /// Names under which `/` and `/api/v1/events` are served.
+    pub allowed_hosts: AllowedHosts,
     /// Selects the optional series.
     pub exposed: MetricsOptions,
     /// `/-/serving` fails for this time before an event of this VM.
@@ -61,6 +69,7 @@ pub struct WebService {
     snapshot: watch::Receiver<Arc<Snapshot>>,
     dropped_log_lines: Arc<AtomicU64>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
+    recent: Arc<RecentResponses>,
 }
 
 impl fmt::Debug for WebService {
@@ -95,6 +104,7 @@ impl WebService {
             snapshot,
             dropped_log_lines,
             clock: Arc::new(now),
+            recent: Arc::default(),
         }
     }
 
@@ -105,12 +115,13 @@ impl WebService {
         }
         let path = request.uri().path();
         let reply = reply::asset(path)
-            .or_else(|| self.page(path, request.headers()))
+            .or_else(|| self.page(request.uri(), request.headers()))
             .unwrap_or_else(reply::not_found);
         reply.into_response(request.headers())
     }
 
-    fn page(&self, path: &str, headers: &HeaderMap) -> Option<WebResponse> {
+    fn page(&self, uri: &Uri, headers: &HeaderMap) -> Option<WebResponse> {
+        let path = uri.path();
         // Taken once, so that all values of the response are of the same snapshot.
         let snapshot = Arc::clone(&self.snapshot.borrow());
         let now = (self.clock)();
@@ -119,7 +130,9 @@ impl WebService {
         }
         let settings = &self.settings;
         let serving = || probe::serving(&snapshot, settings.serving_lead_time, now);
+        let is_host_allowed = || settings.allowed_hosts.allows(uri, headers, &snapshot);
         let reply = match path {
+            "/" | "/api/v1/events" if !is_host_allowed() => reply::host_not_allowed(),
             "/" => WebResponse::new(
                 Media::Html,
                 status::page(&snapshot, &settings.telemetry_path, &serving(), now),
@@ -137,14 +150,21 @@ impl WebService {
     }
 
     fn metrics(&self, snapshot: &Arc<Snapshot>, now: Moment, headers: &HeaderMap) -> WebResponse {
-        let format = Format::negotiate(combined(headers, ACCEPT).as_deref());
-        let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
-        let Ok(open_metrics) = metrics::render(snapshot, self.settings.exposed, dropped, now)
-        else {
-            return reply::internal_error();
+        let variant = Variant {
+            format: Format::negotiate(combined(headers, ACCEPT).as_deref()),
+            is_compressed: accepts_gzip(headers),
         };
-        WebResponse::new(Media::Metrics(format), format.write(open_metrics))
-            .with(VARY, "accept, accept-encoding")
+        let render = || {
+            let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
+            let text = metrics::render(snapshot, self.settings.exposed, dropped, now).ok()?;
+            let body = variant.format.write(text);
+            let response = WebResponse::new(Media::Metrics(variant.format), body)
+                .with(VARY, "accept, accept-encoding");
+            Some(response.compress(headers))
+        };
+        self.recent
+            .get_or_render(variant, snapshot, now, render)
+            .unwrap_or_else(reply::internal_error)
     }
 }
 

@@ -58,11 +58,12 @@ impl Media {
 }
 
 /// A response without the common headers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct WebResponse {
     status: StatusCode,
     media: Media,
-    body: Cow<'static, str>,
+    body: Bytes,
+    is_compressed: bool,
     extra: Option<(HeaderName, &'static str)>,
 }
 
@@ -71,7 +72,11 @@ impl WebResponse {
         Self {
             status: StatusCode::OK,
             media,
-            body: body.into(),
+            body: match body.into() {
+                Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+                Cow::Owned(text) => Bytes::from(text),
+            },
+            is_compressed: false,
             extra: None,
         }
     }
@@ -86,30 +91,39 @@ impl WebResponse {
         self
     }
 
+    /// Compresses a large body if the client accepts it.
+    pub(super) fn compress(mut self, request: &HeaderMap) -> Self {
+        let is_useful = !self.is_compressed && self.body.len() >= MIN_COMPRESSED;
+        if is_useful
+            && accepts_gzip(request)
+            && let Ok(compressed) = negotiation::gzip(&self.body)
+        {
+            self.body = Bytes::from(compressed);
+            self.is_compressed = true;
+        }
+        self
+    }
+
     pub(super) fn into_response(self, request: &HeaderMap) -> HandlerResponse {
-        let is_large = self.body.len() >= MIN_COMPRESSED;
-        let compressed = (is_large && accepts_gzip(request))
-            .then(|| negotiation::gzip(self.body.as_bytes()).ok())
-            .flatten();
+        let Self {
+            status,
+            media,
+            body,
+            is_compressed,
+            extra,
+        } = self.compress(request);
         let mut fixed = vec![
-            (CONTENT_TYPE, self.media.content_type()),
-            (CACHE_CONTROL, self.media.cache_control()),
+            (CONTENT_TYPE, media.content_type()),
+            (CACHE_CONTROL, media.cache_control()),
             (X_CONTENT_TYPE_OPTIONS, "nosniff"),
             (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
             (REFERRER_POLICY, "no-referrer"),
             (VARY, "accept-encoding"),
         ];
-        fixed.extend(compressed.is_some().then_some((CONTENT_ENCODING, "gzip")));
-        fixed.extend(self.extra);
-        let body = compressed.map_or_else(
-            || match self.body {
-                Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
-                Cow::Owned(text) => Bytes::from(text),
-            },
-            Bytes::from,
-        );
+        fixed.extend(is_compressed.then_some((CONTENT_ENCODING, "gzip")));
+        fixed.extend(extra);
         let mut response = Response::new(Full::new(body));
-        *response.status_mut() = self.status;
+        *response.status_mut() = status;
         for (name, value) in fixed {
             response
                 .headers_mut()
@@ -136,6 +150,12 @@ pub(super) fn asset(path: &str) -> Option<WebResponse> {
 
 pub(super) fn not_found() -> WebResponse {
     WebResponse::new(Media::Html, status::not_found()).with_status(StatusCode::NOT_FOUND)
+}
+
+pub(super) fn host_not_allowed() -> WebResponse {
+    let body = "403: this host name is not allowed. Use an IP address or the name of the VM, or start the exporter \
+                with --web.allowed-hosts=NAME\n";
+    WebResponse::new(Media::PlainText, body).with_status(StatusCode::FORBIDDEN)
 }
 
 pub(super) fn method_not_allowed() -> WebResponse {

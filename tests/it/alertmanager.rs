@@ -135,6 +135,46 @@ async fn an_advisory_that_becomes_a_preempt_is_resolved_and_the_preempt_is_pushe
     exporter.stop().await;
 }
 
+/// A document with this number of events of this VM.
+fn many(events: usize) -> Reply {
+    let event = |number| {
+        json!({
+            "EventId": format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265"), "EventStatus": "Scheduled",
+            "EventType": "Freeze", "Resources": ["web_0"], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
+        })
+    };
+    let events: Vec<_> = (0..events).map(event).collect();
+    Reply::ok(json!({"DocumentIncarnation": 8, "Events": events}).to_string())
+}
+
+/// Otherwise the cost of a new event grows with the number of events.
+#[tokio::test]
+async fn a_new_event_among_many_is_pushed_alone() {
+    let imds = FakeImds::standing(many(700)).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
+    alertmanager
+        .until("all events are pushed", |it| it.alerts().len() >= 700)
+        .await;
+    for events in 701..=705 {
+        imds.now(many(events));
+        alertmanager
+            .until("the new event is pushed", |it| it.alerts().len() >= events)
+            .await;
+    }
+    let sizes: Vec<_> = alertmanager
+        .requests()
+        .iter()
+        .map(|request| {
+            serde_json::from_str::<Vec<serde_json::Value>>(&request.body)
+                .unwrap()
+                .len()
+        })
+        .collect();
+    assert_eq!(sizes, [500, 200, 1, 1, 1, 1, 1], "no request is unbounded");
+    exporter.stop().await;
+}
+
 /// Until its next scrape and evaluation Prometheus reports the alert as firing.
 #[tokio::test]
 async fn resolved_alert_is_sent_again_in_short_intervals() {

@@ -103,6 +103,16 @@ async fn fractional_duration_is_refused_with_a_valid_example() {
 }
 
 #[tokio::test]
+async fn allowed_host_with_a_scheme_is_refused_with_a_valid_example() {
+    assert_refused(
+        &["--web.allowed-hosts=a.example,http://b.example"],
+        64,
+        &["--web.allowed-hosts", "http://b.example", "*.example.com"],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn flag_without_effect_is_refused() {
     assert_refused(
         &["--alertmanager.ca-file=x.pem"],

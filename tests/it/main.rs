@@ -39,6 +39,9 @@ mod otlp;
 #[cfg(test)]
 mod polling;
 #[cfg(test)]
+#[cfg(unix)]
+mod process_limits;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod secrets;

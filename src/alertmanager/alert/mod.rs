@@ -107,28 +107,58 @@ alert_rules! {
     UNKNOWN_TYPE = "UnknownType" Warning "Azure announces an event of an unknown type for a virtual machine.";
 }
 
+/// An alert of an event, which is built only if it is sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Match<'a> {
+    rule: AlertRule,
+    pub(super) tracked: &'a TrackedEvent,
+    resolved_at: Option<Timestamp>,
+}
+
+impl Match<'_> {
+    pub(super) fn is_resolved(&self) -> bool {
+        self.resolved_at.is_some()
+    }
+
+    pub(super) fn labels(&self) -> Labels {
+        labels(self.rule, self.tracked)
+    }
+
+    pub(super) fn alert(&self, snapshot: &Snapshot, now: Timestamp) -> Alert {
+        alert(self.rule, self.tracked, snapshot, now, self.resolved_at)
+    }
+}
+
 /// The alerts that fire at `now`, and those that were resolved recently.
-pub(super) fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+pub(super) fn matches(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Match<'_>> {
     let events = snapshot.events.iter().map(AsRef::as_ref);
     events
         .filter(|tracked| tracked.scope == EventScope::Own)
-        .flat_map(|tracked| alerts_for(tracked, snapshot, now))
-        .collect()
+        .flat_map(move |tracked| matches_of(tracked, now))
 }
 
-fn alerts_for(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+fn matches_of(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match<'_>> {
     // The rules are those that matched when the event ended.
     let at = tracked.end.map_or(now, |end| end.at);
-    let is_recent = |resolved_at: Timestamp| now.saturating_since(resolved_at) < RESOLVED_RETENTION;
+    let is_recent =
+        move |resolved_at: Timestamp| now.saturating_since(resolved_at) < RESOLVED_RETENTION;
     matching_rules(tracked, at)
         .into_iter()
-        .filter_map(|rule| {
+        .map(|rule| {
             let waited_until = tracked.started_at.filter(|_| rule == USER_WAITING);
-            let resolved_at = waited_until.or(tracked.end.map(|end| end.at));
-            resolved_at
-                .is_none_or(is_recent)
-                .then(|| alert(rule, tracked, snapshot, now, resolved_at))
+            Match {
+                rule,
+                tracked,
+                resolved_at: waited_until.or(tracked.end.map(|end| end.at)),
+            }
         })
+        .filter(move |matched| matched.resolved_at.is_none_or(is_recent))
+}
+
+#[cfg(test)]
+fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+    matches(snapshot, now)
+        .map(|matched| matched.alert(snapshot, now))
         .collect()
 }
 
@@ -221,13 +251,7 @@ fn advice(tracked: &TrackedEvent) -> Option<&'static str> {
         .then_some("redeploy the VM yourself at a good time, before Azure starts the event")
 }
 
-fn alert(
-    rule: AlertRule,
-    tracked: &TrackedEvent,
-    snapshot: &Snapshot,
-    now: Timestamp,
-    resolved_at: Option<Timestamp>,
-) -> Alert {
+fn labels(rule: AlertRule, tracked: &TrackedEvent) -> Labels {
     let event = &tracked.event;
     let mut labels = Labels::from([
         ("alertname", rule.name.to_owned()),
@@ -246,6 +270,16 @@ fn alert(
     {
         labels.insert("event_source", label_value(source).into_owned());
     }
+    labels
+}
+
+fn alert(
+    rule: AlertRule,
+    tracked: &TrackedEvent,
+    snapshot: &Snapshot,
+    now: Timestamp,
+    resolved_at: Option<Timestamp>,
+) -> Alert {
     let annotations = BTreeMap::from([
         ("summary", rule.summary.to_owned()),
         ("description", description(tracked, snapshot, now)),
@@ -257,7 +291,7 @@ fn alert(
     ]);
     let ends_at = resolved_at.unwrap_or_else(|| now.after(ALERT_TTL));
     Alert {
-        labels,
+        labels: labels(rule, tracked),
         annotations,
         // The clock may have been set back, and Alertmanager rejects an end before the start.
         starts_at: tracked.first_seen_at.min(ends_at),

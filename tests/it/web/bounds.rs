@@ -42,6 +42,7 @@ fn malicious_targets_are_not_echoed() {
         let is_expected = [
             "HTTP/1.1 200",
             "HTTP/1.1 400",
+            "HTTP/1.1 403",
             "HTTP/1.1 404",
             "HTTP/1.1 405",
         ]

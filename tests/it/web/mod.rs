@@ -3,6 +3,8 @@
 mod blocked_stderr;
 mod bounds;
 mod consistency;
+mod crowding;
+mod hosts;
 pub(crate) mod snapshot;
 pub(crate) mod test_server;
 

@@ -13,7 +13,7 @@ use azure_scheduled_events_exporter::{
     server::{self, ServerLimits},
     snapshot::{SeriesScope, Snapshot},
     time::Moment,
-    web::{WebService, WebSettings},
+    web::{AllowedHosts, WebService, WebSettings},
 };
 use tokio::sync::{oneshot, watch};
 
@@ -107,9 +107,18 @@ impl Drop for TestServer {
     }
 }
 
+pub(crate) fn allowed_hosts(names: &[&str]) -> AllowedHosts {
+    let mut allowed = AllowedHosts::default();
+    for name in names {
+        allowed.add(name).unwrap();
+    }
+    allowed
+}
+
 pub(crate) fn settings() -> WebSettings {
     WebSettings {
         telemetry_path: "/metrics".to_owned(),
+        allowed_hosts: allowed_hosts(&["test"]),
         exposed: MetricsOptions {
             scope: SeriesScope::All,
             resources: true,

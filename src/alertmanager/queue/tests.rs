@@ -1,0 +1,129 @@
+use super::*;
+use crate::{
+    document::{self, Answer},
+    engine::{Engine, EngineConfig, Input},
+};
+
+/// An engine that reads documents with events of this VM, and a queue for one Alertmanager.
+struct Setup {
+    engine: Engine,
+    queue: AlertQueue,
+    now: Moment,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let now = Moment {
+            wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+            monotonic: Duration::from_hours(1),
+        };
+        let config = EngineConfig {
+            vm_name: Some(Arc::from("web_0")),
+            ..EngineConfig::default()
+        };
+        Self {
+            engine: Engine::new(config, None, now),
+            queue: AlertQueue::new(PushTiming::default()),
+            now,
+        }
+    }
+
+    /// A document with this number of events, after some seconds.
+    fn poll(&mut self, seconds: u64, events: usize) {
+        self.now = self.now.after(Duration::from_secs(seconds));
+        let event = |number| {
+            format!(
+                r#"{{"EventId":"{number:08X}-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2027 23:59:59 GMT","DurationInSeconds":-1}}"#
+            )
+        };
+        let events: Vec<_> = (0..events).map(event).collect();
+        let events = events.join(",");
+        let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{events}]}}"#);
+        let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
+        let result = Ok(Answer::Document {
+            document,
+            anomalies,
+        });
+        let took = Duration::ZERO;
+        self.engine.handle(Input::Polled { result, took }, self.now);
+    }
+
+    fn next(&mut self) -> AlertBatch {
+        let snapshot = self.engine.snapshot(self.now);
+        self.queue.next(&snapshot, self.now, false)
+    }
+
+    /// The sizes of all batches until nothing is left to send.
+    fn send(&mut self) -> Vec<usize> {
+        let mut sizes = Vec::new();
+        loop {
+            let batch = self.next();
+            if batch.is_empty() {
+                return sizes;
+            }
+            sizes.push(batch.len());
+            self.queue.accepted(batch, self.now);
+        }
+    }
+}
+
+#[test]
+fn only_news_is_sent_at_once_and_the_rest_by_its_interval() {
+    let mut setup = Setup::new();
+    setup.poll(0, 3);
+    assert_eq!(setup.send(), [3]);
+    setup.poll(1, 5);
+    assert_eq!(setup.send(), [2]);
+    setup.poll(28, 5);
+    assert_eq!(setup.send(), [0; 0]);
+    setup.poll(1, 6);
+    assert_eq!(setup.send(), [4], "one is new, and three are due");
+    setup.poll(1, 6);
+    assert_eq!(setup.send(), [2]);
+}
+
+#[test]
+fn a_resolution_is_news_and_is_repeated_without_the_firing_alerts() {
+    let mut setup = Setup::new();
+    setup.poll(0, 3);
+    setup.send();
+    setup.poll(1, 2);
+    let batch = setup.next();
+    let resolved: Vec<_> = batch.alerts().map(|alert| alert.is_resolved).collect();
+    assert_eq!(resolved, [true]);
+    assert!(batch.has_news);
+    setup.queue.accepted(batch, setup.now);
+    setup.poll(4, 2);
+    assert_eq!(setup.send(), [0; 0]);
+    setup.poll(1, 2);
+    assert_eq!(setup.send(), [1]);
+}
+
+#[test]
+fn requests_and_alerts_are_bounded_and_alerts_in_place_keep_it() {
+    let mut setup = Setup::new();
+    setup.poll(0, 1_200);
+    assert_eq!(setup.send(), [500, 500, 200]);
+    setup.queue.max_alerts = 1_210;
+    setup.poll(1, 1_220);
+    assert_eq!(setup.send(), [10]);
+    assert_eq!(setup.queue.skipped(), 10);
+    setup.poll(1, 1_221);
+    assert_eq!(setup.send(), [0; 0]);
+    assert_eq!(setup.queue.skipped(), 11);
+}
+
+#[test]
+fn unchanged_events_are_not_compared_for_each_snapshot() {
+    let mut setup = Setup::new();
+    setup.poll(0, 100);
+    setup.send();
+    let compare_at = setup.queue.compare_at;
+    assert_eq!(compare_at, setup.now.monotonic + RECHECK_INTERVAL);
+    setup.poll(4, 100);
+    assert!(setup.next().is_empty());
+    assert_eq!(setup.queue.compare_at, compare_at, "not compared");
+    setup.poll(1, 100);
+    assert!(setup.next().is_empty());
+    assert!(setup.queue.compare_at > compare_at);
+}

@@ -1,0 +1,62 @@
+//! The last responses of `/metrics`. Requests within a short time share one body, so that many clients neither hold a
+//! copy each nor cost a rendering each.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use super::reply::WebResponse;
+use crate::{metrics::exposition::Format, snapshot::Snapshot, time::Moment};
+
+/// Far below any scrape interval.
+const MAX_AGE: Duration = Duration::from_millis(100);
+
+/// What a response depends on besides the snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Variant {
+    pub(super) format: Format,
+    pub(super) is_compressed: bool,
+}
+
+/// One response for each variant.
+#[derive(Debug, Default)]
+pub(super) struct RecentResponses(Mutex<Vec<Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    variant: Variant,
+    /// Does not keep the events of an old snapshot in memory.
+    snapshot: Weak<Snapshot>,
+    rendered_at: Duration,
+    response: WebResponse,
+}
+
+impl RecentResponses {
+    /// The response to this snapshot, at most [`MAX_AGE`] old; else the one that `render` returns.
+    pub(super) fn get_or_render(
+        &self,
+        variant: Variant,
+        snapshot: &Arc<Snapshot>,
+        now: Moment,
+        render: impl FnOnce() -> Option<WebResponse>,
+    ) -> Option<WebResponse> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An old response has no use, and may be large.
+        entries.retain(|entry| {
+            let age = now.monotonic.saturating_sub(entry.rendered_at);
+            age < MAX_AGE && Weak::as_ptr(&entry.snapshot) == Arc::as_ptr(snapshot)
+        });
+        if let Some(entry) = entries.iter().find(|entry| entry.variant == variant) {
+            return Some(entry.response.clone());
+        }
+        let response = render()?;
+        entries.push(Entry {
+            variant,
+            snapshot: Arc::downgrade(snapshot),
+            rendered_at: now.monotonic,
+            response: response.clone(),
+        });
+        Some(response)
+    }
+}

@@ -1,0 +1,115 @@
+//! Limits of the operating system for a process, and signals: the exporter continues to poll and ends in order.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+    process::Command,
+};
+
+use crate::support::{
+    FakeImds, Reply,
+    exporter::Metrics,
+    process::{PROGRAM, Process, page},
+    wait_until,
+};
+
+const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
+const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"Platform","DurationInSeconds":9}]}"#;
+
+/// Starts the program after a shell command that sets a limit.
+fn start_after(shell: &str, imds: &FakeImds, arguments: &[&str]) -> Process {
+    let script = format!("{shell}; exec \"$0\" \"$@\"");
+    let imds_url = format!("--imds.url={}", imds.base());
+    Process::start_as(
+        Command::new("sh")
+            .args(["-c", &script, PROGRAM])
+            .args(["--web.listen-address=127.0.0.1:0", &imds_url])
+            .arg("--imds.poll-interval=200ms")
+            .args(arguments),
+    )
+}
+
+async fn metrics(address: &str) -> Metrics {
+    Metrics(page(address, "/metrics").await.unwrap())
+}
+
+#[tokio::test]
+async fn hangup_shuts_down_in_order() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let mut exporter = start_after("true", &imds, &[]);
+    exporter.address().await;
+    exporter.signal("HUP");
+    let ended = exporter.end().await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.log.contains("shutting down"), "{}", ended.log);
+}
+
+#[tokio::test]
+async fn hangup_is_ignored_under_nohup() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let mut exporter = start_after("trap '' HUP", &imds, &[]);
+    let address = exporter.address().await;
+    exporter.signal("HUP");
+    imds.until_requests(imds.event_requests() + 3).await;
+    assert!(metrics(&address).await.is_up());
+    exporter.signal("TERM");
+    assert_eq!(exporter.end().await.code, Some(0));
+}
+
+#[tokio::test]
+async fn file_size_limit_is_a_write_failure_and_does_not_end_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
+    let directory = format!(
+        "--state.directory={}",
+        folder.path().join("state").display()
+    );
+    let mut exporter = start_after("ulimit -f 0", &imds, &[&directory]);
+    let address = exporter.address().await;
+    let line = exporter.says("state write failed").await;
+    assert!(line.contains("File too large"), "{line}");
+    imds.until_requests(imds.event_requests() + 3).await;
+    assert!(metrics(&address).await.is_up());
+    exporter.signal("TERM");
+    assert_eq!(exporter.end().await.code, Some(0));
+}
+
+/// IMDS closes each connection, so that each poll needs a file descriptor.
+#[tokio::test]
+async fn http_clients_leave_file_descriptors_for_polls_and_the_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(Reply::ok(FREEZE).then_close()).await;
+    let directory = format!(
+        "--state.directory={}",
+        folder.path().join("state").display()
+    );
+    let mut exporter = start_after("ulimit -n 64", &imds, &[&directory]);
+    let address = exporter.address().await;
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        let mut client = TcpStream::connect(&address).unwrap();
+        // A client that has been evicted cannot send.
+        client.write_all(b"GET /-/healthy HTTP/1.1\r\nHost: ").ok();
+        idle.push(client);
+    }
+    imds.until_requests(imds.event_requests() + 5).await;
+    let metrics = metrics(&address).await;
+    assert!(metrics.is_up(), "{}", metrics.0);
+    assert!(metrics.failures("connect") < 1.0, "{}", metrics.0);
+    let failures = "azure_scheduled_events_state_write_failures_total";
+    assert_eq!(metrics.value(failures), Some(0.0));
+    assert!(
+        !exporter.log().contains("cannot accept"),
+        "{}",
+        exporter.log()
+    );
+    wait_until(crate::support::DEADLINE, "the oldest client is evicted", || {
+        let client = idle.first_mut()?;
+        client.set_nonblocking(true).unwrap();
+        (!matches!(client.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock))
+            .then_some(())
+    })
+    .await;
+    exporter.signal("TERM");
+    assert_eq!(exporter.end().await.code, Some(0));
+}
