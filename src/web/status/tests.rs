@@ -57,7 +57,7 @@ fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
         "EventType": "SpotRebalanceRecommendation", "EventStatus": "Advisory", "DurationInSeconds": -1,
     }));
     let snapshot = snapshot_after(&[(0, json!([advisory]))]);
-    let page = render(&snapshot, 10);
+    let page = render(&snapshot, 310);
     let text = text_of(&page);
     assert!(page.contains("<title>No events scheduled"), "{page}");
     for expected in [
