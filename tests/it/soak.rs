@@ -90,7 +90,10 @@ impl Sample {
             threads: value("process_threads "),
             events: begin("azure_scheduled_event_info{"),
             event_series,
-            other_series: samples.len() as u64 - event_series,
+            // A busy machine can delay the heartbeat by a second, which is measured as the first interruption of a type.
+            other_series: samples.len() as u64
+                - event_series
+                - begin("azure_scheduled_events_observed_interruption_seconds"),
             spans_spooled: value("azure_scheduled_events_spans_spooled "),
             state_bytes: state.map_or(0, |state| state.len()),
         }
