@@ -180,15 +180,8 @@ pub(super) fn entry(entry: &LogEntry) {
         ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_configured: false,
-        } => warn!(
-            error,
-            "VM name unknown: retrying; where there is no instance metadata, set --vm.name"
-        ),
-        LogEntry::IdentityUnavailable {
-            error,
-            is_name_configured: true,
-        } => info!(error, "instance metadata unavailable: retrying"),
+            is_name_configured,
+        } => log_identity_unavailable(error, *is_name_configured),
         LogEntry::ForeignState { vm_id } => {
             warn!(vm_id, "state belongs to another VM: starting without it");
         }
@@ -200,6 +193,17 @@ pub(super) fn entry(entry: &LogEntry) {
             warn!("state write stalled: continuing in memory, the write is still in progress");
         }
         LogEntry::StateWriteRecovered => info!("state write recovered"),
+    }
+}
+
+fn log_identity_unavailable(error: &str, is_name_configured: bool) {
+    if is_name_configured {
+        info!(error, "instance metadata unavailable: retrying");
+    } else {
+        warn!(
+            error,
+            "VM name unknown: retrying; where there is no instance metadata, set --vm.name"
+        );
     }
 }
 

@@ -20,6 +20,8 @@ const MAX_ID: usize = 256;
 /// Undocumented members are kept up to these bounds.
 const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
+/// Azure has at most 1,000 VMs in a scale set and 200 in an availability set. More names of one event are dropped.
+const MAX_RESOURCES: usize = 10_000;
 /// Placeholder for an unreadable type or status.
 pub(super) const UNREADABLE: &str = "Unknown";
 
@@ -174,9 +176,18 @@ impl<'a> Reader<'_, 'a> {
                 self.reject_resources(value);
             }
             // Other values keep their JSON text: without them the event would seem to affect fewer VMs.
+            if entries.len() > MAX_RESOURCES {
+                let id = excerpt(self.id);
+                let count = entries.len();
+                self.anomalies.add(
+                    AnomalyKind::Resources,
+                    format!("Resources of event {id} has {count} names, {MAX_RESOURCES} are kept"),
+                );
+            }
             return Some(
                 entries
                     .iter()
+                    .take(MAX_RESOURCES)
                     .map(|entry| string(entry).unwrap_or(Cow::Borrowed(entry.get())).into())
                     .collect(),
             );

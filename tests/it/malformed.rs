@@ -234,3 +234,22 @@ proptest! {
         prop_assert_eq!(read.is_ok(), value.is_array());
     }
 }
+
+#[test]
+fn names_of_one_event_are_limited() {
+    let names: Vec<String> = (0..10_001).map(|number| format!("web_{number}")).collect();
+    let body = json!({
+        "DocumentIncarnation": 1,
+        "Events": [{
+            "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
+            "EventStatus": "Scheduled",
+            "EventType": "Freeze",
+            "Resources": names,
+        }],
+    });
+    let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
+    let kept = document.events[0].resources.as_ref().unwrap();
+    assert_eq!(kept.len(), 10_000);
+    let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+    assert!(kinds.contains(&AnomalyKind::Resources), "{kinds:?}");
+}

@@ -137,10 +137,10 @@ impl Peers {
     async fn start(document: Reply) -> Self {
         Self {
             imds: FakeImds::standing(document).await,
-            collector: FakeCollector::scripted([]).await,
+            collector: FakeCollector::restartable().await,
             alertmanagers: [
-                FakeAlertmanager::standing(Reply::ok("")).await,
-                FakeAlertmanager::standing(Reply::ok("")).await,
+                FakeAlertmanager::restartable().await,
+                FakeAlertmanager::restartable().await,
             ],
             alerts: Default::default(),
         }

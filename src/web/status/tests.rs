@@ -56,8 +56,8 @@ fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
     let advisory = freeze(&json!({
         "EventType": "SpotRebalanceRecommendation", "EventStatus": "Advisory", "DurationInSeconds": -1,
     }));
-    let snapshot = snapshot_after(&[(0, json!([advisory]))]);
-    let page = render(&snapshot, 10);
+    let snapshot = snapshot_after(&[(0, json!([])), (600, json!([advisory]))]);
+    let page = render(&snapshot, 610);
     let text = text_of(&page);
     assert!(page.contains("<title>No events scheduled"), "{page}");
     for expected in [
@@ -72,8 +72,8 @@ fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
     }
     assert!(page.contains("data-phase=\"advisory\""), "{page}");
     assert!(!page.contains("data-testid=\"countdown\""), "{page}");
-    let over = snapshot_after(&[(0, json!([advisory])), (20, json!([]))]);
-    let text = text_of(&render(&over, 30));
+    let over = snapshot_after(&[(600, json!([advisory])), (620, json!([]))]);
+    let text = text_of(&render(&over, 630));
     assert!(text.contains("Advisory no longer listed"), "{text}");
 }
 

@@ -39,17 +39,22 @@ pub(crate) struct ReceivedAlert {
 impl FakeAlertmanager {
     /// Answers with these replies, then with 200.
     pub(crate) async fn scripted(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self::start(replies.into_iter().collect(), Reply::ok("")).await
+        Self::start("127.0.0.1:0", replies.into_iter().collect(), Reply::ok("")).await
     }
 
     /// Answers every request with this reply.
     pub(crate) async fn standing(reply: Reply) -> Self {
-        Self::start(VecDeque::new(), reply).await
+        Self::start("127.0.0.1:0", VecDeque::new(), reply).await
     }
 
-    async fn start(script: VecDeque<Reply>, standing: Reply) -> Self {
-        // Not 127.0.0.1, the source address of all clients: while it restarts, one of them could get its port.
-        let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+    /// Answers with 200, on an address that is not the source address of all clients: while it restarts, none of them can get
+    /// its port.
+    pub(crate) async fn restartable() -> Self {
+        Self::start("127.0.0.2:0", VecDeque::new(), Reply::ok("")).await
+    }
+
+    async fn start(address: &str, script: VecDeque<Reply>, standing: Reply) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
             script,

@@ -139,8 +139,17 @@ struct State {
 impl FakeCollector {
     /// Answers with the script, then with 200.
     pub(crate) async fn scripted(script: impl IntoIterator<Item = Answer>) -> Self {
-        // Not 127.0.0.1, the source address of all clients: while it restarts, one of them could get its port.
-        let listener = TcpListener::bind("127.0.0.2:0").await.unwrap();
+        Self::start("127.0.0.1:0", script).await
+    }
+
+    /// Answers with 200, on an address that is not the source address of all clients: while it restarts, none of them can get
+    /// its port.
+    pub(crate) async fn restartable() -> Self {
+        Self::start("127.0.0.2:0", []).await
+    }
+
+    async fn start(address: &str, script: impl IntoIterator<Item = Answer>) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State {
             script: script.into_iter().collect(),
