@@ -1,6 +1,6 @@
 //! Statuses after which the specification drops spans, and this exporter keeps them or sends them in parts.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
     otlp::sender::RetryTiming,
@@ -9,7 +9,11 @@ use azure_scheduled_events_exporter::{
 };
 
 use super::sending::{Sending, TIMING, base, batch_of, numbers};
-use crate::support::collector::{Answer, FakeCollector};
+use crate::support::{
+    FakeImds, Reply,
+    collector::{Answer, FakeCollector},
+    process::{PROGRAM, Process},
+};
 
 #[tokio::test]
 async fn a_token_that_is_refused_for_a_while_loses_no_spans() {
@@ -38,6 +42,43 @@ async fn a_token_that_is_refused_for_a_while_loses_no_spans() {
         accepted.sort();
         assert_eq!(accepted, numbers(1..=3), "{status}");
     }
+}
+
+/// The headers are read at the start only.
+#[tokio::test]
+async fn spans_survive_the_restart_that_brings_a_new_token() {
+    let event = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
+    let imds = FakeImds::standing(Reply::ok(event)).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::status(401));
+    let directory = tempfile::tempdir().unwrap();
+    let start = |token: &str| {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
+            .arg(format!("--imds.url={}", imds.base()))
+            .arg(format!("--state.directory={}", directory.path().display()))
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
+            .env(
+                "OTEL_EXPORTER_OTLP_HEADERS",
+                format!("authorization=Bearer%20{token}"),
+            );
+        Process::start_as(&mut command)
+    };
+    let mut refused = start("expired");
+    let line = refused.says("trace export failed").await;
+    assert!(line.contains("reason=status_4xx"), "{line}");
+    refused.signal("TERM");
+    let log = refused.end().await.log;
+    assert_eq!(log.matches("trace export failed").count(), 1, "{log}");
+    assert_eq!(log.matches("dropped").count(), 0, "{log}");
+    collector.now(Answer::status(200));
+    let mut renewed = start("renewed");
+    renewed.says("span sent").await;
+    assert_eq!(collector.accepted(), ["scheduled_event announced"]);
+    let received = collector.received();
+    let last = received.last().unwrap();
+    assert_eq!(last.header("authorization"), Some("Bearer renewed"));
 }
 
 #[tokio::test]

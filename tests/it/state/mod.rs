@@ -1,7 +1,7 @@
 //! The state file: reading and writing it, restarts, and failing disks.
 
-#[cfg(unix)]
 mod blocked_disk;
+#[cfg(unix)]
 mod bounds;
 mod disks;
 mod file;
