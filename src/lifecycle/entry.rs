@@ -77,6 +77,16 @@ impl TrackerEntry {
         }
     }
 
+    pub(super) fn restored(tracked: Arc<TrackedEvent>, expires_at: Duration, now: Moment) -> Self {
+        let not_before = tracked.event.not_before;
+        Self {
+            tracked,
+            due_at: not_before.map(|due| due.on_monotonic_clock(now)),
+            expires_at,
+            missing: None,
+        }
+    }
+
     pub(super) fn tracked_mut(&mut self) -> &mut TrackedEvent {
         Arc::make_mut(&mut self.tracked)
     }

@@ -93,16 +93,7 @@ impl Tracker {
                 .monotonic
                 .saturating_add(retention.saturating_sub(ended_ago));
             let id = event.event.id.clone();
-            let due_at = event
-                .event
-                .not_before
-                .map(|due| due.on_monotonic_clock(now));
-            let entry = TrackerEntry {
-                tracked: event,
-                due_at,
-                expires_at,
-                missing: None,
-            };
+            let entry = TrackerEntry::restored(event, expires_at, now);
             tracker.entries.insert(id, entry);
         }
         tracker.restored_at = Some(now);
