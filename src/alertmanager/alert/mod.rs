@@ -68,18 +68,6 @@ pub(super) struct Alert {
     pub(super) is_resolved: bool,
 }
 
-impl Alert {
-    /// Resolves the alert now if it is firing.
-    pub(super) fn resolved(mut self, now: Timestamp) -> Self {
-        if !self.is_resolved {
-            self.is_resolved = true;
-            self.ends_at = now.max(self.starts_at);
-        }
-        self
-    }
-}
-
-/// One row of the table of alerts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AlertRule {
     name: &'static str,
@@ -111,57 +99,59 @@ alert_rules! {
 }
 
 /// An alert of an event, which is built only if it is sent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Match<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Match {
     rule: AlertRule,
-    pub(super) tracked: &'a TrackedEvent,
-    resolved_at: Option<Timestamp>,
+    pub(super) resolved_at: Option<Timestamp>,
 }
 
-impl Match<'_> {
-    pub(super) fn is_resolved(&self) -> bool {
-        self.resolved_at.is_some()
+impl Match {
+    /// For the same event.
+    pub(super) fn has_labels_of(self, other: Self) -> bool {
+        (self.rule.name, self.rule.severity) == (other.rule.name, other.rule.severity)
     }
 
-    pub(super) fn labels(&self) -> Labels {
-        labels(self.rule, self.tracked)
-    }
-
-    pub(super) fn alert(&self, snapshot: &Snapshot, now: Timestamp) -> Alert {
-        alert(self.rule, self.tracked, snapshot, now, self.resolved_at)
+    /// The alert of the event that matched.
+    pub(super) fn alert(
+        self,
+        tracked: &TrackedEvent,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Alert {
+        alert(self.rule, tracked, snapshot, now, self.resolved_at)
     }
 }
 
-/// The alerts that fire at `now`, and those that were resolved recently.
-pub(super) fn matches(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Match<'_>> {
-    let events = snapshot.events.iter().map(AsRef::as_ref);
-    events
-        .filter(|tracked| tracked.scope == EventScope::Own)
-        .flat_map(move |tracked| matches_of(tracked, now))
-}
-
-fn matches_of(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match<'_>> {
+/// The alerts of an event that fire at `now`, and those that were resolved recently.
+pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match> {
     // The rules are those that matched when the event ended.
     let at = tracked.end.map_or(now, |end| end.at);
-    let is_recent =
-        move |resolved_at: Timestamp| now.saturating_since(resolved_at) < RESOLVED_RETENTION;
-    matching_rules(tracked, at)
+    let rules = if tracked.scope == EventScope::Own {
+        matching_rules(tracked, at)
+    } else {
+        Vec::new()
+    };
+    let (started_at, ended_at) = (tracked.started_at, tracked.end.map(|end| end.at));
+    rules
         .into_iter()
-        .map(|rule| {
-            let waited_until = tracked.started_at.filter(|_| rule == USER_WAITING);
-            Match {
-                rule,
-                tracked,
-                resolved_at: waited_until.or(tracked.end.map(|end| end.at)),
-            }
+        .map(move |rule| {
+            let waited_until = started_at.filter(|_| rule == USER_WAITING);
+            let resolved_at = waited_until.or(ended_at);
+            Match { rule, resolved_at }
         })
-        .filter(move |matched| matched.resolved_at.is_none_or(is_recent))
+        .filter(move |matched| {
+            let is_recent = |at: Timestamp| now.saturating_since(at) < RESOLVED_RETENTION;
+            matched.resolved_at.is_none_or(is_recent)
+        })
 }
 
 #[cfg(test)]
 fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
-    matches(snapshot, now)
-        .map(|matched| matched.alert(snapshot, now))
+    let events = snapshot.events.iter();
+    events
+        .flat_map(|tracked| {
+            matches(tracked, now).map(|matched| matched.alert(tracked, snapshot, now))
+        })
         .collect()
 }
 
