@@ -53,21 +53,33 @@ def short_id(expr: str) -> str:
     return f'label_replace({expr}, "id", "$1", "event_id", "([^-]+).*")'
 
 
-def pending(event) -> str:
-    """Scheduled or started events, one series per event and VM. Only ended events have an end time."""
-    return f"({event('resources')} unless on ({PAIR}) {event('ended_timestamp_seconds')})"
-
-
 EVENT_STATUS = 'event_status="{}"'
 
 
+def advisories(event) -> str:
+    """Advice such as a Spot rebalance recommendation, which is not maintenance, one series per event and VM."""
+    return f"""({event("status", EVENT_STATUS.format("Advisory"))} == 1)"""
+
+
+def _while_pending(event, metric: str) -> str:
+    """A metric of the events that are scheduled or started. Only ended events have an end time."""
+    return (
+        f"{event(metric)} unless on ({PAIR}) {event('ended_timestamp_seconds')} unless on ({PAIR}) {advisories(event)}"
+    )
+
+
+def pending(event) -> str:
+    """Scheduled or started events, one series per event and VM."""
+    return f"({_while_pending(event, 'resources')})"
+
+
 def status(event) -> str:
-    """The events that have not ended. The label `event_status` has their status, also one that is unknown."""
-    return f"""{event("status", 'event_status!="Ended"')} == 1"""
+    """The scheduled or started events. The label `event_status` has their status, also one that is unknown."""
+    return f"""{event("status", 'event_status!~"Ended|Advisory"')} == 1"""
 
 
 def while_pending(event, metric: str) -> str:
-    return f"max by ({PAIR}) ({event(metric)} unless on ({PAIR}) {event('ended_timestamp_seconds')})"
+    return f"max by ({PAIR}) ({_while_pending(event, metric)})"
 
 
 def starts_in(event) -> str:
@@ -88,16 +100,22 @@ def type_table(values: dict[str, float], label: str = "event_type") -> str:
 UNKNOWN = "not known"
 
 
-def or_say(expr: str, label: str, text: str, reporters: str) -> str:
+def yet(text: str) -> str:
+    """Shown in place of `text`, such as "none", while an exporter is warming up."""
+    return f"{text} yet"
+
+
+def or_say(expr: str, label: str, text: str, reporters: str, warming: str) -> str:
     """Shows `text` in place of a name while nothing is announced, for panels that would be blank without a name.
 
     Without any reporting exporter, it shows `not known`, because missing data does not mean that nothing is announced.
+    In the minutes after Scheduled Events was enabled for an exporter, an empty document does not mean it either.
     """
 
     def say(of, word):
         return f'label_replace({of}, "{label}", "{word}", "", "")'
 
-    return f"({expr}) or on () {say(f'0 * {reporters}', text)} or on () {say('vector(0)', UNKNOWN)}"
+    return f"({expr}) or on () {say(warming, yet(text))} or on () {say(f'0 * {reporters}', text)} or on () {say('vector(0)', UNKNOWN)}"
 
 
 # Recording rules (the last group of alerts/exporter-health.rules.yml) count the whole fleet, with a job label but
@@ -115,10 +133,13 @@ def recorded(name: str, more: str = "", first: str = "") -> str:
 def selected_pending(when: str) -> str:
     """Scheduled or started events; empty if all instances (or all instances and all types) are selected."""
 
-    def event(metric):
-        return recorded(f"azure_scheduled_event_{metric}", 'event_type=~"$event_type", scope!="other"', first=when)
+    def event(metric, more=""):
+        of_type = 'event_type=~"$event_type", scope!="other"'
+        return recorded(f"azure_scheduled_event_{metric}", f"{of_type}{', ' + more if more else ''}", first=when)
 
     return pending(event)
 
 
 TARGETS = f"(sum({recorded('azure_scheduled_events:targets')}) or count({recorded('azure_scheduled_events:target', first=SELECTED)}))"
+# Exporters for which Scheduled Events was enabled only minutes ago.
+WARMING_UP = f"(sum({recorded('azure_scheduled_events:warming_up')}) or count({recorded('azure_scheduled_events_warming_up', first=SELECTED)} == 1))"

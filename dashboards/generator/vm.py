@@ -64,15 +64,15 @@ def now() -> list[dict[str, Any]]:
     return [
         stat(
             "Next for this VM",
-            "What will happen to it next. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted.",
+            'What will happen to it next. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "nothing yet": Scheduled Events was just enabled, and events may take five minutes to appear.',
             (0, 0, 5, 4),
-            q.or_say(upcoming, "event_type", "nothing", f"group({own('up')})"),
+            q.or_say(upcoming, "event_type", "nothing", f"group({own('up')})", f"group({own('warming_up')} == 1)"),
             legend="{{event_type}}",
             text="name",
             unit="none",
             colour="background",
             empty="nothing",
-            overrides=[*kinds, override("nothing", color=fixed(CALM)), override(q.UNKNOWN, color=fixed(DIM))],
+            overrides=[*kinds, *by_name({"nothing": CALM, q.yet("nothing"): NOTICE, q.UNKNOWN: DIM})],
         ),
         stat(
             "Starts in",
@@ -86,9 +86,18 @@ def now() -> list[dict[str, Any]]:
         ),
         event_table.announced_length("Lasts", (9, 0, 4, 4), event),
         stat(
+            "Advisories",
+            "Advice by Azure that is not maintenance, such as a higher risk of eviction of a Spot VM. It has no deadline.",
+            (13, 0, 3, 4),
+            f"""sum({own("advisories", 'scope!="other"')})""",
+            unit="none",
+            empty="not known",
+            defaults={"mappings": [value_map({"0": ("none", CALM)})], "thresholds": thresholds((None, NOTICE))},
+        ),
+        stat(
             "Metadata",
             "Whether the last poll of this VM's scheduled events from the instance metadata service succeeded.",
-            (13, 0, 4, 4),
+            (16, 0, 3, 4),
             f"min({own('up')})",
             unit="none",
             empty="not scraped",
@@ -97,7 +106,7 @@ def now() -> list[dict[str, Any]]:
         stat(
             "Last good read",
             "How old the newest good document is. The alert speaks at 15 minutes, Azure's usual notice.",
-            (17, 0, 4, 4),
+            (19, 0, 3, 4),
             age,
             unit="s",
             empty="not known",
@@ -106,7 +115,7 @@ def now() -> list[dict[str, Any]]:
         stat(
             "Exporter",
             "The version that runs on this VM.",
-            (21, 0, 3, 4),
+            (22, 0, 2, 4),
             own("exporter_build_info"),
             legend="{{version}}",
             text="name",
@@ -121,13 +130,15 @@ def timeline(y: int) -> dict[str, Any]:
     by = "event_id, event_type"
     expr = (
         f"max by ({by}) ({event('status', q.EVENT_STATUS.format('Scheduled'))} == 1 or 2 * ({event('status', q.EVENT_STATUS.format('Started'))} == 1) "
-        f"or 3 * ({event('status', q.EVENT_STATUS.format('Ended'))} == 1))"
+        f"or 3 * ({event('status', q.EVENT_STATUS.format('Ended'))} == 1) or 4 * {q.advisories(event)})"
     )
-    states = value_map({"1": ("Scheduled", "#C7A035"), "2": ("Started", CRITICAL), "3": ("Ended", CALM)})
+    states = value_map(
+        {"1": ("Scheduled", "#C7A035"), "2": ("Started", CRITICAL), "3": ("Ended", CALM), "4": ("Advisory", NOTICE)}
+    )
     return panel(
         "state-timeline",
         "The life of each event",
-        "From the first sight to the end: Scheduled, Started, and ten minutes in which an ended event is still shown. A gap is a time in which "
+        "From the first sight to the end: Scheduled or Advisory, Started, and ten minutes in which an ended event is still shown. A gap is a time in which "
         "the exporter was not scraped.",
         (0, y, 24, 6),
         [target(q.short_id(expr), legend="{{event_type}} {{id}}")],

@@ -58,6 +58,7 @@ def recorded() -> dict[str, Metric]:
         "azure_scheduled_events:targets": ("job",),
         "azure_scheduled_events:targets_up": ("job",),
         "azure_scheduled_events:failing": ("job", "instance"),
+        "azure_scheduled_events:warming_up": ("job",),
     }
     rules = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "alerts").glob("*.rules.yml")))
     if missing := [name for name in labels if f"- record: {name}\n" not in rules]:

@@ -10,7 +10,7 @@ import bisect
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from fleet import TYPES, Event, Vm
+from fleet import ADVISORY_TYPES, TYPES, Event, Vm
 
 ENDED_RETENTION = 600
 REASONS = (
@@ -83,11 +83,12 @@ class Exporters:
         job: str,
         down: frozenset[str] = frozenset(),
         failing: frozenset[str] = frozenset(),
+        warming_up: frozenset[str] = frozenset(),
     ):
         self.fleet, self.events, self.begin, self.end, self.step, self.job = fleet, events, begin, end, step, job
         self.dense_from = end - dense
         self.times = _steps(begin, self.dense_from, sparse) + _steps(self.dense_from, end, step)
-        self.down, self.failing = down, failing
+        self.down, self.failing, self.warming_up = down, failing, warming_up
         self.failure_start = end - 2400  # start of the failures
 
     def _target(self, vm: Vm, **labels: str) -> dict[str, str]:
@@ -151,7 +152,7 @@ class Exporters:
         """Series that begin later than the event: start, end, observed interruption."""
         name = "azure_scheduled_event_not_before_countdown_seconds"
         w.family(name, "gauge")
-        for event, vm, value in self._event_vm_pairs(lambda e, v: e.not_before):
+        for event, vm, value in self._event_vm_pairs(lambda e, v: None if e.is_advisory else e.not_before):
             until = event.ended or self.end
 
             def countdown(t, e=event, nb=value):
@@ -186,10 +187,12 @@ class Exporters:
         for event, vm, _ in self._event_vm_pairs(lambda e, v: 1.0):
             started, ended = event.started or infinity, event.ended or infinity
             statuses: dict[str, Value] = {
-                "Scheduled": lambda t, s=started, e=ended: float(t < s and t < e),
+                "Scheduled": lambda t, s=started, e=ended, a=event.is_advisory: float(t < s and t < e and not a),
                 "Started": lambda t, s=started, e=ended: float(s <= t < e),
                 "Ended": lambda t, e=ended: float(t >= e),
             }
+            if event.is_advisory:
+                statuses["Advisory"] = lambda t, e=ended: float(t < e)
             for status, value in statuses.items():
                 w.series(
                     "azure_scheduled_event_status",
@@ -200,21 +203,18 @@ class Exporters:
 
     def _counters(self, w: Writer) -> None:
         by_vm = {vm.name: [e for e in self.events if vm in e.vms] for vm in self.fleet}
-        w.family("azure_scheduled_events_pending", "gauge")
-        for vm in self.fleet:
-            for kind in TYPES:
-                for scope in ("self", "other"):
-                    of = [e for e in by_vm[vm.name] if e.event_type == kind and scope == "self"]
+        for short, kinds in (("pending", TYPES), ("advisories", ADVISORY_TYPES)):
+            name = f"azure_scheduled_events_{short}"
+            w.family(name, "gauge")
+            for vm in self.fleet:
+                for kind in kinds:
+                    for scope in ("self", "other"):
+                        of = [e for e in by_vm[vm.name] if e.event_type == kind and scope == "self"]
 
-                    def value(t, of=of):
-                        return float(sum(e.first_seen <= t < (e.ended or float("inf")) for e in of))
+                        def value(t, of=of):
+                            return float(sum(e.first_seen <= t < (e.ended or float("inf")) for e in of))
 
-                    w.series(
-                        "azure_scheduled_events_pending",
-                        self._target(vm, event_type=kind, scope=scope),
-                        value,
-                        self._recent(vm),
-                    )
+                        w.series(name, self._target(vm, event_type=kind, scope=scope), value, self._recent(vm))
         families = {
             "observed": (("self", "other"), "scope", lambda e, s: e.first_seen if s == "self" else None),
             "ended": (OUTCOMES, "outcome", lambda e, o: e.ended if e.outcome == o else None),
@@ -267,6 +267,7 @@ class Exporters:
             ),
             "document_incarnation": lambda vm, t: float(sum(e.first_seen <= t for e in self.events if vm in e.vms)),
             "spans_spooled": lambda vm, t: 0.0,
+            "warming_up": lambda vm, t: float(vm.name in self.warming_up),
         }
         for short, of in gauges.items():
             name = f"azure_scheduled_events_{short}"

@@ -24,6 +24,7 @@ def write(
     days: int = 30,
     dense: float = 3 * fleet.HOUR,
     quiet: bool = False,
+    warming_up: int = 1,
 ) -> int:
     vms = fleet.vms(count)
     fleet_events = [] if quiet else fleet.past(vms, now, days, events) + fleet.current(vms, now)
@@ -39,6 +40,7 @@ def write(
         job="azure-scheduled-events",
         down=frozenset(failed[:1]),
         failing=frozenset(failed[1:]),
+        warming_up=frozenset(vm.name for vm in vms[:warming_up]),
     )
     with path.open("w", encoding="utf-8", newline="\n") as out:
         return exporters.write(out)

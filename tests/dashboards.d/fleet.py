@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+ADVISORY_TYPES = ("SpotRebalanceRecommendation",)
 
 # Descriptions per event type, as documented for Scheduled Events.
 DESCRIPTIONS = {
@@ -20,6 +21,7 @@ DESCRIPTIONS = {
     "Redeploy": "Host server has degraded hardware.",
     "Preempt": "",
     "Terminate": "Virtual machine is being deleted as part of a scale-in operation.",
+    "SpotRebalanceRecommendation": "",
 }
 
 
@@ -47,6 +49,7 @@ class Event:
     interruption: dict[str, float] = field(default_factory=dict)  # by VM name
     approved: bool = False
     description: str = ""
+    is_advisory: bool = False
 
 
 def vms(count: int = 24) -> list[Vm]:
@@ -165,6 +168,7 @@ def current(fleet: list[Vm], now: float, seed: int = 254) -> list[Event]:
         event("Freeze", web[0:3], -2 * MINUTE, 13 * MINUTE, 5),
         event("Terminate", spot[2:4], -1 * MINUTE, 9 * MINUTE + 30 + 6 * MINUTE, -1, source="User"),
         event("Freeze", aks[1:2], -17 * MINUTE, -2 * MINUTE, 9, started=now - 90, interruption={aks[1].name: 8.6}),
+        event("SpotRebalanceRecommendation", spot[0:1], -40 * MINUTE, -30 * MINUTE, -1, is_advisory=True),
         event("Redeploy", db[3:4], -26 * HOUR, 1.9 * DAY, -1),
         event("Freeze", aks[3:6], -5 * HOUR, 3.2 * DAY, 9),
         event("Redeploy", web[4:5], -7 * HOUR, 5.4 * DAY, 1200),

@@ -22,6 +22,8 @@ import prometheus
 import record
 
 DAY = 86400
+# The first VM of the synthetic fleet.
+WARMING_TARGET = "10\\\\.2\\\\.0\\\\.4:10169"
 
 
 class Report:
@@ -185,6 +187,25 @@ def find_false_all_clear(api: prometheus.Api, at: float) -> list[str]:
     return wrong
 
 
+def find_all_clear_while_warming_up(api: prometheus.Api, at: float) -> list[str]:
+    """While an exporter warms up, the first row of Fleet and VM does not show `none` or `nothing`."""
+    wrong = []
+    for name in ("azse-fleet.json", "azse-vm.json"):
+        board = boards.load()[name]
+        first_row = {panel["title"] for panel in board["panels"] if panel["gridPos"]["y"] == 0}
+        chosen = {"target": WARMING_TARGET} if name == "azse-vm.json" else {}
+        shown = [
+            label
+            for query in boards.queries(name, board)
+            if query.panel in first_row
+            for one in api.query_panel(query, boards.variables(board, chosen), 3600, at)
+            for label in one["metric"].values()
+        ]
+        if "nothing yet" not in shown or {"none", "nothing"} & set(shown):
+            wrong.append(f"{name}: {shown}")
+    return wrong
+
+
 def check_synthetic_fleet(report: Report, directory: Path, quiet: bool) -> None:
     """Queries blocks of the synthetic fleet: events fill every panel, and no query fails without events."""
     directory.mkdir()
@@ -222,6 +243,11 @@ def check_synthetic_fleet(report: Report, directory: Path, quiet: bool) -> None:
                 "missing exporters are not shown as no events",
                 find_false_all_clear(api, now - 10 * DAY),
                 "the first rows of Fleet and VM, at a time without any exporter",
+            )
+            report.check(
+                "an exporter that is warming up is not an all-clear",
+                find_all_clear_while_warming_up(api, now),
+                "the first rows of Fleet and VM",
             )
         else:
             report.check(
