@@ -284,6 +284,7 @@ impl TrackerEntry {
         if is_ours
             || !is_approvable
             || !is_known_scheduled
+            || tracked.is_contradictory
             || tracked.approved_elsewhere_at.is_some()
         {
             return false;

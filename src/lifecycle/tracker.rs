@@ -114,8 +114,8 @@ impl Tracker {
             let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
-                entry.update(event, vm_name, seen_late, now, &mut transitions);
                 entry.set_reported(missing, is_contradictory);
+                entry.update(event, vm_name, seen_late, now, &mut transitions);
                 if entry.tracked.has_lost_user_source() {
                     let id = excerpt(event.id.as_str(), MAX_ID_CHARS);
                     let detail = format!("event {id}: its EventSource was User and is missing");
