@@ -6,9 +6,10 @@ use azure_scheduled_events_exporter::imds::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    API_VERSION, DEADLINE, FakeImds, RefusingPort, Reply,
+    API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
     process::{Process, page},
+    wait_until,
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
@@ -342,6 +343,30 @@ async fn scrapes_are_answered_while_a_request_is_outstanding() {
     assert_eq!(imds.event_requests(), requested + 1);
     assert_eq!(imds.connections(), 1);
     exporter.stop().await;
+}
+
+/// They keep a client busy until its timeout. In the build of a test, one turn of the client takes seconds.
+#[tokio::test]
+async fn informational_responses_of_an_alertmanager_without_end_delay_no_poll() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let processing = "HTTP/1.1 102 Processing\r\n\r\n".repeat(1_000);
+    let alertmanager = FakeAlertmanager::standing(Reply::raw(processing).then_repeat()).await;
+    let mut exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        "--vm.name=web_0",
+        &format!("--imds.url={}", imds.base()),
+        &format!("--alertmanager.url={}", alertmanager.base()),
+    ]);
+    wait_until(DEADLINE, "a push", || {
+        (!alertmanager.requests().is_empty()).then_some(())
+    })
+    .await;
+    let requested = imds.event_requests();
+    // After four seconds.
+    exporter.says("alert push failed").await;
+    let polls = imds.event_requests() - requested;
+    assert!(polls >= 10, "{polls} polls during the push");
 }
 
 #[tokio::test]
