@@ -195,6 +195,27 @@ async fn a_421_is_retried_within_seconds() {
     exporter.stop().await;
 }
 
+/// A reason may cover several statuses, each with its own explanation.
+#[tokio::test]
+async fn a_failure_with_another_status_is_logged() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let mut exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        &format!("--imds.url={}", imds.base()),
+    ]);
+    exporter.says("polling recovered").await;
+    imds.now(Reply::http("421 Misdirected Request", &[], ""));
+    exporter.says("HTTP 421").await;
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 1).await;
+    imds.now(Reply::http("403 Forbidden", &[], ""));
+    exporter.says("HTTP 403").await;
+    let log = exporter.log();
+    let failures = log.lines().filter(|line| line.contains("polling failed"));
+    assert_eq!(failures.count(), 2, "{log}");
+}
+
 #[tokio::test]
 async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
     let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
