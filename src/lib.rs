@@ -19,8 +19,8 @@
 //! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event loop
 //! in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
 //! [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that snapshot once:
-//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run independently and
-//! delay nothing.
+//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run on a thread of their
+//! own and delay nothing.
 //!
 //! From a poll to a span: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::AppendSpans` →

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::alert::Alert;
 use crate::{snapshot::Snapshot, time::Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,19 +38,19 @@ impl Default for PushTiming {
 }
 
 impl PushTiming {
-    /// Until an alert is sent again.
+    /// Until an alert is sent again, which may be resolved.
     pub(super) fn resend_interval(
         &self,
         snapshot: &Snapshot,
-        alert: &Alert,
+        resolved_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Duration {
         let failure = snapshot.health.failure.as_ref();
         let failing_for = failure.map(|failure| now.saturating_since(failure.since));
         if failing_for.is_some_and(|duration| duration > self.stale_after) {
             self.stale_resend_interval
-        } else if alert.is_resolved
-            && now.saturating_since(alert.ends_at) < self.resolved_resend_period
+        } else if resolved_at
+            .is_some_and(|at| now.saturating_since(at) < self.resolved_resend_period)
         {
             self.resolved_resend_interval
         } else {
@@ -62,11 +61,8 @@ impl PushTiming {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::{
-        alertmanager::alert::Labels,
         snapshot::{Failure, FailureReason},
         time::Moment,
     };
@@ -79,17 +75,6 @@ mod tests {
     fn resend_interval_depends_on_resolved_alerts_and_failing_polls() {
         let timing = PushTiming::default();
         let interval = |resolved_at: Option<i64>, failing_since: Option<i64>| {
-            let firing = Alert {
-                labels: Labels::new(),
-                annotations: BTreeMap::new(),
-                starts_at: at(-600),
-                ends_at: at(900),
-                is_resolved: false,
-            };
-            let alert = match resolved_at {
-                Some(seconds) => firing.resolved(at(seconds)),
-                None => firing,
-            };
             let now = Moment {
                 wall: at(0),
                 monotonic: Duration::ZERO,
@@ -100,7 +85,7 @@ mod tests {
                 message: String::new(),
                 since: at(seconds),
             });
-            timing.resend_interval(&snapshot, &alert, at(0))
+            timing.resend_interval(&snapshot, resolved_at.map(at), at(0))
         };
         for (resolved_at, failing_since, expected) in [
             (None, None, timing.resend_interval),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio::{runtime::Handle, sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,13 +26,14 @@ impl AlertPushers {
         clock: Clock,
         snapshots: &watch::Receiver<Arc<Snapshot>>,
         stop: &CancellationToken,
+        runtime: &Handle,
     ) -> Result<(Self, watch::Receiver<PushCounts>), SetupError> {
         let counts = watch::Sender::new(PushCounts::default());
         let counted = counts.subscribe();
         let mut tasks = JoinSet::new();
         for target in targets {
             let pusher = Pusher::new(target.clone(), clock, counts.clone())?;
-            tasks.spawn(pusher.run(snapshots.clone(), stop.clone()));
+            tasks.spawn_on(pusher.run(snapshots.clone(), stop.clone()), runtime);
         }
         Ok((Self { tasks }, counted))
     }

@@ -1,10 +1,12 @@
 //! Wiring: which tasks run, the event loop, the effects of the engine, and the end of the process.
 //!
 //! Everything that is served or sent reads the snapshots that the event loop publishes, and cannot block the event loop.
+//! What is sent runs on a thread of its own.
 
 mod alert_pushers;
 mod event_loop;
 mod logging;
+mod output_thread;
 mod publisher;
 mod queries;
 mod simulation;
@@ -19,6 +21,7 @@ use std::{
 };
 
 use tokio::{
+    runtime::Handle,
     sync::watch,
     task::{JoinError, JoinSet},
 };
@@ -28,6 +31,7 @@ use tracing::info;
 use self::{
     alert_pushers::AlertPushers,
     event_loop::{Driver, EventLoop},
+    output_thread::OutputThread,
     publisher::Publisher,
     state_writer::StateWriter,
 };
@@ -97,6 +101,8 @@ pub enum Error {
     Alertmanager(#[from] alertmanager::SetupError),
     #[error("--state.directory: cannot start the thread that writes to it: {0}")]
     Thread(io::Error),
+    #[error("cannot start the thread that sends traces and alerts: {0}")]
+    OutputThread(io::Error),
     /// A task that must run until the end of the process has ended or failed.
     #[error("{0}")]
     Task(String),
@@ -186,6 +192,7 @@ async fn assemble(
 ) -> Result<(EventLoop, watch::Receiver<Arc<Snapshot>>, AlertPushers), Error> {
     let now = clock.now();
     let boot_id = system::boot_id();
+    let outputs = tasks.start_outputs(config)?;
     let worker = match config.state {
         StateStorage::Directory(_) => Some(Worker::start("disk").map_err(Error::Thread)?),
         StateStorage::InMemory | StateStorage::Disabled => None,
@@ -193,10 +200,7 @@ async fn assemble(
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
     let spool = config.traces.clone().map(|settings| {
-        let directory = state.as_ref().map(|state| state.path().join("spool"));
-        let limits = SpoolLimits::default();
-        let spool = Spool::open(directory.as_deref(), Box::new(OsFilesystem), limits);
-        let spool = SpoolHandle::new(spool, worker.clone());
+        let spool = open_spool(state.as_ref(), worker.clone());
         let sending = sender::run(
             settings,
             spool.clone(),
@@ -204,7 +208,7 @@ async fn assemble(
             RetryTiming::default(),
             tasks.stop.clone(),
         );
-        tasks.spawn("OTLP sender", async {
+        tasks.spawn_on(&outputs, "OTLP sender", async {
             sending.await;
             Ok(())
         });
@@ -221,8 +225,13 @@ async fn assemble(
     let engine = Engine::new(engine_config, restored, now);
     let publisher = Publisher::new(engine.snapshot(now));
     let snapshots = publisher.subscribe();
-    let (pushers, push_counts) =
-        AlertPushers::start(&config.alertmanagers, clock, &snapshots, &tasks.stop)?;
+    let (pushers, push_counts) = AlertPushers::start(
+        &config.alertmanagers,
+        clock,
+        &snapshots,
+        &tasks.stop,
+        &outputs,
+    )?;
     let driver = Driver {
         engine,
         clock,
@@ -238,12 +247,21 @@ async fn assemble(
     Ok((event_loop, snapshots, pushers))
 }
 
+fn open_spool(state: Option<&StateWriter>, worker: Option<Worker>) -> SpoolHandle {
+    let directory = state.map(|state| state.path().join("spool"));
+    let limits = SpoolLimits::default();
+    let spool = Spool::open(directory.as_deref(), Box::new(OsFilesystem), limits);
+    SpoolHandle::new(spool, worker)
+}
+
 /// The tasks that run until the end of the process.
 #[derive(Debug, Default)]
 struct Tasks {
     running: JoinSet<(&'static str, Result<(), String>)>,
     /// Cancelled after the event loop has ended.
     stop: CancellationToken,
+    /// Dropped after the tasks that run on it.
+    outputs: Option<OutputThread>,
 }
 
 impl Tasks {
@@ -252,7 +270,26 @@ impl Tasks {
         name: &'static str,
         task: impl Future<Output = Result<(), String>> + Send + 'static,
     ) {
-        self.running.spawn(async move { (name, task.await) });
+        self.spawn_on(&Handle::current(), name, task);
+    }
+
+    fn spawn_on(
+        &mut self,
+        runtime: &Handle,
+        name: &'static str,
+        task: impl Future<Output = Result<(), String>> + Send + 'static,
+    ) {
+        let task = async move { (name, task.await) };
+        self.running.spawn_on(task, runtime);
+    }
+
+    /// Starts the runtime of the tasks that send, where there are any.
+    fn start_outputs(&mut self, config: &Config) -> Result<Handle, Error> {
+        if config.traces.is_none() && config.alertmanagers.is_empty() {
+            return Ok(Handle::current());
+        }
+        let outputs = OutputThread::start().map_err(Error::OutputThread)?;
+        Ok(self.outputs.insert(outputs).handle().clone())
     }
 
     /// The reason why a required task ended; never ready while all of them run.

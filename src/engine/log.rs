@@ -22,7 +22,7 @@ pub enum LogEntry {
         /// How many more than in the last document.
         count: u64,
     },
-    /// The first failed poll, or the first with another reason.
+    /// The first failed poll, or the first with another reason or HTTP status.
     PollingFailed {
         /// The reason and the time of the first failure.
         failure: Failure,

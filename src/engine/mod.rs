@@ -44,6 +44,8 @@ pub struct Engine {
     tracker: Tracker,
     heartbeat: Heartbeat,
     health: Health,
+    /// The HTTP status of the last failed poll.
+    failed_status: Option<u16>,
     counters: Arc<EventCounters>,
     outputs: Arc<OutputCounters>,
     identity: Option<Arc<Identity>>,
@@ -95,6 +97,7 @@ impl Engine {
             tracker,
             heartbeat: Heartbeat::default(),
             health: health.unwrap_or_default(),
+            failed_status: None,
             counters: Arc::default(),
             outputs: Arc::default(),
             identity: None,

@@ -34,7 +34,10 @@ impl Engine {
             }
             Err(error) => {
                 self.tracker.poll_failed(now);
-                if self.health.fail(error.reason, error.message, now.wall) {
+                // A reason covers several statuses, which have different causes.
+                let is_new_status =
+                    std::mem::replace(&mut self.failed_status, error.status) != error.status;
+                if self.health.fail(error.reason, error.message, now.wall) || is_new_status {
                     self.log_failure();
                 }
                 return;

@@ -68,6 +68,37 @@ impl TrackerEntry {
         entry
     }
 
+    /// Of an earlier process; `None` if it ended too long ago. `heartbeat_at`: when that process was last known to run.
+    pub(super) fn restore(
+        mut event: Arc<TrackedEvent>,
+        rebooted: bool,
+        heartbeat_at: Option<Timestamp>,
+        retention: Duration,
+        now: Moment,
+    ) -> Option<Self> {
+        let ended_ago = event
+            .end
+            .map_or(Duration::ZERO, |end| now.wall.saturating_since(end.at));
+        if ended_ago >= retention && !event.is_pending() {
+            return None;
+        }
+        if rebooted && event.is_pending() {
+            let event = Arc::make_mut(&mut event);
+            event.rebooted = true;
+            let heartbeat_at = heartbeat_at.filter(|_| event.ends_with_boot());
+            event.down_since = event.down_since.or(heartbeat_at);
+        }
+        let due = event.event.not_before;
+        Some(Self {
+            due_at: due.map(|due| due.on_monotonic_clock(now)),
+            expires_at: now
+                .monotonic
+                .saturating_add(retention.saturating_sub(ended_ago)),
+            missing: None,
+            tracked: event,
+        })
+    }
+
     /// What the last document says about the event beside its values. Without a transition of its own.
     pub(super) fn set_reported(&mut self, missing: MissingMembers, is_contradictory: bool) {
         if (self.tracked.missing, self.tracked.is_contradictory) != (missing, is_contradictory) {
@@ -253,6 +284,7 @@ impl TrackerEntry {
         if is_ours
             || !is_approvable
             || !is_known_scheduled
+            || tracked.is_contradictory
             || tracked.approved_elsewhere_at.is_some()
         {
             return false;

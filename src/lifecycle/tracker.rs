@@ -76,34 +76,14 @@ impl Tracker {
         let mut tracker = Self::new(retention);
         let document_at = restored.document_at;
         tracker.last_document = document_at.map(|at| LastDocument::restored(at, now));
-        for mut event in restored.events {
-            let ended_ago = event
-                .end
-                .map_or(Duration::ZERO, |end| now.wall.saturating_since(end.at));
-            if ended_ago >= retention && !event.is_pending() {
-                continue;
+        for event in restored.events {
+            let (rebooted, heartbeat_at) = (restored.rebooted, restored.heartbeat_at);
+            let entry = TrackerEntry::restore(event, rebooted, heartbeat_at, retention, now);
+            if let Some(entry) = entry {
+                tracker
+                    .entries
+                    .insert(entry.tracked.event.id.clone(), entry);
             }
-            if restored.rebooted && event.is_pending() {
-                let event = Arc::make_mut(&mut event);
-                event.rebooted = true;
-                let heartbeat_at = restored.heartbeat_at.filter(|_| event.ends_with_boot());
-                event.down_since = event.down_since.or(heartbeat_at);
-            }
-            let expires_at = now
-                .monotonic
-                .saturating_add(retention.saturating_sub(ended_ago));
-            let id = event.event.id.clone();
-            let due_at = event
-                .event
-                .not_before
-                .map(|due| due.on_monotonic_clock(now));
-            let entry = TrackerEntry {
-                tracked: event,
-                due_at,
-                expires_at,
-                missing: None,
-            };
-            tracker.entries.insert(id, entry);
         }
         tracker.restored_at = Some(now);
         tracker
@@ -134,8 +114,8 @@ impl Tracker {
             let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
-                entry.update(event, vm_name, seen_late, now, &mut transitions);
                 entry.set_reported(missing, is_contradictory);
+                entry.update(event, vm_name, seen_late, now, &mut transitions);
                 if entry.tracked.has_lost_user_source() {
                     let id = excerpt(event.id.as_str(), MAX_ID_CHARS);
                     let detail = format!("event {id}: its EventSource was User and is missing");

@@ -6,9 +6,10 @@ use azure_scheduled_events_exporter::imds::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    API_VERSION, DEADLINE, FakeImds, RefusingPort, Reply,
+    API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
     process::{Process, page},
+    wait_until,
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
@@ -194,6 +195,27 @@ async fn a_421_is_retried_within_seconds() {
     exporter.stop().await;
 }
 
+/// A reason may cover several statuses, each with its own explanation.
+#[tokio::test]
+async fn a_failure_with_another_status_is_logged() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let mut exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        &format!("--imds.url={}", imds.base()),
+    ]);
+    exporter.says("polling recovered").await;
+    imds.now(Reply::http("421 Misdirected Request", &[], ""));
+    exporter.says("HTTP 421").await;
+    let requested = imds.event_requests();
+    imds.until_requests(requested + 1).await;
+    imds.now(Reply::http("403 Forbidden", &[], ""));
+    exporter.says("HTTP 403").await;
+    let log = exporter.log();
+    let failures = log.lines().filter(|line| line.contains("polling failed"));
+    assert_eq!(failures.count(), 2, "{log}");
+}
+
 #[tokio::test]
 async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
     let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
@@ -342,6 +364,33 @@ async fn scrapes_are_answered_while_a_request_is_outstanding() {
     assert_eq!(imds.event_requests(), requested + 1);
     assert_eq!(imds.connections(), 1);
     exporter.stop().await;
+}
+
+/// They keep a client busy until its timeout. In the build of a test, one turn of the client takes seconds.
+#[tokio::test]
+async fn informational_responses_of_an_alertmanager_without_end_delay_no_poll() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let processing = "HTTP/1.1 102 Processing\r\n\r\n".repeat(1_000);
+    let alertmanager = FakeAlertmanager::standing(Reply::raw(processing).then_repeat()).await;
+    let exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        "--vm.name=web_0",
+        &format!("--imds.url={}", imds.base()),
+        &format!("--alertmanager.url={}", alertmanager.base()),
+    ]);
+    wait_until(DEADLINE, "a push", || {
+        (!alertmanager.requests().is_empty()).then_some(())
+    })
+    .await;
+    let requested = imds.event_requests();
+    let polls = wait_until(DEADLINE, "five polls, or the end of the push", || {
+        let polls = imds.event_requests() - requested;
+        let is_over = exporter.log().contains("alert push failed");
+        (polls >= 5 || is_over).then_some(polls)
+    })
+    .await;
+    assert!(polls >= 5, "{polls} polls during the push");
 }
 
 #[tokio::test]

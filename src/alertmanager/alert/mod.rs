@@ -3,10 +3,13 @@
 //! An alert has the labels `alertname`, `severity`, `event_id`, `event_type` and `event_source` and no others. The
 //! reporting VM, the status and the remaining time are in the annotations: a changed label would be a new alert.
 
+mod description;
+
 use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
+use self::description::description;
 use crate::{
     event::{Event, EventScope, EventType, Source},
     lifecycle::TrackedEvent,
@@ -65,18 +68,6 @@ pub(super) struct Alert {
     pub(super) is_resolved: bool,
 }
 
-impl Alert {
-    /// Resolves the alert now if it is firing.
-    pub(super) fn resolved(mut self, now: Timestamp) -> Self {
-        if !self.is_resolved {
-            self.is_resolved = true;
-            self.ends_at = now.max(self.starts_at);
-        }
-        self
-    }
-}
-
-/// One row of the table of alerts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AlertRule {
     name: &'static str,
@@ -108,57 +99,59 @@ alert_rules! {
 }
 
 /// An alert of an event, which is built only if it is sent.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Match<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Match {
     rule: AlertRule,
-    pub(super) tracked: &'a TrackedEvent,
-    resolved_at: Option<Timestamp>,
+    pub(super) resolved_at: Option<Timestamp>,
 }
 
-impl Match<'_> {
-    pub(super) fn is_resolved(&self) -> bool {
-        self.resolved_at.is_some()
+impl Match {
+    /// For the same event.
+    pub(super) fn has_labels_of(self, other: Self) -> bool {
+        (self.rule.name, self.rule.severity) == (other.rule.name, other.rule.severity)
     }
 
-    pub(super) fn labels(&self) -> Labels {
-        labels(self.rule, self.tracked)
-    }
-
-    pub(super) fn alert(&self, snapshot: &Snapshot, now: Timestamp) -> Alert {
-        alert(self.rule, self.tracked, snapshot, now, self.resolved_at)
+    /// The alert of the event that matched.
+    pub(super) fn alert(
+        self,
+        tracked: &TrackedEvent,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Alert {
+        alert(self.rule, tracked, snapshot, now, self.resolved_at)
     }
 }
 
-/// The alerts that fire at `now`, and those that were resolved recently.
-pub(super) fn matches(snapshot: &Snapshot, now: Timestamp) -> impl Iterator<Item = Match<'_>> {
-    let events = snapshot.events.iter().map(AsRef::as_ref);
-    events
-        .filter(|tracked| tracked.scope == EventScope::Own)
-        .flat_map(move |tracked| matches_of(tracked, now))
-}
-
-fn matches_of(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match<'_>> {
+/// The alerts of an event that fire at `now`, and those that were resolved recently.
+pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match> {
     // The rules are those that matched when the event ended.
     let at = tracked.end.map_or(now, |end| end.at);
-    let is_recent =
-        move |resolved_at: Timestamp| now.saturating_since(resolved_at) < RESOLVED_RETENTION;
-    matching_rules(tracked, at)
+    let rules = if tracked.scope == EventScope::Own {
+        matching_rules(tracked, at)
+    } else {
+        Vec::new()
+    };
+    let (started_at, ended_at) = (tracked.started_at, tracked.end.map(|end| end.at));
+    rules
         .into_iter()
-        .map(|rule| {
-            let waited_until = tracked.started_at.filter(|_| rule == USER_WAITING);
-            Match {
-                rule,
-                tracked,
-                resolved_at: waited_until.or(tracked.end.map(|end| end.at)),
-            }
+        .map(move |rule| {
+            let waited_until = started_at.filter(|_| rule == USER_WAITING);
+            let resolved_at = waited_until.or(ended_at);
+            Match { rule, resolved_at }
         })
-        .filter(move |matched| matched.resolved_at.is_none_or(is_recent))
+        .filter(move |matched| {
+            let is_recent = |at: Timestamp| now.saturating_since(at) < RESOLVED_RETENTION;
+            matched.resolved_at.is_none_or(is_recent)
+        })
 }
 
 #[cfg(test)]
 fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
-    matches(snapshot, now)
-        .map(|matched| matched.alert(snapshot, now))
+    let events = snapshot.events.iter();
+    events
+        .flat_map(|tracked| {
+            matches(tracked, now).map(|matched| matched.alert(tracked, snapshot, now))
+        })
         .collect()
 }
 
@@ -240,17 +233,6 @@ fn is_service_of_host(event: &Event) -> bool {
     is_pause_or_restart && event.source != Some(Source::User) && !event.is_without_interruption()
 }
 
-/// Absent if there is nothing to do, or too little time.
-fn advice(tracked: &TrackedEvent) -> Option<&'static str> {
-    let event = &tracked.event;
-    if event.is_advisory() {
-        return Some("save the state of the VM and move its load to another VM");
-    }
-    let is_ahead = notice_seconds(tracked).is_some_and(|notice| notice >= IMMINENT_SECONDS);
-    (is_ahead && tracked.started_at.is_none() && is_service_of_host(event))
-        .then_some("redeploy the VM yourself at a good time, before Azure starts the event")
-}
-
 fn labels(rule: AlertRule, tracked: &TrackedEvent) -> Labels {
     let event = &tracked.event;
     let mut labels = Labels::from([
@@ -297,77 +279,6 @@ fn alert(
         starts_at: tracked.first_seen_at.min(ends_at),
         ends_at,
         is_resolved: resolved_at.is_some(),
-    }
-}
-
-/// The same text as the `description` of the rules, which is made of label values.
-fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> String {
-    let event = &tracked.event;
-    let vm = snapshot.vm_name.as_deref().map(label_value);
-    let resources = event.resources.as_ref().map_or_else(String::new, |names| {
-        format!(" (the event names {})", names.len())
-    });
-    let remaining = event
-        .not_before
-        .map(|not_before| not_before.seconds_from(now));
-    let when = match remaining {
-        _ if event.is_advisory() => "no deadline".to_owned(),
-        _ if tracked.started_at.is_some() => "it has started".to_owned(),
-        Some(seconds) if seconds >= 0.0 => {
-            let remaining = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            format!("in {}", humanize_duration(remaining.as_secs()))
-        }
-        Some(_) => "due now".to_owned(),
-        None => "no time was given".to_owned(),
-    };
-    let deadline = event.not_before.filter(|_| !event.is_advisory());
-    let utc = deadline.map_or_else(String::new, |not_before| {
-        let written = not_before
-            .rfc3339()
-            .replace('T', " ")
-            .replace('Z', " +0000 UTC");
-        format!(", not before {written}")
-    });
-    let duration = match event.duration_seconds {
-        Some(0) => "0s (no interruption)".to_owned(),
-        Some(seconds) => humanize_duration(seconds),
-        None => "unknown".to_owned(),
-    };
-    let source = event
-        .source
-        .as_ref()
-        .map(Source::as_str)
-        .filter(|source| !source.is_empty());
-    let to_do =
-        advice(tracked).map_or_else(String::new, |advice| format!("\nWhat to do: {advice}"));
-    let azure_text = event.description_text();
-    format!(
-        "VM: {}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}{to_do}\nSource: {}. Azure says: {}\nEvent: {}",
-        vm.as_deref().unwrap_or("not known"),
-        label_value(event.event_type.as_str()),
-        event.effect().summary,
-        label_value(source.unwrap_or("not given, treated as Platform")),
-        label_value(azure_text.unwrap_or("nothing")),
-        label_value(event.id.as_str()),
-    )
-}
-
-/// Like `humanizeDuration` of Prometheus' templates: `1d 2h 3m 4s`, `15m 0s`, `30s`.
-fn humanize_duration(total: u64) -> String {
-    let (days, hours, minutes, seconds) = (
-        total / 86_400,
-        total / 3_600 % 24,
-        total / 60 % 60,
-        total % 60,
-    );
-    if days > 0 {
-        format!("{days}d {hours}h {minutes}m {seconds}s")
-    } else if hours > 0 {
-        format!("{hours}h {minutes}m {seconds}s")
-    } else if minutes > 0 {
-        format!("{minutes}m {seconds}s")
-    } else {
-        format!("{seconds}s")
     }
 }
 

@@ -1,17 +1,13 @@
 //! Which alerts are sent to one Alertmanager, and when. Pure.
 //!
 //! An alert that is new, and one that is resolved, is sent at once; all others are sent again after an interval of their own
-//! ([`PushTiming`]). So the work for a change does not grow with the number of alerts that are unchanged, except for
-//! comparing their labels.
+//! ([`PushTiming`]). An alert is built only if it is sent, and unchanged events are not compared for each snapshot. So the
+//! work for a change hardly grows with the number of unchanged alerts.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
-    alert::{Alert, Labels, Match, RESOLVED_RETENTION, matches},
+    alert::{Alert, Match, RESOLVED_RETENTION, matches},
     timing::PushTiming,
 };
 use crate::{
@@ -28,32 +24,43 @@ const MAX_ALERTS: usize = 10_000;
 /// Time alone changes which rules match. While the events do not change, they are compared this often.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The alerts that an Alertmanager accepted, and from that what it is to be sent.
+/// The alerts that one Alertmanager is to know, and which of them it accepted. Durations are times of the monotonic clock.
 #[derive(Debug)]
 pub struct AlertQueue {
     timing: PushTiming,
     max_alerts: usize,
-    sent: BTreeMap<Labels, Sent>,
+    alerts: HashMap<EventId, Vec<KnownAlert>>,
+    len: usize,
+    last_key: u64,
     /// New alerts beyond `max_alerts`.
     skipped: usize,
-    /// The events that were compared last.
+    /// The events that were compared last. Until `compare_at` the result for them is the same.
     compared: Arc<[Arc<TrackedEvent>]>,
-    /// Until then the same events have the same result. By the monotonic clock.
     compare_at: Duration,
+    /// Nothing is to be sent before.
+    due_at: Duration,
 }
 
-#[derive(Debug, Clone)]
-struct Sent {
-    event_id: EventId,
-    alert: Alert,
-    /// By the monotonic clock.
+#[derive(Debug)]
+struct KnownAlert {
+    /// Identifies it within the queue.
+    key: u64,
+    /// The event, as it was when the rule matched last.
+    tracked: Arc<TrackedEvent>,
+    matched: Match,
+    accepted: Option<Accepted>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Accepted {
+    is_resolved: bool,
     at: Duration,
 }
 
 /// The alerts of one request.
 #[derive(Debug, Default)]
 pub struct AlertBatch {
-    alerts: Vec<(EventId, Alert)>,
+    alerts: Vec<(EventId, u64, Alert)>,
     pub(super) has_news: bool,
 }
 
@@ -67,7 +74,28 @@ impl AlertBatch {
     }
 
     pub(super) fn alerts(&self) -> impl Iterator<Item = &Alert> {
-        self.alerts.iter().map(|(_, alert)| alert)
+        self.alerts.iter().map(|(_, _, alert)| alert)
+    }
+}
+
+impl KnownAlert {
+    fn is_news(&self) -> bool {
+        let is_resolved = self.matched.resolved_at.is_some();
+        self.accepted
+            .is_none_or(|accepted| accepted.is_resolved != is_resolved)
+    }
+
+    fn has_labels_of(&self, matched: Match, tracked: &TrackedEvent) -> bool {
+        let (known, event) = (&self.tracked.event, &tracked.event);
+        self.matched.has_labels_of(matched)
+            && known.event_type == event.event_type
+            && known.source == event.source
+    }
+
+    /// Resolves it if Alertmanager has it as firing. False if it need not be sent any more.
+    fn resolve(&mut self, now: Timestamp) -> bool {
+        let resolved_at = *self.matched.resolved_at.get_or_insert(now);
+        self.accepted.is_some() && now.saturating_since(resolved_at) < RESOLVED_RETENTION
     }
 }
 
@@ -76,10 +104,13 @@ impl AlertQueue {
         Self {
             timing,
             max_alerts: MAX_ALERTS,
-            sent: BTreeMap::new(),
+            alerts: HashMap::new(),
+            len: 0,
+            last_key: 0,
             skipped: 0,
             compared: Arc::from([]),
             compare_at: Duration::ZERO,
+            due_at: Duration::ZERO,
         }
     }
 
@@ -88,55 +119,69 @@ impl AlertQueue {
         self.skipped
     }
 
+    /// When to ask again although no event changes. `None` without alerts.
+    pub(super) fn next_check(&self) -> Option<Duration> {
+        (self.len > 0).then_some(self.compare_at.min(self.due_at))
+    }
+
     /// The alerts to send now, news first. The caller reports success to [`AlertQueue::accepted`] and asks again.
     /// `only_news`: no alert is sent again.
     pub fn next(&mut self, snapshot: &Snapshot, now: Moment, only_news: bool) -> AlertBatch {
-        if now.monotonic < self.compare_at && self.is_compared(snapshot) {
+        if now.monotonic >= self.compare_at || !self.is_compared(snapshot) {
+            self.compare(snapshot, now.wall);
+            self.compare_at = now.monotonic.saturating_add(RECHECK_INTERVAL);
+        } else if now.monotonic < self.due_at {
             return AlertBatch::default();
         }
-        self.compared = Arc::clone(&snapshot.events);
-        let current: BTreeMap<Labels, Match<'_>> = matches(snapshot, now.wall)
-            .map(|matched| (matched.labels(), matched))
-            .collect();
-        self.remove_expired(&current, snapshot, now.wall);
-        let mut batch = self.news(&current, snapshot, now.wall);
-        batch.has_news = !batch.is_empty();
-        if !only_news {
-            self.add_due(&mut batch, &current, snapshot, now);
+        self.due_at = Duration::MAX;
+        let (mut news, mut due) = (Vec::new(), Vec::new());
+        for (id, alert) in self
+            .alerts
+            .iter()
+            .flat_map(|(id, of)| of.iter().map(move |it| (id, it)))
+        {
+            let interval =
+                self.timing
+                    .resend_interval(snapshot, alert.matched.resolved_at, now.wall);
+            let accepted_at = alert
+                .accepted
+                .map_or(Duration::ZERO, |accepted| accepted.at);
+            let due_at = accepted_at.saturating_add(interval);
+            if alert.is_news() {
+                news.push((id, alert));
+            } else if due_at <= now.monotonic && !only_news {
+                due.push((id, alert));
+            } else {
+                self.due_at = self.due_at.min(due_at);
+            }
         }
-        self.compare_at = if batch.is_empty() {
-            let due = self
-                .sent
-                .values()
-                .map(|sent| self.due(sent, snapshot, now.wall));
-            let recheck_at = now.monotonic.saturating_add(RECHECK_INTERVAL);
-            due.fold(recheck_at, Duration::min)
-        } else {
-            Duration::ZERO
-        };
-        batch
+        let chosen = news.iter().chain(&due).take(MAX_BATCH);
+        let alerts: Vec<_> = chosen
+            .map(|(id, known)| {
+                let alert = known.matched.alert(&known.tracked, snapshot, now.wall);
+                ((*id).clone(), known.key, alert)
+            })
+            .collect();
+        if !alerts.is_empty() {
+            self.due_at = Duration::ZERO;
+        }
+        AlertBatch {
+            alerts,
+            has_news: !news.is_empty(),
+        }
     }
 
     /// Alertmanager accepted the batch.
     pub fn accepted(&mut self, batch: AlertBatch, now: Moment) {
-        for (event_id, alert) in batch.alerts {
-            let sent = Sent {
-                event_id,
-                alert,
-                at: now.monotonic,
-            };
-            self.sent.insert(sent.alert.labels.clone(), sent);
+        for (id, key, alert) in batch.alerts {
+            let known = self.alerts.get_mut(&id).into_iter().flatten();
+            for known in known.filter(|known| known.key == key) {
+                known.accepted = Some(Accepted {
+                    is_resolved: alert.is_resolved,
+                    at: now.monotonic,
+                });
+            }
         }
-    }
-
-    /// When to ask again although no event changes, by the monotonic clock. `None` without alerts.
-    pub(super) fn next_check(&self) -> Option<Duration> {
-        (!self.sent.is_empty()).then_some(self.compare_at)
-    }
-
-    fn due(&self, sent: &Sent, snapshot: &Snapshot, now: Timestamp) -> Duration {
-        let interval = self.timing.resend_interval(snapshot, &sent.alert, now);
-        sent.at.saturating_add(interval)
     }
 
     fn is_compared(&self, snapshot: &Snapshot) -> bool {
@@ -145,85 +190,66 @@ impl AlertQueue {
         known.len() == current.len() && pairs.all(|(known, current)| Arc::ptr_eq(known, current))
     }
 
-    /// Removes alerts that were resolved long ago, and those of events that are not tracked any more.
-    fn remove_expired(
-        &mut self,
-        current: &BTreeMap<Labels, Match<'_>>,
-        snapshot: &Snapshot,
-        now: Timestamp,
-    ) {
-        let tracked = snapshot.events.iter().map(|tracked| &tracked.event.id);
-        let tracked: BTreeSet<_> = tracked.collect();
-        self.sent.retain(|labels, sent| {
-            current.contains_key(labels)
-                || if sent.alert.is_resolved {
-                    now.saturating_since(sent.alert.ends_at) < RESOLVED_RETENTION
-                } else {
-                    tracked.contains(&sent.event_id)
-                }
-        });
-    }
-
-    /// Alerts that Alertmanager does not know, or knows as firing though they are resolved, or the other way round.
-    fn news(
-        &mut self,
-        current: &BTreeMap<Labels, Match<'_>>,
-        snapshot: &Snapshot,
-        now: Timestamp,
-    ) -> AlertBatch {
-        let mut batch = AlertBatch::default();
-        let mut room = self.max_alerts.saturating_sub(self.sent.len());
+    /// Finds new alerts, resolved ones, and those that need not be sent any more.
+    fn compare(&mut self, snapshot: &Snapshot, now: Timestamp) {
+        self.compared = Arc::clone(&snapshot.events);
         self.skipped = 0;
-        for (labels, matched) in current {
-            let is_news = match self.sent.get(labels) {
-                Some(sent) => sent.alert.is_resolved != matched.is_resolved(),
-                None if room > 0 => {
-                    room -= 1;
-                    true
-                }
-                None => {
-                    self.skipped += 1;
-                    false
-                }
-            };
-            if is_news && batch.len() < MAX_BATCH {
-                let alert = matched.alert(snapshot, now);
-                batch.alerts.push((matched.tracked.event.id.clone(), alert));
+        let mut before = std::mem::take(&mut self.alerts);
+        self.len = before.values().map(Vec::len).sum();
+        for tracked in snapshot.events.iter() {
+            let id = &tracked.event.id;
+            let known = before.remove(id).unwrap_or_default();
+            let count = known.len();
+            let current = self.compare_event(known, tracked, now);
+            self.len = (self.len + current.len()).saturating_sub(count);
+            if !current.is_empty() {
+                self.alerts.insert(id.clone(), current);
             }
         }
-        // Another alert has replaced it.
-        let replaced = self
-            .sent
-            .iter()
-            .filter(|(labels, sent)| !sent.alert.is_resolved && !current.contains_key(*labels));
-        let room = MAX_BATCH.saturating_sub(batch.len());
-        let resolved = replaced
-            .take(room)
-            .map(|(_, sent)| (sent.event_id.clone(), sent.alert.clone().resolved(now)));
-        batch.alerts.extend(resolved);
-        batch
+        // Of events that are not tracked any more, Alertmanager ends the firing alerts after their time to live.
+        for (id, mut known) in before {
+            let count = known.len();
+            known.retain_mut(|alert| alert.matched.resolved_at.is_some() && alert.resolve(now));
+            self.len = (self.len + known.len()).saturating_sub(count);
+            if !known.is_empty() {
+                self.alerts.insert(id, known);
+            }
+        }
     }
 
-    /// Fills the batch with alerts that are to be sent again and are not in it.
-    fn add_due(
-        &self,
-        batch: &mut AlertBatch,
-        current: &BTreeMap<Labels, Match<'_>>,
-        snapshot: &Snapshot,
-        now: Moment,
-    ) {
-        let news: BTreeSet<Labels> = batch.alerts().map(|alert| alert.labels.clone()).collect();
-        let due = self.sent.iter().filter(|(labels, sent)| {
-            self.due(sent, snapshot, now.wall) <= now.monotonic && !news.contains(*labels)
-        });
-        let room = MAX_BATCH.saturating_sub(batch.len());
-        for (labels, sent) in due.take(room) {
-            let alert = match current.get(labels) {
-                Some(matched) => matched.alert(snapshot, now.wall),
-                None => sent.alert.clone().resolved(now.wall),
-            };
-            batch.alerts.push((sent.event_id.clone(), alert));
+    fn compare_event(
+        &mut self,
+        mut known: Vec<KnownAlert>,
+        tracked: &Arc<TrackedEvent>,
+        now: Timestamp,
+    ) -> Vec<KnownAlert> {
+        let (mut current, mut new) = (Vec::new(), 0);
+        for matched in matches(tracked, now) {
+            let index = known
+                .iter()
+                .position(|alert| alert.has_labels_of(matched, tracked));
+            if let Some(index) = index {
+                let mut alert = known.swap_remove(index);
+                alert.tracked = Arc::clone(tracked);
+                alert.matched = matched;
+                current.push(alert);
+            } else if self.len + new < self.max_alerts {
+                new += 1;
+                self.last_key += 1;
+                current.push(KnownAlert {
+                    key: self.last_key,
+                    tracked: Arc::clone(tracked),
+                    matched,
+                    accepted: None,
+                });
+            } else {
+                self.skipped += 1;
+            }
         }
+        // Those that do not match any more.
+        known.retain_mut(|alert| alert.resolve(now));
+        current.extend(known);
+        current
     }
 }
 

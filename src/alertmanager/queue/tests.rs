@@ -30,10 +30,14 @@ impl Setup {
 
     /// A document with this number of events, after some seconds.
     fn poll(&mut self, seconds: u64, events: usize) {
+        self.poll_with(seconds, events, "Freeze", "Fri, 31 Dec 2027 23:59:59 GMT");
+    }
+
+    fn poll_with(&mut self, seconds: u64, events: usize, event_type: &str, not_before: &str) {
         self.now = self.now.after(Duration::from_secs(seconds));
         let event = |number| {
             format!(
-                r#"{{"EventId":"{number:08X}-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2027 23:59:59 GMT","DurationInSeconds":-1}}"#
+                r#"{{"EventId":"{number:08X}-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"{not_before}","DurationInSeconds":-1}}"#
             )
         };
         let events: Vec<_> = (0..events).map(event).collect();
@@ -97,6 +101,28 @@ fn a_resolution_is_news_and_is_repeated_without_the_firing_alerts() {
     assert_eq!(setup.send(), [0; 0]);
     setup.poll(1, 2);
     assert_eq!(setup.send(), [1]);
+}
+
+#[test]
+fn an_alert_that_another_one_replaced_is_resolved_and_fires_again_with_the_same_labels() {
+    let mut setup = Setup::new();
+    let mut send = |event_type: &str| {
+        setup.poll_with(1, 1, event_type, "Tue, 17 Nov 2026 09:15:00 GMT");
+        let batch = setup.next();
+        let mut alerts: Vec<_> = batch
+            .alerts()
+            .map(|alert| (alert.labels["event_type"].clone(), alert.is_resolved))
+            .collect();
+        alerts.sort();
+        setup.queue.accepted(batch, setup.now);
+        alerts
+    };
+    let alert = |event_type: &str, is_resolved| (event_type.to_owned(), is_resolved);
+    assert_eq!(send("Freeze"), [alert("Freeze", false)]);
+    let replaced = [alert("Freeze", true), alert("Redeploy", false)];
+    assert_eq!(send("Redeploy"), replaced);
+    let again = [alert("Freeze", false), alert("Redeploy", true)];
+    assert_eq!(send("Freeze"), again);
 }
 
 #[test]

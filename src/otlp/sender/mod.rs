@@ -10,6 +10,7 @@ mod client;
 mod disposition;
 mod parts;
 mod sdk;
+mod timing;
 
 use std::{io, pin::pin, time::Duration};
 
@@ -17,52 +18,22 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+pub use self::timing::RetryTiming;
 use self::{
     client::CollectorClient,
     disposition::{Disposition, ExportAttempt},
     parts::Parts,
+    timing::Retry,
 };
 use super::{
     settings::OtlpSettings,
     spool::{BatchId, Lease, SpoolHandle},
     trace::Batch,
 };
-use crate::{
-    outbound::{retry::backoff, url::Secrets},
-    snapshot::ExportFailure,
-    time::Clock,
-    worker::Worker,
-};
+use crate::{outbound::url::Secrets, snapshot::ExportFailure, time::Clock, worker::Worker};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetryTiming {
-    /// After the first failure; each further one doubles it.
-    pub initial_backoff: Duration,
-    pub max_backoff: Duration,
-    /// The same after a status whose cause is usually the configuration, such as 401.
-    pub initial_slow_backoff: Duration,
-    pub max_slow_backoff: Duration,
-    /// How often an idle sender expires old spans and retries failed disk writes.
-    pub maintenance_interval: Duration,
-    /// How long the remaining spans are exported at shutdown.
-    pub flush_timeout: Duration,
-}
-
-impl Default for RetryTiming {
-    fn default() -> Self {
-        Self {
-            initial_backoff: Duration::from_secs(1),
-            max_backoff: Duration::from_mins(1),
-            initial_slow_backoff: Duration::from_mins(1),
-            max_slow_backoff: Duration::from_mins(5),
-            maintenance_interval: Duration::from_secs(30),
-            flush_timeout: Duration::from_secs(5),
-        }
-    }
-}
 
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(
@@ -312,14 +283,7 @@ impl Sender {
         if self.stop.is_cancelled() {
             return sleep(timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
         }
-        let delay = retry.after.unwrap_or_else(|| {
-            let (first, max) = if retry.is_slow {
-                (timing.initial_slow_backoff, timing.max_slow_backoff)
-            } else {
-                (timing.initial_backoff, timing.max_backoff)
-            };
-            backoff(first, max, self.failures, fastrand::f64())
-        });
+        let delay = timing.delay(&retry, self.failures);
         tokio::select! {
             () = sleep(delay) => {}
             () = self.spool.appended(), if retry.after.is_none() => {}
@@ -330,13 +294,6 @@ impl Sender {
 
 fn start_worker() -> io::Result<Worker> {
     Worker::start("otlp")
-}
-
-/// The batch has to be sent again.
-struct Retry {
-    /// The collector's `Retry-After`.
-    after: Option<Duration>,
-    is_slow: bool,
 }
 
 /// One line per span, so that the log leads to the trace.

@@ -117,6 +117,15 @@ fn other_changes_show_no_approval() {
 }
 
 #[test]
+fn a_contradictory_document_shows_no_approval() {
+    let mut vm = vm();
+    vm.poll(&[scheduled(at(900))]);
+    vm.wait_until(100);
+    vm.poll(&[scheduled(at(100)), scheduled(at(900))]);
+    assert_eq!(vm.json()["approved_elsewhere_at"], Value::Null);
+}
+
+#[test]
 fn a_start_after_the_wall_clock_was_set_back_shows_no_approval() {
     let mut vm = vm();
     vm.poll(&[scheduled(at(900))]);

@@ -46,6 +46,21 @@ async fn approve_shows_the_description() {
 }
 
 #[tokio::test]
+async fn approve_names_the_incarnation_to_the_preview_version() {
+    let imds = FakeImds::of_version("2017-03-01", Reply::ok(RESTART)).await;
+    imds.approvals(Reply::ok(""));
+    let ended = approve(&imds, &[TYPED, "--imds.api-version=2017-03-01"]).await;
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let sent: Value = serde_json::from_str(&imds.requests().last().unwrap().body).unwrap();
+    let document: Value = serde_json::from_str(RESTART).unwrap();
+    assert_eq!(
+        sent["DocumentIncarnation"],
+        document["DocumentIncarnation"].to_string()
+    );
+    assert_eq!(sent["StartRequests"][0]["EventId"], VERBATIM);
+}
+
+#[tokio::test]
 async fn approve_prints_the_effect_and_sends_the_verbatim_id() {
     let imds = imds(Reply::ok("")).await;
     let ended = approve(&imds, &[TYPED]).await;
