@@ -105,6 +105,61 @@ async fn status_page_shows_the_event_on_a_phone_and_on_a_desktop() {
     }
 }
 
+/// The scenario `spot-rebalance` in less than a minute, after some seconds in which Scheduled Events is being enabled. Each
+/// state lasts longer than a browser takes to open the page.
+const SPOT_VM: &str = r#"{
+  "faults": [{ "fault": "enabling", "for": "15s" }],
+  "events": [
+    { "event_type": "SpotRebalanceRecommendation", "advisory_for": "50s" },
+    { "at": "30s", "event_type": "Preempt", "notice": "12s", "started_for": "12s" }
+  ]
+}"#;
+
+#[tokio::test]
+async fn status_page_shows_each_state_of_a_spot_vm() {
+    let folder = TempDir::new().unwrap();
+    let scenario = folder.path().join("spot-vm.json");
+    std::fs::write(&scenario, SPOT_VM).unwrap();
+    let scenario = format!("--scenario={}", scenario.display());
+    let flags = ["--speed=1", "--imds.api-version=2026-05-01", &scenario];
+    let demo =
+        Exporter::demo_until("azure_scheduled_events_warming_up 1", folder.path(), &flags).await;
+    for (sign, title, texts) in [
+        (
+            "azure_scheduled_events_up 1",
+            "No events yet",
+            &["Events may take until "][..],
+        ),
+        (
+            "azure_scheduled_events_advisories{event_type=\"SpotRebalanceRecommendation\",scope=\"self\"} 1",
+            "No events yet",
+            &["See the advisories below.", "SpotRebalanceRecommendation"],
+        ),
+        (
+            "azure_scheduled_events_pending{event_type=\"Preempt\",scope=\"self\"} 1",
+            "Preempt",
+            &["The Spot VM is evicted", "Advisories"],
+        ),
+        (
+            "azure_scheduled_events_ended_total{event_type=\"Preempt\",outcome=\"completed\"} 1",
+            "No events yet",
+            &["Completed, ", "Advisory no longer listed"],
+        ),
+    ] {
+        demo.until(sign).await;
+        let page = open(&demo.url("/"), &[]);
+        page.assert_loads_without_errors(&demo.url("/"));
+        assert!(page.title.starts_with(title), "{sign}: {}", page.title);
+        for text in texts {
+            assert!(
+                page.text.contains(text),
+                "{sign}: no {text:?} in: {}",
+                page.text
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn status_page_is_complete_and_reloads_without_script() {
     let folder = TempDir::new().unwrap();

@@ -17,6 +17,11 @@ impl Exporter {
     /// `demo`, once an event of this VM is on `/metrics`.
     pub(crate) async fn demo(folder: &Path, flags: &[&str]) -> Self {
         let sign = "azure_scheduled_event_not_before_timestamp_seconds{";
+        Self::demo_until(sign, folder, flags).await
+    }
+
+    /// `demo`, once `/metrics` contains `sign`.
+    pub(crate) async fn demo_until(sign: &str, folder: &Path, flags: &[&str]) -> Self {
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
         Self::start(listen, "demo", flags, folder, "/metrics", sign).await
     }
@@ -55,14 +60,24 @@ impl Exporter {
             _ => daemon.logged_address(DEADLINE).await,
         };
         let mut exporter = Self { address, daemon };
+        exporter.daemon.assert_running();
+        exporter.wait_for(path, sign).await;
+        exporter.daemon.assert_running();
+        exporter
+    }
+
+    /// Waits until `/metrics` contains `sign`.
+    pub(crate) async fn until(&self, sign: &str) {
+        self.wait_for("/metrics", sign).await;
+    }
+
+    async fn wait_for(&self, path: &str, sign: &str) {
         let http = client();
         wait_until(sign, async || {
-            exporter.daemon.assert_running();
-            let text = get(&http, &exporter.url(path)).await?;
+            let text = get(&http, &self.url(path)).await?;
             text.contains(sign).then_some(())
         })
         .await;
-        exporter
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

@@ -246,15 +246,9 @@ impl World {
             Format::Text.write(metrics::render(&Arc::new(snapshot), exposed, 0, self.now).unwrap());
         let is_compared = |line: &&str| {
             !line.starts_with('#')
-                && ![
-                    "_bucket{",
-                    "_last_success_",
-                    "_build_info",
-                    "_imds_request",
-                    "_warming_up",
-                ]
-                .iter()
-                .any(|part| line.contains(part))
+                && !["_bucket{", "_last_success_", "_build_info", "_imds_request"]
+                    .iter()
+                    .any(|part| line.contains(part))
         };
         let sample = |line: &str| {
             let (series, value) = line.rsplit_once(' ').unwrap();
