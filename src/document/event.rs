@@ -21,7 +21,7 @@ const MAX_ID: usize = 256;
 const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
 /// Azure has at most 1,000 VMs in a scale set and 200 in an availability set. More names of one event are dropped.
-const MAX_RESOURCES: usize = 10_000;
+pub(super) const MAX_RESOURCES: usize = 10_000;
 /// Placeholder for an unreadable type or status.
 pub(super) const UNREADABLE: &str = "Unknown";
 

@@ -163,6 +163,7 @@ fn merge(known: &mut Event, duplicate: Event) -> Option<String> {
             let folded = |name: &str| name.to_ascii_lowercase();
             let mut seen: HashSet<_> = resources.iter().map(|name| folded(name)).collect();
             resources.extend(more.into_iter().filter(|name| seen.insert(folded(name))));
+            resources.truncate(event::MAX_RESOURCES);
         }
         (resources @ None, more) => *resources = more,
         (Some(_), None) => {}
@@ -261,16 +262,16 @@ mod tests {
                 .collect();
             names.join(",")
         };
-        let (lower, upper) = (names(0..50_000, "vm"), names(25_000..75_000, "VM"));
+        let (lower, upper) = (names(0..6_000, "vm"), names(3_000..9_000, "VM"));
         let body = format!(
             r#"{{"Events":[{{"EventId":"a","Resources":[{lower}]}},{{"EventId":"A","Resources":[{upper}]}}]}}"#
         );
         let (document, _) = parse(body.as_bytes()).unwrap();
         let [event] = document.events.try_into().unwrap();
         let united = event.resources.unwrap();
-        assert_eq!(united.len(), 75_000);
-        assert_eq!((&*united[0], &*united[49_999]), ("vm0", "vm49999"));
-        assert_eq!((&*united[50_000], &*united[74_999]), ("VM50000", "VM74999"));
+        assert_eq!(united.len(), 9_000);
+        assert_eq!((&*united[0], &*united[5_999]), ("vm0", "vm5999"));
+        assert_eq!((&*united[6_000], &*united[8_999]), ("VM6000", "VM8999"));
     }
 
     #[test]

@@ -86,14 +86,15 @@ async fn respond(
     slot: &Slot,
     request: Request<Incoming>,
 ) -> Result<HandlerResponse, Abort> {
-    // Not 0 if the client sends a request before it has read the previous response.
-    let unsent = slot.activity.borrow().response_bytes;
-    if unsent == 0 {
+    // Not 0 if the client sends a request before it has read the previous response. It stays evictable then.
+    let unsent = || slot.activity.borrow().response_bytes;
+    if unsent() == 0 {
         enter(&slot.activity, ConnectionPhase::Handling, 0);
     }
     // A client that sends many requests at once gets one response per turn, like every other client.
     yield_now().await;
     slot.room_for_response().await;
+    let unsent = unsent();
     enter(&slot.activity, ConnectionPhase::Handling, unsent);
     let response = handler.handle(request).await;
     match &response {

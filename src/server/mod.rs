@@ -70,7 +70,8 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            max_connections: 512,
+            // A new connection waits behind all clients that have none, so that more are served than anyone needs.
+            max_connections: 1024,
             max_response_bytes: 8 * 1024 * 1024,
             header_timeout: Duration::from_secs(5),
             handler_timeout: Duration::from_secs(30),

@@ -506,7 +506,8 @@ fn connections_are_limited_by_the_number_of_open_files() {
     };
     assert_eq!(within(64, 1), 28);
     assert_eq!(within(64, 2), 14);
-    assert_eq!(within(1024, 1), 512);
+    assert_eq!(within(1024, 1), 988);
     assert_eq!(within(1024, 2), 494);
+    assert_eq!(within(1_048_576, 1), 1024);
     assert_eq!(within(16, 1), MIN_CONNECTIONS);
 }
