@@ -5,7 +5,7 @@
 //!
 //! While Azure pauses a VM, its clocks can stop. They resume where they stopped, and the wall clock is then corrected by the
 //! length of the pause (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). Such a step of the wall clock
-//! against the monotonic clock looks the same as any other correction of the clock. It counts up to [`MAX_CLOCK_STEP`]:
+//! against the monotonic clock looks the same as any other correction of the clock. It counts up to `MAX_CLOCK_STEP`:
 //! Azure pauses a VM for less than 10 seconds, rarely for about 30
 //! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). A larger step is not evidence of a pause,
 //! and only the gap on the monotonic clock counts. So a suspended or hibernated VM is not measured either: the monotonic
