@@ -272,9 +272,8 @@ impl TrackerEntry {
     /// notice.
     fn is_approved_elsewhere(&self, event: &Event, now: Moment) -> bool {
         let tracked = &self.tracked;
-        let is_ours = tracked.approval_sent_at.is_some()
-            || tracked.approved_at.is_some()
-            || tracked.refused_at.is_some();
+        // A refused attempt did not approve it.
+        let is_ours = tracked.approval_sent_at.is_some() || tracked.approved_at.is_some();
         let is_approvable = matches!(
             event.event_type,
             EventType::Freeze | EventType::Reboot | EventType::Redeploy | EventType::Terminate

@@ -34,14 +34,14 @@ pub struct TrackedEvent {
     /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event. Taken back when
     /// it decides otherwise before the event starts.
     pub approval_decided_at: Option<Timestamp>,
-    /// When the last approval was about to be sent. If neither `approved_at` nor `refused_at` is later, the process
-    /// ended before the answer.
+    /// When the last approval was about to be sent. Removed when IMDS refuses it. Without `approved_at`, the answer is
+    /// outstanding or was lost: the approval may have been accepted.
     pub approval_sent_at: Option<Timestamp>,
     /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
     /// When a document first showed an approval that this exporter did not send.
     pub approved_elsewhere_at: Option<Timestamp>,
-    /// When IMDS last refused an approval, until it accepts one.
+    /// When an approval last failed, by a refusal or without an answer, until IMDS accepts one.
     pub refused_at: Option<Timestamp>,
     pub reschedulings: Vec<Rescheduling>,
     /// Interruptions measured on this VM.
@@ -185,6 +185,12 @@ impl TrackedEvent {
     pub(crate) fn is_due_by_approval(&self) -> bool {
         self.phase() == Phase::Scheduled
             && (self.approval_decided_at.is_some() || self.may_be_approved())
+    }
+
+    /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.
+    pub(crate) fn is_before_its_approval(&self, now: Timestamp) -> bool {
+        let is_early = self.event.not_before.is_none_or(|due| due > now);
+        is_early && self.is_due_by_approval() && !self.may_be_approved()
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the end, and

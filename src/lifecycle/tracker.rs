@@ -256,15 +256,20 @@ impl Tracker {
         Some(entry.transition(TransitionKind::Approved, now))
     }
 
-    /// IMDS did not accept the approval of an event.
-    pub(crate) fn record_refusal(&mut self, id: &EventId, now: Timestamp) {
+    /// The approval of an event failed. `may_be_accepted`: this attempt or an earlier one had no answer.
+    pub(crate) fn record_failed_approval(
+        &mut self,
+        id: &EventId,
+        may_be_accepted: bool,
+        now: Timestamp,
+    ) {
         let pending = self
             .entries
             .get_mut(id)
             .filter(|entry| entry.tracked.is_pending());
         if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
             let tracked = entry.tracked_mut();
-            tracked.approval_sent_at = None;
+            tracked.approval_sent_at = tracked.approval_sent_at.filter(|_| may_be_accepted);
             tracked.refused_at = Some(now);
         }
     }
