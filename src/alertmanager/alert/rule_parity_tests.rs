@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{Alert, alerts};
 use crate::{
     event::{Event, EventId, EventScope, EventType, Source, Status},
-    lifecycle::TrackedEvent,
+    lifecycle::{PollGap, TrackedEvent},
     snapshot::Snapshot,
     time::{Moment, Timestamp},
 };
@@ -166,7 +166,7 @@ fn snapshot(block: &str) -> Snapshot {
         .unwrap();
     let tracked = TrackedEvent {
         started_at: is_started.then(|| seconds(60.0)),
-        ..TrackedEvent::begin(event, EventScope::Own, false, first_seen_at)
+        ..TrackedEvent::begin(event, EventScope::Own, PollGap::Normal, first_seen_at)
     };
     let vm_name = &labels("azure_scheduled_events_vm_info")["vm_name"];
     let now = Moment {
