@@ -13,13 +13,14 @@ use crate::{
 
 const MESSAGES: &str = include_str!("../../../alerts/tests/messages.yml");
 /// The blocks that a single VM that reports its own event covers completely.
-const BLOCKS: [&str; 21] = [
+const BLOCKS: [&str; 22] = [
     "preempt",
     "terminate",
     "hardware failure",
     "hardware failure as a redeploy",
     "hardware failure of unknown source",
     "reboot soon",
+    "reboot of 0 s",
     "reboot hours ahead",
     "redeploy soon",
     "redeploy hours ahead",
