@@ -21,9 +21,8 @@ pub struct TrackedEvent {
     /// The last document contradicted itself about this event.
     pub is_contradictory: bool,
     pub first_seen_at: Timestamp,
-    /// It was in the first document after a gap in polling, of more than a minute or three poll intervals: it may have
-    /// been announced, and started, earlier.
-    pub seen_late: bool,
+    /// Before the first document with it.
+    pub gap: PollGap,
     /// When a document first had it as Started.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
@@ -50,6 +49,27 @@ pub struct TrackedEvent {
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<Timestamp>,
+}
+
+/// How long no document was read before an event was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollGap {
+    Normal,
+    /// More than a minute and three poll intervals: the event may have started earlier.
+    Long,
+    /// At least the minimum notice of the event, or no document was read before: the event may have been announced, and
+    /// started, earlier.
+    Notice,
+}
+
+impl PollGap {
+    pub(crate) fn new(is_long: bool, is_minimum_notice: bool) -> Self {
+        match (is_long, is_minimum_notice) {
+            (_, true) => Self::Notice,
+            (true, false) => Self::Long,
+            (false, false) => Self::Normal,
+        }
+    }
 }
 
 /// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
@@ -146,14 +166,14 @@ impl Interruption {
 
 impl TrackedEvent {
     /// A new event.
-    pub(crate) fn begin(event: Event, scope: EventScope, seen_late: bool, now: Timestamp) -> Self {
+    pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
         Self {
             event,
             scope,
             missing: MissingMembers::default(),
             is_contradictory: false,
             first_seen_at: now,
-            seen_late,
+            gap,
             started_at: None,
             end: None,
             times_ended: 0,
@@ -246,7 +266,7 @@ impl TrackedEvent {
 
     /// It had started before the first poll.
     fn is_start_unseen(&self) -> bool {
-        self.seen_late && self.started_at == Some(self.first_seen_at)
+        self.gap != PollGap::Normal && self.started_at == Some(self.first_seen_at)
     }
 
     /// Whether this is its first end after it started.

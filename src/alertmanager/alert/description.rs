@@ -36,7 +36,7 @@ pub(super) fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Time
         format!(", not before {written}")
     });
     let duration = match event.duration_seconds {
-        Some(0) => "0s (no interruption)".to_owned(),
+        Some(_) if event.is_without_interruption() => "0s (no interruption)".to_owned(),
         Some(seconds) => humanize_duration(seconds),
         None => "unknown".to_owned(),
     };
@@ -53,7 +53,7 @@ pub(super) fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Time
         vm.as_deref().unwrap_or("not known"),
         label_value(event.event_type.as_str()),
         event.effect().summary,
-        label_value(source.unwrap_or("not given, treated as Platform")),
+        label_value(source.unwrap_or(Source::NOT_GIVEN)),
         label_value(azure_text.unwrap_or("nothing")),
         label_value(event.id.as_str()),
     )
