@@ -39,13 +39,13 @@
 //! | [`heartbeat`] | measures interruptions of this VM |
 //! | [`metrics`] | the snapshot as OpenMetrics and Prometheus text; the catalog of all metrics |
 //! | `azure_json`, `list` | an event in Azure's own JSON; the pending events as a table |
-//! | [`imds`] | the client of Azure's Instance Metadata Service, and the delay before the next request |
+//! | [`imds`] | the client of Azure's Instance Metadata Service, the delay before the next request and its timeout |
 //! | [`state`] | what must survive a restart, in one file |
 //! | [`otlp`] | spans, the spool that keeps them, the sender that exports them |
 //! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
-//! | [`outbound`] | retry timing, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
+//! | [`outbound`] | retry timing, JSON of a bounded size, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
 //! | [`app`] | wiring, the event loop, shutdown |
@@ -59,7 +59,7 @@
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, simulator;
 //!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
-//!   imds::cadence, approval, heartbeat, azure_json, list, outbound::{retry, url, json}
+//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json}
 //! core, pure: lifecycle, document, snapshot
 //! basic types: event, api_version, time, text
 //! ```

@@ -19,6 +19,7 @@ mod error;
 mod error_body;
 mod identity;
 mod stream;
+pub(crate) mod timeouts;
 
 pub use cadence::IdentityTiming;
 pub use client::Client;
