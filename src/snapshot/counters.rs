@@ -116,7 +116,7 @@ impl EventCounters {
         let tracked = &transition.tracked;
         let event = &tracked.event;
         // Otherwise an advisory that becomes maintenance of the same type would be counted twice.
-        if event.is_advisory() && event.event_type != EventType::SpotRebalanceRecommendation {
+        if event.is_other_advisory() {
             return;
         }
         let label = self.label(&event.event_type);
