@@ -95,8 +95,10 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
+        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            // A name that is no text, such as one with half a surrogate pair, costs no other member.
+            let name = serde_json::from_str(name.get()).unwrap_or_else(|_| name.get().into());
+            members.push((name, value));
         }
         Ok(members)
     }

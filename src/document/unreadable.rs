@@ -27,7 +27,7 @@ impl Unreadable {
         self.text.push('\n');
     }
 
-    /// True if an entry has no readable id: neither an `EventId` that is a string nor a GUID anywhere in its text.
+    /// True if an entry has no readable id: neither an `EventId` that is a string nor a GUID in a member such as `Id`.
     pub(crate) fn has_unidentified(&self) -> bool {
         self.has_unidentified
     }
@@ -67,13 +67,17 @@ impl Unreadable {
     }
 }
 
+/// A GUID elsewhere, such as in `Description`, is not the id of the event.
 fn has_id(entry: &RawValue) -> bool {
-    let members = raw::members(entry).unwrap_or_default();
-    let has_string = members.iter().any(|(name, value)| {
+    let has_guid = |text| words(text).any(|word| EventId::new(word).as_guid().is_some());
+    let Some(members) = raw::members(entry) else {
+        return has_guid(entry.get());
+    };
+    members.iter().any(|(name, value)| {
         let is_text = || serde_json::from_str::<String>(value.get());
         &**name == "EventId" && is_text().is_ok_and(|id| !id.trim().is_empty())
-    });
-    has_string || words(entry.get()).any(|word| EventId::new(word).as_guid().is_some())
+            || name.to_ascii_lowercase().ends_with("id") && has_guid(value.get())
+    })
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -136,6 +140,7 @@ mod tests {
             r#""web_0""#,
             r#"{"EventId":" "}"#,
             r#"{"EventType":"Freeze"}"#,
+            r#"{"EventId":7,"Description":"activity 3F2504E0-4F89-41D3-9A0C-0305E82C3301"}"#,
         ] {
             assert!(unreadable(entry).has_unidentified(), "{entry}");
             assert_eq!(mentioned(entry, &[A, B]), [""; 0], "{entry}");

@@ -48,6 +48,7 @@ impl Engine {
 
     fn observe(&mut self, document: &Document, anomalies: &Anomalies, now: Moment) {
         self.health.incarnation = document.incarnation;
+        self.health.unreadable_entries = document.unreadable.entries;
         self.approvals.set_document(document);
         let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
         let mut anomalies = anomalies.clone();

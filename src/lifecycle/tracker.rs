@@ -148,6 +148,8 @@ impl Tracker {
         let missing = self.entries.iter().filter(|(_, entry)| is_missing(entry));
         let mentioned = document.unreadable.mentioned(missing.map(|(id, _)| id));
         let mentioned: HashSet<EventId> = mentioned.into_iter().cloned().collect();
+        // An event that an entry without an id may be is not known to be cancelled.
+        let was_watched = was_watched && !document.unreadable.has_unidentified();
         let has_unidentified = document.unreadable.has_unidentified();
         for (id, entry) in &mut self.entries {
             if !is_missing(entry) {

@@ -117,6 +117,8 @@ pub struct Health {
     pub failure: Option<Failure>,
     /// `DocumentIncarnation` of the last document.
     pub incarnation: Option<i64>,
+    /// Entries of the last document that could not be read. Each may be an event.
+    pub unreadable_entries: usize,
     /// Requests to IMDS of every kind.
     pub requests: u64,
     /// By reason, in the order of [`FailureReason::ALL`].
@@ -132,6 +134,7 @@ impl Default for Health {
             warm_up: WarmUp::default(),
             failure: None,
             incarnation: None,
+            unreadable_entries: 0,
             requests: 0,
             failures: [0; FailureReason::ALL.len()],
             request_duration: Histogram::new(REQUEST_BOUNDS),

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `as_of`, `now` | time of the snapshot and time of the request |
 //! | `has_document` | false until a document has been read; an empty `events` has no meaning then |
+//! | `unreadable_entries` | entries of the last document that could not be read; each may be an event |
 //! | `stale` | true while the events are unknown: no document was read, or polls fail and the last document is older than an hour |
 //! | `document_age_seconds` | time since a document was last read or confirmed, also before a restart of the exporter |
 //! | `warming_up`, `warming_up_until` | Scheduled Events was just enabled: events may take until then to appear, and an empty `events` does not mean that none is scheduled |
@@ -45,6 +46,7 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
             .warm_up
             .until(now)
             .map(Timestamp::rfc3339_millis),
+        unreadable_entries: snapshot.health.unreadable_entries,
         document_incarnation: snapshot.health.incarnation,
         health: HealthEntry::new(&snapshot.health),
         vm: VmEntry::new(snapshot.vm_name.as_deref(), snapshot.identity.as_deref()),
@@ -97,6 +99,7 @@ struct Body<'a> {
     document_age_seconds: Option<f64>,
     warming_up: bool,
     warming_up_until: Option<String>,
+    unreadable_entries: usize,
     document_incarnation: Option<i64>,
     health: HealthEntry<'a>,
     vm: VmEntry<'a>,
@@ -427,6 +430,7 @@ mod tests {
         );
         let empty = read(&snapshot_after(&[(0, json!([]))]), at(5));
         assert_eq!(empty["has_document"], true);
+        assert_eq!(empty["unreadable_entries"], 0);
         assert_eq!(empty["health"]["up"], true);
         assert_eq!(empty["now"], "2026-11-17T09:00:05.000Z");
     }

@@ -120,6 +120,9 @@ impl Scrape {
         if !self.snapshot.knows_events(self.now) {
             return Ok(());
         }
+        // An entry that could not be read may be an event of any type: then no zero is known.
+        let is_complete = self.snapshot.health.unreadable_entries == 0;
+        let known = if is_complete { known } else { &[] };
         let known = known.iter().cloned().map(TypeLabel::from);
         let zeros = known.flat_map(|label| {
             [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_i64))

@@ -159,6 +159,7 @@ fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
         None if !snapshot.has_document => "No data yet".to_owned(),
         None if snapshot.health.is_stale(now) => "Events unknown".to_owned(),
         None if !snapshot.health.is_up() => "Out of date".to_owned(),
+        None if snapshot.health.unreadable_entries > 0 => "Unreadable entries".to_owned(),
         None if snapshot.health.warm_up.is_active(now) => "No events yet".to_owned(),
         None => "No events scheduled".to_owned(),
     };
@@ -185,6 +186,9 @@ fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Marku
             "No events were scheduled at the last successful poll",
             detail,
         )
+    } else if health.unreadable_entries > 0 {
+        let detail = html! { "Entries of the last document that could not be read, and may be events: " (health.unreadable_entries) ". The log has the details." };
+        ("Unreadable entries", detail)
     } else if let Some(until) = health.warm_up.until(now) {
         let detail = html! { "Scheduled Events may just have been enabled. Events may take until " (until.time_of_day()) " to appear." };
         ("No events yet", detail)

@@ -78,6 +78,19 @@ fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
 }
 
 #[test]
+fn an_entry_that_cannot_be_read_is_no_all_clear() {
+    let snapshot = snapshot_after(&[(0, json!([])), (600, json!([{"EventType": "Preempt"}]))]);
+    let page = render(&snapshot, 610);
+    assert!(page.contains("<title>Unreadable entries"), "{page}");
+    let text = text_of(&page);
+    let expected = "|Unreadable entries|Entries of the last document that could not be read, and may be events: 1.";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("No events"), "{text}");
+    let snapshot = snapshot_after(&[(0, json!([{"EventType": "Preempt"}])), (600, json!([]))]);
+    assert!(render(&snapshot, 610).contains("<title>No events scheduled"));
+}
+
+#[test]
 fn advisory_does_not_hide_an_event_of_this_vm() {
     let advisory = freeze(&json!({"EventId": "a", "EventStatus": "Advisory", "NotBefore": due(1)}));
     let snapshot = snapshot_after(&[(0, json!([advisory, freeze(&json!({}))]))]);
