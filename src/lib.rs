@@ -1,8 +1,8 @@
 //! Prometheus and OpenTelemetry exporter for Azure Scheduled Events: crate overview.
 //!
-//! Azure announces maintenance of a VM (freeze, reboot, redeploy, Spot eviction, deletion) at an address that only the VM
-//! itself can read, and drops the event from the document when it ends. This crate polls that document, tracks each event
-//! from its announcement to its end, and serves and sends what it knows.
+//! Azure announces maintenance of a VM (freeze, reboot, redeploy, Spot eviction, deletion) at an address that only the
+//! VM itself can read, and drops the event from the document when it ends. This crate polls that document, tracks each
+//! event from its announcement to its end, and serves and sends what it knows.
 //!
 //! # Data flow
 //!
@@ -16,11 +16,11 @@
 //!
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
 //! has none. The [`engine`] takes the result as an input and returns effects; inside it
-//! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event loop
-//! in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
+//! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event
+//! loop in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
 //! [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that snapshot once:
-//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run on a thread of their
-//! own and delay nothing.
+//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run on a thread
+//! of their own and delay nothing.
 //!
 //! From a poll to a span: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::AppendSpans` →
@@ -39,13 +39,13 @@
 //! | [`heartbeat`] | measures interruptions of this VM |
 //! | [`metrics`] | the snapshot as OpenMetrics and Prometheus text; the catalog of all metrics |
 //! | `azure_json`, `list` | an event in Azure's own JSON; the pending events as a table |
-//! | [`imds`] | the client of Azure's Instance Metadata Service, and the delay before the next request |
+//! | [`imds`] | the client of Azure's Instance Metadata Service, the delay before the next request and its timeout |
 //! | [`state`] | what must survive a restart, in one file |
 //! | [`otlp`] | spans, the spool that keeps them, the sender that exports them |
 //! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
-//! | [`outbound`] | retry timing, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
+//! | [`outbound`] | retry timing, JSON of a bounded size, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
 //! | [`app`] | wiring, the event loop, shutdown |
@@ -59,7 +59,7 @@
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, simulator;
 //!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
-//!   imds::cadence, approval, heartbeat, azure_json, list, outbound::{retry, url, json}
+//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json}
 //! core, pure: lifecycle, document, snapshot
 //! basic types: event, api_version, time, text
 //! ```
@@ -69,10 +69,11 @@
 //! # Public surface
 //!
 //! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary uses
-//! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is made
-//! of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`], [`worker`],
-//! [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`], [`event`], [`lifecycle`], [`snapshot`],
-//! [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the compiler reports all other dead code.
+//! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
+//! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
+//! [`worker`], [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`], [`event`], [`lifecycle`],
+//! [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the compiler reports all
+//! other dead code.
 //!
 //! # Invariants
 //!

@@ -81,8 +81,7 @@ pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) 
 }
 
 fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 9] {
-    let deadline = event.not_before.filter(|_| !event.is_advisory());
-    let wait = deadline.map(|at| {
+    let wait = event.deadline().map(|at| {
         if at >= now {
             in_words(at.saturating_since(now))
         } else {

@@ -28,7 +28,8 @@ use crate::{
     heartbeat,
     imds::{
         Client,
-        cadence::{self, PollResult, PollTimeouts},
+        cadence::{self, PollResult},
+        timeouts::PollTimeouts,
     },
     otlp::spool::SpoolHandle,
     snapshot::{PushCounts, RequestError, SpanCounts},

@@ -30,23 +30,20 @@ pub(crate) struct Approve {
 /// When IMDS does not answer, has no such event, or refuses the approval.
 pub(crate) async fn approve(
     settings: &ImdsSettings,
-    wanted: &Approve,
+    request: &Approve,
     announce: impl FnOnce(&str),
     clock: Clock,
 ) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
-    let vm_name = match settings.vm_name.as_deref() {
-        Some(name) => Some(name.to_owned()),
-        None => client.identify(clock).await.ok().map(|vm| vm.name),
-    };
+    let vm_name = vm_name(&mut client, settings, clock).await;
     let document = read(&mut client, settings.first_timeout, clock).await?;
-    let event = find(&document, &wanted.id).ok_or_else(|| Error::NoSuchEvent {
-        id: wanted.id.as_str().to_owned(),
+    let event = find(&document, &request.id).ok_or_else(|| Error::NoSuchEvent {
+        id: request.id.as_str().to_owned(),
         pending: document.events.len(),
     })?;
     if document.contradictory.contains(&event.id) {
         return Err(Error::Contradictory {
-            id: wanted.id.as_str().to_owned(),
+            id: request.id.as_str().to_owned(),
         });
     }
     announce(&manual::announcement(
@@ -58,7 +55,7 @@ pub(crate) async fn approve(
         ApproveOutcome::Advisory
     } else if event.status == Status::Started {
         ApproveOutcome::AlreadyStarted
-    } else if wanted.dry_run {
+    } else if request.dry_run {
         ApproveOutcome::DryRun
     } else {
         // The id in Azure's spelling, which may differ in case from the one on the command line.
@@ -71,11 +68,19 @@ pub(crate) async fn approve(
             }
         }
     };
-    match wanted.output {
+    match request.output {
         Output::Table => Ok(manual::sentence(event, outcome)),
         Output::Json => {
             manual::json(event, outcome).map_err(|error| Error::Task(error.to_string()))
         }
+    }
+}
+
+/// The value of `--vm.name`, else the name in instance metadata, if IMDS returns it.
+async fn vm_name(client: &mut Client, settings: &ImdsSettings, clock: Clock) -> Option<String> {
+    match &settings.vm_name {
+        Some(name) => Some(name.to_string()),
+        None => client.identify(clock).await.ok().map(|vm| vm.name),
     }
 }
 
@@ -122,14 +127,9 @@ pub(crate) async fn list(
     clock: Clock,
 ) -> Result<String, Error> {
     let mut client = Client::new(&settings.endpoint)?;
-    let named = settings.vm_name.as_deref().map(str::to_owned);
-    let vm_name = match (named, output) {
-        (None, Output::Table) => client
-            .identify(clock)
-            .await
-            .ok()
-            .map(|identity| identity.name),
-        (named, _) => named,
+    let vm_name = match output {
+        Output::Table => vm_name(&mut client, settings, clock).await,
+        Output::Json => None,
     };
     let document = read(&mut client, settings.first_timeout, clock).await?;
     if output == Output::Json && document.events.is_empty() {

@@ -39,8 +39,7 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
     } else {
         "no NotBefore"
     };
-    let deadline = event.not_before.filter(|_| !event.is_advisory());
-    let wait = deadline.map_or_else(
+    let wait = event.deadline().map_or_else(
         || without.to_owned(),
         |at| {
             let left = in_words(at.saturating_since(now));

@@ -11,6 +11,7 @@ use crate::{
     alertmanager::Target,
     approval,
     cli::{EventsFlags, PollFlags, RunFlags, ScopeArg, WebFlags},
+    imds::cadence::MIN_REQUEST_INTERVAL,
     listen::ListenAddress,
     metrics::MetricsOptions,
     otlp,
@@ -18,8 +19,6 @@ use crate::{
     system, web,
 };
 
-/// IMDS allows five requests per second and VM, for all its clients together.
-const MIN_INTERVAL: Duration = Duration::from_millis(200);
 const MAX_INTERVAL: Duration = Duration::from_hours(1);
 /// Azure announces nothing further ahead.
 const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
@@ -107,7 +106,7 @@ fn interval(flags: &PollFlags) -> Result<Duration, ConfigError> {
     in_range(
         "imds.poll-interval",
         flags.interval,
-        MIN_INTERVAL,
+        MIN_REQUEST_INTERVAL,
         MAX_INTERVAL,
     )
 }

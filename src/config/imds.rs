@@ -20,7 +20,7 @@ pub struct ImdsSettings {
     pub api_version: RequestedVersion,
     /// Per request.
     pub timeout: Duration,
-    /// Per poll until the first success, and of single polls later (`imds::cadence::PollTimeouts`).
+    /// Per poll until the first success, and of single polls later (`imds::timeouts::PollTimeouts`).
     pub first_timeout: Duration,
     pub identity_timing: IdentityTiming,
     /// The value of `--vm.name`.
@@ -36,7 +36,7 @@ impl ImdsSettings {
             );
             flag_error("imds.api-version", problem)
         })?;
-        let endpoint = Endpoint::new(&flags.url, &api_version.name)
+        let endpoint = Endpoint::new(&flags.url, &api_version)
             .map_err(|error| flag_error("imds.url", error.to_string()))?;
         let min = Duration::from_millis(1);
         let timeout = in_range("imds.timeout", flags.timeout, min, MAX_TIMEOUT)?;

@@ -80,7 +80,7 @@ pub(super) fn should_log(
     if tracked.scope == EventScope::Other || tracked.event.is_advisory() {
         return false;
     }
-    let words = |approval: &Approval| (approval.decision(), approval.reason());
+    let label = |approval: &Approval| (approval.decision(), approval.reason());
     match (before, now) {
         (None, Approval::Withheld(SkipReason::Off)) => {
             tracked.event.source == Some(Source::User) && tracked.phase() == Phase::Scheduled
@@ -92,7 +92,7 @@ pub(super) fn should_log(
         )
         | (Some(_), Approval::Withheld(SkipReason::Off))
         | (_, Approval::Approved { .. } | Approval::ApprovedElsewhere { .. }) => false,
-        (Some(before), now) => words(before) != words(now),
+        (Some(before), now) => label(before) != label(now),
         (None, _) => true,
     }
 }

@@ -235,6 +235,16 @@ impl Event {
         self.status == Status::Advisory || self.event_type == EventType::SpotRebalanceRecommendation
     }
 
+    /// An advisory of another type than `SpotRebalanceRecommendation`. No page of Microsoft describes one.
+    pub(crate) fn is_other_advisory(&self) -> bool {
+        self.is_advisory() && self.event_type != EventType::SpotRebalanceRecommendation
+    }
+
+    /// `NotBefore`, unless the event is an advisory.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.not_before.filter(|_| !self.is_advisory())
+    }
+
     /// Whether Azure expects no interruption: `DurationInSeconds` is 0. Other types than Freeze stop the VM whatever
     /// their duration is.
     pub(crate) fn is_without_interruption(&self) -> bool {
@@ -242,7 +252,7 @@ impl Event {
     }
 
     pub(crate) fn effect(&self) -> EventEffect {
-        if self.is_advisory() && self.event_type != EventType::SpotRebalanceRecommendation {
+        if self.is_other_advisory() {
             EventEffect {
                 impact: Impact::None,
                 summary: "this is advice, no maintenance is scheduled",
@@ -259,6 +269,12 @@ impl Event {
 
     pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
         scope_of(self.resources.as_deref(), vm_name)
+    }
+
+    /// The source unless it is empty.
+    pub(crate) fn source_text(&self) -> Option<&str> {
+        let source = self.source.as_ref().map(Source::as_str);
+        source.filter(|text| !text.is_empty())
     }
 
     /// The description unless it is empty.

@@ -1,7 +1,7 @@
 //! The HTTP client for IMDS.
 //!
-//! A 304 is accepted only if the request carried the `ETag` of the last document. A 200 with an empty body, which has been
-//! observed in production, is a failure at first; after a minute of only empty bodies it is an empty document.
+//! A 304 is accepted only if the request carried the `ETag` of the last document. A 200 with an empty body, which has
+//! been observed in production, is a failure at first; after a minute of only empty bodies it is an empty document.
 
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::{
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
     error_body,
+    stream::MAX_BODY_BYTES,
 };
 use crate::{
     document::{self, Anomalies, AnomalyKind, Answer, Document},
@@ -27,8 +28,6 @@ use crate::{
     time::{Clock, Moment},
 };
 
-/// Upper bound of a body.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Upper bound of the body of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -100,8 +99,8 @@ impl Client {
         })
     }
 
-    /// Approves one event: it may start before its `NotBefore`, on every VM that it names. After an error the document must
-    /// be polled before another attempt.
+    /// Approves one event: it may start before its `NotBefore`, on every VM that it names. After an error the document
+    /// must be polled before another attempt.
     pub async fn approve(
         &mut self,
         id: &EventId,
@@ -209,7 +208,7 @@ impl Client {
     ) -> Result<Vec<u8>, Error> {
         let since = self.since_last_start(clock).unwrap_or_default();
         let left = timeout.saturating_sub(since);
-        let read = tokio::time::timeout(left, read_body(body, MAX_BYTES)).await;
+        let read = tokio::time::timeout(left, read_body(body, MAX_BODY_BYTES)).await;
         read.unwrap_or_else(|_elapsed| Err(self.timeout_error(timeout)))
     }
 
@@ -291,14 +290,18 @@ async fn error_for_status(response: Response<Incoming>, clock: Clock) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use crate::{api_version::RequestedVersion, time::Timestamp};
 
     #[test]
     fn a_minute_of_empty_bodies_is_an_empty_document_and_clears_the_etag() {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
-        let endpoint = Endpoint::new("http://127.0.0.1", "2020-07-01").unwrap();
+        let endpoint = Endpoint::new(
+            "http://127.0.0.1",
+            &RequestedVersion::parse("2020-07-01").unwrap(),
+        )
+        .unwrap();
         let mut client = Client::new(&endpoint).unwrap();
         client.etag = Some(HeaderValue::from_static("\"7\""));
         let moment = |seconds| {

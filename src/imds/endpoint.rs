@@ -38,7 +38,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// `base` is `http://169.254.169.254` or similar, with an optional port and an optional path before `/metadata`.
-    pub fn new(base: &str, api_version: &str) -> Result<Self, SetupError> {
+    pub fn new(base: &str, api_version: &RequestedVersion) -> Result<Self, SetupError> {
         let shown = url::redacted(base);
         let invalid = |why: &str| SetupError::Address(format!("{shown:?} {why}"));
         let url = url::base(base).map_err(|error| {
@@ -65,13 +65,15 @@ impl Endpoint {
         };
         Ok(Self {
             base: shown.clone(),
-            events: join("/metadata/scheduledevents", &[("api-version", api_version)])?,
+            events: join(
+                "/metadata/scheduledevents",
+                &[("api-version", &api_version.name)],
+            )?,
             compute: join(
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
             )?,
-            approvals_name_incarnation: RequestedVersion::parse(api_version)
-                .is_some_and(|version| version.documented.is_preview),
+            approvals_name_incarnation: api_version.documented.is_preview,
         })
     }
 
@@ -89,9 +91,13 @@ impl Endpoint {
 mod tests {
     use super::*;
 
+    fn endpoint(base: &str, version: &str) -> Result<Endpoint, SetupError> {
+        Endpoint::new(base, &RequestedVersion::parse(version).unwrap())
+    }
+
     #[test]
     fn urls_are_those_documented_by_microsoft() {
-        let endpoint = Endpoint::new("http://169.254.169.254", "2020-07-01").unwrap();
+        let endpoint = endpoint("http://169.254.169.254", "2020-07-01").unwrap();
         assert_eq!(
             endpoint.events.to_string(),
             "http://169.254.169.254/metadata/scheduledevents?api-version=2020-07-01"
@@ -104,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_base_may_have_a_port_and_a_path() {
-        let endpoint = Endpoint::new("http://127.0.0.1:8080/vm/7/", "2017-08-01").unwrap();
+        let endpoint = endpoint("http://127.0.0.1:8080/vm/7/", "2017-08-01").unwrap();
         assert_eq!(
             endpoint.events.to_string(),
             "http://127.0.0.1:8080/vm/7/metadata/scheduledevents?api-version=2017-08-01"
@@ -128,7 +134,7 @@ mod tests {
             ("http://169.254.169.254/metadata", "before /metadata"),
             ("http://169.254.169.254/Metadata/", "before /metadata"),
         ] {
-            let error = Endpoint::new(base, "2020-07-01").unwrap_err().to_string();
+            let error = endpoint(base, "2020-07-01").unwrap_err().to_string();
             assert!(error.contains(expected), "{base}: {error}");
         }
     }

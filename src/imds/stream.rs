@@ -24,15 +24,20 @@ use tower_service::Service;
 
 use crate::outbound::resolver::Resolver;
 
-/// For one request, with TLS and chunks: twice the limit of a body.
-pub(super) const MAX_RECEIVED: usize = 8 * 1024 * 1024;
+/// Upper bound of a body.
+pub(super) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// For one request, with TLS and chunks.
+pub(super) const MAX_RECEIVED: usize = 2 * MAX_BODY_BYTES;
 
 /// The server sent more than [`MAX_RECEIVED`] bytes for one request.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("more than {MAX_RECEIVED} bytes for one request")]
 pub(super) struct TooManyBytes;
 
-/// Fails a read after [`MAX_RECEIVED`] bytes since the last write.
+/// Fails a read after [`MAX_RECEIVED`] bytes since the last write, which is the request.
+///
+/// TLS also writes control records, for example the answer to a key update. Each of them resets the count, so a TLS server
+/// that requests them without end is bounded only by the timeout of the request.
 #[derive(Debug)]
 pub(super) struct BoundedStream {
     stream: TcpStream,

@@ -9,7 +9,7 @@ macro_rules! scenarios {
 /// Plays other scenarios, so no scenario can play it.
 const PLAYLIST: &str = "demo";
 
-static SCENARIOS: [(&str, &str); 37] = scenarios![
+static SCENARIOS: [(&str, &str); 38] = scenarios![
     "demo",
     "live-migration",
     "host-maintenance",
@@ -21,6 +21,7 @@ static SCENARIOS: [(&str, &str); 37] = scenarios![
     "spot-preempt",
     "spot-preempt-started",
     "spot-rebalance",
+    "spot-vm",
     "scale-in-terminate",
     "scale-in-terminate-5m",
     "hardware-failure",

@@ -1,5 +1,5 @@
-//! The scheduled-events document as the service writes it: one line, members in the order of captured documents, and only
-//! the event types and fields of the requested version.
+//! The scheduled-events document as the service writes it: one line, members in the order of captured documents, and
+//! only the event types and fields of the requested version.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::{vm::is_role_instance, world::PendingEvent};
 use crate::{
     api_version::{ApiVersion, EventField, LATEST_API_VERSION},
     event::EventType,
-    time::Timestamp,
+    time::{Timestamp, is_date},
 };
 
 /// The version of the Scheduled Events API in a request: a documented one, or a newer date.
@@ -20,8 +20,7 @@ pub struct SimulatedVersion {
 
 impl SimulatedVersion {
     pub fn find(name: &str) -> Option<Self> {
-        let is_date = name.len() == 10 && Timestamp::parse(&format!("{name}T00:00:00Z")).is_some();
-        let has_advisories = is_date && name > LATEST_API_VERSION;
+        let has_advisories = is_date(name) && name > LATEST_API_VERSION;
         let name = if has_advisories {
             LATEST_API_VERSION
         } else {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{
     scenario::{Fault, FaultSpec, Scenario},
-    span::Span,
+    scenario_duration::ScenarioDuration,
 };
 
 /// The statuses of the Guest Proxy Agent: request refused, caller not identified, host not reachable. Source:
@@ -16,12 +16,12 @@ const PROXY_STATUSES: [u16; 4] = [403, 421, 502, 503];
 #[serde(deny_unknown_fields)]
 pub(super) struct FaultEntry {
     #[serde(default)]
-    at: Span,
+    at: ScenarioDuration,
     #[serde(default, rename = "for")]
-    duration: Option<Span>,
+    duration: Option<ScenarioDuration>,
     fault: FaultKind,
     #[serde(default)]
-    retry_after: Option<Span>,
+    retry_after: Option<ScenarioDuration>,
     #[serde(default)]
     status: Option<u16>,
 }

@@ -1,5 +1,5 @@
-//! Parses scenario files (JSON, documented in `docs/simulator.md`). Unknown members are errors, so that a misspelt one is
-//! not ignored.
+//! Parses scenario files (JSON, documented in `docs/simulator.md`). Unknown members are errors, so that a misspelt one
+//! is not ignored.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{
     builtin,
     fault_entry::FaultEntry,
     scenario::{EventSpec, FaultSpec, Resource, Scenario},
-    span::{MAX_DURATION, Span},
+    scenario_duration::{MAX_DURATION, ScenarioDuration},
 };
 use crate::time::format_duration;
 
@@ -23,7 +23,7 @@ struct File {
     #[serde(default)]
     description: String,
     #[serde(default)]
-    repeat_every: Option<Span>,
+    repeat_every: Option<ScenarioDuration>,
     #[serde(default)]
     events: Vec<Event>,
     #[serde(default)]
@@ -36,7 +36,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Event {
     #[serde(default)]
-    at: Span,
+    at: ScenarioDuration,
     #[serde(rename = "event_type")]
     kind: String,
     #[serde(default, rename = "event_source")]
@@ -48,22 +48,22 @@ struct Event {
     #[serde(default)]
     resources: Option<Vec<String>>,
     #[serde(default)]
-    notice: Option<Span>,
+    notice: Option<ScenarioDuration>,
     #[serde(default)]
-    started_for: Option<Span>,
+    started_for: Option<ScenarioDuration>,
     #[serde(default)]
-    canceled_after: Option<Span>,
+    canceled_after: Option<ScenarioDuration>,
     #[serde(default)]
-    starts_after_approval: Option<Span>,
+    starts_after_approval: Option<ScenarioDuration>,
     #[serde(default)]
-    advisory_for: Option<Span>,
+    advisory_for: Option<ScenarioDuration>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Play {
     #[serde(default)]
-    at: Span,
+    at: ScenarioDuration,
     scenario: String,
     #[serde(default = "default_stretch")]
     stretch: f64,

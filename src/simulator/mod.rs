@@ -19,8 +19,8 @@ mod load;
 mod page;
 mod rate_limiter;
 pub(crate) mod scenario;
+mod scenario_duration;
 pub(crate) mod scenario_run;
-mod span;
 mod vm;
 pub mod world;
 

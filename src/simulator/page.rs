@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::{
     counts::RequestCounts,
     load::catalog,
-    world::{PendingEvent, Phase, World},
+    world::{EventPhase, PendingEvent, World},
 };
 use crate::time::{Moment, in_words};
 
@@ -91,9 +91,9 @@ fn entry(event: &PendingEvent, now: Moment) -> Markup {
         p {
             strong { (spec.event_type) } " by " (spec.event_source) ", "
             @match event.phase {
-                Phase::Started => { span.started { "Started" } ", ends in " (left) },
-                Phase::Advisory => { "Advisory, ends in " (left) },
-                Phase::Scheduled => { "Scheduled, " (approved) (change) " in " (left) },
+                EventPhase::Started => { span.started { "Started" } ", ends in " (left) },
+                EventPhase::Advisory => { "Advisory, ends in " (left) },
+                EventPhase::Scheduled => { "Scheduled, " (approved) (change) " in " (left) },
             }
             @if let Some(not_before) = event.not_before { ", not before " (not_before.rfc1123()) }
         }

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 
-/// The type of the advisory that precedes some Spot evictions, see
-/// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
-const SPOT_REBALANCE: &str = "SpotRebalanceRecommendation";
+use crate::event::EventType;
 
 /// Maintenance events and faults of one scenario. Times are offsets from its start; events and resets are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +46,8 @@ pub struct EventSpec {
 impl EventSpec {
     /// Whether the api-versions up to 2020-07-01 leave the event out.
     pub(super) fn needs_newer_version(&self) -> bool {
-        self.is_advisory || &*self.event_type == SPOT_REBALANCE
+        self.is_advisory
+            || EventType::new(&self.event_type) == EventType::SpotRebalanceRecommendation
     }
 }
 

@@ -1,7 +1,7 @@
 //! The state of the simulated Azure: pending events, active faults, running scenarios.
 //!
-//! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in order
-//! and with their own times, so tests simulate hours without waiting.
+//! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in
+//! order and with their own times, so tests simulate hours without waiting.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ pub struct PendingEvent {
     pub(super) scenario: Box<str>,
     /// `None` once the event has started, or if an advisory has none.
     pub not_before: Option<Timestamp>,
-    pub(super) phase: Phase,
+    pub(super) phase: EventPhase,
     pub(super) is_approved: bool,
     /// The monotonic time of the next change.
     pub(super) changes_at: Duration,
@@ -55,7 +55,7 @@ pub struct PendingEvent {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum EventPhase {
     Scheduled,
     Started,
     Advisory,
@@ -80,9 +80,9 @@ impl PendingEvent {
     /// `EventStatus`.
     pub(super) fn status(&self) -> &'static str {
         match self.phase {
-            Phase::Scheduled => "Scheduled",
-            Phase::Started => "Started",
-            Phase::Advisory => "Advisory",
+            EventPhase::Scheduled => "Scheduled",
+            EventPhase::Started => "Started",
+            EventPhase::Advisory => "Advisory",
         }
     }
 
@@ -92,7 +92,7 @@ impl PendingEvent {
     }
 
     fn start(&mut self, at: Duration) {
-        self.phase = Phase::Started;
+        self.phase = EventPhase::Started;
         self.not_before = None;
         self.next = NextChange::End;
         self.changes_at = at.saturating_add(self.started_for);
@@ -160,7 +160,7 @@ impl World {
         }
         let speed = self.speed;
         for event in &mut self.pending {
-            if event.phase == Phase::Scheduled && ids.contains(&event.id) {
+            if event.phase == EventPhase::Scheduled && ids.contains(&event.id) {
                 event.approve(now.monotonic, speed);
             }
         }
@@ -196,7 +196,8 @@ impl World {
         windows.filter(move |(_, window)| window.contains(&now.monotonic))
     }
 
-    /// Incarnation and events of the document that a request gets. The request starts the delay of enabling, if a scenario waits for it.
+    /// Incarnation and events of the document that a request gets. The request starts the delay of enabling, if a
+    /// scenario waits for it.
     pub(super) fn deliver(&mut self, now: Moment) -> (u64, &[PendingEvent]) {
         for run in &mut self.runs {
             run.first_request.get_or_insert(now.monotonic);
@@ -314,7 +315,7 @@ impl World {
                 .collect(),
             scenario: run.scenario.name.clone(),
             not_before,
-            phase: Phase::Scheduled,
+            phase: EventPhase::Scheduled,
             is_approved: false,
             changes_at: announced_at,
             next: NextChange::Start,
@@ -323,7 +324,7 @@ impl World {
         };
         match (canceled_after, notice) {
             _ if spec.is_advisory => {
-                event.phase = Phase::Advisory;
+                event.phase = EventPhase::Advisory;
                 event.next = NextChange::End;
                 event.changes_at = announced_at.saturating_add(event.started_for);
             }

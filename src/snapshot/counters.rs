@@ -110,13 +110,13 @@ impl Default for EventCounters {
 }
 
 impl EventCounters {
-    /// Counts a transition. An event that came back and ends again is not counted twice; only its impact is, if it started
-    /// after it came back.
+    /// Counts a transition. An event that came back and ends again is not counted twice; only its impact is, if it
+    /// started after it came back.
     pub fn count(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
         let event = &tracked.event;
         // Otherwise an advisory that becomes maintenance of the same type would be counted twice.
-        if event.is_advisory() && event.event_type != EventType::SpotRebalanceRecommendation {
+        if event.is_other_advisory() {
             return;
         }
         let label = self.label(&event.event_type);

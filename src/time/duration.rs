@@ -74,10 +74,20 @@ pub(crate) fn format_duration(duration: Duration) -> String {
     text
 }
 
+/// Splits seconds into days, hours, minutes and seconds.
+pub(crate) fn split_seconds(total: u64) -> [u64; 4] {
+    [
+        total / 86_400,
+        total / 3_600 % 24,
+        total / 60 % 60,
+        total % 60,
+    ]
+}
+
 /// Formats a duration for people, with at most two units: `6d 23h`, `14m 9s`, `9s`, `0.4s`.
 pub(crate) fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let [days, hours, minutes, rest] = split_seconds(seconds);
     let pair = |large: u64, large_unit: &str, small: u64, small_unit: &str| {
         if small == 0 {
             format!("{large}{large_unit}")
@@ -90,7 +100,7 @@ pub(crate) fn in_words(duration: Duration) -> String {
     } else if hours > 0 {
         pair(hours, "h", minutes, "m")
     } else if minutes > 0 {
-        pair(minutes, "m", seconds % 60, "s")
+        pair(minutes, "m", rest, "s")
     } else if seconds > 0 || duration.is_zero() {
         format!("{seconds}s")
     } else {

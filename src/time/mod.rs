@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, civil, fmt::rfc2822, tz::Offset};
 
 pub use self::duration::parse_duration;
-pub(crate) use self::duration::{format_duration, in_words};
+pub(crate) use self::duration::{format_duration, in_words, split_seconds};
 
 /// A point in time, in UTC, with nanosecond precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

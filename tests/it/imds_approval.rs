@@ -1,13 +1,10 @@
 //! The approval request of the IMDS client, and which answers count as success.
 
 use azure_scheduled_events_exporter::{
-    event::EventId,
-    imds::{Client, Endpoint},
-    snapshot::FailureReason,
-    time::Clock,
+    event::EventId, imds::Client, snapshot::FailureReason, time::Clock,
 };
 
-use crate::support::{DEADLINE, FakeImds, Reply, client_of, install_cryptography};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of, endpoint, install_cryptography};
 
 const ID: &str = "e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
 
@@ -44,7 +41,7 @@ async fn an_approval_of_the_preview_version_names_the_current_incarnation() {
     ] {
         let imds = FakeImds::of_version(version, document("4")).await;
         install_cryptography();
-        let mut client = Client::new(&Endpoint::new(&imds.base(), version).unwrap()).unwrap();
+        let mut client = Client::new(&endpoint(&imds.base(), version)).unwrap();
         let clock = Clock::start();
         client.poll(DEADLINE, clock).await.unwrap();
         imds.now(document(incarnation));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
     document::{AnomalyKind, Answer, Document},
-    imds::{Client, Endpoint, Error},
+    imds::{Client, Error},
     snapshot::FailureReason,
     time::Clock,
 };
 
-use crate::support::{DEADLINE, FakeImds, Reply, client_of, install_cryptography};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of, endpoint, install_cryptography};
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Tue, 17 Nov 2026 09:15:42 GMT","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9}]}"#;
@@ -49,7 +49,7 @@ async fn every_api_version_is_requested_by_name() {
         "2020-07-01",
     ] {
         let imds = FakeImds::of_version(version, Reply::ok(NOTHING)).await;
-        let mut client = Client::new(&Endpoint::new(&imds.base(), version).unwrap()).unwrap();
+        let mut client = Client::new(&endpoint(&imds.base(), version)).unwrap();
         assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
     }
 }

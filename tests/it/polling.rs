@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::imds::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::support::{
-    API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
+    API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply, endpoint,
     exporter::{Exporter, Metrics, settings},
     process::{Process, page},
     wait_until,
@@ -436,7 +435,7 @@ async fn a_refused_connection_is_a_connect_failure() {
     let refusing = RefusingPort::reserve();
     let base = refusing.base();
     let mut settings = settings(&base);
-    settings.imds.endpoint = Endpoint::new(&base, API_VERSION).unwrap();
+    settings.imds.endpoint = endpoint(&base, API_VERSION);
     let exporter = Exporter::start(settings);
     let down = exporter
         .until("it cannot connect", |metrics| {

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use super::{IMMINENT_SECONDS, is_service_of_host, notice_seconds};
 use crate::{
-    event::Source, lifecycle::TrackedEvent, snapshot::Snapshot, text::label_value, time::Timestamp,
+    event::Source,
+    lifecycle::TrackedEvent,
+    snapshot::Snapshot,
+    text::label_value,
+    time::{Timestamp, split_seconds},
 };
 
 /// The rules make it of label values.
@@ -27,8 +31,7 @@ pub(super) fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Time
         Some(_) => "due now".to_owned(),
         None => "no time was given".to_owned(),
     };
-    let deadline = event.not_before.filter(|_| !event.is_advisory());
-    let utc = deadline.map_or_else(String::new, |not_before| {
+    let utc = event.deadline().map_or_else(String::new, |not_before| {
         let written = not_before
             .rfc3339()
             .replace('T', " ")
@@ -40,13 +43,9 @@ pub(super) fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Time
         Some(seconds) => humanize_duration(seconds),
         None => "unknown".to_owned(),
     };
-    let source = event
-        .source
-        .as_ref()
-        .map(Source::as_str)
-        .filter(|source| !source.is_empty());
     let to_do =
         advice(tracked).map_or_else(String::new, |advice| format!("\nWhat to do: {advice}"));
+    let source = event.source_text();
     let azure_text = event.description_text();
     format!(
         "VM: {}{resources}\nWhat: {}, {}\nWhen: {when}{utc}\nDuration announced: {duration}{to_do}\nSource: {}. Azure says: {}\nEvent: {}",
@@ -61,12 +60,7 @@ pub(super) fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Time
 
 /// Like `humanizeDuration` of Prometheus' templates: `1d 2h 3m 4s`, `15m 0s`, `30s`.
 fn humanize_duration(total: u64) -> String {
-    let (days, hours, minutes, seconds) = (
-        total / 86_400,
-        total / 3_600 % 24,
-        total / 60 % 60,
-        total % 60,
-    );
+    let [days, hours, minutes, seconds] = split_seconds(total);
     if days > 0 {
         format!("{days}d {hours}h {minutes}m {seconds}s")
     } else if hours > 0 {

@@ -242,12 +242,7 @@ fn labels(rule: AlertRule, tracked: &TrackedEvent) -> Labels {
             label_value(event.event_type.as_str()).into_owned(),
         ),
     ]);
-    if let Some(source) = event
-        .source
-        .as_ref()
-        .map(Source::as_str)
-        .filter(|source| !source.is_empty())
-    {
+    if let Some(source) = event.source_text() {
         labels.insert("event_source", label_value(source).into_owned());
     }
     labels

@@ -8,7 +8,7 @@ use super::{elapsed, plain, unix_millis};
 use crate::{
     lifecycle::{Phase, TrackedEvent},
     snapshot::Approval,
-    time::{Moment, Timestamp},
+    time::{Moment, Timestamp, split_seconds},
 };
 
 pub(super) fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
@@ -118,14 +118,11 @@ fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
 /// The time until `due`, padded so that the text keeps its width; `None` once it has passed.
 pub(super) fn countdown(due: Timestamp, now: Moment) -> Option<String> {
     let left = Duration::try_from_secs_f64(due.seconds_from(now.wall)).ok()?;
-    let left = left.as_secs();
-    let (days, hours, minutes, seconds) =
-        (left / 86_400, left / 3_600 % 24, left / 60 % 60, left % 60);
-    match (days, hours, minutes, seconds) {
-        (0, 0, 0, 0) => None,
-        (0, 0, 0, _) => Some(format!("{seconds}s")),
-        (0, 0, _, _) => Some(format!("{minutes}m {seconds:02}s")),
-        (0, _, _, _) => Some(format!("{hours}h {minutes:02}m {seconds:02}s")),
-        _ => Some(format!("{days}d {hours:02}h {minutes:02}m")),
+    match split_seconds(left.as_secs()) {
+        [0, 0, 0, 0] => None,
+        [0, 0, 0, seconds] => Some(format!("{seconds}s")),
+        [0, 0, minutes, seconds] => Some(format!("{minutes}m {seconds:02}s")),
+        [0, hours, minutes, seconds] => Some(format!("{hours}h {minutes:02}m {seconds:02}s")),
+        [days, hours, minutes, _] => Some(format!("{days}d {hours:02}h {minutes:02}m")),
     }
 }

@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    document::Answer,
-    imds::{Client, Endpoint},
-    snapshot::FailureReason,
-    time::Clock,
+    document::Answer, imds::Client, snapshot::FailureReason, time::Clock,
 };
 
 use tokio::net::TcpListener;
 
 use super::{NOTHING, check, poll_error};
-use crate::support::{DEADLINE, FakeImds, RefusingPort, Reply, client_of, install_cryptography};
+use crate::support::{
+    API_VERSION, DEADLINE, FakeImds, RefusingPort, Reply, client_of, endpoint, install_cryptography,
+};
 
 #[tokio::test]
 async fn a_connection_without_a_response_differs_from_no_connection() {
@@ -148,7 +147,7 @@ async fn plain_http_behind_https_fails_as_tls() {
         drop(second);
         first
     });
-    let mut client = Client::new(&Endpoint::new(&base, "2020-07-01").unwrap())
+    let mut client = Client::new(&endpoint(&base, API_VERSION))
         .expect("this test needs certificate authorities: apt-get install ca-certificates");
     let error = client.poll(DEADLINE, Clock::start()).await.unwrap_err();
     assert_eq!(error.reason(), FailureReason::Tls, "{error}");

@@ -6,7 +6,7 @@ use azure_scheduled_events_exporter::{
     api_version::RequestedVersion,
     app, approval,
     config::{Config, ImdsSettings, StateStorage},
-    imds::{Endpoint, IdentityTiming},
+    imds::IdentityTiming,
     listen::ListenAddress,
     metrics::MetricsOptions,
     snapshot::SeriesScope,
@@ -15,7 +15,7 @@ use azure_scheduled_events_exporter::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{API_VERSION, DEADLINE, install_cryptography};
+use super::{API_VERSION, DEADLINE, endpoint, install_cryptography};
 
 /// A running exporter.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) fn settings(imds: &str) -> Config {
             serving_lead_time: Duration::from_mins(5),
         },
         imds: ImdsSettings {
-            endpoint: Endpoint::new(imds, API_VERSION).unwrap(),
+            endpoint: endpoint(imds, API_VERSION),
             api_version: RequestedVersion::parse(API_VERSION).unwrap(),
             timeout: DEADLINE,
             first_timeout: DEADLINE,

@@ -18,17 +18,25 @@ pub(crate) use reply::Reply;
 
 use std::{net::SocketAddr, time::Duration};
 
-use azure_scheduled_events_exporter::imds::{Client, Endpoint};
+use azure_scheduled_events_exporter::{
+    api_version::RequestedVersion,
+    imds::{Client, Endpoint},
+};
 
 /// Bounds the wait for anything, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 /// The api-version of all tests but those of other versions.
 pub(crate) const API_VERSION: &str = "2020-07-01";
 
+/// The IMDS at `base`, which is asked for `version`.
+pub(crate) fn endpoint(base: &str, version: &str) -> Endpoint {
+    Endpoint::new(base, &RequestedVersion::parse(version).unwrap()).unwrap()
+}
+
 /// The exporter's IMDS client for an address.
 pub(crate) fn client_of(base: &str) -> Client {
     install_cryptography();
-    Client::new(&Endpoint::new(base, API_VERSION).unwrap()).unwrap()
+    Client::new(&endpoint(base, API_VERSION)).unwrap()
 }
 
 /// Installs the crypto provider, as `main` does; without effect when called again.

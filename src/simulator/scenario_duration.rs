@@ -11,9 +11,9 @@ pub(super) const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
 
 /// A duration such as `"15m"`, at most [`MAX_DURATION`].
 #[derive(Clone, Copy, Default)]
-pub(super) struct Span(pub(super) Duration);
+pub(super) struct ScenarioDuration(pub(super) Duration);
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for ScenarioDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let span = parse_duration(&text).map_err(D::Error::custom)?;
