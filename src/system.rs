@@ -1,4 +1,4 @@
-//! Platform differences: termination signals, the boot id, the host name, file descriptors, durable renames.
+//! Platform differences: signals, the boot id, the host name, file descriptors, private files, durable renames.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -20,7 +20,8 @@ pub(crate) fn host_name() -> Option<String> {
         .filter(|name| !name.is_empty())
 }
 
-/// The number of files that this process may have open at a time. `None` if there is no such limit.
+/// The number of files that this process may have open at a time. `None` if there is no such limit, or if it is
+/// unknown.
 pub(crate) fn max_open_files() -> Option<usize> {
     platform::max_open_files()
 }
@@ -92,10 +93,9 @@ mod platform {
         fs::read_to_string("/proc/sys/kernel/hostname").ok()
     }
 
-    /// `EMFILE` and `ENFILE`.
-    pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
+    pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [libc::EMFILE, libc::ENFILE];
 
-    /// The soft limit.
+    /// The soft limit on Linux.
     pub(super) fn max_open_files() -> Option<usize> {
         let limits = fs::read_to_string("/proc/self/limits").ok()?;
         let values = limits
@@ -125,9 +125,6 @@ mod platform {
         (open.dev(), open.ino()) == (named.dev(), named.ino())
     }
 
-    /// `SIGXFSZ` on Linux, macOS and the BSDs (not on MIPS).
-    const FILE_SIZE_EXCEEDED: SignalKind = SignalKind::from_raw(25);
-
     #[derive(Debug)]
     pub(super) struct Signals {
         interrupt: Signal,
@@ -139,7 +136,7 @@ mod platform {
     impl Signals {
         pub(super) fn listen() -> io::Result<Self> {
             // The handler does nothing and stays installed when the receiver is dropped.
-            drop(signal(FILE_SIZE_EXCEEDED)?);
+            drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
             let hangup = (!is_ignored(SignalKind::hangup())).then(|| signal(SignalKind::hangup()));
             Ok(Self {
                 interrupt: signal(SignalKind::interrupt())?,
