@@ -57,13 +57,18 @@ pub(crate) fn is_named(file: &File, path: &Path) -> bool {
     platform::is_named(file, path)
 }
 
+/// On Unix, ignores the signal about a file that has reached its size limit (`RLIMIT_FSIZE`), which ends the process by
+/// default. The write returns an error. Needs a tokio runtime only for this call.
+pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
+    platform::ignore_file_size_signal()
+}
+
 /// Termination signals.
 #[derive(Debug)]
 pub(crate) struct Signals(platform::Signals);
 
 impl Signals {
-    /// Replaces the default action of the signals, which ends the process. On Unix this includes the signal about a
-    /// file that has reached its size limit (`RLIMIT_FSIZE`): the write returns an error.
+    /// Replaces the default action of the signals, which ends the process.
     pub(crate) fn listen() -> io::Result<Self> {
         platform::Signals::listen().map(Self)
     }
@@ -125,6 +130,11 @@ mod platform {
         (open.dev(), open.ino()) == (named.dev(), named.ino())
     }
 
+    /// The handler does nothing, and stays installed when the receiver is dropped.
+    pub(super) fn ignore_file_size_signal() -> io::Result<()> {
+        signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
+    }
+
     #[derive(Debug)]
     pub(super) struct Signals {
         interrupt: Signal,
@@ -135,8 +145,6 @@ mod platform {
 
     impl Signals {
         pub(super) fn listen() -> io::Result<Self> {
-            // The handler does nothing and stays installed when the receiver is dropped.
-            drop(signal(SignalKind::from_raw(libc::SIGXFSZ))?);
             let hangup = (!is_ignored(SignalKind::hangup())).then(|| signal(SignalKind::hangup()));
             Ok(Self {
                 interrupt: signal(SignalKind::interrupt())?,
@@ -223,6 +231,11 @@ mod platform {
     /// The standard library exposes file identity only on Unix; any existing file is accepted.
     pub(super) fn is_named(_file: &File, path: &Path) -> bool {
         path.exists()
+    }
+
+    /// Windows has no such signal.
+    pub(super) fn ignore_file_size_signal() -> io::Result<()> {
+        Ok(())
     }
 
     #[derive(Debug)]
