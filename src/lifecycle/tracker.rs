@@ -13,14 +13,11 @@ use super::{
     transition::{Transition, TransitionKind},
 };
 use crate::{
-    document::{Anomalies, AnomalyKind, Document, MAX_EVENTS},
+    document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
     event::{EventId, EventScope},
-    text::excerpt,
     time::{Moment, Timestamp},
 };
 
-/// Characters of an id in the description of an anomaly.
-const MAX_ID_CHARS: usize = 80;
 /// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
 
@@ -117,7 +114,7 @@ impl Tracker {
                 entry.set_reported(missing, is_contradictory);
                 entry.update(event, vm_name, seen_late, now, &mut transitions);
                 if entry.tracked.has_lost_user_source() {
-                    let id = excerpt(event.id.as_str(), MAX_ID_CHARS);
+                    let id = excerpt(event.id.as_str());
                     let detail = format!("event {id}: its EventSource was User and is missing");
                     self.anomalies.add(AnomalyKind::Contradiction, detail);
                 }
@@ -147,7 +144,6 @@ impl Tracker {
         };
         let missing = self.entries.iter().filter(|(_, entry)| is_missing(entry));
         let mentioned = document.unreadable.mentioned(missing.map(|(id, _)| id));
-        let mentioned: HashSet<EventId> = mentioned.into_iter().cloned().collect();
         let has_unidentified = document.unreadable.has_unidentified();
         for (id, entry) in &mut self.entries {
             if !is_missing(entry) {
