@@ -47,7 +47,7 @@ const MAX_CELL: usize = 256;
 
 /// A table with aligned columns, or a sentence if no event is pending. The name of this VM is marked with `*`.
 pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
-    if document.events.is_empty() && document.is_complete() {
+    if document.has_no_events() {
         let until = now.after(WARM_UP_TIME).time_of_day();
         return format!(
             "No events yet; they may take until {until} to appear if no client has polled Scheduled Events here for a day.\n"

@@ -132,7 +132,7 @@ pub(crate) async fn list(
         Output::Json => None,
     };
     let document = read(&mut client, settings.first_timeout, clock).await?;
-    if output == Output::Json && document.events.is_empty() {
+    if output == Output::Json && document.has_no_events() {
         logging::no_events_yet(clock.now().wall.after(WARM_UP_TIME));
     }
     Ok(match output {

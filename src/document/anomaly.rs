@@ -10,7 +10,7 @@ pub(super) const MAX_ANOMALIES: usize = 64;
 pub enum AnomalyKind {
     /// An entry of `Events` contradicts another one, itself, or an earlier document. The event is never approved.
     Contradiction,
-    /// `Description` is not a string.
+    /// `Description` is too long or not a string.
     Description,
     /// Two entries have the same id; they were merged.
     DuplicateEvent,
@@ -24,19 +24,19 @@ pub enum AnomalyKind {
     Encoding,
     /// An entry of `Events` could not be read, or more events are pending than are tracked.
     Event,
-    /// `EventSource` is not a string.
+    /// `EventSource` is too long or not a string.
     EventSource,
-    /// `EventStatus` is missing or not a string.
+    /// `EventStatus` is missing, too long or not a string.
     EventStatus,
-    /// `EventType` is missing or not a string.
+    /// `EventType` is missing, too long or not a string.
     EventType,
     /// `DocumentIncarnation` is missing or not a whole number.
     Incarnation,
     /// `NotBefore` is not a time.
     NotBefore,
-    /// `ResourceType` is not a string.
+    /// `ResourceType` is too long or not a string.
     ResourceType,
-    /// `Resources` is missing or not an array of strings.
+    /// `Resources` is missing, has too many or too long names, or is not an array of strings.
     Resources,
     /// A started event is reported as scheduled again.
     StatusRegressed,

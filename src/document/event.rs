@@ -17,6 +17,12 @@ use crate::{
 
 /// Bytes; a GUID has 36.
 const MAX_ID: usize = 256;
+/// Bytes of a type, a status, a source or a name. Azure's longest name is that of a scale set with 64 characters and a
+/// number
+/// (<https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules#microsoftcompute>).
+const MAX_NAME: usize = 256;
+/// Bytes; the longest description in Microsoft's documentation has 85.
+const MAX_DESCRIPTION: usize = 4_096;
 /// Undocumented members are kept up to these bounds.
 const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
@@ -145,13 +151,26 @@ impl<'a> Reader<'_, 'a> {
         if text.is_none() {
             self.record_anomaly(kind, name, value);
         }
-        text
+        text.map(|text| self.bounded(kind, name, text))
+    }
+
+    fn bounded(&mut self, kind: AnomalyKind, name: &str, text: Cow<'a, str>) -> Cow<'a, str> {
+        let max = match kind {
+            AnomalyKind::Description => MAX_DESCRIPTION,
+            _ => MAX_NAME,
+        };
+        if text.len() > max {
+            let (id, length) = (excerpt(self.id), text.len());
+            let detail = format!("{name} of event {id} has {length} bytes, {max} are kept");
+            self.anomalies.add(kind, detail);
+        }
+        cut(text, max)
     }
 
     fn required(&mut self, kind: AnomalyKind, name: &str) -> Cow<'a, str> {
         match self.take(name) {
             Some(value) => match string(value).filter(|text| !text.trim().is_empty()) {
-                Some(text) => return text,
+                Some(text) => return self.bounded(kind, name, text),
                 None => self.record_anomaly(kind, name, value),
             },
             None => self.anomalies.add(
@@ -172,10 +191,12 @@ impl<'a> Reader<'_, 'a> {
             return None;
         };
         if let Ok(entries) = Vec::<&RawValue>::deserialize(value) {
-            if entries.iter().any(|entry| string(entry).is_none()) {
+            let is_name = |entry: &&RawValue| string(entry).is_some_and(|it| it.len() <= MAX_NAME);
+            if !entries.iter().all(is_name) {
                 self.reject_resources(value);
             }
-            // Other values keep their JSON text: without them the event would seem to affect fewer VMs.
+            // Other values keep their JSON text, and long ones their start: without them the event would seem to affect
+            // fewer VMs.
             if entries.len() > MAX_RESOURCES {
                 let id = excerpt(self.id);
                 let count = entries.len();
@@ -188,12 +209,13 @@ impl<'a> Reader<'_, 'a> {
                 entries
                     .iter()
                     .take(MAX_RESOURCES)
-                    .map(|entry| string(entry).unwrap_or(Cow::Borrowed(entry.get())).into())
+                    .map(|entry| string(entry).unwrap_or(Cow::Borrowed(entry.get())))
+                    .map(|name| cut(name, MAX_NAME).into())
                     .collect(),
             );
         }
         self.reject_resources(value);
-        string(value).map(|name| vec![name.into()])
+        string(value).map(|name| vec![cut(name, MAX_NAME).into()])
     }
 
     fn reject_resources(&mut self, value: &RawValue) {
@@ -249,6 +271,18 @@ impl<'a> Reader<'_, 'a> {
             self.anomalies.add(AnomalyKind::UnknownMember, detail);
         }
         kept
+    }
+}
+
+/// At most the first `max` bytes, in whole characters.
+fn cut(text: Cow<'_, str>, max: usize) -> Cow<'_, str> {
+    let end = text.floor_char_boundary(max);
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or_default()),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            Cow::Owned(text)
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
+pub(crate) use self::raw::excerpt;
 pub use self::{
     anomaly::{Anomalies, Anomaly, AnomalyKind},
     raw::ParseError,
@@ -22,7 +23,8 @@ pub use self::{
 };
 use crate::event::{Event, EventId, Status};
 
-/// Far more events than a placement group can have. Further entries count as unreadable, so that their events do not end.
+/// Far more events than a placement group can have. Further entries, also of known events, count as unreadable, so that
+/// their events do not end.
 pub(crate) const MAX_EVENTS: usize = 10_000;
 
 /// A scheduled-events document.
@@ -43,6 +45,11 @@ impl Document {
     /// True if every entry of `Events` was read: a missing event has ended.
     pub fn is_complete(&self) -> bool {
         self.unreadable.entries == 0
+    }
+
+    /// True if `Events` is empty.
+    pub(crate) fn has_no_events(&self) -> bool {
+        self.events.is_empty() && self.is_complete()
     }
 }
 
@@ -71,7 +78,7 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let root = raw::root(text)?;
     for name in &root.duplicates {
-        let detail = format!("{} occurs twice in the document", raw::excerpt(name));
+        let detail = format!("{} occurs twice in the document", excerpt(name));
         anomalies.add(AnomalyKind::DuplicateMember, detail);
     }
     let incarnation = event::incarnation(root.incarnation, &mut anomalies);
@@ -80,7 +87,8 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
             incarnation,
             ..Document::default()
         },
-        indices: HashMap::new(),
+        known: HashMap::new(),
+        entries: 0,
     };
     raw::for_each_event(root.events, |entry| builder.add(entry, &mut anomalies))?;
     builder.check_unreadable(&mut anomalies);
@@ -94,36 +102,50 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
 
 struct DocumentBuilder {
     document: Document,
-    indices: HashMap<EventId, usize>,
+    known: HashMap<EventId, KnownEvent>,
+    /// Readable entries.
+    entries: usize,
 }
+
+struct KnownEvent {
+    index: usize,
+    /// Made at the first duplicate, so that each further one costs no more than its own names.
+    names: Option<FoldedNames>,
+}
+
+/// The names in `Resources` of an event, in lower case.
+type FoldedNames = HashSet<String>;
 
 impl DocumentBuilder {
     fn add(&mut self, entry: &RawValue, anomalies: &mut Anomalies) {
-        if self.document.events.len() >= MAX_EVENTS {
-            let detail = format!("more than {MAX_EVENTS} events");
+        if self.entries >= MAX_EVENTS {
+            let detail = format!("more than {MAX_EVENTS} entries");
             return self.add_unreadable(entry, detail, anomalies);
         }
         let (event, contradiction) = match event::event(entry, anomalies) {
             Ok(read) => read,
             Err(detail) => return self.add_unreadable(entry, detail, anomalies),
         };
+        self.entries += 1;
         let id = event.id.clone();
         let mut contradictions: Vec<String> = contradiction.into_iter().collect();
-        let known = self
-            .indices
-            .get(&event.id)
-            .and_then(|index| self.document.events.get_mut(*index));
-        if let Some(known) = known {
+        let known = self.known.get_mut(&id).and_then(|known| {
+            let event = self.document.events.get_mut(known.index)?;
+            Some((event, &mut known.names))
+        });
+        if let Some((known, names)) = known {
             anomalies.add(
                 AnomalyKind::DuplicateEvent,
                 format!(
                     "event {} is listed twice; the entries were merged",
-                    raw::excerpt(event.id.as_str())
+                    excerpt(event.id.as_str())
                 ),
             );
-            contradictions.extend(merge(known, event));
+            contradictions.extend(merge(known, names, event));
         } else {
-            self.indices.insert(id.clone(), self.document.events.len());
+            let index = self.document.events.len();
+            let known = KnownEvent { index, names: None };
+            self.known.insert(id.clone(), known);
             self.document.events.push(event);
         }
         for why in contradictions {
@@ -132,7 +154,7 @@ impl DocumentBuilder {
     }
 
     fn contradict(&mut self, id: EventId, why: &str, anomalies: &mut Anomalies) {
-        let detail = format!("event {}: {why}", raw::excerpt(id.as_str()));
+        let detail = format!("event {}: {why}", excerpt(id.as_str()));
         if self.document.contradictory.insert(id) {
             anomalies.add(AnomalyKind::Contradiction, detail);
         }
@@ -141,9 +163,7 @@ impl DocumentBuilder {
     /// An unreadable entry that has the id of a readable one may contradict it.
     fn check_unreadable(&mut self, anomalies: &mut Anomalies) {
         let ids = self.document.events.iter().map(|event| &event.id);
-        let mentioned = self.document.unreadable.mentioned(ids);
-        let mentioned: BTreeSet<_> = mentioned.into_iter().cloned().collect();
-        for id in mentioned {
+        for id in self.document.unreadable.mentioned(ids) {
             self.contradict(id, "another entry with its id cannot be read", anomalies);
         }
     }
@@ -156,14 +176,16 @@ impl DocumentBuilder {
 
 /// Merges two entries with the same id: the union of the resources, the status that is further along, and for every
 /// other field the first known value. Returns how the entries contradict each other.
-fn merge(known: &mut Event, duplicate: Event) -> Option<String> {
+fn merge(known: &mut Event, names: &mut Option<FoldedNames>, duplicate: Event) -> Option<String> {
     let contradiction = differences(known, &duplicate);
     match (&mut known.resources, duplicate.resources) {
         (Some(resources), Some(more)) => {
             let folded = |name: &str| name.to_ascii_lowercase();
-            let mut seen: HashSet<_> = resources.iter().map(|name| folded(name)).collect();
-            resources.extend(more.into_iter().filter(|name| seen.insert(folded(name))));
-            resources.truncate(event::MAX_RESOURCES);
+            let known = || resources.iter().map(|name| folded(name)).collect();
+            let names = names.get_or_insert_with(known);
+            let free = event::MAX_RESOURCES.saturating_sub(resources.len());
+            let new = more.into_iter().filter(|name| names.insert(folded(name)));
+            resources.extend(new.take(free));
         }
         (resources @ None, more) => *resources = more,
         (Some(_), None) => {}

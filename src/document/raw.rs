@@ -129,8 +129,8 @@ impl<'de, F: FnMut(&'de RawValue)> Visitor<'de> for Entries<F> {
     }
 }
 
-/// The beginning of untrusted text, safe for a log line.
-pub(super) fn excerpt(text: &str) -> String {
+/// The beginning of untrusted text for the description of an anomaly, safe for a log line.
+pub(crate) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 80;
     text::excerpt(text, MAX_CHARS)
 }

@@ -1,6 +1,6 @@
 //! Entries of `Events` that could not be read, and which events they could be.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::value::RawValue;
 
@@ -36,9 +36,9 @@ impl Unreadable {
     pub(crate) fn mentioned<'a>(
         &self,
         ids: impl Iterator<Item = &'a EventId>,
-    ) -> HashSet<&'a EventId> {
+    ) -> BTreeSet<EventId> {
         if self.text.is_empty() {
-            return HashSet::new();
+            return BTreeSet::new();
         }
         // An id that is not a single word, such as a GUID is, counts as mentioned if its longest word is.
         let mut by_word: HashMap<String, Vec<&EventId>> = HashMap::new();
@@ -50,18 +50,16 @@ impl Unreadable {
                 .or_default()
                 .push(id);
         }
-        if by_word.is_empty() {
-            return HashSet::new();
-        }
         let lengths: BTreeSet<usize> = by_word.keys().map(String::len).collect();
-        let mut mentioned = HashSet::new();
+        let mut mentioned = BTreeSet::new();
         let mut folded = String::new();
         // The lengths spare most words of a hostile document the search.
         for word in words(&self.text).filter(|word| lengths.contains(&word.len())) {
             folded.clear();
             folded.push_str(word);
             folded.make_ascii_lowercase();
-            mentioned.extend(by_word.remove(&folded).into_iter().flatten());
+            let ids = by_word.remove(&folded);
+            mentioned.extend(ids.into_iter().flatten().cloned());
         }
         mentioned
     }
@@ -103,13 +101,8 @@ mod tests {
     fn mentioned(entries: &str, ids: &[&str]) -> Vec<String> {
         let ids: Vec<_> = ids.iter().map(|id| EventId::new(id)).collect();
         let unreadable = unreadable(entries);
-        let mut mentioned: Vec<_> = unreadable
-            .mentioned(ids.iter())
-            .into_iter()
-            .map(|id| id.as_str().to_owned())
-            .collect();
-        mentioned.sort();
-        mentioned
+        let mentioned = unreadable.mentioned(ids.iter());
+        mentioned.iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -277,6 +277,27 @@ impl Event {
         source.filter(|text| !text.is_empty())
     }
 
+    /// About the memory of its texts, in bytes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        /// Of a pointer with its length, and of the allocator.
+        const OVERHEAD: usize = 32;
+        let names = self.resources.iter().flatten().map(|name| name.len());
+        let members = self.unknown_members.iter();
+        let texts = [
+            self.id.as_str(),
+            self.event_type.as_str(),
+            self.status.as_str(),
+            self.source.as_ref().map_or("", Source::as_str),
+            self.resource_type.as_deref().unwrap_or_default(),
+            self.description.as_deref().unwrap_or_default(),
+        ];
+        names
+            .chain(members.map(|(name, value)| name.len() + value.len()))
+            .chain(texts.map(str::len))
+            .map(|length| length + OVERHEAD)
+            .sum()
+    }
+
     /// The description unless it is empty.
     pub(crate) fn description_text(&self) -> Option<&str> {
         self.description.as_deref().filter(|text| !text.is_empty())

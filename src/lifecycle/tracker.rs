@@ -1,6 +1,7 @@
 //! The tracked events, and how documents change them.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -13,16 +14,15 @@ use super::{
     transition::{Transition, TransitionKind},
 };
 use crate::{
-    document::{Anomalies, AnomalyKind, Document, MAX_EVENTS},
+    document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
     event::{EventId, EventScope},
-    text::excerpt,
     time::{Moment, Timestamp},
 };
 
-/// Characters of an id in the description of an anomaly.
-const MAX_ID_CHARS: usize = 80;
 /// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
+/// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
+const MAX_TEXT_BYTES: usize = 8 << 20;
 
 /// Tracks every event of the documents.
 #[derive(Debug, Clone)]
@@ -116,10 +116,10 @@ impl Tracker {
             let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
-                entry.set_reported(missing, is_contradictory);
                 entry.update(event, vm_name, gap, now, &mut transitions);
+                entry.set_reported(missing, is_contradictory);
                 if entry.tracked.has_lost_user_source() {
-                    let id = excerpt(event.id.as_str(), MAX_ID_CHARS);
+                    let id = excerpt(event.id.as_str());
                     let detail = format!("event {id}: its EventSource was User and is missing");
                     self.anomalies.add(AnomalyKind::Contradiction, detail);
                 }
@@ -149,10 +149,9 @@ impl Tracker {
         };
         let missing = self.entries.iter().filter(|(_, entry)| is_missing(entry));
         let mentioned = document.unreadable.mentioned(missing.map(|(id, _)| id));
-        let mentioned: HashSet<EventId> = mentioned.into_iter().cloned().collect();
-        // An event that an entry without an id may be is not known to be cancelled.
-        let was_watched = was_watched && !document.unreadable.has_unidentified();
         let has_unidentified = document.unreadable.has_unidentified();
+        // An event that an entry without an id may be is not known to be cancelled.
+        let was_watched = was_watched && !has_unidentified;
         for (id, entry) in &mut self.entries {
             if !is_missing(entry) {
                 continue;
@@ -169,23 +168,24 @@ impl Tracker {
         }
     }
 
-    /// Ends the events that have been missing for longest if more are pending than one document can have.
+    /// Ends the events that have been missing for longest if more are pending, or their texts are longer, than one
+    /// document can have.
     fn limit_pending(&mut self, present: usize, now: Moment, transitions: &mut Vec<Transition>) {
         let mut missing: Vec<_> = self
             .entries
             .values_mut()
             .filter(|entry| entry.tracked.is_pending() && entry.missing.is_some())
             .collect();
-        let surplus = (present + missing.len()).saturating_sub(MAX_EVENTS);
-        if surplus == 0 {
+        missing.sort_by_key(|entry| Reverse(entry.missing.map(|missing| missing.since)));
+        let sizes = missing.iter().map(|entry| entry.tracked.event.text_bytes());
+        let fitting = fitting(sizes, MAX_EVENTS.saturating_sub(present));
+        if fitting == missing.len() {
             return;
         }
-        missing.sort_by_key(|entry| entry.missing.map(|missing| missing.since));
-        for entry in missing.into_iter().take(surplus) {
-            transitions.push(entry.end(now, self.retention, false));
-        }
+        let surplus = missing.into_iter().skip(fitting).rev();
+        transitions.extend(surplus.map(|entry| entry.end(now, self.retention, false)));
         let detail =
-            format!("more than {MAX_EVENTS} events would be pending; missing ones have ended");
+            "more events would be pending than one document can have; missing ones have ended";
         self.anomalies.add(AnomalyKind::Event, detail);
     }
 
@@ -327,16 +327,26 @@ impl Tracker {
             .iter()
             .filter(|(_, entry)| !entry.tracked.is_pending())
             .collect();
-        if ended.len() > MAX_ENDED {
-            ended.sort_by_key(|(_, entry)| entry.expires_at);
-            let surplus: Vec<_> = ended
-                .iter()
-                .take(ended.len() - MAX_ENDED)
-                .map(|(id, _)| (*id).clone())
-                .collect();
-            for id in surplus {
-                self.entries.remove(&id);
-            }
+        ended.sort_by_key(|(_, entry)| Reverse(entry.expires_at));
+        let sizes = ended
+            .iter()
+            .map(|(_, entry)| entry.tracked.event.text_bytes());
+        let surplus = ended.iter().skip(fitting(sizes, MAX_ENDED));
+        let surplus: Vec<_> = surplus.map(|(id, _)| (*id).clone()).collect();
+        for id in surplus {
+            self.entries.remove(&id);
         }
     }
+}
+
+/// How many of the events with texts of these sizes are kept.
+fn fitting(sizes: impl Iterator<Item = usize>, max_events: usize) -> usize {
+    let mut bytes = 0;
+    sizes
+        .take(max_events)
+        .take_while(|size| {
+            bytes += size;
+            bytes <= MAX_TEXT_BYTES
+        })
+        .count()
 }

@@ -132,7 +132,7 @@ impl Timestamp {
 
     /// `09:15 UTC`, rounded up to the minute.
     pub(crate) fn time_of_day(self) -> String {
-        let minute = self.after(Duration::from_secs(59));
+        let minute = self.after(Duration::from_nanos(59_999_999_999));
         minute.0.strftime("%H:%M UTC").to_string()
     }
 
@@ -249,6 +249,20 @@ mod tests {
             "1",
         ] {
             assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_day_is_rounded_up_to_the_minute() {
+        for (text, expected) in [
+            ("2026-11-17T09:15:00Z", "09:15 UTC"),
+            ("2026-11-17T09:15:00.5Z", "09:16 UTC"),
+            ("2026-11-17T09:15:00.000000001Z", "09:16 UTC"),
+            ("2026-11-17T09:15:59.9Z", "09:16 UTC"),
+            ("2026-11-17T23:59:01Z", "00:00 UTC"),
+        ] {
+            let at = Timestamp::parse(text).unwrap();
+            assert_eq!(at.time_of_day(), expected, "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Property tests of parsing: no input panics, only a document is accepted, and readable events are never lost.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use azure_scheduled_events_exporter::{
     document::{self, AnomalyKind},
@@ -252,4 +252,99 @@ fn names_of_one_event_are_limited() {
     assert_eq!(kept.len(), 10_000);
     let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
     assert!(kinds.contains(&AnomalyKind::Resources), "{kinds:?}");
+}
+
+/// An event whose members are `members` and the required ones.
+fn event(members: &Value) -> Value {
+    let mut event = json!({
+        "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
+        "EventStatus": "Scheduled",
+        "EventType": "Freeze",
+        "EventSource": "Platform",
+        "ResourceType": "VirtualMachine",
+        "Resources": ["web_0"],
+        "Description": "",
+    });
+    let members = members.as_object().unwrap().clone();
+    event.as_object_mut().unwrap().extend(members);
+    event
+}
+
+/// Each further entry costs its own names, not those of all entries before it: the latter would fold 10^8 names here.
+#[test]
+fn many_entries_of_one_event_are_merged_up_to_the_limit() {
+    let names = |range: std::ops::Range<usize>| -> Vec<String> {
+        range.map(|number| format!("web_{number}")).collect()
+    };
+    let mut entries = vec![event(&json!({ "Resources": names(0..9_900) }))];
+    entries.extend(
+        (0..10_100).map(|number| event(&json!({ "Resources": [format!("WEB_{number}")] }))),
+    );
+    let body = json!({ "DocumentIncarnation": 1, "Events": entries }).to_string();
+    let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
+    let [event] = &document.events[..] else {
+        panic!("{} events", document.events.len());
+    };
+    let kept = event.resources.as_ref().unwrap();
+    assert_eq!(kept.len(), 9_999);
+    assert_eq!((&*kept[9_899], &*kept[9_900]), ("web_9899", "WEB_9900"));
+    assert_eq!(document.unreadable.entries, 101);
+    assert!(document.contradictory.contains(&event.id));
+    let kinds: BTreeSet<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+    assert!(kinds.contains(&AnomalyKind::DuplicateEvent), "{kinds:?}");
+}
+
+#[test]
+fn long_texts_of_an_event_are_cut_with_an_anomaly() {
+    let long = "é".repeat(100_000);
+    let cases = [
+        ("EventType", AnomalyKind::EventType, 256),
+        ("EventStatus", AnomalyKind::EventStatus, 256),
+        ("EventSource", AnomalyKind::EventSource, 256),
+        ("ResourceType", AnomalyKind::ResourceType, 256),
+        ("Description", AnomalyKind::Description, 4_096),
+    ];
+    for (member, kind, max) in cases {
+        for (length, is_cut) in [(max / 2, false), (max / 2 + 1, true), (100_000, true)] {
+            let text: String = long.chars().take(length).collect();
+            let body =
+                json!({ "DocumentIncarnation": 1, "Events": [event(&json!({ member: text }))] });
+            let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
+            let event = &document.events[0];
+            let kept = match member {
+                "EventType" => event.event_type.as_str(),
+                "EventStatus" => event.status.as_str(),
+                "EventSource" => event.source.as_ref().unwrap().as_str(),
+                "ResourceType" => event.resource_type.as_ref().unwrap(),
+                _ => event.description.as_ref().unwrap(),
+            };
+            assert_eq!(kept, "é".repeat(length.min(max / 2)), "{member} {length}");
+            let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+            assert_eq!(kinds, vec![kind; usize::from(is_cut)], "{member} {length}");
+        }
+    }
+}
+
+#[test]
+fn an_event_with_a_name_that_is_too_long_is_kept_and_never_approved() {
+    let long = format!("a{}", "é".repeat(100_000));
+    let cut = format!("a{}", "é".repeat(127));
+    for resources in [
+        json!(["web_0", long]),
+        json!(["web_0", [long]]),
+        json!(long),
+    ] {
+        let is_list = resources.is_array();
+        let members = json!({ "Resources": resources });
+        let body = json!({ "DocumentIncarnation": 1, "Events": [event(&members)] });
+        let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
+        let event = &document.events[0];
+        let names = event.resources.as_ref().unwrap();
+        assert_eq!(names.len(), if is_list { 2 } else { 1 });
+        assert!(names.iter().all(|name| name.len() <= 256));
+        assert!(is_list || *names[0] == *cut);
+        assert!(document.contradictory.contains(&event.id));
+        let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+        assert_eq!(kinds, [AnomalyKind::Resources, AnomalyKind::Contradiction]);
+    }
 }

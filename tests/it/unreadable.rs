@@ -128,3 +128,38 @@ fn pending_events_are_capped_with_an_anomaly() {
         "the unreadable entry and the cap"
     );
 }
+
+/// A document has at most 4 MiB, but the events of many documents are kept at the same time.
+#[test]
+fn the_texts_of_ended_and_missing_events_are_bounded() {
+    let names: Vec<_> = (0..10_000)
+        .map(|number| format!(r#""{number:0>200}""#))
+        .collect();
+    let names = names.join(",");
+    let event = |number| {
+        let id = id(number);
+        format!(
+            r#"{{"EventId":"{id}","EventType":"Freeze","EventStatus":"Scheduled","Resources":[{names}]}}"#
+        )
+    };
+    let mut engine = engine();
+    for number in 0..8 {
+        let seconds = u64::try_from(number).unwrap();
+        let snapshot = poll(&mut engine, &event(number), seconds);
+        let ended = snapshot.events.len() - 1;
+        assert_eq!(ended, number.min(3), "of 2.3 MB each");
+        assert_eq!(pending(&snapshot), BTreeSet::from([&*id(number)]));
+    }
+    for number in 8..16 {
+        let mentioned: Vec<_> = (7..number)
+            .map(|number| format!("[\"{}\"]", id(number)))
+            .collect();
+        let entries = format!("{},{}", event(number), mentioned.join(","));
+        let seconds = u64::try_from(number).unwrap();
+        let snapshot = poll(&mut engine, &entries, seconds);
+        assert_eq!(pending(&snapshot).len(), 1 + (number - 7).min(3));
+        assert!(pending(&snapshot).contains(&*id(number)));
+        let ended = snapshot.events.len() - pending(&snapshot).len();
+        assert_eq!(ended, 3, "of 2.3 MB each");
+    }
+}

@@ -25,14 +25,11 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> fmt::Result {
     // Ids that differ only in characters that labels do not show would be duplicate series.
-    let mut replaced = HashSet::new();
+    let mut ids = HashSet::new();
     let events: Vec<EventLabels<'_>> = snapshot
         .exposed(options.scope)
         .map(EventLabels::new)
-        .filter(|event| match &event.event_id {
-            Cow::Borrowed(_) => true,
-            Cow::Owned(id) => replaced.insert(id.clone()),
-        })
+        .filter(|event| ids.insert(event.event_id.clone()))
         .collect();
     gauge_per_event(encoder, &catalog::EVENT_DURATION, &events, |tracked| {
         tracked.event.duration_seconds.map(|s| s as f64)
@@ -173,17 +170,17 @@ fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fm
     let mut family = family::begin(encoder, &catalog::EVENT_STATUS)?;
     for event in events {
         let ended = event.tracked.phase() == Phase::Ended;
-        let is = |status: &Status| !ended && event.tracked.event.status == *status;
+        let status = &event.tracked.event.status;
+        let is_ended = ended || status.as_str() == "Ended";
         let known = [
-            ("Scheduled", is(&Status::Scheduled)),
-            ("Started", is(&Status::Started)),
-            ("Ended", ended),
+            ("Scheduled", !ended && *status == Status::Scheduled),
+            ("Started", !ended && *status == Status::Started),
+            ("Ended", is_ended),
         ];
         for (status, is_current) in known {
             family.int_gauge(&event.with(("event_status", status)), is_current.into())?;
         }
-        let status = &event.tracked.event.status;
-        if !matches!(status, Status::Scheduled | Status::Started) {
+        if known.iter().all(|(known, _)| *known != status.as_str()) {
             let status = label_value(status.as_str());
             family.int_gauge(&event.with(("event_status", &status)), (!ended).into())?;
         }
