@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     Cut(Vec<u8>, End),
     /// 413 for a request with more than this number of spans, else 200.
     AtMost(usize),
-    /// This status for a request that contains a span with this name, else 200.
+    /// This status for a request that contains a span whose name begins with this text, else 200.
     Refuse(&'static str, u16),
 }
 
@@ -76,7 +76,11 @@ impl Answer {
     fn resolved_for(self, received: &Received) -> Self {
         let status = match self {
             Self::AtMost(spans) if received.spans().count() > spans => 413,
-            Self::Refuse(name, status) if received.spans().any(|span| span.name == name) => status,
+            Self::Refuse(name, status)
+                if received.spans().any(|span| span.name.starts_with(name)) =>
+            {
+                status
+            }
             Self::AtMost(_) | Self::Refuse(..) => 200,
             other => return other,
         };
