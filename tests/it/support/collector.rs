@@ -47,6 +47,8 @@ pub(crate) enum Answer {
 pub(crate) enum End {
     Closed,
     Hanging,
+    /// The same bytes again, until the client closes the connection.
+    Repeated,
 }
 
 impl Answer {
@@ -240,6 +242,10 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
                 // The client may close the connection before it has read everything.
                 stream.write_all(&bytes).await.ok();
                 match end {
+                    End::Repeated => {
+                        while stream.write_all(&bytes).await.is_ok() {}
+                        return;
+                    }
                     End::Closed => return,
                     End::Hanging => std::future::pending().await,
                 }
