@@ -5,14 +5,13 @@ use std::{fmt, io::Write as _, pin::Pin};
 use tokio::sync::oneshot;
 
 use crate::{
-    alertmanager, app,
+    app,
     cli::{
         ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, QueryFlags, RunFlags,
         SimulateFlags,
     },
     config::{self, Config, ConfigError, ImdsSettings},
     event::EventId,
-    imds,
     logs::{self, LogGuard},
     simulator, state,
     system::{self, Signals},
@@ -48,14 +47,12 @@ impl From<ConfigError> for CommandError {
 impl From<app::Error> for CommandError {
     fn from(error: app::Error) -> Self {
         // These are caused by the value of a flag.
-        let is_usage = match &error {
-            app::Error::Client(cause) => !matches!(cause, imds::SetupError::Thread(_)),
-            app::Error::Alertmanager(cause) => {
-                !matches!(cause, alertmanager::SetupError::Thread(_))
-            }
-            app::Error::State(state::Error::Unusable { .. }) => true,
-            _ => false,
-        };
+        let is_usage = matches!(
+            error,
+            app::Error::Client(_)
+                | app::Error::Alertmanager(_)
+                | app::Error::State(state::Error::Unusable { .. })
+        );
         Self {
             message: error.to_string(),
             exit_code: if is_usage { EXIT_USAGE } else { 1 },

@@ -1,8 +1,9 @@
 //! Pushes the events that name this VM to Alertmanager. The path through Prometheus (scrape, evaluation, `group_wait`)
 //! can take longer than the 30 seconds of a Spot eviction.
 //!
-//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent; `push` sends them. A pushed alert has the labels of the same alert
-//! of `alerts/scheduled-events.rules.yml`, so that Alertmanager deduplicates the two.
+//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent; `push` sends them. A pushed
+//! alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that Alertmanager deduplicates the
+//! two.
 //!
 //! Invariants: labels do not change during the life of an event; a failed poll resolves no alert; a slow Alertmanager
 //! does not delay another.

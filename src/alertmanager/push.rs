@@ -52,13 +52,13 @@ impl Pusher {
     /// A cryptography provider must be installed in the process.
     ///
     /// # Errors
-    /// When a file cannot be read, or the system has no certificate authorities or no thread left.
+    /// When a file cannot be read, or the system has no certificate authorities.
     pub(crate) fn new(
         target: Target,
+        worker: Worker,
         clock: Clock,
         counts: watch::Sender<PushCounts>,
     ) -> Result<Self, SetupError> {
-        let worker = Worker::start("alertmanager")?;
         Ok(Self {
             http: target.client(Resolver::new(worker.clone()))?,
             worker,
@@ -107,7 +107,7 @@ impl Pusher {
             tokio::select! {
                 changed = snapshots.changed() => if changed.is_err() { return },
                 () = stop.cancelled() => {}
-                () = elapsed(wait) => {}
+                () = sleep_if_some(wait) => {}
             }
         }
     }
@@ -170,7 +170,7 @@ impl Pusher {
                 .map_err(|why| format!("{path} {why}"))?;
             request = match secret {
                 Secret::Basic(user, password) => {
-                    secrets.add(&password);
+                    secrets.add_basic(&user, &password);
                     request.basic_auth(user, Some(password))
                 }
                 Secret::Bearer(token) => {
@@ -190,10 +190,10 @@ impl Pusher {
     }
 }
 
-/// Never ready without a duration.
-async fn elapsed(wait: Option<Duration>) {
-    match wait {
-        Some(wait) => sleep(wait).await,
+/// Without a duration, never ready.
+async fn sleep_if_some(duration: Option<Duration>) {
+    match duration {
+        Some(duration) => sleep(duration).await,
         None => pending().await,
     }
 }

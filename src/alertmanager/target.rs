@@ -1,7 +1,7 @@
 //! An Alertmanager: its URL, credentials and certificate authorities.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -36,9 +36,6 @@ pub enum SetupError {
          authorities (package ca-certificates, or SSL_CERT_FILE) or --alertmanager.ca-file"
     )]
     Client { address: String, cause: String },
-    /// Not caused by the value of the flag.
-    #[error("--alertmanager.url: cannot start a thread: {0}")]
-    Thread(#[from] io::Error),
 }
 
 /// The file with the credentials. It is read for each push, so that a secret can be rotated without a restart.

@@ -5,10 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, sync::watch, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::Error;
 use crate::{
-    alertmanager::{Pusher, SetupError, Target},
+    alertmanager::{Pusher, Target},
     snapshot::{PushCounts, Snapshot},
     time::Clock,
+    worker::Worker,
 };
 
 /// Limit for the last pushes at shutdown.
@@ -27,12 +29,13 @@ impl AlertPushers {
         snapshots: &watch::Receiver<Arc<Snapshot>>,
         stop: &CancellationToken,
         runtime: &Handle,
-    ) -> Result<(Self, watch::Receiver<PushCounts>), SetupError> {
+    ) -> Result<(Self, watch::Receiver<PushCounts>), Error> {
         let counts = watch::Sender::new(PushCounts::default());
         let counted = counts.subscribe();
         let mut tasks = JoinSet::new();
         for target in targets {
-            let pusher = Pusher::new(target.clone(), clock, counts.clone())?;
+            let worker = Worker::start("alertmanager").map_err(Error::thread("pushes alerts"))?;
+            let pusher = Pusher::new(target.clone(), worker, clock, counts.clone())?;
             tasks.spawn_on(pusher.run(snapshots.clone(), stop.clone()), runtime);
         }
         Ok((Self { tasks }, counted))

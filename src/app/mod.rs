@@ -4,6 +4,7 @@
 //! What is sent runs on a thread of its own.
 
 mod alert_pushers;
+mod error;
 mod event_loop;
 mod logging;
 mod output_thread;
@@ -14,7 +15,6 @@ mod state_writer;
 
 use std::{
     future::Future,
-    io,
     net::TcpListener,
     pin::pin,
     sync::{Arc, atomic::AtomicU64},
@@ -28,6 +28,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+pub use self::error::Error;
 use self::{
     alert_pushers::AlertPushers,
     event_loop::{Driver, EventLoop},
@@ -40,11 +41,10 @@ pub(crate) use self::{
     simulation::{DemoError, demo, simulate},
 };
 use crate::{
-    alertmanager,
     config::{Config, StateStorage},
     engine::{Engine, EngineConfig},
-    imds::{self, Client},
-    listen::{self, ListenAddress},
+    imds::Client,
+    listen::ListenAddress,
     otlp::{
         sender::{self, RetryTiming},
         spool::{Spool, SpoolHandle, SpoolLimits},
@@ -52,7 +52,7 @@ use crate::{
     outbound::file::OsFilesystem,
     server::{self, ServerLimits},
     snapshot::Snapshot,
-    state, system,
+    system,
     time::Clock,
     web::WebService,
     worker::Worker,
@@ -63,58 +63,11 @@ use crate::{
 const RESERVED_DESCRIPTORS: usize = 36;
 const DESCRIPTORS_PER_ALERTMANAGER: usize = 2;
 
-/// A start-up failure or a failed command; each names its flag or its cause.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(
-        "--web.listen-address: cannot listen on {address}: {cause}; {}",
-        listen::bind_hint(cause)
-    )]
-    Listen { address: String, cause: io::Error },
-    #[error("--imds.url: {0}")]
-    Client(#[from] imds::SetupError),
-    #[error("{0}")]
-    Imds(#[from] imds::Error),
-    /// The document does not have the event of `approve`.
-    #[error(
-        "no event {id:?} is pending; pending events: {pending} (`list` prints them with their ids)"
-    )]
-    NoSuchEvent { id: String, pending: usize },
-    /// The document contradicts itself about the event of `approve`.
-    #[error(
-        "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
-    )]
-    Contradictory { id: String },
-    /// IMDS refused the approval, or did not answer.
-    #[error("not approved: {cause}; {}", .now.as_deref().unwrap_or("the state of the event is unknown: run `list`"))]
-    NotApproved {
-        cause: imds::Error,
-        /// The event after the failed approval.
-        now: Option<String>,
-    },
-    /// A 304 without an `ETag` in the request.
-    #[error("the document is unchanged")]
-    Unchanged,
-    #[error("--state.directory: {0}")]
-    State(#[from] state::Error),
-    #[error(transparent)]
-    Alertmanager(#[from] alertmanager::SetupError),
-    #[error("--state.directory: cannot start the thread that writes to it: {0}")]
-    Thread(io::Error),
-    #[error("cannot start the thread that sends traces and alerts: {0}")]
-    OutputThread(io::Error),
-    /// A task that must run until the end of the process has ended or failed.
-    #[error("{0}")]
-    Task(String),
-}
-
 /// Opens the sockets of the exporter.
 pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
     let bind = |address: &ListenAddress| {
-        address.bind().map_err(|cause| Error::Listen {
-            address: address.to_string(),
-            cause,
-        })
+        let bound = address.bind();
+        bound.map_err(Error::listen(&address.to_string()))
     };
     addresses.iter().map(bind).collect()
 }
@@ -194,7 +147,10 @@ async fn assemble(
     let boot_id = system::boot_id();
     let outputs = tasks.start_outputs(config)?;
     let worker = match config.state {
-        StateStorage::Directory(_) => Some(Worker::start("disk").map_err(Error::Thread)?),
+        StateStorage::Directory(_) => {
+            let worker = Worker::start("disk");
+            Some(worker.map_err(Error::thread("writes to --state.directory"))?)
+        }
         StateStorage::InMemory | StateStorage::Disabled => None,
     };
     let (state, restored) =
@@ -288,7 +244,7 @@ impl Tasks {
         if config.traces.is_none() && config.alertmanagers.is_empty() {
             return Ok(Handle::current());
         }
-        let outputs = OutputThread::start().map_err(Error::OutputThread)?;
+        let outputs = OutputThread::start().map_err(Error::thread("sends traces and alerts"))?;
         Ok(self.outputs.insert(outputs).handle().clone())
     }
 
@@ -307,13 +263,6 @@ fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String 
         Ok((name, Err(error))) => format!("the {name} failed: {error}"),
         Err(error) if error.is_panic() => "a task panicked".to_owned(),
         Err(_) => "a task was cancelled".to_owned(),
-    }
-}
-
-fn listen_error(address: &str, cause: io::Error) -> Error {
-    Error::Listen {
-        address: address.to_owned(),
-        cause,
     }
 }
 

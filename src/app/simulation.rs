@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Error, bind, describe_end, listen_error, logging, run};
+use super::{Error, bind, describe_end, logging, run};
 use crate::{
     config::{Config, ConfigError, Simulation},
     server::{self, ServerLimits},
@@ -34,12 +34,11 @@ pub(crate) async fn demo(
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
-    let azure =
-        TcpListener::bind(("127.0.0.1", 0)).map_err(|cause| listen_error("127.0.0.1:0", cause))?;
+    let azure = TcpListener::bind(("127.0.0.1", 0)).map_err(Error::listen("127.0.0.1:0"))?;
     let azure_url = azure
         .local_addr()
         .map(|address| format!("http://{address}"));
-    let azure_url = azure_url.map_err(|cause| listen_error("127.0.0.1:0", cause))?;
+    let azure_url = azure_url.map_err(Error::listen("127.0.0.1:0"))?;
     let settings = exporter(&azure_url)?;
     let listeners = bind(&[simulation.listen])?;
     logging::demo(&listeners, &azure_url);
@@ -79,13 +78,10 @@ pub(crate) async fn simulate(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
     let address = simulation.listen.to_string();
-    let listener = simulation
-        .listen
-        .bind()
-        .map_err(|cause| listen_error(&address, cause))?;
+    let listener = simulation.listen.bind().map_err(Error::listen(&address))?;
     logging::simulating(&listener);
     let simulator = Simulator::new(simulation.simulator, clock);
     server::serve(listener, simulator, simulator_limits(), stop)
         .await
-        .map_err(|cause| listen_error(&address, cause))
+        .map_err(Error::listen(&address))
 }

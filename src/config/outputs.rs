@@ -53,16 +53,15 @@ pub(super) fn approvals(
         Err(flag_error(flag, problem))
     };
     let is_on = flags.user_events || flags.freeze_below.is_some();
-    let no_effect =
-        "has no effect alone: add --approve.user-events or --approve.freeze-below, or omit it";
-    if !is_on && flags.delay.is_some() {
-        return Err(flag_error("approve.delay", no_effect));
-    }
-    if !is_on && flags.drain.is_some() {
-        return Err(flag_error("approve.drain", no_effect));
-    }
-    if !is_on && flags.dry_run {
-        return Err(flag_error("approve.dry-run", no_effect));
+    let dependent = [
+        ("approve.delay", flags.delay.is_some()),
+        ("approve.drain", flags.drain.is_some()),
+        ("approve.dry-run", flags.dry_run),
+    ];
+    if !is_on && let Some((flag, _)) = dependent.into_iter().find(|(_, is_set)| *is_set) {
+        let problem =
+            "has no effect alone: add --approve.user-events or --approve.freeze-below, or omit it";
+        return Err(flag_error(flag, problem));
     }
     if flags.user_events {
         require("approve.user-events", EventField::EventSource)?;

@@ -60,8 +60,8 @@ impl ImdsConnection {
             builder.with_tls_config(tls.with_no_client_auth())
         };
         let uri = endpoint.events.clone();
-        let tcp =
-            BoundedConnector::new(&uri).map_err(|error| SetupError::Thread(error.to_string()))?;
+        // The URL of an endpoint has a host.
+        let tcp = BoundedConnector::new(uri.host().unwrap_or_default())?;
         let mut headers = HeaderMap::new();
         headers.insert("Metadata", HeaderValue::from_static("true"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));

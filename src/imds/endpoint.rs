@@ -1,5 +1,7 @@
 //! The base URL of IMDS, validated once, and the URLs derived from it.
 
+use std::io;
+
 use hyper::{Uri, http::uri::Scheme};
 
 use crate::{
@@ -11,7 +13,7 @@ use crate::{
 const INSTANCE_VERSION: &str = "2021-02-01";
 
 /// Why a client cannot be created. The caller adds the name of the flag.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     #[error("{0}")]
     Address(String),
@@ -21,9 +23,9 @@ pub enum SetupError {
          (package ca-certificates, or SSL_CERT_FILE)"
     )]
     Client { address: String, cause: String },
-    /// For a host name. Not caused by the value of the flag.
-    #[error("cannot start the thread that resolves host names: {0}")]
-    Thread(String),
+    /// Of the thread that resolves host names.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] io::Error),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

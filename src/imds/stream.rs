@@ -103,9 +103,9 @@ impl Connection for BoundedStream {
 pub(super) struct BoundedConnector(HttpConnector<Resolver>);
 
 impl BoundedConnector {
-    /// Starts a thread where `uri` has a host name.
-    pub(super) fn new(uri: &Uri) -> io::Result<Self> {
-        let mut tcp = HttpConnector::new_with_resolver(Resolver::for_host(uri.host())?);
+    /// Starts a thread unless `host` is an address.
+    pub(super) fn new(host: &str) -> io::Result<Self> {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::for_host(host)?);
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         Ok(Self(tcp))

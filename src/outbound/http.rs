@@ -8,6 +8,7 @@ use reqwest::{
 };
 
 use super::{error::root_cause, resolver::Resolver, url::Secrets};
+use crate::text;
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
@@ -73,20 +74,20 @@ pub(crate) async fn read_up_to(response: &mut Response, max: usize) -> Bytes {
 }
 
 /// The status of an error response and the beginning of its body, for messages.
-pub(crate) fn describe(status: StatusCode, body: &[u8], max: usize, secrets: &Secrets) -> String {
-    match excerpt(body, max, secrets).as_str() {
+pub(crate) fn describe(
+    status: StatusCode,
+    body: &[u8],
+    max_chars: usize,
+    secrets: &Secrets,
+) -> String {
+    match excerpt(body, max_chars, secrets).as_str() {
         "" => format!("HTTP {status}"),
         text => format!("HTTP {status}: {text}"),
     }
 }
 
-/// The printable part of a body, which may be protobuf, in at most `max` characters. A server may repeat the URL or a
-/// header of the request.
-pub(crate) fn excerpt(body: &[u8], max: usize, secrets: &Secrets) -> String {
-    secrets
-        .mask(&String::from_utf8_lossy(body))
-        .chars()
-        .filter(|c| !c.is_control() && *c != char::REPLACEMENT_CHARACTER)
-        .take(max)
-        .collect()
+/// The beginning of a body, which may be protobuf. A server may repeat the URL or a header of the request.
+pub(crate) fn excerpt(body: &[u8], max_chars: usize, secrets: &Secrets) -> String {
+    let text = String::from_utf8_lossy(body);
+    text::excerpt(&secrets.mask(text.trim()), max_chars)
 }

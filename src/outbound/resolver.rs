@@ -16,7 +16,7 @@ use std::{
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-use crate::worker::Worker;
+use crate::{text::strip_brackets, worker::Worker};
 
 /// For reqwest and for hyper.
 #[derive(Debug, Clone)]
@@ -36,9 +36,8 @@ impl Resolver {
     ///
     /// # Errors
     /// When the system has no thread left.
-    pub(crate) fn for_host(host: Option<&str>) -> io::Result<Self> {
-        let host = host.unwrap_or_default().trim_matches(['[', ']']);
-        let is_address = host.parse::<IpAddr>().is_ok();
+    pub(crate) fn for_host(host: &str) -> io::Result<Self> {
+        let is_address = strip_brackets(host).parse::<IpAddr>().is_ok();
         let worker = (!is_address).then(|| Worker::start("resolver"));
         Ok(Self {
             worker: worker.transpose()?,

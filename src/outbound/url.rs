@@ -5,6 +5,7 @@
 
 use std::str::FromStr;
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
@@ -128,7 +129,31 @@ impl Secrets {
             .chain(query)
             .chain(pairs)
             .for_each(|secret| secrets.add(secret));
+        if !url.username().is_empty() || url.password().is_some() {
+            // The header contains them without percent-encoding.
+            let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
+            let password = url.password().unwrap_or_default();
+            secrets.add_basic(&decoded(url.username()), &decoded(password));
+        }
         secrets
+    }
+
+    /// Credentials of basic authentication, also as the header contains them (RFC 7617).
+    pub(crate) fn add_basic(&mut self, user: &str, password: &str) {
+        self.add(password);
+        self.add(&BASE64_STANDARD.encode(format!("{user}:{password}")));
+    }
+
+    /// The value of a header, and the credentials after a scheme such as `Bearer`.
+    pub(crate) fn add_header(&mut self, value: &str) {
+        self.add(value);
+        let credentials = value.rsplit(' ').next().unwrap_or_default();
+        self.add(credentials);
+        let basic = BASE64_STANDARD.decode(credentials).ok();
+        let basic = basic.and_then(|basic| String::from_utf8(basic).ok());
+        if let Some((user, password)) = basic.as_deref().and_then(|basic| basic.split_once(':')) {
+            self.add_basic(user, password);
+        }
     }
 
     /// Also as it is without percent-encoding.
@@ -209,6 +234,24 @@ mod tests {
             ("a secret://h", "xxxxx"),
         ] {
             assert_eq!(redacted(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn basic_credentials_are_masked_as_they_are_in_the_header() {
+        let encoded = BASE64_STANDARD.encode("me:p@ss");
+        let echo = format!("authorization: Basic {encoded}, decoded me:p@ss");
+        let mut of_header = Secrets::of(&"http://h".parse().unwrap());
+        of_header.add_header(&format!("Basic {encoded}"));
+        let mut of_file = Secrets::of(&"http://h".parse().unwrap());
+        of_file.add_basic("me", "p@ss");
+        let of_url = Secrets::of(&"http://me:p%40ss@h".parse().unwrap());
+        for secrets in [of_header, of_file, of_url] {
+            let masked = secrets.mask(&echo);
+            assert!(
+                !masked.contains(&encoded) && !masked.contains("p@ss"),
+                "{masked}"
+            );
         }
     }
 

@@ -65,7 +65,7 @@ pub enum DropReason {
     SpoolFull,
     /// One span is larger than the spool, or the collector, accepts.
     TooLarge,
-    /// Its spool file could not be read.
+    /// Its spool file could not be read, or the span could not be encoded for it.
     Unreadable,
 }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use hyper::{HeaderMap, Uri, header::HOST, http::uri::Authority};
 
-use crate::snapshot::Snapshot;
+use crate::{snapshot::Snapshot, text::strip_brackets};
 
 /// Host names besides IP addresses, `localhost` and the names of the VM in the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,8 +60,8 @@ impl AllowedHosts {
             (None, Some(_), Some(_)) => return false,
         };
         let host = authority.host();
-        let address = host.trim_start_matches('[').trim_end_matches(']');
-        address.parse::<IpAddr>().is_ok() || self.allows_name(&normalized(host), snapshot)
+        strip_brackets(host).parse::<IpAddr>().is_ok()
+            || self.allows_name(&normalized(host), snapshot)
     }
 
     fn allows_name(&self, host: &str, snapshot: &Snapshot) -> bool {

@@ -1,13 +1,15 @@
 //! The exporter against a scripted IMDS, observed through its metrics.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use tokio::net::TcpListener;
 
 use crate::support::{
-    API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply, endpoint,
+    API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
+    collector::{Answer, End, FakeCollector},
+    endpoint,
     exporter::{Exporter, Metrics, settings},
-    process::{Process, page},
+    process::{PROGRAM, Process, page},
     wait_until,
 };
 
@@ -365,31 +367,63 @@ async fn scrapes_are_answered_while_a_request_is_outstanding() {
     exporter.stop().await;
 }
 
+const INFORMATIONAL: &str = "HTTP/1.1 102 Processing\r\n\r\n";
+
 /// They keep a client busy until its timeout. In the build of a test, one turn of the client takes seconds.
 #[tokio::test]
 async fn informational_responses_of_an_alertmanager_without_end_delay_no_poll() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
-    let processing = "HTTP/1.1 102 Processing\r\n\r\n".repeat(1_000);
-    let alertmanager = FakeAlertmanager::standing(Reply::raw(processing).then_repeat()).await;
-    let exporter = Process::start([
-        "--web.listen-address=127.0.0.1:0",
-        "--imds.poll-interval=200ms",
-        "--vm.name=web_0",
-        &format!("--imds.url={}", imds.base()),
-        &format!("--alertmanager.url={}", alertmanager.base()),
-    ]);
+    let endless = Reply::raw(INFORMATIONAL.repeat(1_000)).then_repeat();
+    let alertmanager = FakeAlertmanager::standing(endless).await;
+    let mut command = sending(&imds);
+    command.arg(format!("--alertmanager.url={}", alertmanager.base()));
+    let exporter = Process::start_as(&mut command);
     wait_until(DEADLINE, "a push", || {
         (!alertmanager.requests().is_empty()).then_some(())
     })
     .await;
+    assert_polls_until(&exporter, "alert push failed", &imds).await;
+}
+
+#[tokio::test]
+async fn informational_responses_of_a_collector_without_end_delay_no_poll() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let collector = FakeCollector::scripted([]).await;
+    let endless = INFORMATIONAL.repeat(1_000).into_bytes();
+    collector.now(Answer::Cut(endless, End::Repeated));
+    let endpoint = format!("http://{}", collector.address);
+    let mut command = sending(&imds);
+    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
+    let exporter = Process::start_as(&mut command);
+    wait_until(DEADLINE, "an export", || {
+        (!collector.received().is_empty()).then_some(())
+    })
+    .await;
+    assert_polls_until(&exporter, "trace export failed", &imds).await;
+}
+
+fn sending(imds: &FakeImds) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([
+            "--web.listen-address=127.0.0.1:0",
+            "--imds.poll-interval=200ms",
+            "--vm.name=web_0",
+        ])
+        .arg(format!("--imds.url={}", imds.base()));
+    command
+}
+
+/// At least five polls, until a request that is in flight has failed.
+async fn assert_polls_until(exporter: &Process, failed: &str, imds: &FakeImds) {
     let requested = imds.event_requests();
-    let polls = wait_until(DEADLINE, "five polls, or the end of the push", || {
+    let polls = wait_until(DEADLINE, "five polls, or the end of the request", || {
         let polls = imds.event_requests() - requested;
-        let is_over = exporter.log().contains("alert push failed");
+        let is_over = exporter.log().contains(failed);
         (polls >= 5 || is_over).then_some(polls)
     })
     .await;
-    assert!(polls >= 5, "{polls} polls during the push");
+    assert!(polls >= 5, "{polls} polls during the request");
 }
 
 #[tokio::test]
@@ -455,8 +489,7 @@ async fn proxy_variables_are_ignored() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let base = imds.base();
     let listed = tokio::task::spawn_blocking(move || {
-        let mut list =
-            std::process::Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
+        let mut list = Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
         list.args(["list", "--output=json", "--imds.url", &base]);
         for name in [
             "HTTP_PROXY",

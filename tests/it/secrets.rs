@@ -11,9 +11,13 @@ use crate::support::{
 const SECRET: &str = "hunter2hunter2";
 const EVENT: &str = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
 
+/// `me:` and the secret, as in the header of basic authentication.
+const BASIC: &str = "bWU6aHVudGVyMmh1bnRlcjI=";
+
 fn assert_secret(ended: &Ended, what: &str) {
     let output = format!("{}{}", ended.stdout, ended.log);
-    assert!(!output.contains("hunter2"), "{what}: {output}");
+    let is_shown = output.contains("hunter2") || output.contains(BASIC);
+    assert!(!is_shown, "{what}: {output}");
 }
 
 #[tokio::test]
@@ -152,6 +156,33 @@ async fn log_lines_about_failed_requests_do_not_contain_a_secret() {
         );
         assert_secret(&ended, &collector);
     }
+}
+
+#[tokio::test]
+async fn log_lines_do_not_contain_an_authorization_header_that_a_server_repeats() {
+    let folder = tempfile::tempdir().unwrap();
+    let credentials = folder.path().join("credentials");
+    let file = std::fs::File::create(&credentials).unwrap();
+    std::io::Write::write_all(&mut &file, format!("me:{SECRET}").as_bytes()).unwrap();
+    let echo = format!("Invalid header: authorization: Basic {BASIC}");
+    let collector = FakeCollector::scripted([]).await;
+    let unauthorized = Answer::Status(401, String::new(), echo.clone().into_bytes());
+    collector.now(unauthorized);
+    let alertmanager = FakeAlertmanager::standing(Reply::error("401 Unauthorized", &echo)).await;
+    let endpoint = format!("http://me:{SECRET}@{}", collector.address);
+    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)];
+    let flags = [
+        format!("--alertmanager.url={}", alertmanager.base()),
+        format!("--alertmanager.basic-auth-file={}", credentials.display()),
+    ];
+    let lines = ["trace export failed", "alert push failed"];
+    let ended = output(&environment, &flags, lines).await;
+    let sent = format!("Basic {BASIC}");
+    let (spans, alerts) = (collector.received(), alertmanager.requests());
+    assert_eq!(spans[0].header("authorization"), Some(sent.as_str()));
+    assert_eq!(alerts[0].header("authorization"), Some(sent.as_str()));
+    assert_eq!(ended.log.matches("Basic xxxxx").count(), 2, "{}", ended.log);
+    assert_secret(&ended, "echo");
 }
 
 #[tokio::test]

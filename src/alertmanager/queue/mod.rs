@@ -135,11 +135,9 @@ impl AlertQueue {
         }
         self.due_at = Duration::MAX;
         let (mut news, mut due) = (Vec::new(), Vec::new());
-        for (id, alert) in self
-            .alerts
-            .iter()
-            .flat_map(|(id, of)| of.iter().map(move |it| (id, it)))
-        {
+        let known = self.alerts.iter();
+        let with_id = known.flat_map(|(id, alerts)| alerts.iter().map(move |alert| (id, alert)));
+        for (id, alert) in with_id {
             let interval =
                 self.timing
                     .resend_interval(snapshot, alert.matched.resolved_at, now.wall);

@@ -1,10 +1,15 @@
-//! Exports the batches of the spool to the collector, in order, one request at a time.
+//! Exports the batches of the spool to the collector, one request at a time.
 //!
-//! Invariants: only a batch that the collector accepted or rejected is removed from the spool; a slow or unreachable
-//! collector delays nothing else; a batch that it refuses with a status that is retried slowly does not stop the others; at shutdown the remaining batches are exported for up to
-//! [`RetryTiming::flush_timeout`] and otherwise stay in the spool. Certificate files that cannot be read are read again
-//! with the next attempt. After a TLS failure all are read again, but not more often than every
-//! [`RetryTiming::max_backoff`], since a system's store is large.
+//! Invariants:
+//! - Only a batch that the collector accepted or rejected is removed from the spool.
+//! - A slow or unreachable collector delays nothing else.
+//! - The oldest batch is sent first. A batch that the collector refuses with a status that is retried slowly is
+//!   deferred: it is sent again after the others, and does not delay them.
+//! - At shutdown the remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the
+//!   spool.
+//!
+//! Certificate files that cannot be read are read again with the next attempt. After a TLS failure all are read again,
+//! but not more often than every [`RetryTiming::max_backoff`], since a system's store is large.
 
 mod client;
 mod disposition;
@@ -22,12 +27,12 @@ pub use self::timing::RetryTiming;
 use self::{
     client::CollectorClient,
     disposition::{Disposition, ExportAttempt},
-    parts::Parts,
+    parts::{IncompleteBatches, Parts},
     timing::Retry,
 };
 use super::{
     settings::OtlpSettings,
-    spool::{BatchId, Lease, SpoolHandle},
+    spool::{BatchId, Completion, Lease, SpoolHandle},
     trace::Batch,
 };
 use crate::{outbound::url::Secrets, snapshot::ExportFailure, time::Clock, worker::Worker};
@@ -65,8 +70,7 @@ pub async fn run(
         reload_certificates_at: Duration::ZERO,
         failures: 0,
         last_failure: None,
-        refused: None,
-        parts: None,
+        incomplete: IncompleteBatches::default(),
     };
     let mut sending = pin!(sender.send_until_stopped());
     tokio::select! {
@@ -104,49 +108,49 @@ struct Sender {
     failures: u32,
     /// As logged.
     last_failure: Option<ExportFailure>,
-    /// The batch that the collector refused last, to be retried slowly. The next attempt sends another one, so that a
-    /// batch that a collector can never process does not stop the rest.
-    refused: Option<BatchId>,
-    /// What is left of a batch that is sent in parts.
-    parts: Option<Parts>,
+    incomplete: IncompleteBatches,
 }
 
 impl Sender {
     async fn send_until_stopped(&mut self) {
         loop {
             let now = self.clock.now();
-            let Some(lease) = self.spool.next(now, self.refused).await else {
-                if self.stop.is_cancelled() {
+            let is_stopping = self.stop.is_cancelled();
+            // At shutdown there is no later.
+            let due_by = if is_stopping {
+                Duration::MAX
+            } else {
+                now.monotonic
+            };
+            let Some(lease) = self.spool.next(now, due_by).await else {
+                if is_stopping {
                     return;
                 }
-                self.idle().await;
+                self.idle(now.monotonic).await;
                 continue;
             };
+            let id = lease.id;
             if let Err(retry) = self.send(lease).await {
                 // A durable spool is exported after the next start.
                 if self.stop.is_cancelled() && self.spool.is_durable() {
                     return;
                 }
-                self.wait_for_retry(retry).await;
+                self.handle_failure(id, retry).await;
             }
         }
     }
 
     /// Sends a batch in one request, or in several if the collector finds one too large.
     async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
-        let left = self.parts.take().filter(|parts| parts.id == lease.id);
-        let mut parts = left.unwrap_or_else(|| Parts::new(lease));
-        while let Some(part) = parts.pop() {
+        let mut parts = self.incomplete.resume(lease);
+        while let Some(part) = parts.next() {
             let disposition = Disposition::of(self.attempt(&part).await, &self.secrets);
-            if let Err(retry) = self.apply(part, disposition, &mut parts) {
-                if retry.is_slow {
-                    self.refused = Some(parts.id);
-                }
-                self.parts = Some(parts);
+            if let Err(retry) = self.apply(&part, disposition, &mut parts).await {
+                self.incomplete.suspend(parts);
                 return Err(retry);
             }
         }
-        self.spool.complete(parts.id, parts.completion).await;
+        self.spool.complete(parts.id, parts.completion()).await;
         Ok(())
     }
 
@@ -182,16 +186,16 @@ impl Sender {
         CollectorClient::open(&self.settings, &worker, self.clock).await
     }
 
-    fn apply(
+    async fn apply(
         &mut self,
-        part: Batch,
+        part: &Batch,
         disposition: Disposition,
         parts: &mut Parts,
     ) -> Result<(), Retry> {
         let spans = part.spans.len() as u64;
         match disposition {
             Disposition::Accepted { rejected, message } => {
-                self.recovered();
+                self.recovered().await;
                 let rejected = rejected.min(spans);
                 if rejected > 0 {
                     self.count(ExportFailure::PartialSuccess);
@@ -204,23 +208,29 @@ impl Sender {
                 } else if !message.is_empty() {
                     warn!(message, "collector accepted spans with a warning");
                 }
-                parts.completion.exported += spans - rejected;
-                parts.completion.rejected += rejected;
+                parts.complete(Completion {
+                    exported: spans - rejected,
+                    rejected,
+                    too_large: 0,
+                });
                 // A partial success does not name the rejected spans.
                 if rejected < spans {
-                    log_sent(&part);
+                    log_sent(part);
                 }
             }
             Disposition::Rejected { message } => {
-                self.recovered();
+                self.recovered().await;
                 self.count(ExportFailure::Rejected);
                 warn!(spans, error = message, "collector rejected spans, dropped");
-                parts.completion.rejected += spans;
+                parts.complete(Completion {
+                    rejected: spans,
+                    ..Completion::default()
+                });
             }
             Disposition::TooLarge { message } => {
-                self.recovered();
+                self.recovered().await;
                 self.count(ExportFailure::TooLarge);
-                parts.split(part, &message);
+                parts.split(&message);
             }
             Disposition::Retry {
                 reason,
@@ -229,7 +239,6 @@ impl Sender {
                 is_slow,
             } => {
                 self.failed(reason, &message);
-                parts.push(part);
                 return Err(Retry {
                     after: retry_after,
                     is_slow,
@@ -257,33 +266,50 @@ impl Sender {
         }
     }
 
-    fn recovered(&mut self) {
-        self.failures = 0;
-        self.refused = None;
+    async fn recovered(&mut self) {
+        // Several failures in succession are those of the collector, not of the batches.
+        if std::mem::take(&mut self.failures) > 1 {
+            self.spool.end_deferrals().await;
+        }
         if self.last_failure.take().is_some() {
             info!("trace export recovered");
         }
     }
 
-    async fn idle(&mut self) {
+    /// No batch is due at `now`.
+    async fn idle(&mut self, now: Duration) {
+        let next_due = self.spool.next_due().await.filter(|due| *due > now);
+        let until_due = next_due.map_or(Duration::MAX, |due| due.saturating_sub(now));
         tokio::select! {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
-            () = sleep(self.timing.maintenance_interval) => {
+            () = sleep(until_due.min(self.timing.maintenance_interval)) => {
                 self.spool.maintain(self.clock.now()).await;
             }
         }
     }
 
+    /// The first failure may be that of the batch: then the next one is sent at once.
+    async fn handle_failure(&mut self, id: BatchId, retry: Retry) {
+        self.spool.maintain(self.clock.now()).await;
+        let delay = self.timing.delay(&retry, self.failures);
+        if retry.is_slow {
+            let until = self.clock.now().monotonic.saturating_add(delay);
+            self.spool.defer(id, until).await;
+        }
+        if !retry.is_slow || retry.after.is_some() || self.failures > 1 || self.stop.is_cancelled()
+        {
+            self.wait_for_retry(&retry, delay).await;
+        }
+    }
+
     /// Spans of a new event end our own backoff, since a Spot VM has only seconds, but not a delay that the collector
     /// asked for.
-    async fn wait_for_retry(&mut self, retry: Retry) {
-        let timing = self.timing;
-        self.spool.maintain(self.clock.now()).await;
+    async fn wait_for_retry(&mut self, retry: &Retry, delay: Duration) {
         if self.stop.is_cancelled() {
-            return sleep(timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
+            let delay = self.timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF);
+            return sleep(delay).await;
         }
-        let delay = timing.delay(&retry, self.failures);
         tokio::select! {
             () = sleep(delay) => {}
             () = self.spool.appended(), if retry.after.is_none() => {}

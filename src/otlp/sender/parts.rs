@@ -2,6 +2,8 @@
 //!
 //! The parts are not stored: after a crash the whole batch is sent again, with the same span ids.
 
+use std::collections::BTreeMap;
+
 use tracing::{info, warn};
 
 use crate::otlp::{
@@ -9,56 +11,114 @@ use crate::otlp::{
     trace::Batch,
 };
 
+/// The accepted parts of further batches are sent again.
+const MAX_INCOMPLETE: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) id: BatchId,
-    /// The last one is the next to be sent.
-    unsent: Vec<Batch>,
-    is_split: bool,
-    pub(super) completion: Completion,
+    /// The spans that are not sent.
+    unsent: Batch,
+    progress: Progress,
 }
 
-impl Parts {
-    /// The whole batch as one part.
-    pub(super) fn new(lease: Lease) -> Self {
-        Self {
-            id: lease.id,
-            unsent: vec![lease.batch],
-            is_split: false,
-            completion: Completion::default(),
+#[derive(Debug, Default)]
+struct Progress {
+    /// The number of spans of the parts that need not be sent again.
+    done: usize,
+    /// The numbers of spans of the other parts. The last one is the next to be sent.
+    sizes: Vec<usize>,
+    completion: Completion,
+}
+
+/// The progress of batches that were sent in part, without their spans.
+#[derive(Debug, Default)]
+pub(super) struct IncompleteBatches(BTreeMap<BatchId, Progress>);
+
+impl IncompleteBatches {
+    /// The parts of a batch that are left, or the whole batch as one part.
+    pub(super) fn resume(&mut self, lease: Lease) -> Parts {
+        let Lease {
+            id,
+            batch: mut unsent,
+        } = lease;
+        let progress = self.0.remove(&id).unwrap_or_else(|| Progress {
+            sizes: vec![unsent.spans.len()],
+            ..Progress::default()
+        });
+        unsent.spans.drain(..progress.done.min(unsent.spans.len()));
+        Parts {
+            id,
+            unsent,
+            progress,
         }
     }
 
-    pub(super) fn pop(&mut self) -> Option<Batch> {
-        self.unsent.pop()
+    /// Keeps the progress of a batch whose next part failed.
+    pub(super) fn suspend(&mut self, parts: Parts) {
+        if parts.progress.is_split() {
+            self.0.insert(parts.id, parts.progress);
+        }
+        if self.0.len() > MAX_INCOMPLETE {
+            self.0.pop_first();
+        }
+    }
+}
+
+impl Progress {
+    fn is_split(&self) -> bool {
+        self.done > 0 || self.sizes.len() > 1
+    }
+}
+
+impl Parts {
+    pub(super) fn next(&mut self) -> Option<Batch> {
+        let size = *self.progress.sizes.last()?;
+        let spans = self.unsent.spans.iter().take(size);
+        Some(Batch {
+            resource: self.unsent.resource.clone(),
+            spans: spans.cloned().collect(),
+        })
     }
 
-    pub(super) fn push(&mut self, part: Batch) {
-        self.unsent.push(part);
+    /// What became of the part that was sent.
+    pub(super) fn complete(&mut self, part: Completion) {
+        let size = self.progress.sizes.pop().unwrap_or_default();
+        self.unsent.spans.drain(..size.min(self.unsent.spans.len()));
+        self.progress.done += size;
+        let completion = &mut self.progress.completion;
+        completion.exported += part.exported;
+        completion.rejected += part.rejected;
+        completion.too_large += part.too_large;
     }
 
-    /// Halves a part that was too large. A single span is dropped.
-    pub(super) fn split(&mut self, mut part: Batch, message: &str) {
-        let spans = part.spans.len();
+    /// Of all parts.
+    pub(super) fn completion(&self) -> Completion {
+        self.progress.completion
+    }
+
+    /// Halves the next part, which was too large. A single span is dropped.
+    pub(super) fn split(&mut self, message: &str) {
+        let spans = self.progress.sizes.last().copied().unwrap_or_default();
         if spans < 2 {
-            self.completion.too_large += spans as u64;
             warn!(
                 error = message,
                 "span is too large for the collector, dropped"
             );
-            return;
+            return self.complete(Completion {
+                too_large: spans as u64,
+                ..Completion::default()
+            });
         }
-        if !std::mem::replace(&mut self.is_split, true) {
+        if !self.progress.is_split() {
             info!(
                 spans,
                 error = message,
                 "batch is too large for the collector, sent in parts"
             );
         }
-        let second = Batch {
-            resource: part.resource.clone(),
-            spans: part.spans.split_off(spans / 2),
-        };
-        self.unsent.extend([second, part]);
+        self.progress.sizes.pop();
+        let first = spans / 2;
+        self.progress.sizes.extend([spans - first, first]);
     }
 }

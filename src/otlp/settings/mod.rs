@@ -101,10 +101,7 @@ impl OtlpSettings {
     pub(crate) fn secrets(&self) -> Secrets {
         let mut secrets = Secrets::of(&self.endpoint);
         for value in self.headers.values() {
-            let text = value.to_str().unwrap_or_default();
-            secrets.add(text);
-            // The credentials after a scheme such as `Bearer`.
-            secrets.add(text.rsplit(' ').next().unwrap_or_default());
+            secrets.add_header(value.to_str().unwrap_or_default());
         }
         secrets
     }

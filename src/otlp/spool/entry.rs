@@ -8,7 +8,7 @@ use crate::time::{Moment, Timestamp};
 const MAX_SEQUENCE: u64 = u64::MAX / 2;
 
 /// Identifies a batch within this process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BatchId(pub(super) u64);
 
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Entry {
     pub(super) bytes: u64,
     /// The encoded batch, while it is not on disk.
     pub(super) memory: Option<Box<[u8]>>,
+    /// By the monotonic clock, while its next attempt is deferred.
+    pub(super) deferred_until: Option<Duration>,
     /// A read error was logged.
     pub(super) is_reported: bool,
 }
@@ -80,6 +82,7 @@ impl Entry {
             bytes,
             age: None,
             memory: None,
+            deferred_until: None,
             is_reported: false,
         };
         let is_ours = numbers.next().is_none() && entry.file_name() == name;

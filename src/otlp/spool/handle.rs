@@ -1,8 +1,12 @@
 //! The spool for tasks: its I/O happens on the worker thread, and its counters can be watched.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::sync::{Notify, watch};
@@ -28,7 +32,7 @@ struct Shared {
     counts: watch::Sender<SpanCounts>,
     appended: Notify,
     /// Spans that did not fit into the worker's queue.
-    refused: AtomicU64,
+    overflowed_spans: AtomicU64,
     /// Estimated, of the batches in the worker's queue.
     queued_bytes: AtomicU64,
     max_queued_bytes: u64,
@@ -44,7 +48,7 @@ impl SpoolHandle {
             max_queued_bytes: spool.limits().bytes,
             spool: Mutex::new(spool),
             appended: Notify::new(),
-            refused: AtomicU64::new(0),
+            overflowed_spans: AtomicU64::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -75,7 +79,8 @@ impl SpoolHandle {
                     self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
                     // Together under the lock of the counters, so that `publish` sees both or none.
                     self.count(|counts| {
-                        self.shared.refused.fetch_add(spans, Ordering::Relaxed);
+                        let overflowed = &self.shared.overflowed_spans;
+                        overflowed.fetch_add(spans, Ordering::Relaxed);
                         counts.drop_spans(DropReason::SpoolFull, spans);
                     });
                 }
@@ -101,9 +106,23 @@ impl SpoolHandle {
         self.shared.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self, now: Moment, after: Option<BatchId>) -> Option<Lease> {
-        let next = self.with(move |spool| spool.next(now, after)).await;
+    pub(in crate::otlp) async fn next(&self, now: Moment, due_by: Duration) -> Option<Lease> {
+        // Of spans that are seen below: it must not end a later backoff.
+        pin!(self.shared.appended.notified()).enable();
+        let next = self.with(move |spool| spool.next(now, due_by)).await;
         next.flatten()
+    }
+
+    pub(in crate::otlp) async fn defer(&self, id: BatchId, until: Duration) {
+        self.with(move |spool| spool.defer(id, until)).await;
+    }
+
+    pub(in crate::otlp) async fn end_deferrals(&self) {
+        self.with(Spool::end_deferrals).await;
+    }
+
+    pub(in crate::otlp) async fn next_due(&self) -> Option<Duration> {
+        self.with(|spool| spool.next_due()).await.flatten()
     }
 
     pub(in crate::otlp) async fn complete(&self, id: BatchId, completion: Completion) {
@@ -153,8 +172,8 @@ impl Shared {
                 failures: counts.failures.clone(),
                 ..spool.clone()
             };
-            let refused = self.refused.load(Ordering::Relaxed);
-            now.drop_spans(DropReason::SpoolFull, refused);
+            let overflowed = self.overflowed_spans.load(Ordering::Relaxed);
+            now.drop_spans(DropReason::SpoolFull, overflowed);
             let is_changed = *counts != now;
             *counts = now;
             is_changed

@@ -22,6 +22,7 @@ use std::{
     collections::VecDeque,
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tracing::warn;
@@ -152,6 +153,7 @@ impl Spool {
             spans: u32::try_from(spans).unwrap_or(u32::MAX),
             bytes: content.len() as u64,
             memory: None,
+            deferred_until: None,
             is_reported: false,
         };
         self.next_sequence += 1;
@@ -164,58 +166,87 @@ impl Spool {
         self.entries.push_back(entry);
     }
 
-    /// The oldest batch that can be read, or, with `after`, the next one after that batch, and the older ones after the
-    /// youngest. It stays in the spool until `Spool::complete`.
-    pub(crate) fn next(&mut self, now: Moment, after: Option<BatchId>) -> Option<Lease> {
+    /// The oldest readable batch that is not deferred, else the deferred one whose time, at most `due_by`, came first.
+    /// It stays in the spool until `Spool::complete`.
+    pub(crate) fn next(&mut self, now: Moment, due_by: Duration) -> Option<Lease> {
         self.expire(now);
-        let position = |entry: &Entry| Some(entry.id) == after;
-        let mut index = self
+        let mut due: Vec<_> = self
             .entries
             .iter()
-            .position(position)
-            .map_or(0, |at| at + 1);
-        let mut left = self.entries.len();
-        while left > 0 {
-            left -= 1;
-            index %= self.entries.len();
-            let entry = self.entries.get(index)?;
-            let (id, name) = (entry.id, entry.file_name());
-            let read = match (&entry.memory, &self.directory) {
-                (Some(content), _) => Ok(content.to_vec()),
-                (None, Some(directory)) => {
-                    let max = self.limits.max_batch_bytes();
-                    self.files.read(&directory.join(&name), max)
-                }
-                (None, None) => Err(io::ErrorKind::NotFound.into()),
-            };
-            let problem = match read.map(|content| codec::decode(&content)) {
-                Ok(Ok(batch)) => return Some(Lease { id, batch }),
-                Ok(Err(error)) => error.to_string(),
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge
-                    ) =>
-                {
-                    error.to_string()
-                }
-                // The error may be transient.
-                Err(error) => {
-                    self.report_read_error(index, &error);
-                    index += 1;
-                    continue;
-                }
-            };
-            warn!(file = name, problem, "spool file is unreadable, set aside");
-            self.drop_unreadable(index);
-            self.set_aside(&name);
-        }
+            .map(|entry| (entry.deferred_until, entry.id))
+            .filter(|(until, _)| until.is_none_or(|until| until <= due_by))
+            .collect();
+        due.sort_by_key(|(until, _)| *until);
+        due.into_iter().find_map(|(_, id)| self.read(id))
+    }
+
+    /// An unreadable batch is set aside, unless the error may be transient.
+    fn read(&mut self, id: BatchId) -> Option<Lease> {
+        let index = self.position(id)?;
+        let entry = self.entries.get(index)?;
+        let name = entry.file_name();
+        let read = match (&entry.memory, &self.directory) {
+            (Some(content), _) => Ok(content.to_vec()),
+            (None, Some(directory)) => {
+                let max = self.limits.max_batch_bytes();
+                self.files.read(&directory.join(&name), max)
+            }
+            (None, None) => Err(io::ErrorKind::NotFound.into()),
+        };
+        let problem = match read.map(|content| codec::decode(&content)) {
+            Ok(Ok(batch)) => return Some(Lease { id, batch }),
+            Ok(Err(error)) => error.to_string(),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge
+                ) =>
+            {
+                error.to_string()
+            }
+            Err(error) => {
+                self.report_read_error(index, &error);
+                return None;
+            }
+        };
+        warn!(file = name, problem, "spool file is unreadable, set aside");
+        self.drop_unreadable(index);
+        self.set_aside(&name);
         None
+    }
+
+    /// Defers the next attempt to send a batch until this time of the monotonic clock.
+    pub(crate) fn defer(&mut self, id: BatchId, until: Duration) {
+        let index = self.position(id);
+        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
+            entry.deferred_until = Some(until);
+        }
+    }
+
+    /// Deferred batches are due now, after all others.
+    pub(crate) fn end_deferrals(&mut self) {
+        for until in self
+            .entries
+            .iter_mut()
+            .filter_map(|entry| entry.deferred_until.as_mut())
+        {
+            *until = Duration::ZERO;
+        }
+    }
+
+    /// When the next deferred batch is due.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        let deferred = self.entries.iter().filter_map(|entry| entry.deferred_until);
+        deferred.min()
+    }
+
+    fn position(&self, id: BatchId) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.id == id)
     }
 
     /// Removes a batch. Dropped spans of a batch that the limits removed meanwhile are not counted twice.
     pub(crate) fn complete(&mut self, id: BatchId, completion: Completion) {
-        let Some(index) = self.entries.iter().position(|entry| entry.id == id) else {
+        let Some(index) = self.position(id) else {
             return;
         };
         let Completion {
@@ -275,7 +306,10 @@ impl Spool {
 
     /// Logs once for each batch.
     fn report_read_error(&mut self, index: usize, error: &io::Error) {
-        let unreported = self.entries.get_mut(index).filter(|it| !it.is_reported);
+        let unreported = self
+            .entries
+            .get_mut(index)
+            .filter(|entry| !entry.is_reported);
         if let Some(entry) = unreported {
             entry.is_reported = true;
             let (file, spans) = (entry.file_name(), entry.spans);

@@ -38,7 +38,7 @@ pub(crate) enum Answer {
     Cut(Vec<u8>, End),
     /// 413 for a request with more than this number of spans, else 200.
     AtMost(usize),
-    /// This status for a request that contains a span with this name, else 200.
+    /// This status for a request that contains a span whose name begins with this text, else 200.
     Refuse(&'static str, u16),
 }
 
@@ -47,6 +47,8 @@ pub(crate) enum Answer {
 pub(crate) enum End {
     Closed,
     Hanging,
+    /// The same bytes again, until the client closes the connection.
+    Repeated,
 }
 
 impl Answer {
@@ -76,7 +78,11 @@ impl Answer {
     fn resolved_for(self, received: &Received) -> Self {
         let status = match self {
             Self::AtMost(spans) if received.spans().count() > spans => 413,
-            Self::Refuse(name, status) if received.spans().any(|span| span.name == name) => status,
+            Self::Refuse(name, status)
+                if received.spans().any(|span| span.name.starts_with(name)) =>
+            {
+                status
+            }
             Self::AtMost(_) | Self::Refuse(..) => 200,
             other => return other,
         };
@@ -236,6 +242,10 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
                 // The client may close the connection before it has read everything.
                 stream.write_all(&bytes).await.ok();
                 match end {
+                    End::Repeated => {
+                        while stream.write_all(&bytes).await.is_ok() {}
+                        return;
+                    }
                     End::Closed => return,
                     End::Hanging => std::future::pending().await,
                 }

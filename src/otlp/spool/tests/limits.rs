@@ -202,12 +202,12 @@ fn batch_that_was_dropped_while_leased_is_counted_once() {
     };
     let mut spool = Spool::open(None, Box::new(FaultyFilesystem::default()), limits);
     spool.append(&batch(1), now(0));
-    let lease = spool.next(now(0), None).unwrap();
+    let lease = spool.next(now(0), Duration::ZERO).unwrap();
     spool.append(&batch(2), now(0));
     assert_eq!(dropped(&spool, DropReason::SpoolFull), 1);
     spool.complete(lease.id, rejected(1));
     assert_eq!(dropped(&spool, DropReason::Rejected), 0);
-    let lease = spool.next(now(0), None).unwrap();
+    let lease = spool.next(now(0), Duration::ZERO).unwrap();
     spool.complete(lease.id, rejected(1));
     assert_eq!(dropped(&spool, DropReason::Rejected), 1);
     assert_eq!(spool.counts().spooled, 0);

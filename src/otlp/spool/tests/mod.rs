@@ -181,7 +181,7 @@ fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
 /// Completes all batches and returns their numbers.
 fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(lease) = spool.next(now, None) {
+    while let Some(lease) = spool.next(now, Duration::ZERO) {
         numbers.extend(
             lease
                 .batch
@@ -195,23 +195,25 @@ fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
 }
 
 #[test]
-fn next_batch_after_another_is_the_younger_one_and_then_the_oldest() {
+fn deferred_batches_are_sent_after_all_others_when_their_time_has_come() {
     let mut spool = Spool::open(
         None,
         Box::new(FaultyFilesystem::default()),
         SpoolLimits::default(),
     );
-    for number in 1..=3 {
+    for number in 1..=4 {
         spool.append(&batch(number), now(0));
     }
-    let mut after = None;
-    let mut numbers = Vec::new();
-    for _ in 0..4 {
-        let lease = spool.next(now(0), after).unwrap();
-        numbers.push(lease.batch.spans[0].name.clone());
-        after = Some(lease.id);
+    let second = Duration::from_secs(1);
+    for until in [2 * second, second] {
+        let first = spool.next(now(0), Duration::ZERO).unwrap();
+        spool.defer(first.id, until);
     }
-    assert_eq!(numbers, ["1", "2", "3", "1"]);
+    assert_eq!(spool.next_due(), Some(second));
+    assert_eq!(drain(&mut spool, now(0)), [3, 4]);
+    assert_eq!(spool.next(now(0), second).unwrap().batch, batch(2));
+    spool.end_deferrals();
+    assert_eq!(drain(&mut spool, now(0)), [1, 2]);
 }
 
 fn file_names(directory: &Path) -> Vec<String> {

@@ -78,13 +78,13 @@ fn transient_read_error_keeps_the_batch_and_delays_no_other() {
     assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
     spool.append(&batch(4), now(0));
     files.0.lock().unwrap().read_errors = vec![denied];
-    assert_eq!(spool.next(now(0), None), None);
+    assert_eq!(spool.next(now(0), Duration::ZERO), None);
     assert_eq!(spool.counts().spooled, 1, "it is kept");
     assert_eq!(drain(&mut spool, now(0)), [4]);
     spool.append(&batch(5), now(0));
     files.0.lock().unwrap().read_errors = vec![denied];
-    assert_eq!(spool.next(now(7 * 86_400), None), None);
-    assert_eq!(spool.next(now(7 * 86_400 + 1), None), None);
+    assert_eq!(spool.next(now(7 * 86_400), Duration::ZERO), None);
+    assert_eq!(spool.next(now(7 * 86_400 + 1), Duration::ZERO), None);
     assert_eq!(
         dropped(&spool, DropReason::Age),
         1,
