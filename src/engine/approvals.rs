@@ -1,8 +1,8 @@
 //! Selects the event to approve next, and describes each decision for the snapshot and the log.
 //!
 //! An approval follows a document that shows the event as Scheduled, at most one for each poll, and counts when IMDS
-//! answers 200. With a drain, the event counts as due for that long before the first attempt; the drain and the delay of
-//! the policy are measured by the monotonic clock.
+//! answers 200. With a drain, the event counts as due for that long before the first attempt; the drain and the delay
+//! of the policy are measured by the monotonic clock.
 //!
 //! After any answer but 200 the document is read again before the next attempt, attempts become rarer, and
 //! `NotBefore` ends them. An attempt without an answer may have been accepted: it is repeated too, but only by the

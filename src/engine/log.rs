@@ -70,8 +70,8 @@ pub enum LogEntry {
     StateWriteRecovered,
 }
 
-/// Whether to log a decision about an approval. Skips events of other VMs, approvals and starts (the transition is logged), advisories, and
-/// events of the platform while approvals are off.
+/// Whether to log a decision about an approval. Skips events of other VMs, approvals and starts (the transition is
+/// logged), advisories, and events of the platform while approvals are off.
 pub(super) fn should_log(
     before: Option<&Approval>,
     now: &Approval,
