@@ -26,19 +26,19 @@ pub(super) struct TrackerEntry {
     /// When an ended event is removed, by the monotonic clock.
     pub(super) expires_at: Duration,
     /// The last document lacked it, but had unreadable entries: it may be one of them.
-    pub(super) missing: Option<Missing>,
+    pub(super) absence: Option<Absence>,
 }
 
 /// A pending event that may be an unreadable entry of the last document.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Missing {
+pub(super) struct Absence {
     /// By the monotonic clock: the first document without it.
     pub(super) since: Duration,
     /// An unreadable entry mentions its id.
     pub(super) is_mentioned: bool,
 }
 
-impl Missing {
+impl Absence {
     /// An unreadable entry without an id may be any event, but only for this long.
     const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
 
@@ -61,7 +61,7 @@ impl TrackerEntry {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
             expires_at: Duration::ZERO,
-            missing: None,
+            absence: None,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now.wall));
         if is_started(event) {
@@ -96,7 +96,7 @@ impl TrackerEntry {
             expires_at: now
                 .monotonic
                 .saturating_add(retention.saturating_sub(ended_ago)),
-            missing: None,
+            absence: None,
             tracked: event,
         })
     }
@@ -136,7 +136,7 @@ impl TrackerEntry {
         self.expires_at = now.monotonic.saturating_add(retention);
         let outcome = self
             .tracked
-            .outcome(now.wall, was_watched && self.missing.is_none());
+            .outcome(now.wall, was_watched && self.absence.is_none());
         let tracked = self.tracked_mut();
         tracked.end = Some(End {
             at: now.wall,
@@ -184,7 +184,7 @@ impl TrackerEntry {
         at: Moment,
         transitions: &mut Vec<Transition>,
     ) {
-        self.missing = None;
+        self.absence = None;
         if self.tracked.event.is_advisory() && !event.is_advisory() {
             self.become_maintenance(event, vm_name, gap, at, transitions);
             return;

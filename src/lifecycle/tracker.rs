@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    entry::{Missing, TrackerEntry},
+    entry::{Absence, TrackerEntry},
     last_document::LastDocument,
     tracked_event::{Interruption, MissingMembers, PollGap, TrackedEvent},
     transition::{Transition, TransitionKind},
@@ -129,14 +129,14 @@ impl Tracker {
                 self.entries.insert(event.id.clone(), new);
             }
         }
-        self.end_missing(document, &present, was_watched, now, &mut transitions);
+        self.end_absent(document, &present, was_watched, now, &mut transitions);
         self.limit_pending(present.len(), now, &mut transitions);
         self.set_document(now);
         transitions
     }
 
     /// Ends the events that the document lacks, unless they may be among its unreadable entries.
-    fn end_missing(
+    fn end_absent(
         &mut self,
         document: &Document,
         present: &HashSet<&EventId>,
@@ -144,24 +144,24 @@ impl Tracker {
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
-        let is_missing = |entry: &TrackerEntry| {
+        let is_absent = |entry: &TrackerEntry| {
             entry.tracked.is_pending() && !present.contains(&entry.tracked.event.id)
         };
-        let missing = self.entries.iter().filter(|(_, entry)| is_missing(entry));
-        let mentioned = document.unreadable.mentioned(missing.map(|(id, _)| id));
+        let absent = self.entries.iter().filter(|(_, entry)| is_absent(entry));
+        let mentioned = document.unreadable.mentioned(absent.map(|(id, _)| id));
         let has_unidentified = document.unreadable.has_unidentified();
         // An event that an entry without an id may be is not known to be cancelled.
         let was_watched = was_watched && !has_unidentified;
         for (id, entry) in &mut self.entries {
-            if !is_missing(entry) {
+            if !is_absent(entry) {
                 continue;
             }
-            let missing = Missing {
-                since: entry.missing.map_or(now.monotonic, |missing| missing.since),
+            let absence = Absence {
+                since: entry.absence.map_or(now.monotonic, |absence| absence.since),
                 is_mentioned: mentioned.contains(id),
             };
-            if missing.is_mentioned || has_unidentified && !missing.is_over(now) {
-                entry.missing = Some(missing);
+            if absence.is_mentioned || has_unidentified && !absence.is_over(now) {
+                entry.absence = Some(absence);
             } else {
                 transitions.push(entry.end(now, self.retention, was_watched));
             }
@@ -171,18 +171,18 @@ impl Tracker {
     /// Ends the events that have been missing for longest if more are pending, or their texts are longer, than one
     /// document can have.
     fn limit_pending(&mut self, present: usize, now: Moment, transitions: &mut Vec<Transition>) {
-        let mut missing: Vec<_> = self
+        let mut absent: Vec<_> = self
             .entries
             .values_mut()
-            .filter(|entry| entry.tracked.is_pending() && entry.missing.is_some())
+            .filter(|entry| entry.tracked.is_pending() && entry.absence.is_some())
             .collect();
-        missing.sort_by_key(|entry| Reverse(entry.missing.map(|missing| missing.since)));
-        let sizes = missing.iter().map(|entry| entry.tracked.event.text_bytes());
+        absent.sort_by_key(|entry| Reverse(entry.absence.map(|absence| absence.since)));
+        let sizes = absent.iter().map(|entry| entry.tracked.event.text_bytes());
         let fitting = fitting(sizes, MAX_EVENTS.saturating_sub(present));
-        if fitting == missing.len() {
+        if fitting == absent.len() {
             return;
         }
-        let surplus = missing.into_iter().skip(fitting).rev();
+        let surplus = absent.into_iter().skip(fitting).rev();
         transitions.extend(surplus.map(|entry| entry.end(now, self.retention, false)));
         let detail =
             "more events would be pending than one document can have; missing ones have ended";
@@ -197,7 +197,7 @@ impl Tracker {
     /// The last document still holds (304). Events that may have been unreadable entries of it end after a while.
     pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
         let is_over = |entry: &&mut TrackerEntry| {
-            entry.tracked.is_pending() && entry.missing.is_some_and(|missing| missing.is_over(now))
+            entry.tracked.is_pending() && entry.absence.is_some_and(|absence| absence.is_over(now))
         };
         let over = self.entries.values_mut().filter(is_over);
         let transitions = over
