@@ -12,7 +12,8 @@ use crate::{
     time,
 };
 
-/// A documented version of the Scheduled Events API, with the event types and optional fields that its documents contain.
+/// A documented version of the Scheduled Events API, with the event types and optional fields that its documents
+/// contain.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ApiVersion {
     pub(crate) name: &'static str,

@@ -3,13 +3,13 @@
 //! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap. If the
 //! monotonic clock continued during the interruption, the gap is on it, and is taken as it is.
 //!
-//! While Azure pauses a VM, its clocks can stop. They resume where they stopped, and the wall clock is then corrected by the
-//! length of the pause (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). Such a step of the wall clock
-//! against the monotonic clock looks the same as any other correction of the clock. It counts up to `MAX_CLOCK_STEP`:
-//! Azure pauses a VM for less than 10 seconds, rarely for about 30
-//! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). A larger step is not evidence of a pause,
-//! and only the gap on the monotonic clock counts. So a suspended or hibernated VM is not measured either: the monotonic
-//! clock of Linux stops (`clock_gettime(2)`), and the step is large.
+//! While Azure pauses a VM, its clocks can stop. They resume where they stopped, and the wall clock is then corrected
+//! by the length of the pause (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). Such a step of
+//! the wall clock against the monotonic clock looks the same as any other correction of the clock. It counts up to
+//! `MAX_CLOCK_STEP`: Azure pauses a VM for less than 10 seconds, rarely for about 30
+//! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). A larger step is not evidence of a
+//! pause, and only the gap on the monotonic clock counts. So a suspended or hibernated VM is not measured either: the
+//! monotonic clock of Linux stops (`clock_gettime(2)`), and the step is large.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Prometheus and OpenTelemetry exporter for Azure Scheduled Events: crate overview.
 //!
-//! Azure announces maintenance of a VM (freeze, reboot, redeploy, Spot eviction, deletion) at an address that only the VM
-//! itself can read, and drops the event from the document when it ends. This crate polls that document, tracks each event
-//! from its announcement to its end, and serves and sends what it knows.
+//! Azure announces maintenance of a VM (freeze, reboot, redeploy, Spot eviction, deletion) at an address that only the
+//! VM itself can read, and drops the event from the document when it ends. This crate polls that document, tracks each
+//! event from its announcement to its end, and serves and sends what it knows.
 //!
 //! # Data flow
 //!
@@ -16,11 +16,11 @@
 //!
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
 //! has none. The [`engine`] takes the result as an input and returns effects; inside it
-//! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event loop
-//! in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
+//! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event
+//! loop in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
 //! [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that snapshot once:
-//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run on a thread of their
-//! own and delay nothing.
+//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run on a thread
+//! of their own and delay nothing.
 //!
 //! From a poll to a span: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::AppendSpans` →
@@ -69,10 +69,11 @@
 //! # Public surface
 //!
 //! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary uses
-//! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is made
-//! of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`], [`worker`],
-//! [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`], [`event`], [`lifecycle`], [`snapshot`],
-//! [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the compiler reports all other dead code.
+//! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
+//! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
+//! [`worker`], [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`], [`event`], [`lifecycle`],
+//! [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the compiler reports all
+//! other dead code.
 //!
 //! # Invariants
 //!

@@ -1,8 +1,8 @@
 //! Log lines on stderr, in logfmt or as JSON.
 //!
 //! A separate thread writes the lines, so that a stderr whose reader has stopped cannot block the event loop. The queue
-//! in front of it is bounded. Lines that find it full are dropped and counted, and a warning reports them as soon as the
-//! queue is empty again.
+//! in front of it is bounded. Lines that find it full are dropped and counted, and a warning reports them as soon as
+//! the queue is empty again.
 //!
 //! Libraries log from `warn` on, whatever the level.
 

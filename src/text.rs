@@ -6,7 +6,8 @@
 
 use std::borrow::Cow;
 
-/// Characters of a label value. Azure sends shorter texts; the limit protects the memory of Prometheus and Alertmanager.
+/// Characters of a label value. Azure sends shorter texts; the limit protects the memory of Prometheus and
+/// Alertmanager.
 const MAX_LABEL_CHARS: usize = 256;
 
 /// A space for a line break or a tab, U+FFFD for any other character that is invisible or changes the direction of

@@ -1,5 +1,5 @@
-//! What must hold for any bytes, one function for each parser. The fuzz targets run them on the inputs that libFuzzer finds,
-//! and `tests/it/damaged_inputs.rs` on a few thousand damaged examples.
+//! What must hold for any bytes, one function for each parser. The fuzz targets run them on the inputs that libFuzzer
+//! finds, and `tests/it/damaged_inputs.rs` on a few thousand damaged examples.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -47,8 +47,8 @@ pub fn document(body: &[u8]) {
     );
 }
 
-/// A state file: one that is read is written and read back unchanged, and an exporter that starts with it can handle polls
-/// and scrapes.
+/// A state file: one that is read is written and read back unchanged, and an exporter that starts with it can handle
+/// polls and scrapes.
 pub fn state(text: &[u8]) {
     let Ok(saved) = SavedState::from_json(text) else {
         return;

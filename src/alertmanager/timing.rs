@@ -12,8 +12,8 @@ pub struct PushTiming {
     /// alert expires because IMDS fails; long, so that a VM that can still see the end of the event takes precedence.
     pub stale_resend_interval: Duration,
     pub stale_after: Duration,
-    /// The same for an alert that was resolved within `resolved_resend_period`: Prometheus reports it as firing until its
-    /// next scrape and evaluation, and Alertmanager takes the latest report.
+    /// The same for an alert that was resolved within `resolved_resend_period`: Prometheus reports it as firing until
+    /// its next scrape and evaluation, and Alertmanager takes the latest report.
     pub resolved_resend_interval: Duration,
     /// Prometheus' default scrape interval and its default evaluation interval.
     pub resolved_resend_period: Duration,

@@ -243,8 +243,8 @@ fn resources(event: &Event) -> String {
 
 /// One line with all known values of the event, not truncated: the log is the longest record of an event.
 ///
-/// Each line is sanitized when it is written. logfmt has escaped a value with a space before that, so texts are sanitized
-/// here as well.
+/// Each line is sanitized when it is written. logfmt has escaped a value with a space before that, so texts are
+/// sanitized here as well.
 fn log_transition(transition: &Transition) {
     let tracked = &transition.tracked;
     let event = &tracked.event;

@@ -1,8 +1,8 @@
 //! The thread of the OTLP export and the Alertmanager push, with a limit of its CPU time.
 //!
-//! hyper skips informational responses (1xx) without a limit, and reqwest offers none. A collector or an Alertmanager that
-//! sends them without end keeps its client busy until the timeout of the request. On a thread of its own, this delays no
-//! poll and no scrape, and pauses keep the thread from using a whole CPU.
+//! hyper skips informational responses (1xx) without a limit, and reqwest offers none. A collector or an Alertmanager
+//! that sends them without end keeps its client busy until the timeout of the request. On a thread of its own, this
+//! delays no poll and no scrape, and pauses keep the thread from using a whole CPU.
 
 use std::{io, thread, time::Duration};
 
@@ -16,8 +16,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// The same after a pause.
 const BUSY_INTERVAL: Duration = Duration::from_millis(100);
-/// After an interval in which the thread was busy for more than half of the time. With [`BUSY_INTERVAL`], a thread that is
-/// always busy uses a fifth of a CPU. Short, since all outputs wait.
+/// After an interval in which the thread was busy for more than half of the time. With [`BUSY_INTERVAL`], a thread that
+/// is always busy uses a fifth of a CPU. Short, since all outputs wait.
 const PAUSE: Duration = Duration::from_millis(400);
 /// Tasks between two looks at timers and sockets. With tokio's default of 61, a busy connection delays them by seconds.
 const EVENT_INTERVAL: u32 = 4;

@@ -113,8 +113,8 @@ pub(crate) struct SimulatedVmFlags {
     /// metadata.
     #[arg(long = "vm.name", value_name = "NAME", help_heading = "Simulator")]
     pub(crate) name: Option<String>,
-    /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from the
-    /// name.
+    /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from
+    /// the name.
     #[arg(long = "vm.scale-set", value_name = "NAME", help_heading = "Simulator")]
     pub(crate) scale_set: Option<String>,
     /// Operating system of the simulated VM.
@@ -195,8 +195,8 @@ pub(crate) struct ImdsFlags {
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
-    /// Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour without a
-    /// success, because the first response after enabling may take two minutes.
+    /// Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour
+    /// without a success, because the first response after enabling may take two minutes.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
     /// Name of this VM in Resources [default: the name in instance metadata].

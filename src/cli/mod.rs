@@ -56,17 +56,17 @@ pub(crate) enum Command {
     Simulate(SimulateFlags),
     /// Query Azure once and print the pending events.
     ///
-    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A restart
-    /// requested by a user then waits for an approval or for NotBefore, up to 15 minutes. Events may take five minutes to
-    /// appear after the first request.
+    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
+    /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes. Events may take five
+    /// minutes to appear after the first request.
     List(QueryFlags),
     /// Approve one event: Azure may then start it before its NotBefore, on every VM in its Resources.
     ///
-    /// The approval is sent at once, and this VM is not drained first. To drain it, let the exporter approve the event with
-    /// --approve.drain.
+    /// The approval is sent at once, and this VM is not drained first. To drain it, let the exporter approve the event
+    /// with --approve.drain.
     ///
-    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A restart
-    /// requested by a user then waits for an approval or for NotBefore, up to 15 minutes.
+    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
+    /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes.
     Approve(ApproveCommand),
 }
 

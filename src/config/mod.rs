@@ -1,7 +1,7 @@
 //! Resolves flags and environment variables to settings.
 //!
-//! All invalid values are found here, before the first poll. Each error is one line that names the flag, the value and a
-//! valid alternative.
+//! All invalid values are found here, before the first poll. Each error is one line that names the flag, the value and
+//! a valid alternative.
 
 mod error;
 mod exporter;

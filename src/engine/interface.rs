@@ -66,8 +66,8 @@ pub enum Input {
 #[derive(Debug)]
 pub enum Effect {
     Log(LogEntry),
-    /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a whole
-    /// document.
+    /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a
+    /// whole document.
     DiscardForeignState,
     AppendSpans(Batch),
     /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.

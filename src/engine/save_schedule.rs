@@ -1,5 +1,5 @@
-//! When the state is saved: after each change, once a second while an event is pending, and once a second after a failure.
-//! Otherwise every ten minutes, so that a restart knows how old the last document is.
+//! When the state is saved: after each change, once a second while an event is pending, and once a second after a
+//! failure. Otherwise every ten minutes, so that a restart knows how old the last document is.
 
 use std::time::Duration;
 

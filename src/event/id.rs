@@ -37,8 +37,8 @@ impl EventId {
         (digits.next().is_none() && self.verbatim.len() == 36).then_some(guid)
     }
 
-    /// The trace id: the bytes of the GUID, so that an operator can search traces for the id of an alert, and so that all
-    /// VMs of an event share one trace. Any other id, and the zero GUID, which W3C Trace Context forbids, is hashed
+    /// The trace id: the bytes of the GUID, so that an operator can search traces for the id of an alert, and so that
+    /// all VMs of an event share one trace. Any other id, and the zero GUID, which W3C Trace Context forbids, is hashed
     /// (128-bit FNV-1a of the lower-case id).
     pub(crate) fn trace_id(&self) -> [u8; 16] {
         const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

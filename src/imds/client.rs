@@ -1,7 +1,7 @@
 //! The HTTP client for IMDS.
 //!
-//! A 304 is accepted only if the request carried the `ETag` of the last document. A 200 with an empty body, which has been
-//! observed in production, is a failure at first; after a minute of only empty bodies it is an empty document.
+//! A 304 is accepted only if the request carried the `ETag` of the last document. A 200 with an empty body, which has
+//! been observed in production, is a failure at first; after a minute of only empty bodies it is an empty document.
 
 use std::time::Duration;
 
@@ -99,8 +99,8 @@ impl Client {
         })
     }
 
-    /// Approves one event: it may start before its `NotBefore`, on every VM that it names. After an error the document must
-    /// be polled before another attempt.
+    /// Approves one event: it may start before its `NotBefore`, on every VM that it names. After an error the document
+    /// must be polled before another attempt.
     pub async fn approve(
         &mut self,
         id: &EventId,

@@ -16,8 +16,8 @@ pub(super) fn other_cloud(headers: &HeaderMap) -> &'static str {
     }
 }
 
-/// The message of an error body, to follow `HTTP 400`. IMDS sends `{"error": TEXT}`, with `newest-versions` if the requested
-/// api-version is unknown.
+/// The message of an error body, to follow `HTTP 400`. IMDS sends `{"error": TEXT}`, with `newest-versions` if the
+/// requested api-version is unknown.
 pub(super) fn describe_body(body: &[u8]) -> String {
     let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) else {
         let text = String::from_utf8_lossy(body);

@@ -1,8 +1,9 @@
 //! The identity of this VM, from `/metadata/instance/compute`.
 //!
-//! `name` is the VM's entry in `Resources`; the host name differs from it in scale sets. All values are strings, and missing
-//! ones are empty: <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. In a
-//! classic cloud service the response is 404 or 400; events then keep the scope `unknown` unless `--vm.name` is set.
+//! `name` is the VM's entry in `Resources`; the host name differs from it in scale sets. All values are strings, and
+//! missing ones are empty:
+//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. In a classic cloud
+//! service the response is 404 or 400; events then keep the scope `unknown` unless `--vm.name` is set.
 
 use std::time::Duration;
 

@@ -11,8 +11,8 @@ const LONG_TIMEOUT_INTERVAL: Duration = Duration::from_hours(1);
 ///
 /// The first response after Scheduled Events was enabled takes up to two minutes, also when it is enabled again
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>).
-/// So the long timeout applies until the first success, to the poll after one that exceeded the normal timeout, and to one
-/// poll an hour without a success. It never applies to two polls in a row after that: no event is seen while a lost
+/// So the long timeout applies until the first success, to the poll after one that exceeded the normal timeout, and to
+/// one poll an hour without a success. It never applies to two polls in a row after that: no event is seen while a lost
 /// response is waited for, and a Spot eviction gives 30 seconds' notice.
 #[derive(Debug, Default)]
 pub(crate) struct PollTimeouts {
@@ -45,8 +45,8 @@ impl PollTimeouts {
 mod tests {
     use super::*;
 
-    /// Ends one poll per row, started at these seconds; `x` exceeds its timeout, `5` fails otherwise, `.` succeeds. Returns
-    /// `L` for each poll with the long timeout and `n` for each other one.
+    /// Ends one poll per row, started at these seconds; `x` exceeds its timeout, `5` fails otherwise, `.` succeeds.
+    /// Returns `L` for each poll with the long timeout and `n` for each other one.
     fn timeouts(polls: impl IntoIterator<Item = (u64, char)>) -> String {
         let mut timeouts = PollTimeouts::default();
         let poll = |(second, end): (u64, char)| {

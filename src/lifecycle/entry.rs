@@ -11,8 +11,8 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and of
-/// Azure differ.
+/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and
+/// of Azure differ.
 const APPROVAL_MARGIN: Duration = Duration::from_secs(10);
 
 /// A tracked event, and what only the tracker needs.
@@ -263,13 +263,14 @@ fn is_started(event: &Event) -> bool {
 }
 
 impl TrackerEntry {
-    /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no approval.
+    /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no
+    /// approval.
     ///
     /// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
-    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was approved
-    /// where it has started, or may start about now, before the `NotBefore` that was announced last. Both clocks must show
-    /// that: the wall clock may have been set back. A Spot eviction is not approved but carried out, with a best-effort
-    /// notice.
+    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was
+    /// approved where it has started, or may start about now, before the `NotBefore` that was announced last. Both
+    /// clocks must show that: the wall clock may have been set back. A Spot eviction is not approved but carried out,
+    /// with a best-effort notice.
     fn is_approved_elsewhere(&self, event: &Event, now: Moment) -> bool {
         let tracked = &self.tracked;
         let is_ours = tracked.approval_sent_at.is_some()

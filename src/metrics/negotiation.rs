@@ -16,8 +16,8 @@ type Specificity = u8;
 impl Format {
     /// The format for an `Accept` header, whose lines have been joined by commas.
     ///
-    /// OpenMetrics must be named and must not have a lower weight than text. Browsers and curl, which accept anything, get
-    /// text.
+    /// OpenMetrics must be named and must not have a lower weight than text. Browsers and curl, which accept anything,
+    /// get text.
     pub(crate) fn negotiate(accept: Option<&str>) -> Self {
         let Some(accept) = accept else {
             return Self::Text;

@@ -1,4 +1,5 @@
-//! Files that must survive a crash: the file system as a trait, so that tests can fail each step, and atomic replacement.
+//! Files that must survive a crash: the file system as a trait, so that tests can fail each step, and atomic
+//! replacement.
 
 use std::{
     fmt, fs,

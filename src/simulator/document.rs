@@ -1,5 +1,5 @@
-//! The scheduled-events document as the service writes it: one line, members in the order of captured documents, and only
-//! the event types and fields of the requested version.
+//! The scheduled-events document as the service writes it: one line, members in the order of captured documents, and
+//! only the event types and fields of the requested version.
 
 use serde::Serialize;
 

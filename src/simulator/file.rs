@@ -1,5 +1,5 @@
-//! Parses scenario files (JSON, documented in `docs/simulator.md`). Unknown members are errors, so that a misspelt one is
-//! not ignored.
+//! Parses scenario files (JSON, documented in `docs/simulator.md`). Unknown members are errors, so that a misspelt one
+//! is not ignored.
 
 use std::time::Duration;
 

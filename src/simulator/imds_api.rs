@@ -1,8 +1,8 @@
 //! The simulated metadata service: request checks, the document, approvals and instance metadata.
 //!
 //! The behaviour follows <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service> and
-//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. `docs/simulator.md` lists the assumptions
-//! where these are silent, such as the response to an approval of an unknown event.
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. `docs/simulator.md` lists the
+//! assumptions where these are silent, such as the response to an approval of an unknown event.
 
 use std::{
     hash::{DefaultHasher, Hasher},

@@ -1,7 +1,7 @@
 //! The state of the simulated Azure: pending events, active faults, running scenarios.
 //!
-//! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in order
-//! and with their own times, so tests simulate hours without waiting.
+//! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in
+//! order and with their own times, so tests simulate hours without waiting.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -196,7 +196,8 @@ impl World {
         windows.filter(move |(_, window)| window.contains(&now.monotonic))
     }
 
-    /// Incarnation and events of the document that a request gets. The request starts the delay of enabling, if a scenario waits for it.
+    /// Incarnation and events of the document that a request gets. The request starts the delay of enabling, if a
+    /// scenario waits for it.
     pub(super) fn deliver(&mut self, now: Moment) -> (u64, &[PendingEvent]) {
         for run in &mut self.runs {
             run.first_request.get_or_insert(now.monotonic);

@@ -110,8 +110,8 @@ impl Default for EventCounters {
 }
 
 impl EventCounters {
-    /// Counts a transition. An event that came back and ends again is not counted twice; only its impact is, if it started
-    /// after it came back.
+    /// Counts a transition. An event that came back and ends again is not counted twice; only its impact is, if it
+    /// started after it came back.
     pub fn count(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
         let event = &tracked.event;

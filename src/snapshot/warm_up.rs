@@ -1,7 +1,7 @@
 //! The minutes after Scheduled Events was enabled, in which an empty document does not mean that no event is scheduled.
 //!
-//! The first request enables the feature, and events may take five minutes to appear. After a day without a request Azure
-//! disables it, and `DocumentIncarnation` starts again:
+//! The first request enables the feature, and events may take five minutes to appear. After a day without a request
+//! Azure disables it, and `DocumentIncarnation` starts again:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>.
 
 use std::time::Duration;

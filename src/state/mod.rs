@@ -30,7 +30,8 @@ pub const MAX_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Released by the system when the process ends. `None` while the disk is full or read-only: the next write retries.
+    /// Released by the system when the process ends. `None` while the disk is full or read-only: the next write
+    /// retries.
     lock: Option<File>,
     /// The file in place must be kept under another name.
     set_aside: Option<SetAside>,
@@ -64,8 +65,8 @@ pub enum Found {
     Unreadable {
         why: String,
     },
-    /// The content is unknown after an I/O error, which may be temporary; unless a later read succeeds, the next write keeps
-    /// the file as `state.json.unread-UNIX_SECONDS`.
+    /// The content is unknown after an I/O error, which may be temporary; unless a later read succeeds, the next write
+    /// keeps the file as `state.json.unread-UNIX_SECONDS`.
     Unavailable {
         why: String,
     },
@@ -81,8 +82,8 @@ impl From<Error> for io::Error {
 }
 
 impl Directory {
-    /// Creates the directory if necessary and locks it. On a disk that is full or read-only, locking is left to the first
-    /// write that succeeds.
+    /// Creates the directory if necessary and locks it. On a disk that is full or read-only, locking is left to the
+    /// first write that succeeds.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let lock = match lock(path) {
             Ok(lock) => Some(lock),
@@ -133,8 +134,8 @@ impl Directory {
     /// Replaces the file. If the directory was removed, it is created and locked again. Returns the path of a file that
     /// was set aside.
     ///
-    /// Of a state that exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then pending
-    /// events that do not name this VM. After a restart a pending event that was left out is announced again.
+    /// Of a state that exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then
+    /// pending events that do not name this VM. After a restart a pending event that was left out is announced again.
     ///
     /// # Errors
     /// After an error, the old content still exists, under its old or its new name.

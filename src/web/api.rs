@@ -1,9 +1,9 @@
 //! `/api/v1/events`: the snapshot as JSON.
 //!
 //! The schema is stable: members may be added, but none changes its meaning. An event has Microsoft's members with
-//! Microsoft's names and formats: `NotBefore` in RFC 1123, `DurationInSeconds` -1 if unknown, unknown members unchanged.
-//! The members of this exporter have names in lower case. Its times are RFC 3339 in UTC, its durations are seconds, and
-//! unknown values are null.
+//! Microsoft's names and formats: `NotBefore` in RFC 1123, `DurationInSeconds` -1 if unknown, unknown members
+//! unchanged. The members of this exporter have names in lower case. Its times are RFC 3339 in UTC, its durations are
+//! seconds, and unknown values are null.
 //!
 //! | member | meaning |
 //! |---|---|

@@ -105,8 +105,8 @@ async fn status_page_shows_the_event_on_a_phone_and_on_a_desktop() {
     }
 }
 
-/// The scenario `spot-rebalance` in less than a minute, after some seconds in which Scheduled Events is being enabled. Each
-/// state lasts longer than a browser takes to open the page.
+/// The scenario `spot-rebalance` in less than a minute, after some seconds in which Scheduled Events is being enabled.
+/// Each state lasts longer than a browser takes to open the page.
 const SPOT_VM: &str = r#"{
   "faults": [{ "fault": "enabling", "for": "15s" }],
   "events": [

@@ -1,6 +1,6 @@
 //! Golden tests of documents. Each `tests/documents/NAME.json` is the body of a 200, named after its content;
-//! `NAME.parsed` is the parsed document, and `NAME.prom` its samples on a VM called `web_0` at 2026-11-17 09:00 UTC, without
-//! those of an exporter that has observed no event.
+//! `NAME.parsed` is the parsed document, and `NAME.prom` its samples on a VM called `web_0` at 2026-11-17 09:00 UTC,
+//! without those of an exporter that has observed no event.
 
 use std::{
     collections::BTreeSet,

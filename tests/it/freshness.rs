@@ -1,5 +1,5 @@
-//! What an old document and an empty one mean: the minutes after Scheduled Events was enabled, and the time after a restart
-//! without an answer of IMDS.
+//! What an old document and an empty one mean: the minutes after Scheduled Events was enabled, and the time after a
+//! restart without an answer of IMDS.
 
 use std::time::Duration;
 

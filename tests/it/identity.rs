@@ -139,8 +139,8 @@ async fn failed_instance_metadata_are_requested_again_after_growing_delays() {
     let mut settings = settings(&imds.base());
     settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
     let exporter = Exporter::start(settings);
-    // A constant delay, shorter than the poll interval, would make one request for each poll. The thirteenth of doubling
-    // delays ends later than the deadline of this test.
+    // A constant delay, shorter than the poll interval, would make one request for each poll. The thirteenth of
+    // doubling delays ends later than the deadline of this test.
     imds.until_requests(16).await;
     assert!(
         (2..13).contains(&identities(&imds)),

@@ -1,5 +1,5 @@
-//! Exporters are killed at random moments while events come and go. In the end the collector has every span of every event,
-//! and repeated spans have the same id. `KILLS=10000 cargo test --test it kills` kills them more often.
+//! Exporters are killed at random moments while events come and go. In the end the collector has every span of every
+//! event, and repeated spans have the same id. `KILLS=10000 cargo test --test it kills` kills them more often.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,8 +23,8 @@ use crate::support::{
 /// Exporters at a time, each with its own metadata service, collector and state directory: a process mostly waits.
 const EXPORTERS: usize = 8;
 
-/// The minimum numbers of kills and of ended events of one exporter; a slow disk needs up to four times as many kills for
-/// the events.
+/// The minimum numbers of kills and of ended events of one exporter; a slow disk needs up to four times as many kills
+/// for the events.
 #[expect(
     clippy::disallowed_methods,
     reason = "the variable belongs to this test"

@@ -1,8 +1,8 @@
 //! The exporter against the documents of Microsoft's mock server for Scheduled Events,
 //! <https://github.com/Azure-Samples/scheduled-events-mock-server>.
 //!
-//! They differ from Azure's: members in alphabetical order, event ids in lower case, ISO 8601 times, a new event id for each
-//! status, an approval that is answered with the next document, and no instance metadata.
+//! They differ from Azure's: members in alphabetical order, event ids in lower case, ISO 8601 times, a new event id for
+//! each status, an approval that is answered with the next document, and no instance metadata.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,6 @@
 //! One exporter for a long time, at five polls per second: events come and go, the collector and an Alertmanager are
-//! restarted, refuse and hang, IMDS fails, clients disconnect. Memory, descriptors, threads, series, spool and state file
-//! stay flat, and every span arrives.
+//! restarted, refuse and hang, IMDS fails, clients disconnect. Memory, descriptors, threads, series, spool and state
+//! file stay flat, and every span arrives.
 //!
 //! `SOAK_SECONDS=6000 cargo test --test it soak` makes as many polls as eight hours at one poll per second.
 
@@ -90,7 +90,8 @@ impl Sample {
             threads: value("process_threads "),
             events: begin("azure_scheduled_event_info{"),
             event_series,
-            // A busy machine can delay the heartbeat by a second, which is measured as the first interruption of a type.
+            // A busy machine can delay the heartbeat by a second, which is measured as the first interruption of a
+            // type.
             other_series: samples.len() as u64
                 - event_series
                 - begin("azure_scheduled_events_observed_interruption_seconds"),

@@ -1,5 +1,5 @@
-//! The threads of the process, on Linux: all of them exist before an event needs one, since a system without a free thread
-//! must not end the process at that moment.
+//! The threads of the process, on Linux: all of them exist before an event needs one, since a system without a free
+//! thread must not end the process at that moment.
 
 use std::{fs, io::Write as _, path::PathBuf, process::Command};
 

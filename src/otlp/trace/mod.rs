@@ -1,7 +1,8 @@
-//! Maps transitions of an event of this VM to spans. Pure: ids, names and attributes depend on the event and the VM only.
+//! Maps transitions of an event of this VM to spans. Pure: ids, names and attributes depend on the event and the VM
+//! only.
 //!
-//! One event is one trace. The trace id is the event's GUID, so all VMs that the event names write to one trace, each with
-//! a root span of its own.
+//! One event is one trace. The trace id is the event's GUID, so all VMs that the event names write to one trace, each
+//! with a root span of its own.
 //!
 //! ```text
 //! scheduled_event <EventType>   |first seen ------------------------- ended|   sent at the end
@@ -12,8 +13,8 @@
 //!
 //! Span ids are a function of event, VM and phase: a span that is made again, after a crash or for an event that
 //! returned, has the same id. Only events that name this VM have spans ([`EventScope::Own`]). Where that becomes known
-//! late, `backfill` returns all past spans. An advisory has only `announced` and the root; their ids differ from those of
-//! maintenance with the same event id.
+//! late, `backfill` returns all past spans. An advisory has only `announced` and the root; their ids differ from those
+//! of maintenance with the same event id.
 
 mod span;
 
@@ -33,9 +34,9 @@ const PREFIX: &str = "scheduled_event";
 
 /// Distinguishes the VMs of one event in span ids; stable over reboots.
 ///
-/// The VM's own name is preferred to its id: where an event names this VM the name is always known, also before instance
-/// metadata is, and it is unique among the event's `Resources`. A key that changed between the first and the last span of
-/// an event would separate them.
+/// The VM's own name is preferred to its id: where an event names this VM the name is always known, also before
+/// instance metadata is, and it is unique among the event's `Resources`. A key that changed between the first and the
+/// last span of an event would separate them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmKey(Box<str>);
 

@@ -62,8 +62,8 @@ impl Alertmanager {
 
     /// Waits until Alertmanager has flushed every group after all that it has received so far.
     ///
-    /// Adds alerts to a group with the same interval, one after each notification: the third is sent two intervals after
-    /// the first. A notification that is due in any other group is sent before it.
+    /// Adds alerts to a group with the same interval, one after each notification: the third is sent two intervals
+    /// after the first. A notification that is due in any other group is sent before it.
     pub(crate) async fn until_flushed(&self) {
         for number in ["1", "2", "3"] {
             let alert = json!([{

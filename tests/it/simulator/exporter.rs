@@ -51,8 +51,8 @@ fn first_seen(metrics: &Metrics) -> Vec<String> {
     lines
 }
 
-/// A known event stays, one that is announced meanwhile is found afterwards. After a 4xx the next request comes a minute
-/// later, so the exporter is restarted, as an operator does after a change of the access rules.
+/// A known event stays, one that is announced meanwhile is found afterwards. After a 4xx the next request comes a
+/// minute later, so the exporter is restarted, as an operator does after a change of the access rules.
 async fn no_event_is_lost(status: u16) {
     let server = simulated(REBOOT, 60.0);
     let state = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The requests of Microsoft's samples for Scheduled Events, with the headers and bodies that their HTTP libraries send.
+//! The requests of Microsoft's samples for Scheduled Events, with the headers and bodies that their HTTP libraries
+//! send.
 
 use std::{
     fmt::Write as _,

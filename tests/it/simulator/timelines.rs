@@ -1,7 +1,7 @@
 //! The response after each change of each built-in scenario, at speed 1.
 //!
-//! The goldens are `tests/simulator/NAME.txt`. `UPDATE_GOLDENS=1 cargo test` rewrites them; review the difference before
-//! you commit it.
+//! The goldens are `tests/simulator/NAME.txt`. `UPDATE_GOLDENS=1 cargo test` rewrites them; review the difference
+//! before you commit it.
 
 use std::{fmt::Write as _, fs, path::Path, sync::Arc, time::Duration};
 
@@ -35,8 +35,8 @@ pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
     world
 }
 
-/// The response to a poll at `now`, in one line. The version is newer than the documented ones, so that the document has
-/// advisories.
+/// The response to a poll at `now`, in one line. The version is newer than the documented ones, so that the document
+/// has advisories.
 pub(crate) fn poll(world: &mut World, now: Moment) -> String {
     let mut headers = HeaderMap::new();
     headers.insert("metadata", HeaderValue::from_static("true"));

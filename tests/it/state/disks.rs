@@ -1,5 +1,5 @@
-//! A state directory that cannot be written to: failures are counted and logged once, the exporter continues in memory, and
-//! writes again as soon as it can.
+//! A state directory that cannot be written to: failures are counted and logged once, the exporter continues in memory,
+//! and writes again as soon as it can.
 
 use std::{fs, path::Path, process::Command};
 

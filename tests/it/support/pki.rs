@@ -62,8 +62,8 @@ impl Pki {
         replace(&mut OsFilesystem, &path, content.as_bytes()).unwrap();
     }
 
-    /// A proxy in front of `inside` with a certificate for `name`. With `needs_client_certificate` it requires client certificates of
-    /// this authority.
+    /// A proxy in front of `inside` with a certificate for `name`. With `needs_client_certificate` it requires client
+    /// certificates of this authority.
     pub(crate) async fn tls_proxy(
         &self,
         name: &str,

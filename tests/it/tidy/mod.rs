@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod comments;
 mod cycles;
 mod imports;
 mod layers;
