@@ -15,7 +15,7 @@ use crate::{
     imds,
     logs::{self, LogGuard},
     simulator, state,
-    system::Signals,
+    system::{self, Signals},
     time::Clock,
 };
 
@@ -159,10 +159,15 @@ fn init_process(flags: LogFlags) -> Result<LogGuard, CommandError> {
 
 /// One thread is enough: the program waits nearly all of the time.
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
-    tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|cause| CommandError::system("cannot create the async runtime", &cause))
+        .map_err(|cause| CommandError::system("cannot create the async runtime", &cause))?;
+    let context = runtime.enter();
+    system::ignore_file_size_signal()
+        .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+    drop(context);
+    Ok(runtime)
 }
 
 /// Resolves when an orderly shutdown is requested.

@@ -99,7 +99,11 @@ fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; 9] {
             .map_or_else(|| "-".to_owned(), Timestamp::rfc3339),
         wait.unwrap_or_else(|| "-".to_owned()),
         duration.unwrap_or_else(|| "unknown".to_owned()),
-        event.source.as_ref().map_or("-", Source::as_str).to_owned(),
+        event
+            .source
+            .as_ref()
+            .map_or(Source::NOT_GIVEN, Source::as_str)
+            .to_owned(),
         event
             .resources
             .as_ref()

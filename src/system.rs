@@ -1,4 +1,4 @@
-//! Platform differences: termination signals, the boot id, the host name, file descriptors, durable renames.
+//! Platform differences: signals, the boot id, the host name, file descriptors, private files, durable renames.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -20,7 +20,8 @@ pub(crate) fn host_name() -> Option<String> {
         .filter(|name| !name.is_empty())
 }
 
-/// The number of files that this process may have open at a time. `None` if there is no such limit.
+/// The number of files that this process may have open at a time. `None` if there is no such limit, or if it is
+/// unknown.
 pub(crate) fn max_open_files() -> Option<usize> {
     platform::max_open_files()
 }
@@ -56,13 +57,18 @@ pub(crate) fn is_named(file: &File, path: &Path) -> bool {
     platform::is_named(file, path)
 }
 
+/// On Unix, ignores the signal about a file that has reached its size limit (`RLIMIT_FSIZE`), which ends the process by
+/// default. The write returns an error. Needs a tokio runtime only for this call.
+pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
+    platform::ignore_file_size_signal()
+}
+
 /// Termination signals.
 #[derive(Debug)]
 pub(crate) struct Signals(platform::Signals);
 
 impl Signals {
-    /// Replaces the default action of the signals, which ends the process. On Unix this includes the signal about a
-    /// file that has reached its size limit (`RLIMIT_FSIZE`): the write returns an error.
+    /// Replaces the default action of the signals, which ends the process.
     pub(crate) fn listen() -> io::Result<Self> {
         platform::Signals::listen().map(Self)
     }
@@ -92,10 +98,9 @@ mod platform {
         fs::read_to_string("/proc/sys/kernel/hostname").ok()
     }
 
-    /// `EMFILE` and `ENFILE`.
-    pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [24, 23];
+    pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [libc::EMFILE, libc::ENFILE];
 
-    /// The soft limit.
+    /// The soft limit on Linux.
     pub(super) fn max_open_files() -> Option<usize> {
         let limits = fs::read_to_string("/proc/self/limits").ok()?;
         let values = limits
@@ -125,8 +130,10 @@ mod platform {
         (open.dev(), open.ino()) == (named.dev(), named.ino())
     }
 
-    /// `SIGXFSZ` on Linux, macOS and the BSDs (not on MIPS).
-    const FILE_SIZE_EXCEEDED: SignalKind = SignalKind::from_raw(25);
+    /// The handler does nothing, and stays installed when the receiver is dropped.
+    pub(super) fn ignore_file_size_signal() -> io::Result<()> {
+        signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
+    }
 
     #[derive(Debug)]
     pub(super) struct Signals {
@@ -138,8 +145,6 @@ mod platform {
 
     impl Signals {
         pub(super) fn listen() -> io::Result<Self> {
-            // The handler does nothing and stays installed when the receiver is dropped.
-            drop(signal(FILE_SIZE_EXCEEDED)?);
             let hangup = (!is_ignored(SignalKind::hangup())).then(|| signal(SignalKind::hangup()));
             Ok(Self {
                 interrupt: signal(SignalKind::interrupt())?,
@@ -227,6 +232,11 @@ mod platform {
     /// The standard library exposes file identity only on Unix; any existing file is accepted.
     pub(super) fn is_named(_file: &File, path: &Path) -> bool {
         path.exists()
+    }
+
+    /// Windows has no such signal.
+    pub(super) fn ignore_file_size_signal() -> io::Result<()> {
+        Ok(())
     }
 
     #[derive(Debug)]

@@ -67,8 +67,10 @@ def impact() -> str:
     return f"{each('max', 'ended_timestamp_seconds')} - {each('max', 'started_timestamp_seconds')}"
 
 
-def ended(more: str = "") -> str:
-    return f"group by (event_id) ({over('max', 'ended_timestamp_seconds', more)})"
+def ended(by: str = "event_id", more: str = "") -> str:
+    """Ended maintenance. An advisory ends too, but nothing came of it."""
+    of_maintenance = f'event_type!="SpotRebalanceRecommendation"{", " + more if more else ""}'
+    return f"group by ({by}) ({over('max', 'ended_timestamp_seconds', of_maintenance)})"
 
 
 def kept(by: str = "") -> str:
@@ -121,7 +123,7 @@ def headline() -> list[dict[str, Any]]:
             "Cancelled",
             "Share of the ended events that Azure took back before they began.",
             (16, 0, 4, 4),
-            f"""(count({ended('outcome="cancelled"')}) or vector(0)) / count({ended()})""",
+            f"""(count({ended(more='outcome="cancelled"')}) or vector(0)) / count({ended()})""",
             unit="percentunit",
             empty="no event ended",
             defaults={"decimals": 1, "color": fixed(NOTICE)},
@@ -306,11 +308,11 @@ def cost(y: int) -> list[dict[str, Any]]:
     outcome = panel(
         "piechart",
         "What became of them",
-        "Completed: it ran. Cancelled: Azure took it back before NotBefore. Unknown: nobody was left to say.",
+        "Completed: it ran. Cancelled: Azure took it back before NotBefore. Unknown: nobody was left to say. Without Spot rebalance recommendations.",
         (16, y, 8, 7),
         [
             target(
-                f"count by (outcome) (group by (event_id, outcome) ({over('max', 'ended_timestamp_seconds')}))",
+                f"count by (outcome) ({ended('event_id, outcome')})",
                 legend="{{outcome}}",
                 instant=True,
             )

@@ -29,10 +29,10 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
     let mut text = String::new();
     let kind = event.event_type.as_str();
     let requested_by = match &event.source {
-        Some(Source::User) => "requested by a user (User)",
-        Some(Source::Platform) => "requested by Azure (Platform)",
-        Some(Source::Other(word)) => word,
-        None => "of unknown source",
+        Some(Source::User) => "requested by a user (User)".to_owned(),
+        Some(Source::Platform) => "requested by Azure (Platform)".to_owned(),
+        Some(Source::Other(word)) => format!("source {word}"),
+        None => format!("source {}", Source::NOT_GIVEN),
     };
     let without = if event.is_advisory() {
         "no deadline"

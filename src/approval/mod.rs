@@ -163,7 +163,8 @@ fn reason(
     match event.source {
         Some(Source::User) if settings.user_events => return Ok(ApprovalReason::UserEvent),
         Some(Source::User | Source::Platform) => {}
-        Some(Source::Other(_)) | None => return Err(SkipReason::SourceUnknown),
+        Some(Source::Other(_)) => return Err(SkipReason::SourceUnknown),
+        None => return Err(SkipReason::SourceMissing),
     }
     let (EventType::Freeze, Some(below)) = (&event.event_type, settings.freeze_below) else {
         return Err(SkipReason::NotAskedFor);
@@ -181,7 +182,7 @@ fn check_reported(tracked: &TrackedEvent) -> Result<(), SkipReason> {
     if missing.resources {
         Err(SkipReason::ResourcesUnknown)
     } else if missing.source {
-        Err(SkipReason::SourceUnknown)
+        Err(SkipReason::SourceMissing)
     } else if missing.not_before {
         Err(SkipReason::NotBeforeUnknown)
     } else {
@@ -216,5 +217,35 @@ fn approve_or_wait(
         reason,
         leader: resource_name(leader.unwrap_or_default()).into(),
         until: delay_until.wall,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{ApprovalPolicy, reason};
+    use crate::{document, snapshot::Approval};
+
+    #[test]
+    fn missing_source_and_unknown_source_have_different_messages_and_one_identifier() {
+        let policy = ApprovalPolicy {
+            user_events: true,
+            ..ApprovalPolicy::default()
+        };
+        for (source, expected) in [
+            (json!(null), "its source was not given"),
+            (json!("Partner"), "its source is unknown"),
+        ] {
+            let body = json!({"DocumentIncarnation": 1, "Events": [{
+                "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "EventStatus": "Scheduled",
+                "EventType": "Reboot", "Resources": ["web_0"], "EventSource": source,
+            }]});
+            let (document, _) = document::parse(body.to_string().as_bytes()).unwrap();
+            let why = reason(&document.events[0], &policy, Some("web_0")).unwrap_err();
+            assert_eq!(why.as_str(), "source_unknown");
+            let message = Approval::Withheld(why).message();
+            assert_eq!(message, format!("Not approved by this VM: {expected}"));
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! Selects the event to approve next, and describes each decision for the snapshot and the log.
 //!
-//! An approval follows a document that shows the event as Scheduled, at most one for each poll, and counts when
-//! IMDS answers 200. With a drain, the event counts as due for that long before the first attempt; the drain and the
-//! delay of the policy are measured by the monotonic clock. After any answer but 200 the document is read again before
-//! the next attempt, attempts become rarer, and `NotBefore` ends them. The attempt is part of the saved state before it
-//! is sent: when a process ends between the request and its answer, the next process does not send it again. It drains
-//! again what an earlier process was draining.
+//! An approval follows a document that shows the event as Scheduled, at most one for each poll, and counts when IMDS
+//! answers 200. With a drain, the event counts as due for that long before the first attempt; the drain and the delay of
+//! the policy are measured by the monotonic clock.
+//!
+//! After any answer but 200 the document is read again before the next attempt, attempts become rarer, and
+//! `NotBefore` ends them. An attempt without an answer may have been accepted: it is repeated too, but only by the
+//! same process. Each attempt is part of the saved state before it is sent, so that the next process does not send it
+//! again. That process drains again what this one was draining.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -13,11 +15,11 @@ use std::{
     time::Duration,
 };
 
-use super::LogEntry;
+use super::{LogEntry, log::should_log};
 use crate::{
     approval::{self, ApprovalPolicy, Decision},
     document::Document,
-    event::{EventId, EventScope, EventType, Source},
+    event::{EventId, EventType},
     imds::cadence::{self, PollResult},
     lifecycle::{Phase, TrackedEvent},
     snapshot::{Approval, ApprovalReason, RequestError, SkipReason},
@@ -46,6 +48,8 @@ enum Attempt {
         attempts: u32,
         error: Box<str>,
         retry: Moment,
+        /// One of the attempts had no answer.
+        may_be_accepted: bool,
     },
 }
 
@@ -182,13 +186,14 @@ impl Approvals {
                 retry_after: error.retry_after,
                 consecutive_failures: attempts,
             };
-            let interval = cadence::MIN_REQUEST_INTERVAL;
             // No jitter: only one VM approves an event.
-            let delay = cadence::next_delay(result, Duration::ZERO, interval, 1.0);
+            let delay =
+                cadence::next_delay(result, Duration::ZERO, cadence::MIN_REQUEST_INTERVAL, 1.0);
             let attempt = Attempt::Failed {
                 attempts,
                 error: error.message.as_str().into(),
                 retry: now.after(delay),
+                may_be_accepted: self.may_be_accepted(id) || !error.is_refusal(),
             };
             self.attempts.insert(id.clone(), attempt);
         }
@@ -228,13 +233,22 @@ impl Approvals {
             // The first resource may approve it at any moment, and a retry is not drained again.
             Approval::Waiting { .. } | Approval::Failed { .. } => Some(self.policy.drains()),
             Approval::DryRun { .. } => Some(false),
+            // The name will be known, and after NotBefore the event is due anyway.
+            Approval::Withheld(SkipReason::IdentityUnknown | SkipReason::NotBeforePassed)
+            | Approval::Approved { .. }
+            | Approval::ApprovedElsewhere { .. } => None,
             Approval::Withheld(_) => {
                 let is_open =
                     tracked.phase() == Phase::Scheduled && tracked.approval_sent_at.is_none();
                 is_open.then_some(false)
             }
-            Approval::Approved { .. } | Approval::ApprovedElsewhere { .. } => None,
         }
+    }
+
+    /// Whether an attempt of this process had no answer.
+    pub(super) fn may_be_accepted(&self, id: &EventId) -> bool {
+        let attempt = self.attempts.get(id);
+        matches!(attempt, Some(Attempt::Failed { may_be_accepted, .. }) if *may_be_accepted)
     }
 
     fn failed_attempts(&self, id: &EventId) -> u32 {
@@ -278,8 +292,11 @@ impl Approvals {
         let is_in_flight = matches!(&self.in_flight, Some((in_flight, _)) if in_flight == id);
         match tracked.approval_sent_at {
             Some(at) if is_in_flight => return Approval::Sent { reason, at },
-            Some(_) => return Approval::Withheld(SkipReason::ResultUnknown),
-            None => {}
+            // Sent by an earlier process.
+            Some(_) if !self.may_be_accepted(id) => {
+                return Approval::Withheld(SkipReason::ResultUnknown);
+            }
+            _ => {}
         }
         if let Some(until) = drain_until.filter(|until| now.monotonic < until.monotonic) {
             let until = until.wall;
@@ -303,6 +320,7 @@ impl Approvals {
                 attempts,
                 error,
                 retry,
+                ..
             }) => Approval::Failed {
                 reason,
                 attempts: *attempts,
@@ -310,28 +328,5 @@ impl Approvals {
                 retry_at: retry.wall,
             },
         }
-    }
-}
-
-/// Whether to log a decision. Skips events of other VMs, approvals and starts (the transition is logged), advisories, and
-/// events of the platform while approvals are off.
-fn should_log(before: Option<&Approval>, now: &Approval, tracked: &TrackedEvent) -> bool {
-    if tracked.scope == EventScope::Other || tracked.event.is_advisory() {
-        return false;
-    }
-    let label = |approval: &Approval| (approval.decision(), approval.reason());
-    match (before, now) {
-        (None, Approval::Withheld(SkipReason::Off)) => {
-            tracked.event.source == Some(Source::User) && tracked.phase() == Phase::Scheduled
-        }
-        // The transition logs an approval and a start.
-        (
-            Some(Approval::Withheld(_)),
-            Approval::Withheld(SkipReason::NotScheduled | SkipReason::NotBeforePassed),
-        )
-        | (Some(_), Approval::Withheld(SkipReason::Off))
-        | (_, Approval::Approved { .. } | Approval::ApprovedElsewhere { .. }) => false,
-        (Some(before), now) => label(before) != label(now),
-        (None, _) => true,
     }
 }

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     document::{Anomaly, AnomalyKind},
-    lifecycle::{TrackedEvent, Transition},
-    snapshot::{Approval, Failure, Identity},
+    event::{EventScope, Source},
+    lifecycle::{Phase, TrackedEvent, Transition},
+    snapshot::{Approval, Failure, Identity, SkipReason},
     time::Timestamp,
 };
 
@@ -67,4 +68,31 @@ pub enum LogEntry {
     StateWriteStalled,
     /// A write of the state succeeded after failures.
     StateWriteRecovered,
+}
+
+/// Whether to log a decision about an approval. Skips events of other VMs, approvals and starts (the transition is logged), advisories, and
+/// events of the platform while approvals are off.
+pub(super) fn should_log(
+    before: Option<&Approval>,
+    now: &Approval,
+    tracked: &TrackedEvent,
+) -> bool {
+    if tracked.scope == EventScope::Other || tracked.event.is_advisory() {
+        return false;
+    }
+    let label = |approval: &Approval| (approval.decision(), approval.reason());
+    match (before, now) {
+        (None, Approval::Withheld(SkipReason::Off)) => {
+            tracked.event.source == Some(Source::User) && tracked.phase() == Phase::Scheduled
+        }
+        // The transition logs an approval and a start.
+        (
+            Some(Approval::Withheld(_)),
+            Approval::Withheld(SkipReason::NotScheduled | SkipReason::NotBeforePassed),
+        )
+        | (Some(_), Approval::Withheld(SkipReason::Off))
+        | (_, Approval::Approved { .. } | Approval::ApprovedElsewhere { .. }) => false,
+        (Some(before), now) => label(before) != label(now),
+        (None, _) => true,
+    }
 }

@@ -155,7 +155,9 @@ impl Engine {
             self.apply(transitions.into_iter().collect());
             ApprovalResult::Approved
         } else {
-            self.tracker.record_refusal(id, now.wall);
+            let may_be_accepted = self.approvals.may_be_accepted(id);
+            self.tracker
+                .record_failed_approval(id, may_be_accepted, now.wall);
             self.saves.mark();
             ApprovalResult::Failed
         };

@@ -162,6 +162,9 @@ pub enum Source {
 }
 
 impl Source {
+    /// How a missing source is shown.
+    pub(crate) const NOT_GIVEN: &str = "not given, treated as Platform";
+
     /// Ignores case.
     pub(crate) fn new(name: &str) -> Self {
         if name.eq_ignore_ascii_case("Platform") {

@@ -255,6 +255,7 @@ mod tests {
             status: Some(status),
             message: String::new(),
             retry_after: Some(Duration::from_secs(retry_after)).filter(|after| !after.is_zero()),
+            is_unsent: false,
         }
     }
 

@@ -208,6 +208,7 @@ impl From<&Error> for RequestError {
             status: error.status(),
             message: error.to_string(),
             retry_after: error.retry_after(),
+            is_unsent: matches!(error, Error::Connect { .. } | Error::ConnectTimeout { .. }),
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    tracked_event::{End, Interruption, MissingMembers, Phase, Rescheduling, TrackedEvent},
+    tracked_event::{
+        End, Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent,
+    },
     transition::{Transition, TransitionKind},
 };
 use crate::{
@@ -50,11 +52,11 @@ impl TrackerEntry {
     pub(super) fn begin(
         event: &Event,
         vm_name: Option<&str>,
-        seen_late: bool,
+        gap: PollGap,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
-        let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), seen_late, now.wall);
+        let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), gap, now.wall);
         let mut entry = Self {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
@@ -178,13 +180,13 @@ impl TrackerEntry {
         &mut self,
         event: &Event,
         vm_name: Option<&str>,
-        seen_late: bool,
+        gap: PollGap,
         at: Moment,
         transitions: &mut Vec<Transition>,
     ) {
         self.missing = None;
         if self.tracked.event.is_advisory() && !event.is_advisory() {
-            self.become_maintenance(event, vm_name, seen_late, at, transitions);
+            self.become_maintenance(event, vm_name, gap, at, transitions);
             return;
         }
         let now = at.wall;
@@ -242,7 +244,7 @@ impl TrackerEntry {
         &mut self,
         event: &Event,
         vm_name: Option<&str>,
-        seen_late: bool,
+        gap: PollGap,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
@@ -253,7 +255,7 @@ impl TrackerEntry {
             id: self.tracked.event.id.clone(),
             ..known_rest(&self.tracked.event, event)
         };
-        *self = Self::begin(&event, vm_name, seen_late, now, transitions);
+        *self = Self::begin(&event, vm_name, gap, now, transitions);
     }
 }
 
@@ -273,9 +275,8 @@ impl TrackerEntry {
     /// with a best-effort notice.
     fn is_approved_elsewhere(&self, event: &Event, now: Moment) -> bool {
         let tracked = &self.tracked;
-        let is_ours = tracked.approval_sent_at.is_some()
-            || tracked.approved_at.is_some()
-            || tracked.refused_at.is_some();
+        // A refused attempt did not approve it.
+        let is_ours = tracked.approval_sent_at.is_some() || tracked.approved_at.is_some();
         let is_approvable = matches!(
             event.event_type,
             EventType::Freeze | EventType::Reboot | EventType::Redeploy | EventType::Terminate

@@ -2,13 +2,27 @@
 
 use std::time::Duration;
 
-use crate::time::{Moment, Timestamp};
+use super::tracked_event::PollGap;
+use crate::{
+    event::EventType,
+    time::{Moment, Timestamp},
+};
 
 /// An event that left the document before its `NotBefore` was cancelled only if no start can have been missed: the last
 /// successful poll was at most [`MIN_POLL_GAP`] ago, or three poll intervals if that is longer, but no more than
 /// [`MAX_POLL_GAP`].
 const MIN_POLL_GAP: Duration = Duration::from_secs(10);
 const MAX_POLL_GAP: Duration = Duration::from_mins(1);
+
+/// Azure announces an event at least this long ahead, so it cannot have been announced and started in a shorter gap unless
+/// it was approved (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>, "Minimum
+/// Notice"). For Preempt and Terminate, whose notice is shorter, nothing depends on it.
+fn minimum_notice(event_type: &EventType) -> Duration {
+    match event_type {
+        EventType::Redeploy => Duration::from_mins(10),
+        _ => Duration::from_mins(15),
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastDocument {
@@ -48,10 +62,16 @@ impl LastDocument {
         self.elapsed(now) <= limit.clamp(MIN_POLL_GAP, MAX_POLL_GAP)
     }
 
-    /// Whether a new event may have been announced, and started, much earlier: polls are missing.
-    pub(super) fn is_late(&self, poll_interval: Duration, now: Moment) -> bool {
-        let limit = poll_interval.saturating_mul(3);
-        self.elapsed(now) > limit.max(MAX_POLL_GAP)
+    /// The gap before a document with a new event of this type.
+    pub(super) fn gap(
+        &self,
+        event_type: &EventType,
+        poll_interval: Duration,
+        now: Moment,
+    ) -> PollGap {
+        let elapsed = self.elapsed(now);
+        let normal = poll_interval.saturating_mul(3).max(MAX_POLL_GAP);
+        PollGap::new(elapsed > normal, elapsed >= minimum_notice(event_type))
     }
 
     fn elapsed(&self, now: Moment) -> Duration {

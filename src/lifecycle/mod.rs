@@ -28,7 +28,7 @@ mod tracker;
 mod transition;
 
 pub use tracked_event::{
-    End, Interruption, MissingMembers, Outcome, Phase, Rescheduling, TrackedEvent,
+    End, Interruption, MissingMembers, Outcome, Phase, PollGap, Rescheduling, TrackedEvent,
 };
 pub use tracker::{Restored, Tracker};
 pub use transition::{Transition, TransitionKind};

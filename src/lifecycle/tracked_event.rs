@@ -21,9 +21,8 @@ pub struct TrackedEvent {
     /// The last document contradicted itself about this event.
     pub is_contradictory: bool,
     pub first_seen_at: Timestamp,
-    /// It was in the first document after a gap in polling, of more than a minute or three poll intervals: it may have
-    /// been announced, and started, earlier.
-    pub seen_late: bool,
+    /// Before the first document with it.
+    pub gap: PollGap,
     /// When a document first had it as Started.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
@@ -34,14 +33,14 @@ pub struct TrackedEvent {
     /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event. Taken back when
     /// it decides otherwise before the event starts.
     pub approval_decided_at: Option<Timestamp>,
-    /// When the last approval was about to be sent. If neither `approved_at` nor `refused_at` is later, the process
-    /// ended before the answer.
+    /// When the last approval was about to be sent. Removed when IMDS refuses it. Without `approved_at`, the answer is
+    /// outstanding or was lost: the approval may have been accepted.
     pub approval_sent_at: Option<Timestamp>,
     /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
     /// When a document first showed an approval that this exporter did not send.
     pub approved_elsewhere_at: Option<Timestamp>,
-    /// When IMDS last refused an approval, until it accepts one.
+    /// When an approval last failed, by a refusal or without an answer, until IMDS accepts one.
     pub refused_at: Option<Timestamp>,
     pub reschedulings: Vec<Rescheduling>,
     /// Interruptions measured on this VM.
@@ -50,6 +49,27 @@ pub struct TrackedEvent {
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<Timestamp>,
+}
+
+/// How long no document was read before an event was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollGap {
+    Normal,
+    /// More than a minute and three poll intervals: the event may have started earlier.
+    Long,
+    /// At least the minimum notice of the event, or no document was read before: the event may have been announced, and
+    /// started, earlier.
+    Notice,
+}
+
+impl PollGap {
+    pub(crate) fn new(is_long: bool, is_minimum_notice: bool) -> Self {
+        match (is_long, is_minimum_notice) {
+            (_, true) => Self::Notice,
+            (true, false) => Self::Long,
+            (false, false) => Self::Normal,
+        }
+    }
 }
 
 /// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
@@ -146,14 +166,14 @@ impl Interruption {
 
 impl TrackedEvent {
     /// A new event.
-    pub(crate) fn begin(event: Event, scope: EventScope, seen_late: bool, now: Timestamp) -> Self {
+    pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
         Self {
             event,
             scope,
             missing: MissingMembers::default(),
             is_contradictory: false,
             first_seen_at: now,
-            seen_late,
+            gap,
             started_at: None,
             end: None,
             times_ended: 0,
@@ -185,6 +205,12 @@ impl TrackedEvent {
     pub(crate) fn is_due_by_approval(&self) -> bool {
         self.phase() == Phase::Scheduled
             && (self.approval_decided_at.is_some() || self.may_be_approved())
+    }
+
+    /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.
+    pub(crate) fn is_before_its_approval(&self, now: Timestamp) -> bool {
+        let is_early = self.event.not_before.is_none_or(|due| due > now);
+        is_early && self.is_due_by_approval() && !self.may_be_approved()
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the end, and
@@ -240,7 +266,7 @@ impl TrackedEvent {
 
     /// It had started before the first poll.
     fn is_start_unseen(&self) -> bool {
-        self.seen_late && self.started_at == Some(self.first_seen_at)
+        self.gap != PollGap::Normal && self.started_at == Some(self.first_seen_at)
     }
 
     /// Whether this is its first end after it started.

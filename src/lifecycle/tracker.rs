@@ -9,7 +9,7 @@ use std::{
 use super::{
     entry::{Missing, TrackerEntry},
     last_document::LastDocument,
-    tracked_event::{Interruption, MissingMembers, TrackedEvent},
+    tracked_event::{Interruption, MissingMembers, PollGap, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
 use crate::{
@@ -99,7 +99,6 @@ impl Tracker {
         let interval = self.poll_interval;
         let last = self.last_document;
         let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
-        let seen_late = last.is_none_or(|last| last.is_late(interval, now));
         let mut transitions = Vec::new();
         let restored_at = self.restored_at.unwrap_or(now);
         transitions.extend(
@@ -111,18 +110,21 @@ impl Tracker {
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
             present.insert(&event.id);
+            let gap = last.map_or(PollGap::Notice, |last| {
+                last.gap(&event.event_type, interval, now)
+            });
             let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
                 entry.set_reported(missing, is_contradictory);
-                entry.update(event, vm_name, seen_late, now, &mut transitions);
+                entry.update(event, vm_name, gap, now, &mut transitions);
                 if entry.tracked.has_lost_user_source() {
                     let id = excerpt(event.id.as_str(), MAX_ID_CHARS);
                     let detail = format!("event {id}: its EventSource was User and is missing");
                     self.anomalies.add(AnomalyKind::Contradiction, detail);
                 }
             } else {
-                let mut new = TrackerEntry::begin(event, vm_name, seen_late, now, &mut transitions);
+                let mut new = TrackerEntry::begin(event, vm_name, gap, now, &mut transitions);
                 new.set_reported(MissingMembers::default(), is_contradictory);
                 self.entries.insert(event.id.clone(), new);
             }
@@ -256,15 +258,20 @@ impl Tracker {
         Some(entry.transition(TransitionKind::Approved, now))
     }
 
-    /// IMDS did not accept the approval of an event.
-    pub(crate) fn record_refusal(&mut self, id: &EventId, now: Timestamp) {
+    /// The approval of an event failed. `may_be_accepted`: this attempt or an earlier one had no answer.
+    pub(crate) fn record_failed_approval(
+        &mut self,
+        id: &EventId,
+        may_be_accepted: bool,
+        now: Timestamp,
+    ) {
         let pending = self
             .entries
             .get_mut(id)
             .filter(|entry| entry.tracked.is_pending());
         if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
             let tracked = entry.tracked_mut();
-            tracked.approval_sent_at = None;
+            tracked.approval_sent_at = tracked.approval_sent_at.filter(|_| may_be_accepted);
             tracked.refused_at = Some(now);
         }
     }

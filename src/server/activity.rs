@@ -3,13 +3,17 @@
 use std::{
     io,
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::watch,
+    sync::{Notify, watch},
     time::Instant,
 };
 
@@ -39,19 +43,13 @@ pub(super) enum ConnectionPhase {
 pub(super) struct Activity {
     pub(super) phase: ConnectionPhase,
     pub(super) since: Instant,
-    /// Body of the response that is being sent.
+    /// Bodies of the responses that are being sent.
     pub(super) response_bytes: usize,
+    /// The request that is in progress has a body.
+    has_body: bool,
 }
 
 impl Activity {
-    pub(super) fn new(now: Instant) -> Self {
-        Self {
-            phase: ConnectionPhase::Silent,
-            since: now,
-            response_bytes: 0,
-        }
-    }
-
     /// True unless a request is in progress.
     pub(super) fn is_evictable(&self, now: Instant) -> bool {
         match self.phase {
@@ -62,33 +60,111 @@ impl Activity {
     }
 }
 
-/// Begins a phase; `response_bytes` is not 0 while a response is being sent.
-pub(super) fn enter(
-    activity: &watch::Sender<Activity>,
-    phase: ConnectionPhase,
-    response_bytes: usize,
-) {
-    activity.send_replace(Activity {
-        phase,
-        since: Instant::now(),
-        response_bytes,
-    });
+/// The bodies of all responses of a server that are being sent.
+#[derive(Debug, Default)]
+pub(super) struct ResponsesInFlight {
+    bytes: AtomicUsize,
+    /// Notified when a response has been sent or dropped.
+    pub(super) response_ended: Notify,
+}
+
+impl ResponsesInFlight {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn replace(&self, before: usize, after: usize) {
+        self.bytes.fetch_add(after, Ordering::Relaxed);
+        self.bytes.fetch_sub(before, Ordering::Relaxed);
+        if after < before {
+            self.response_ended.notify_waiters();
+        }
+    }
+}
+
+/// The activity of one connection, shared by its task and by the eviction.
+#[derive(Debug, Clone)]
+pub(super) struct ConnectionActivity {
+    current: watch::Sender<Activity>,
+    in_flight: Arc<ResponsesInFlight>,
+}
+
+impl ConnectionActivity {
+    pub(super) fn new(in_flight: Arc<ResponsesInFlight>) -> Self {
+        Self {
+            current: watch::Sender::new(Activity {
+                phase: ConnectionPhase::Silent,
+                since: Instant::now(),
+                response_bytes: 0,
+                has_body: false,
+            }),
+            in_flight,
+        }
+    }
+
+    pub(super) fn get(&self) -> Activity {
+        *self.current.borrow()
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Activity> {
+        self.current.subscribe()
+    }
+
+    /// Begins a phase; `response_bytes` is not 0 while a response is being sent.
+    pub(super) fn enter(&self, phase: ConnectionPhase, response_bytes: usize) {
+        let previous = self.get();
+        self.current.send_replace(Activity {
+            phase,
+            since: Instant::now(),
+            response_bytes,
+            ..previous
+        });
+        self.in_flight
+            .replace(previous.response_bytes, response_bytes);
+    }
+
+    pub(super) fn begin_request(&self, has_body: bool) {
+        self.current
+            .send_modify(|activity| activity.has_body = has_body);
+    }
+
+    /// The rest of a response that is being sent must not stay in the system's buffers.
+    pub(super) fn abort_response(&self) {
+        let activity = self.get();
+        if activity.phase == ConnectionPhase::Sending {
+            self.enter(ConnectionPhase::Aborted, activity.response_bytes);
+        }
+    }
 }
 
 /// A stream that begins a phase when the first bytes of a request arrive, and when a response has been sent.
 #[derive(Debug)]
 pub(super) struct ActivityStream<T: Transport> {
     stream: T,
-    activity: watch::Sender<Activity>,
+    activity: ConnectionActivity,
+    /// The bytes that were read last.
+    tail: [u8; 3],
 }
 
 impl<T: Transport> ActivityStream<T> {
-    pub(super) fn new(stream: T, activity: watch::Sender<Activity>) -> Self {
-        Self { stream, activity }
+    pub(super) fn new(stream: T, activity: ConnectionActivity) -> Self {
+        Self {
+            stream,
+            activity,
+            tail: [0; 3],
+        }
+    }
+
+    /// True if a part of the next request head follows the request. hyper reads ahead, so this part may have arrived
+    /// with the request.
+    fn has_part_of_head(&self) -> bool {
+        // A request without a body ends with a blank line.
+        let is_complete = self.tail.ends_with(b"\n\n") || self.tail == *b"\n\r\n";
+        !is_complete && !self.activity.get().has_body
     }
 
     fn phase(&self) -> ConnectionPhase {
-        self.activity.borrow().phase
+        self.activity.get().phase
     }
 }
 
@@ -112,8 +188,13 @@ impl<T: Transport> AsyncRead for ActivityStream<T> {
             self.phase(),
             ConnectionPhase::Silent | ConnectionPhase::Idle
         );
-        if buffer.filled().len() > before && is_first {
-            enter(&self.activity, ConnectionPhase::ReadingHead, 0);
+        let received = buffer.filled().get(before..).unwrap_or_default();
+        for byte in received.iter().skip(received.len().saturating_sub(3)) {
+            self.tail.rotate_left(1);
+            self.tail[2] = *byte;
+        }
+        if !received.is_empty() && is_first {
+            self.activity.enter(ConnectionPhase::ReadingHead, 0);
         }
         read
     }
@@ -144,7 +225,12 @@ impl<T: Transport> AsyncWrite for ActivityStream<T> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) && self.phase() == ConnectionPhase::Sending {
-            enter(&self.activity, ConnectionPhase::Idle, 0);
+            let next = if self.has_part_of_head() {
+                ConnectionPhase::ReadingHead
+            } else {
+                ConnectionPhase::Idle
+            };
+            self.activity.enter(next, 0);
         }
         flushed
     }

@@ -18,7 +18,7 @@ use tracing::debug;
 
 use super::{
     Abort, Handler, HandlerResponse, ServerLimits, Transport,
-    activity::{ActivityStream, ConnectionPhase, enter},
+    activity::{ActivityStream, ConnectionPhase},
     slots::Slot,
 };
 
@@ -86,24 +86,25 @@ async fn respond(
     slot: &Slot,
     request: Request<Incoming>,
 ) -> Result<HandlerResponse, Abort> {
+    slot.activity.begin_request(!request.body().is_end_stream());
     // Not 0 if the client sends a request before it has read the previous response. It stays evictable then.
-    let unsent = || slot.activity.borrow().response_bytes;
+    let unsent = || slot.activity.get().response_bytes;
     if unsent() == 0 {
-        enter(&slot.activity, ConnectionPhase::Handling, 0);
+        slot.activity.enter(ConnectionPhase::Handling, 0);
     }
     // A client that sends many requests at once gets one response per turn, like every other client.
     yield_now().await;
-    slot.room_for_response().await;
+    slot.wait_for_response_capacity().await;
     let unsent = unsent();
-    enter(&slot.activity, ConnectionPhase::Handling, unsent);
+    slot.activity.enter(ConnectionPhase::Handling, unsent);
     let response = handler.handle(request).await;
     match &response {
         Ok(response) => {
             let length = response.body().size_hint().lower();
             let bytes = unsent.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
-            enter(&slot.activity, ConnectionPhase::Sending, bytes);
+            slot.activity.enter(ConnectionPhase::Sending, bytes);
         }
-        Err(Abort) => enter(&slot.activity, ConnectionPhase::Aborted, unsent),
+        Err(Abort) => slot.activity.enter(ConnectionPhase::Aborted, unsent),
     }
     response
 }

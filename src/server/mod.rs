@@ -43,7 +43,7 @@ use slots::{ConnectionSlots, Slot};
 
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Places for connections that are left when the process may open few files.
+/// Slots that are left when the process may open few files.
 const MIN_CONNECTIONS: usize = 4;
 
 /// What clients may use.
@@ -57,7 +57,7 @@ pub struct ServerLimits {
     pub header_timeout: Duration,
     /// From the end of a request's head to the response of the handler.
     pub handler_timeout: Duration,
-    /// From one response to the first byte of the next request; also from its first to its last byte.
+    /// From one response to the first byte of the next request. Also the time to send one response.
     pub idle_timeout: Duration,
     /// Header lines of a request.
     pub max_headers: usize,

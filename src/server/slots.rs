@@ -1,4 +1,4 @@
-//! The places for connections, and which connection is evicted when there are too few of them.
+//! The slots for connections, and which connection is evicted when there are too few of them.
 
 use std::{
     collections::BTreeMap,
@@ -9,20 +9,20 @@ use std::{
 };
 
 use tokio::{
-    sync::{Notify, watch},
+    sync::{self, Notify},
     task::AbortHandle,
     time::{Instant, sleep},
 };
 use tracing::{debug, warn};
 
-use super::activity::{Activity, ConnectionPhase};
+use super::activity::{ConnectionActivity, ConnectionPhase, ResponsesInFlight};
 
 /// How often a waiting connection or response looks for a connection that can be evicted by now.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// An address with more than this part of the places loses its connections before others do.
-const ADDRESS_SHARE: usize = 4;
-/// The part of the places that is freed when a connection waits.
-const EVICTED_SHARE: usize = 32;
+/// An address with more than the slots divided by this number loses its connections before others do.
+const ADDRESS_SHARE_DIVISOR: usize = 4;
+/// When a connection waits, the slots divided by this number are freed.
+const EVICTED_SHARE_DIVISOR: usize = 32;
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The open connections of one server.
@@ -34,8 +34,9 @@ pub(super) struct ConnectionSlots {
     connections: Mutex<Connections>,
     /// Notified when a connection has ended.
     released: Notify,
-    /// Notified when a connection has ended that had not sent its response.
-    response_dropped: Notify,
+    in_flight: Arc<ResponsesInFlight>,
+    /// Held by the response that has waited longest. Only this one evicts.
+    response_queue: sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -53,26 +54,24 @@ struct Connections {
 #[derive(Debug)]
 struct OpenConnection {
     address: IpAddr,
-    activity: watch::Sender<Activity>,
+    activity: ConnectionActivity,
     /// Set once its task runs.
     task: Option<AbortHandle>,
 }
 
-/// The place of one connection, free again when it is dropped.
+/// The slot of one connection, free again when it is dropped.
 #[derive(Debug)]
 pub(super) struct Slot {
     slots: Arc<ConnectionSlots>,
     id: u64,
-    pub(super) activity: watch::Sender<Activity>,
+    pub(super) activity: ConnectionActivity,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.lock().remove(self.id);
         self.slots.released.notify_waiters();
-        if self.activity.borrow().response_bytes > 0 {
-            self.slots.response_dropped.notify_waiters();
-        }
+        self.activity.enter(ConnectionPhase::Aborted, 0);
     }
 }
 
@@ -81,19 +80,16 @@ impl Slot {
         self.id
     }
 
-    /// Waits until the responses in flight leave room for another one. Evicts those that are not read.
-    pub(super) async fn room_for_response(&self) {
-        self.slots
-            .until(&self.slots.response_dropped, |connections| {
-                let in_flight: usize = connections
-                    .open
-                    .values()
-                    .map(|connection| connection.activity.borrow().response_bytes)
-                    .sum();
-                if in_flight < self.slots.max_response_bytes {
+    /// Waits until the responses in flight are below the limit. Evicts those that are not read.
+    pub(super) async fn wait_for_response_capacity(&self) {
+        let slots = &self.slots;
+        let _first = slots.response_queue.lock().await;
+        slots
+            .until(&slots.in_flight.response_ended, |connections| {
+                if slots.in_flight.bytes() < slots.max_response_bytes {
                     return Some(());
                 }
-                connections.evict(1, self.slots.max_connections, |phase| {
+                connections.evict(1, slots.max_connections, |phase| {
                     phase == ConnectionPhase::Sending
                 });
                 None
@@ -109,20 +105,22 @@ impl ConnectionSlots {
             max_response_bytes,
             connections: Mutex::default(),
             released: Notify::new(),
-            response_dropped: Notify::new(),
+            in_flight: Arc::default(),
+            response_queue: sync::Mutex::default(),
         }
     }
 
-    /// A place for a connection from this address. Evicts connections until there is one.
+    /// A slot for a connection from this address. Evicts connections until there is one.
     pub(super) async fn acquire(self: &Arc<Self>, peer: SocketAddr) -> Slot {
         let address = group(peer.ip());
         let (id, activity) = self
             .until(&self.released, |connections| {
                 if connections.open.len() < self.max_connections {
-                    return Some(connections.add(address));
+                    let activity = ConnectionActivity::new(Arc::clone(&self.in_flight));
+                    return Some((connections.add(address, activity.clone()), activity));
                 }
                 // Several at a time: a search for each one would cost much when many clients reopen at once.
-                let count = self.max_connections / EVICTED_SHARE;
+                let count = self.max_connections / EVICTED_SHARE_DIVISOR;
                 connections.evict(count.max(1), self.max_connections, |_| true);
                 None
             })
@@ -141,7 +139,7 @@ impl ConnectionSlots {
         }
     }
 
-    /// Evicts one connection for its file descriptor, and waits until it has ended.
+    /// Evicts one connection for its file descriptor. Waits until a connection has ended, at most [`RECHECK_INTERVAL`].
     pub(super) async fn evict_one(&self) {
         let mut is_first = true;
         self.until(&self.released, |connections| {
@@ -181,18 +179,17 @@ impl ConnectionSlots {
 }
 
 impl Connections {
-    fn add(&mut self, address: IpAddr) -> (u64, watch::Sender<Activity>) {
+    fn add(&mut self, address: IpAddr, activity: ConnectionActivity) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let activity = watch::Sender::new(Activity::new(Instant::now()));
         let connection = OpenConnection {
             address,
-            activity: activity.clone(),
+            activity,
             task: None,
         };
         self.open.insert(id, connection);
         *self.per_address.entry(address).or_default() += 1;
-        (id, activity)
+        id
     }
 
     fn remove(&mut self, id: u64) {
@@ -223,11 +220,11 @@ impl Connections {
         let above_share: Vec<IpAddr> = self
             .per_address
             .iter()
-            .filter(|(_, count)| **count > max_connections / ADDRESS_SHARE)
+            .filter(|(_, count)| **count > max_connections / ADDRESS_SHARE_DIVISOR)
             .map(|(address, _)| *address)
             .collect();
         let candidates = self.open.iter().filter_map(|(id, connection)| {
-            let activity = *connection.activity.borrow();
+            let activity = connection.activity.get();
             let is_candidate = activity.is_evictable(now) && is_match(activity.phase);
             let task = connection.task.as_ref().filter(|_| is_candidate)?;
             let is_within_share = !above_share.contains(&connection.address);
@@ -236,14 +233,7 @@ impl Connections {
         let mut candidates: Vec<_> = candidates.collect();
         candidates.sort_unstable_by_key(|(is_within_share, since, ..)| (*is_within_share, *since));
         for (_, _, id, connection, task) in candidates.into_iter().take(count) {
-            connection.activity.send_if_modified(|activity| {
-                let is_sending = activity.phase == ConnectionPhase::Sending;
-                if is_sending {
-                    // The rest of the response must not stay in the system's buffers.
-                    activity.phase = ConnectionPhase::Aborted;
-                }
-                is_sending
-            });
+            connection.activity.abort_response();
             task.abort();
             debug!(address = %connection.address, "connection evicted");
             self.evicted.push(id);
@@ -262,7 +252,7 @@ impl Connections {
             warn!(
                 evicted = std::mem::take(&mut self.evictions),
                 open = self.open.len(),
-                "too many HTTP clients, closing connections without a request in progress"
+                "too many HTTP clients or unread responses, connections closed"
             );
         }
     }

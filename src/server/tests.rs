@@ -1,7 +1,9 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream as Client},
+    pin::pin,
     sync::mpsc,
+    task::{Context, Poll, Waker},
     thread::JoinHandle,
 };
 
@@ -183,6 +185,48 @@ fn idle_limit_and_header_limit_are_independent() {
     let mut slow = server.idle();
     slow.write_all(b"GET / HT").unwrap();
     assert_eq!(read_to_close(&mut slow).unwrap(), b"");
+}
+
+#[test]
+fn part_of_a_head_behind_a_request_has_the_header_limit() {
+    let server = start(ServerLimits {
+        header_timeout: SHORT,
+        ..limits()
+    });
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut with_the_request = server.connect();
+    write!(with_the_request, "{request}GET / HTTP/1.1\r\n").unwrap();
+    assert_eq!(receive(&with_the_request).1, "body");
+    assert_eq!(read_to_close(&mut with_the_request).unwrap(), b"");
+
+    let mut during_the_response = server.connect();
+    send(&mut during_the_response, "/large");
+    during_the_response.read_exact(&mut [0]).unwrap();
+    during_the_response.write_all(b"GET / HT").unwrap();
+    let rest = read_to_close(&mut during_the_response).unwrap();
+    assert!(rest.len() >= LARGE, "the response is complete");
+}
+
+#[test]
+fn complete_requests_in_advance_do_not_have_the_header_limit_afterwards() {
+    let server = start(ServerLimits {
+        header_timeout: SHORT,
+        ..limits()
+    });
+    let mut client = server.connect();
+    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    client.write_all(request.repeat(2).as_bytes()).unwrap();
+    let body = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody";
+    let mut with_body = server.connect();
+    with_body.write_all(body.as_bytes()).unwrap();
+    assert_eq!(receive(&client).1, "body");
+    for idle in [&mut client, &mut with_body] {
+        assert_eq!(receive(idle).1, "body");
+        idle.set_read_timeout(Some(2 * SHORT)).unwrap();
+        let error = read_to_close(idle).unwrap_err();
+        let is_open = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind());
+        assert!(is_open, "{error}");
+    }
 }
 
 #[test]
@@ -510,4 +554,43 @@ fn connections_are_limited_by_the_number_of_open_files() {
     assert_eq!(within(1024, 2), 494);
     assert_eq!(within(1_048_576, 1), 1024);
     assert_eq!(within(16, 1), MIN_CONNECTIONS);
+}
+
+/// Runs no timer, so that only notifications make progress.
+fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn waiting_responses_begin_in_order_when_one_has_been_sent() {
+    let slots = Arc::new(ConnectionSlots::new(8, 1));
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let sending = slots.acquire(peer).await;
+    sending.activity.enter(ConnectionPhase::Sending, 1);
+    let waiting = [slots.acquire(peer).await, slots.acquire(peer).await];
+    let mut first = pin!(waiting[0].wait_for_response_capacity());
+    let mut second = pin!(waiting[1].wait_for_response_capacity());
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(poll_once(second.as_mut()).is_pending());
+
+    sending.activity.enter(ConnectionPhase::Idle, 0);
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert!(poll_once(first.as_mut()).is_ready());
+    waiting[0].activity.enter(ConnectionPhase::Sending, 1);
+    assert!(poll_once(second.as_mut()).is_pending());
+    waiting[0].activity.enter(ConnectionPhase::Idle, 0);
+    assert!(poll_once(second.as_mut()).is_ready());
+}
+
+#[tokio::test]
+async fn response_of_a_closed_connection_is_no_longer_in_flight() {
+    let slots = Arc::new(ConnectionSlots::new(8, 1));
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let sending = slots.acquire(peer).await;
+    sending.activity.enter(ConnectionPhase::Sending, 1);
+    let waiting = slots.acquire(peer).await;
+    let mut response = pin!(waiting.wait_for_response_capacity());
+    assert!(poll_once(response.as_mut()).is_pending());
+    drop(sending);
+    assert!(poll_once(response.as_mut()).is_ready());
 }

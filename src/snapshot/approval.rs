@@ -78,7 +78,9 @@ pub enum SkipReason {
     /// A Preempt or Terminate is never approved.
     Deletion,
     TypeUnknown,
-    /// `EventSource` is missing or unknown.
+    /// `EventSource` is missing.
+    SourceMissing,
+    /// `EventSource` has an unknown value.
     SourceUnknown,
     /// A Freeze without `DurationInSeconds`.
     DurationUnknown,
@@ -124,7 +126,7 @@ impl SkipReason {
             Self::OtherVm => "other_vm",
             Self::Deletion => "deletion",
             Self::TypeUnknown => "type_unknown",
-            Self::SourceUnknown => "source_unknown",
+            Self::SourceMissing | Self::SourceUnknown => "source_unknown",
             Self::DurationUnknown => "duration_unknown",
             Self::NotAskedFor => "not_asked_for",
             Self::NotBeforeUnknown => "not_before_unknown",
@@ -146,6 +148,7 @@ impl SkipReason {
             Self::OtherVm => "it does not name this VM",
             Self::Deletion => "an event that ends the VM is never approved",
             Self::TypeUnknown => "its type is unknown",
+            Self::SourceMissing => "its source was not given",
             Self::SourceUnknown => "its source is unknown",
             Self::DurationUnknown => "its duration is unknown",
             Self::NotAskedFor => "no --approve flag covers it",

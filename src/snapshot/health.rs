@@ -84,6 +84,16 @@ pub struct RequestError {
     pub message: String,
     /// `Retry-After` of a 429.
     pub retry_after: Option<Duration>,
+    /// No connection was opened, so the request was not sent.
+    pub is_unsent: bool,
+}
+
+impl RequestError {
+    /// Whether the request had no effect for certain: it was not sent, or a 3xx or 4xx refused it. IMDS may have acted on
+    /// a request without an answer, and a 5xx may be that of a proxy in front of IMDS.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_unsent || matches!(self.status, Some(300..500))
+    }
 }
 
 /// A series of failed polls.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::SavedState,
     event::{Event, EventId, EventScope, EventType, Source, Status},
-    lifecycle::{End, Interruption, MissingMembers, Outcome, Rescheduling, TrackedEvent},
+    lifecycle::{End, Interruption, MissingMembers, Outcome, PollGap, Rescheduling, TrackedEvent},
     outbound::json,
     time::Timestamp,
 };
@@ -148,6 +148,7 @@ impl<'de> Deserialize<'de> for Time {
 }
 
 #[derive(Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "members of the file format")]
 struct SavedEvent {
     id: String,
     event_type: String,
@@ -168,6 +169,8 @@ struct SavedEvent {
     first_seen_at: Time,
     #[serde(default)]
     seen_late: bool,
+    #[serde(default)]
+    notice_missed: bool,
     started_at: Option<Time>,
     ended: Option<(Time, SavedOutcome)>,
     times_ended: u32,
@@ -233,7 +236,8 @@ impl From<&TrackedEvent> for SavedEvent {
             ),
             contradictory: tracked.is_contradictory,
             first_seen_at: Time(tracked.first_seen_at),
-            seen_late: tracked.seen_late,
+            seen_late: tracked.gap != PollGap::Normal,
+            notice_missed: tracked.gap == PollGap::Notice,
             started_at: tracked.started_at.map(Time),
             ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
             times_ended: tracked.times_ended,
@@ -287,7 +291,7 @@ impl From<SavedEvent> for TrackedEvent {
             },
             is_contradictory: saved.contradictory,
             first_seen_at: saved.first_seen_at.0,
-            seen_late: saved.seen_late,
+            gap: PollGap::new(saved.seen_late, saved.notice_missed),
             started_at: time(saved.started_at),
             end: saved.ended.map(|(at, outcome)| End {
                 at: at.0,

@@ -111,22 +111,27 @@ impl WebService {
     /// The response to a request; the body of the request is ignored.
     fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return reply::method_not_allowed().into_response(request.headers());
+            return reply::method_not_allowed().into_response();
         }
-        let path = request.uri().path();
-        let reply = reply::asset(path)
-            .or_else(|| self.page(request.uri(), request.headers()))
+        let (uri, headers) = (request.uri(), request.headers());
+        let accepts_gzip = accepts_gzip(headers);
+        let reply = reply::asset(uri.path())
+            .or_else(|| self.page(uri, headers, accepts_gzip))
             .unwrap_or_else(reply::not_found);
-        reply.into_response(request.headers())
+        reply.compress_if(accepts_gzip).into_response()
     }
 
-    fn page(&self, uri: &Uri, headers: &HeaderMap) -> Option<WebResponse> {
+    fn page(&self, uri: &Uri, headers: &HeaderMap, accepts_gzip: bool) -> Option<WebResponse> {
         let path = uri.path();
         // Taken once, so that all values of the response are of the same snapshot.
         let snapshot = Arc::clone(&self.snapshot.borrow());
         let now = (self.clock)();
         if path == self.settings.telemetry_path {
-            return Some(self.metrics(&snapshot, now, headers));
+            let variant = Variant {
+                format: Format::negotiate(combined(headers, ACCEPT).as_deref()),
+                is_compressed: accepts_gzip,
+            };
+            return Some(self.metrics(&snapshot, now, variant));
         }
         let settings = &self.settings;
         let serving = || probe::serving(&snapshot, settings.serving_lead_time, now);
@@ -149,18 +154,14 @@ impl WebService {
         Some(reply)
     }
 
-    fn metrics(&self, snapshot: &Arc<Snapshot>, now: Moment, headers: &HeaderMap) -> WebResponse {
-        let variant = Variant {
-            format: Format::negotiate(combined(headers, ACCEPT).as_deref()),
-            is_compressed: accepts_gzip(headers),
-        };
+    fn metrics(&self, snapshot: &Arc<Snapshot>, now: Moment, variant: Variant) -> WebResponse {
         let render = || {
             let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
             let text = metrics::render(snapshot, self.settings.exposed, dropped, now).ok()?;
             let body = variant.format.write(text);
             let response = WebResponse::new(Media::Metrics(variant.format), body)
                 .with(VARY, "accept, accept-encoding");
-            Some(response.compress(headers))
+            Some(response.compress_if(variant.is_compressed))
         };
         self.recent
             .get_or_render(variant, snapshot, now, render)

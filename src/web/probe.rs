@@ -50,7 +50,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
             reason: format!(
                 "not serving: {} {}",
                 label_value(tracked.event.event_type.as_str()),
-                start_text(seconds, tracked)
+                start_text(seconds, tracked, now)
             ),
         },
     )
@@ -66,7 +66,7 @@ fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
     }
 }
 
-fn start_text(seconds: f64, tracked: &TrackedEvent) -> String {
+fn start_text(seconds: f64, tracked: &TrackedEvent, now: Moment) -> String {
     if tracked.phase() == Phase::Started {
         return "has started".to_owned();
     }
@@ -76,7 +76,7 @@ fn start_text(seconds: f64, tracked: &TrackedEvent) -> String {
     if tracked.may_be_approved() {
         return "may be approved and start at any moment".to_owned();
     }
-    if tracked.is_due_by_approval() {
+    if tracked.is_before_its_approval(now.wall) {
         return "is about to be approved".to_owned();
     }
     Duration::try_from_secs_f64(seconds).map_or_else(

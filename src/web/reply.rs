@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
-    HeaderMap, Response, StatusCode,
+    Response, StatusCode,
     header::{
         ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
         HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
     },
 };
 
-use super::{ProbeResult, accepts_gzip, status};
+use super::{ProbeResult, status};
 use crate::{
     metrics::{exposition::Format, negotiation},
     server::HandlerResponse,
@@ -91,11 +91,11 @@ impl WebResponse {
         self
     }
 
-    /// Compresses a large body if the client accepts it.
-    pub(super) fn compress(mut self, request: &HeaderMap) -> Self {
+    /// Compresses a large body that is not compressed yet.
+    pub(super) fn compress_if(mut self, accepts_gzip: bool) -> Self {
         let is_useful = !self.is_compressed && self.body.len() >= MIN_COMPRESSED;
-        if is_useful
-            && accepts_gzip(request)
+        if accepts_gzip
+            && is_useful
             && let Ok(compressed) = negotiation::gzip(&self.body)
         {
             self.body = Bytes::from(compressed);
@@ -104,14 +104,14 @@ impl WebResponse {
         self
     }
 
-    pub(super) fn into_response(self, request: &HeaderMap) -> HandlerResponse {
+    pub(super) fn into_response(self) -> HandlerResponse {
         let Self {
             status,
             media,
             body,
             is_compressed,
             extra,
-        } = self.compress(request);
+        } = self;
         let mut fixed = vec![
             (CONTENT_TYPE, media.content_type()),
             (CACHE_CONTROL, media.cache_control()),

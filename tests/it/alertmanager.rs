@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf, process::Command, time::Duration};
 use azure_scheduled_events_exporter::{
     alertmanager::{Credentials, PushTiming, Target},
     config::{Config, StateStorage},
+    engine::SavedState,
+    state::Directory,
     time::Timestamp,
 };
 use serde_json::json;
@@ -471,17 +473,71 @@ async fn replaced_alert_is_resolved_while_its_event_is_pending() {
 }
 
 #[tokio::test]
-async fn reboot_that_started_before_the_exporter_is_not_a_hardware_failure_after_a_restart() {
+async fn reboot_that_started_before_the_first_document_is_critical_before_and_after_a_restart() {
     let imds = FakeImds::standing(event("Reboot", "Platform", "Started", "web_0", "")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let directory = TempDir::new().unwrap();
     let mut settings = pushing(&imds, &[alertmanager.base()]);
     settings.state = StateStorage::Directory(directory.path().to_owned());
-    for polls in [4, 8] {
+    for run in ["first", "second"] {
         let exporter = Exporter::start(settings.clone());
-        imds.until_requests(polls).await;
+        alertmanager.until(run, |it| !it.alerts().is_empty()).await;
         exporter.stop().await;
-        assert_eq!(alertmanager.requests(), [], "{polls} polls");
+        for alert in alertmanager.take_alerts() {
+            assert_eq!(alert.labels["alertname"], "AzureScheduledEventReboot");
+            assert_eq!(alert.labels["severity"], "critical");
+        }
+    }
+}
+
+/// Without events, of another boot of the VM.
+fn state_of_previous_boot(age: Duration) -> SavedState {
+    let read_at = Timestamp::now().before(age);
+    SavedState {
+        boot_id: Some("another-boot".to_owned()),
+        heartbeat_at: read_at,
+        document_at: Some(read_at),
+        document_incarnation: Some(2),
+        warming_up_until: None,
+        vm_name: Some("web_0".to_owned()),
+        vm_id: None,
+        events: Vec::new(),
+    }
+}
+
+#[tokio::test]
+async fn event_that_started_while_the_vm_was_down_is_a_hardware_failure_if_it_had_no_time_for_a_notice()
+ {
+    for (event_type, minutes, alertname) in [
+        ("Reboot", 2, "AzureScheduledEventHardwareFailure"),
+        ("Redeploy", 2, "AzureScheduledEventHardwareFailure"),
+        ("Reboot", 12, "AzureScheduledEventHardwareFailure"),
+        ("Redeploy", 12, "AzureScheduledEventRedeploy"),
+        ("Reboot", 60, "AzureScheduledEventReboot"),
+        ("Redeploy", 60, "AzureScheduledEventRedeploy"),
+    ] {
+        let directory = TempDir::new().unwrap();
+        let mut state = Directory::open(directory.path()).unwrap();
+        let age = Duration::from_mins(minutes);
+        state.write(&state_of_previous_boot(age)).unwrap();
+        drop(state);
+        let imds = FakeImds::standing(event(event_type, "Platform", "Started", "web_0", "")).await;
+        let alertmanager = FakeAlertmanager::scripted([]).await;
+        let mut settings = pushing(&imds, &[alertmanager.base()]);
+        settings.state = StateStorage::Directory(directory.path().to_owned());
+        let exporter = Exporter::start(settings);
+        alertmanager
+            .until("the event is pushed", |it| !it.alerts().is_empty())
+            .await;
+        exporter.stop().await;
+        for alert in alertmanager.alerts() {
+            let labels = (&alert.labels["alertname"], &alert.labels["severity"]);
+            assert_eq!(
+                labels,
+                (&json!(alertname), &json!("critical")),
+                "{minutes} min"
+            );
+        }
     }
 }
 

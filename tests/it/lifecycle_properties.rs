@@ -219,6 +219,7 @@ fn failure() -> RequestError {
         message: String::new(),
         retry_after: None,
         status: None,
+        is_unsent: false,
     }
 }
 

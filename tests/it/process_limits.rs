@@ -74,6 +74,27 @@ async fn file_size_limit_is_a_write_failure_and_does_not_end_the_process() {
     assert_eq!(exporter.end().await.code, Some(0));
 }
 
+#[tokio::test]
+async fn list_to_a_file_at_its_size_limit_is_a_write_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 0; exec \"$0\" \"$@\"", PROGRAM])
+        .args(["list", &format!("--imds.url={}", imds.base())])
+        .stdout(std::fs::File::create(folder.path().join("list")).unwrap())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = tokio::task::spawn_blocking(|| output.wait_with_output());
+    let output = output.await.unwrap().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    assert!(
+        log.contains("cannot write to stdout: File too large"),
+        "{log}"
+    );
+}
+
 /// IMDS closes each connection, so that each poll needs a file descriptor.
 #[tokio::test]
 async fn http_clients_leave_file_descriptors_for_polls_and_the_state() {

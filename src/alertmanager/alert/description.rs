@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{IMMINENT_SECONDS, is_service_of_host, notice_seconds};
 use crate::{
+    event::Source,
     lifecycle::TrackedEvent,
     snapshot::Snapshot,
     text::label_value,
@@ -38,7 +39,7 @@ pub(super) fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Time
         format!(", not before {written}")
     });
     let duration = match event.duration_seconds {
-        Some(0) => "0s (no interruption)".to_owned(),
+        Some(_) if event.is_without_interruption() => "0s (no interruption)".to_owned(),
         Some(seconds) => humanize_duration(seconds),
         None => "unknown".to_owned(),
     };
@@ -51,7 +52,7 @@ pub(super) fn description(tracked: &TrackedEvent, snapshot: &Snapshot, now: Time
         vm.as_deref().unwrap_or("not known"),
         label_value(event.event_type.as_str()),
         event.effect().summary,
-        label_value(source.unwrap_or("not given, treated as Platform")),
+        label_value(source.unwrap_or(Source::NOT_GIVEN)),
         label_value(azure_text.unwrap_or("nothing")),
         label_value(event.id.as_str()),
     )

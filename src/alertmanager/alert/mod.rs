@@ -12,7 +12,7 @@ use serde::Serialize;
 use self::description::description;
 use crate::{
     event::{Event, EventScope, EventType, Source},
-    lifecycle::TrackedEvent,
+    lifecycle::{PollGap, TrackedEvent},
     snapshot::Snapshot,
     text::label_value,
     time::Timestamp,
@@ -188,14 +188,12 @@ fn matching_rules(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
                 vec![USER_WAITING]
             }
         }
-        // Azure reports a failed host as a Reboot or Redeploy that is Started when first seen, unless the exporter started
-        // later.
-        EventType::Reboot | EventType::Redeploy if is_started && event.not_before.is_none() => {
-            if tracked.seen_late {
-                Vec::new()
-            } else {
-                vec![HARDWARE_FAILURE]
-            }
+        // Azure reports a failed host as a Reboot or Redeploy that is Started when first seen. After a long gap, it may have
+        // been announced.
+        EventType::Reboot | EventType::Redeploy
+            if is_started && event.not_before.is_none() && tracked.gap != PollGap::Notice =>
+        {
+            vec![HARDWARE_FAILURE]
         }
         EventType::Reboot => restart(REBOOT, REBOOT_AHEAD),
         EventType::Redeploy => restart(REDEPLOY, REDEPLOY_AHEAD),

@@ -6,20 +6,21 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{Alert, alerts};
 use crate::{
     event::{Event, EventId, EventScope, EventType, Source, Status},
-    lifecycle::TrackedEvent,
+    lifecycle::{PollGap, TrackedEvent},
     snapshot::Snapshot,
     time::{Moment, Timestamp},
 };
 
 const MESSAGES: &str = include_str!("../../../alerts/tests/messages.yml");
 /// The blocks that a single VM that reports its own event covers completely.
-const BLOCKS: [&str; 21] = [
+const BLOCKS: [&str; 22] = [
     "preempt",
     "terminate",
     "hardware failure",
     "hardware failure as a redeploy",
     "hardware failure of unknown source",
     "reboot soon",
+    "reboot of 0 s",
     "reboot hours ahead",
     "redeploy soon",
     "redeploy hours ahead",
@@ -166,7 +167,7 @@ fn snapshot(block: &str) -> Snapshot {
         .unwrap();
     let tracked = TrackedEvent {
         started_at: is_started.then(|| seconds(60.0)),
-        ..TrackedEvent::begin(event, EventScope::Own, false, first_seen_at)
+        ..TrackedEvent::begin(event, EventScope::Own, PollGap::Normal, first_seen_at)
     };
     let vm_name = &labels("azure_scheduled_events_vm_info")["vm_name"];
     let now = Moment {

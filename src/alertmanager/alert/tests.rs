@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::*;
 use crate::{
     event::{Event, EventId, Status},
-    lifecycle::{End, Outcome},
+    lifecycle::{End, Outcome, PollGap},
     time::Moment,
 };
 
@@ -27,7 +27,7 @@ fn tracked(event_type: &str, source: &str, not_before: Option<i64>) -> TrackedEv
         description: None,
         unknown_members: Vec::new(),
     };
-    TrackedEvent::begin(event, EventScope::Own, false, at(0))
+    TrackedEvent::begin(event, EventScope::Own, PollGap::Normal, at(0))
 }
 
 fn started(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
@@ -256,12 +256,18 @@ fn only_events_of_this_vm_are_pushed() {
 }
 
 #[test]
-fn event_that_was_seen_late_is_not_a_hardware_failure() {
+fn started_event_is_a_hardware_failure_unless_it_can_have_been_announced_before() {
     for event_type in ["Reboot", "Redeploy"] {
-        let mut failed = started(tracked(event_type, "Platform", None), 0);
-        assert_eq!(alerts(&snapshot([failed.clone()]), at(1)).len(), 1);
-        failed.seen_late = true;
-        assert_eq!(alerts(&snapshot([failed]), at(1)), []);
+        let critical = format!("{event_type} critical");
+        for (gap, expected) in [
+            (PollGap::Normal, "HardwareFailure critical"),
+            (PollGap::Long, "HardwareFailure critical"),
+            (PollGap::Notice, critical.as_str()),
+        ] {
+            let mut failed = started(platform(event_type, None), 0);
+            failed.gap = gap;
+            assert_alerts(&[(failed, 1, &[expected])]);
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! One event on the page: a card for this VM, one line for the others.
 
-use std::time::Duration;
-
 use maud::{Markup, html};
 
-use super::{MAX_LISTED, MAX_OPEN, at, elapsed, fact, labels, plain, pluralize, unix_millis};
+use super::{
+    MAX_LISTED, MAX_OPEN, at, elapsed, fact, labels, plain, pluralize,
+    timer::{countdown, countdown_element, timer},
+};
 use crate::{
     event::{Event, EventScope, resource_name},
     lifecycle::{Phase, TrackedEvent},
     snapshot::Approval,
-    time::{Moment, Timestamp, in_words, split_seconds},
+    time::{Moment, in_words},
 };
 
 /// VM names in one list; the JSON has all of them.
@@ -25,6 +26,9 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
         (Phase::Advisory, _) => format!("{name} (advisory)"),
         (Phase::Started, _) => format!("{name} in progress"),
         (Phase::Scheduled, _) if tracked.may_be_approved() => format!("{name} may start now"),
+        (Phase::Scheduled, _) if tracked.is_before_its_approval(now.wall) => {
+            format!("{name} may start soon")
+        }
         (Phase::Scheduled, None) => format!("{name} scheduled"),
         (Phase::Scheduled, Some(due)) => {
             let left = countdown(due, now);
@@ -119,6 +123,7 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
                 (Phase::Advisory, _) => { "advisory, no maintenance is scheduled" },
                 (Phase::Started, _) => { "in progress" },
                 (_, _) if tracked.may_be_approved() => { "may start at any moment" },
+                (_, _) if tracked.is_before_its_approval(now.wall) => { "may start soon" },
                 (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
                 (_, None) => { (plain(labels::status(tracked))) },
             }
@@ -136,83 +141,6 @@ fn short_names(resources: &[Box<str>]) -> String {
     }
     let names = resources.iter().map(|entry| plain(resource_name(entry)));
     names.collect::<Vec<_>>().join(", ")
-}
-
-fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
-    html! {
-        @match (tracked.phase(), tracked.event.not_before) {
-            (Phase::Advisory, _) => {},
-            (Phase::Started, _) => {
-                div.timer {
-                    span.label { "In progress for" }
-                    @if let Some(since) = tracked.started_at {
-                        span.big { (elapsed(since, now)) }
-                    }
-                }
-            },
-            (_, _) if tracked.is_approved() => {
-                div.timer {
-                    span.label { "Approved: may start" }
-                    span.big { "any moment" }
-                }
-            },
-            (_, Some(_)) if tracked.approval_sent_at.is_some() => {
-                div.timer {
-                    span.label { "Approval sent: may start" }
-                    span.big { "any moment" }
-                }
-            },
-            (_, Some(due)) => {
-                @let approved_at = drain_end(approval).filter(|end| *end < due);
-                @let (label, due) = match approved_at {
-                    Some(end) => ("Approval is sent in", end),
-                    None => ("Earliest start in", due),
-                };
-                div.timer data-overdue[countdown(due, now).is_none()] {
-                    span.label { (label) }
-                    span.label.overdue { "May start" }
-                    span.big role="timer" { (countdown_element(due, now)) }
-                }
-                (progress(tracked, due, now))
-            },
-            (_, None) => {
-                div.timer { span.label { "No start time announced" } }
-            },
-        }
-    }
-}
-
-/// When this VM approves the event, while it is drained.
-fn drain_end(approval: Option<&Approval>) -> Option<Timestamp> {
-    match approval {
-        Some(Approval::Draining { until, .. }) => Some(*until),
-        _ => None,
-    }
-}
-
-/// A countdown that the script updates.
-fn countdown_element(due: Timestamp, now: Moment) -> Markup {
-    html! {
-        span.countdown data-testid="countdown" data-not-before=(unix_millis(due)) {
-            (countdown(due, now).unwrap_or_else(|| "any moment".to_owned()))
-        }
-    }
-}
-
-/// The elapsed share of the notice.
-fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
-    let notice = due.saturating_since(tracked.first_seen_at).as_secs_f64();
-    let elapsed = now
-        .wall
-        .saturating_since(tracked.first_seen_at)
-        .as_secs_f64();
-    html! {
-        @if notice > 0.0 {
-            progress aria-label="Elapsed notice" max="1"
-                value=(format!("{:.3}", (elapsed / notice).min(1.0)))
-                data-from=(unix_millis(tracked.first_seen_at)) data-to=(unix_millis(due)) {}
-        }
-    }
 }
 
 fn facts(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
@@ -311,17 +239,5 @@ fn history(tracked: &TrackedEvent) -> Markup {
                 p.more { code { (plain(name)) ": " (plain(value)) } }
             }
         }
-    }
-}
-
-/// The time until `due`, padded so that the text keeps its width; `None` once it has passed.
-fn countdown(due: Timestamp, now: Moment) -> Option<String> {
-    let left = Duration::try_from_secs_f64(due.seconds_from(now.wall)).ok()?;
-    match split_seconds(left.as_secs()) {
-        [0, 0, 0, 0] => None,
-        [0, 0, 0, seconds] => Some(format!("{seconds}s")),
-        [0, 0, minutes, seconds] => Some(format!("{minutes}m {seconds:02}s")),
-        [0, hours, minutes, seconds] => Some(format!("{hours}h {minutes:02}m {seconds:02}s")),
-        [days, hours, minutes, _] => Some(format!("{days}d {hours:02}h {minutes:02}m")),
     }
 }

@@ -33,14 +33,14 @@ pub(super) fn meaning(event: &Event) -> String {
 pub(super) fn announced_duration(event: &Event) -> String {
     match event.duration_seconds {
         None => "unknown".to_owned(),
-        Some(0) => "none expected".to_owned(),
+        Some(_) if event.is_without_interruption() => "none expected".to_owned(),
         Some(seconds) => in_words(std::time::Duration::from_secs(seconds)),
     }
 }
 
 pub(super) fn source(source: Option<&Source>) -> &str {
     match source {
-        None => "not given, treated as Azure (Platform)",
+        None => Source::NOT_GIVEN,
         Some(Source::Platform) => "Azure (Platform)",
         Some(Source::User) => "a user or tool with access to the VM (User)",
         Some(Source::Other(source)) => source,

@@ -6,6 +6,7 @@
 mod about;
 mod event;
 mod labels;
+mod timer;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -147,10 +148,15 @@ impl<'a> EventGroups<'a> {
     }
 }
 
-/// Started events come first, then those with the earliest start.
-fn urgency(tracked: &TrackedEvent) -> (bool, bool, Option<Timestamp>) {
+/// Started events come first, then those that an approval may start at any moment, then those with the earliest start.
+fn urgency(tracked: &TrackedEvent) -> (bool, bool, bool, Option<Timestamp>) {
     let at = tracked.event.not_before;
-    (tracked.phase() != Phase::Started, at.is_none(), at)
+    (
+        tracked.phase() != Phase::Started,
+        !tracked.is_due_by_approval(),
+        at.is_none(),
+        at,
+    )
 }
 
 fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {

@@ -113,7 +113,7 @@ fn missing_source_is_shown_as_treated_as_platform() {
     let freeze = freeze(&json!({"EventSource": null}));
     let text = text_of(&render(&snapshot_after(&[(0, json!([freeze]))]), 10));
     assert!(
-        text.contains("|Source|not given, treated as Azure (Platform)|"),
+        text.contains("|Source|not given, treated as Platform|"),
         "{text}"
     );
 }

@@ -233,6 +233,78 @@ fn a_restart_during_the_drain_starts_it_again() {
 }
 
 #[test]
+fn a_restart_in_a_drain_keeps_the_vm_drained_while_its_name_is_unknown() {
+    let mut vm = SimulatedVm::unnamed(drain(30));
+    vm.identify();
+    vm.poll(&[scheduled()]);
+    assert_eq!(vm.decision(), "draining");
+    vm.restart_process(Duration::from_secs(5));
+    let reason = "not serving: Reboot is about to be approved";
+    assert_eq!(vm.serving().1, reason);
+    vm.poll(&[scheduled()]);
+    assert_eq!(vm.decision(), "identity_unknown");
+    assert_eq!(vm.serving().1, reason);
+    let page = vm.page();
+    assert!(page.contains("About to be approved: may start"), "{page}");
+    vm.identify();
+    assert_eq!(vm.decision(), "draining");
+    assert_eq!(vm.serving().1, reason);
+}
+
+#[test]
+fn the_page_shows_no_countdown_to_not_before_while_an_approval_is_imminent() {
+    let mut refused = SimulatedVm::new(drain(30));
+    refused.poll(&[scheduled()]);
+    refused.wait_until(30);
+    refused.poll(&[scheduled()]);
+    refused.answer(false);
+    let mut backup = SimulatedVm::new(drain(30));
+    backup.poll(&[restart(&json!({"Resources": ["web_1", "web_0"]}))]);
+    for (vm, decision, label) in [
+        (&refused, "failed", "Approval is retried in"),
+        (&backup, "waiting", "web_1 may approve it at"),
+    ] {
+        assert_eq!(vm.decision(), decision);
+        let page = vm.page();
+        assert!(page.contains("<title>Reboot may start soon"), "{page}");
+        assert!(page.contains(label), "{page}");
+        assert!(!page.contains("Earliest start in"), "{page}");
+    }
+}
+
+#[test]
+fn the_page_shows_an_event_that_is_about_to_be_approved_before_an_earlier_one() {
+    let mut vm = SimulatedVm::new(drain(30));
+    let earlier = restart(&json!({
+        "EventId": "0A1E04C9-52DA-4F6E-9C38-A40D7E91B265",
+        "EventType": "Redeploy",
+        "EventSource": "Platform",
+        "NotBefore": at(600).rfc1123(),
+    }));
+    vm.poll(&[earlier, scheduled()]);
+    let page = vm.page();
+    assert!(page.contains("<title>Reboot may start soon"), "{page}");
+}
+
+#[test]
+fn the_trace_shows_a_drain_that_not_before_ended() {
+    let scheduled = restart(&json!({"NotBefore": at(20).rfc1123()}));
+    let mut vm = SimulatedVm::new(drain(30));
+    vm.poll(std::slice::from_ref(&scheduled));
+    vm.wait_until(20);
+    vm.poll(std::slice::from_ref(&scheduled));
+    assert_eq!(vm.serving().1, "not serving: Reboot is due");
+    assert!(vm.page().contains("<title>Reboot may start now"));
+    vm.wait_until(21);
+    vm.poll(&[started()]);
+    vm.wait_until(60);
+    vm.poll(&[]);
+    let whole = vm.spans.last().unwrap();
+    let events: Vec<_> = whole.events.iter().map(|event| &*event.name).collect();
+    assert_eq!(events, ["approval_decided"]);
+}
+
+#[test]
 fn a_dry_run_drains_nothing() {
     let mut vm = SimulatedVm::new(ApprovalPolicy {
         dry_run: true,
@@ -276,7 +348,7 @@ fn a_refused_approval_keeps_a_drained_vm_drained_until_the_retry() {
         vm.answer(false);
         assert_eq!(vm.decision(), "failed");
         assert_eq!(vm.is_serving(), is_serving, "{drained}");
-        vm.wait_until(drained + 60);
+        vm.wait_until(drained + 61);
         vm.poll(&[scheduled()]);
         assert_eq!(vm.requested.len(), 1, "the retry is not drained again");
     }

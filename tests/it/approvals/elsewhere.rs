@@ -1,11 +1,13 @@
 //! Approvals that this exporter did not send: a document shows them by a start before `NotBefore`, or by a `NotBefore`
 //! that moves to about now.
 
-use azure_scheduled_events_exporter::{approval::ApprovalPolicy, time::Timestamp};
+use azure_scheduled_events_exporter::{
+    approval::ApprovalPolicy, snapshot::RequestError, time::Timestamp,
+};
 use serde_json::{Value, json};
 
 use super::user_events;
-use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
+use crate::support::simulated_vm::{SimulatedVm, at, error, refusal, restart, started, timeout};
 
 /// Approvals are off.
 fn vm() -> SimulatedVm {
@@ -137,13 +139,39 @@ fn a_start_after_the_wall_clock_was_set_back_shows_no_approval() {
 
 #[test]
 fn a_start_after_an_approval_by_this_vm_is_its_own() {
-    for is_accepted in [true, false] {
+    // A request without an answer may have been accepted.
+    for result in [Ok(()), Err(timeout()), Err(error())] {
         let mut vm = SimulatedVm::new(user_events());
         vm.poll(&[scheduled(at(900))]);
-        vm.answer(is_accepted);
+        vm.end_approval(result.clone());
         vm.wait_until(100);
         vm.poll(&[started()]);
-        // A request without an answer may have been accepted.
-        assert_eq!(vm.json()["approved_elsewhere_at"], Value::Null);
+        assert_eq!(
+            vm.json()["approved_elsewhere_at"],
+            Value::Null,
+            "{result:?}"
+        );
+    }
+}
+
+#[test]
+fn a_start_after_a_refused_approval_by_this_vm_was_approved_elsewhere() {
+    let unsent = RequestError {
+        is_unsent: true,
+        ..timeout()
+    };
+    for refused in [refusal(), unsent] {
+        let mut vm = SimulatedVm::new(user_events());
+        vm.poll(&[scheduled(at(900))]);
+        vm.end_approval(Err(refused.clone()));
+        vm.wait_until(50);
+        vm.poll(&[started()]);
+        let event = vm.json();
+        assert_eq!(
+            event["approved_elsewhere_at"],
+            at(50).rfc3339_millis(),
+            "{refused:?}"
+        );
+        assert_eq!(event["approved_at"], Value::Null);
     }
 }

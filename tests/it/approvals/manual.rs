@@ -168,6 +168,20 @@ async fn approve_says_that_a_freeze_of_0_s_interrupts_nothing() {
 }
 
 #[tokio::test]
+async fn approve_and_list_show_a_missing_source_as_treated_as_platform() {
+    let imds = imds(Reply::ok("")).await;
+    let (user, null) = (r#""EventSource":"User""#, r#""EventSource":null"#);
+    imds.now(Reply::ok(RESTART.replace(user, null)));
+    let approved = approve(&imds, &[TYPED, "--dry-run"]).await;
+    let stderr = text(&approved.stderr);
+    let source = "not given, treated as Platform";
+    assert!(stderr.contains(&format!(", source {source}, ")), "{stderr}");
+    let listed = run(&["list", &format!("--imds.url={}", imds.base())]).await;
+    let stdout = text(&listed.stdout);
+    assert!(stdout.contains(source), "{stdout}");
+}
+
+#[tokio::test]
 async fn a_failure_leaves_stdout_empty_and_exits_with_1() {
     let imds = imds(Reply::error("400 Bad Request", "malformed")).await;
     let refused = approve(&imds, &[TYPED, "--output=json"]).await;

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, config::StateStorage};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{APPROVED, DRY_RUN, FAILED, RESTART, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, settings},
+    simulated_vm::{SimulatedVm, error, refusal, restart, timeout},
 };
 
 async fn approval(exporter: &Exporter) -> Value {
@@ -159,9 +160,12 @@ async fn an_approval_that_times_out_is_retried_after_the_next_document() {
     settings.imds.timeout = Duration::from_secs(1);
     settings.approvals = user_events();
     let exporter = Exporter::start(settings);
-    exporter
-        .until("an attempt failed", |it| it.value(FAILED) >= Some(1.0))
-        .await;
+    imds.until_posts(1).await;
+    while exporter.metrics().await.value(FAILED) < Some(1.0) {
+        assert_eq!(exporter.get("/-/serving").await, unanswered());
+    }
+    // The wait for the retry.
+    assert_eq!(exporter.get("/-/serving").await, unanswered());
     imds.approvals(Reply::ok(""));
     exporter
         .until("a later one is accepted", |it| {
@@ -172,11 +176,70 @@ async fn an_approval_that_times_out_is_retried_after_the_next_document() {
     exporter.stop().await;
 }
 
+/// The answer of `/-/serving` while the result of an approval is not known.
+fn unanswered() -> (u16, String) {
+    let reason = "not serving: Reboot may be approved and start at any moment\n";
+    (503, reason.to_owned())
+}
+
+#[test]
+fn an_unanswered_approval_stays_due_until_its_retry_is_answered() {
+    for first in [timeout(), error()] {
+        let mut vm = SimulatedVm::new(user_events());
+        let scheduled = [restart(&json!({}))];
+        vm.poll(&scheduled);
+        vm.end_approval(Err(first));
+        for seconds in [0, 1, 15] {
+            vm.wait_until(seconds);
+            assert!(!vm.is_serving(), "{seconds}");
+            assert!(["failed", "due"].contains(&vm.decision().as_str()));
+        }
+        vm.poll(&scheduled);
+        assert_eq!(vm.requested.len(), 1, "{}", vm.decision());
+        // The refusal of the second attempt says nothing about the first one.
+        vm.answer(false);
+        assert!(!vm.is_serving());
+        assert_eq!(vm.decision(), "failed");
+        vm.wait_until(75);
+        vm.poll(&scheduled);
+        vm.answer(true);
+        assert_eq!(vm.decision(), "approved");
+    }
+}
+
+#[test]
+fn an_event_that_vanishes_after_an_unanswered_approval_is_not_cancelled() {
+    for (failed, outcome) in [
+        (timeout(), "unknown"),
+        (error(), "unknown"),
+        (refusal(), "cancelled"),
+    ] {
+        let mut vm = SimulatedVm::new(user_events());
+        vm.poll(&[restart(&json!({}))]);
+        vm.end_approval(Err(failed.clone()));
+        vm.wait_until(1);
+        vm.poll(&[]);
+        assert_eq!(vm.json()["outcome"], outcome, "{failed:?}");
+    }
+}
+
+#[test]
+fn an_unanswered_approval_is_not_sent_again_by_the_next_process() {
+    let mut vm = SimulatedVm::new(user_events());
+    vm.poll(&[restart(&json!({}))]);
+    vm.end_approval(Err(timeout()));
+    vm.restart_process(Duration::from_mins(1));
+    vm.poll(&[restart(&json!({}))]);
+    assert!(vm.requested.is_empty());
+    assert_eq!(vm.decision(), "result_unknown");
+    assert!(!vm.is_serving());
+}
+
 #[tokio::test]
 async fn an_event_that_is_gone_or_due_is_not_retried() {
     let gone = Reply::ok(r#"{"DocumentIncarnation":9,"Events":[]}"#);
     let due = Reply::ok(RESTART.replace("Fri, 31 Dec 2999", "Sun, 31 Dec 2023"));
-    for (after, reason) in [(gone, Value::Null), (due, "not_before_passed".into())] {
+    for (after, decision) in [(gone, Value::Null), (due, "approved_elsewhere".into())] {
         let imds = slow_host().await;
         imds.approvals(Reply::error("400 Bad Request", "no such event"));
         let mut settings = settings(&imds.base());
@@ -188,8 +251,8 @@ async fn an_event_that_is_gone_or_due_is_not_retried() {
         imds.now(after);
         imds.approvals(Reply::ok(""));
         imds.until_requests(imds.event_requests() + 4).await;
-        assert_eq!(imds.posts(), 1, "{reason}");
-        assert_eq!(approval(&exporter).await["reason"], reason);
+        assert_eq!(imds.posts(), 1, "{decision}");
+        assert_eq!(approval(&exporter).await["decision"], decision);
         exporter.stop().await;
     }
 }

@@ -145,6 +145,7 @@ impl World {
                     message: String::new(),
                     retry_after: None,
                     status: None,
+                    is_unsent: false,
                 });
                 self.polled(result, report);
             }

@@ -12,7 +12,7 @@ use azure_scheduled_events_exporter::{
     event::EventId,
     otlp::{settings::OtlpSettings, trace::Span},
     server::ServerLimits,
-    snapshot::{FailureReason, RequestError},
+    snapshot::{FailureReason, Identity, RequestError},
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };
@@ -26,6 +26,7 @@ pub(crate) const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 /// Called `web_0`. The time is in seconds after 2026-11-17 09:00 UTC.
 pub(crate) struct SimulatedVm {
     policy: ApprovalPolicy,
+    vm_name: Option<&'static str>,
     engine: Engine,
     server: TestServer,
     /// The clock of the web service.
@@ -73,12 +74,17 @@ pub(crate) fn started() -> Value {
     restart(&json!({"EventStatus": "Started", "NotBefore": ""}))
 }
 
-fn engine(policy: ApprovalPolicy, restored: Option<SavedState>, now: Moment) -> Engine {
+fn engine(
+    policy: ApprovalPolicy,
+    vm_name: Option<&str>,
+    restored: Option<SavedState>,
+    now: Moment,
+) -> Engine {
     let endpoint = |name: &str| {
         (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
     };
     let config = EngineConfig {
-        vm_name: Some("web_0".into()),
+        vm_name: vm_name.map(Into::into),
         approvals: policy,
         poll_interval: Duration::from_secs(1),
         boot_id: None,
@@ -88,19 +94,50 @@ fn engine(policy: ApprovalPolicy, restored: Option<SavedState>, now: Moment) -> 
     Engine::new(config, restored, now)
 }
 
-fn error() -> RequestError {
+/// A 500.
+pub(crate) fn error() -> RequestError {
     RequestError {
         reason: FailureReason::Status5xx,
         status: Some(500),
         message: "HTTP 500".to_owned(),
         retry_after: None,
+        is_unsent: false,
+    }
+}
+
+/// A 400.
+pub(crate) fn refusal() -> RequestError {
+    RequestError {
+        reason: FailureReason::Status4xx,
+        status: Some(400),
+        message: "HTTP 400".to_owned(),
+        ..error()
+    }
+}
+
+/// A request without an answer.
+pub(crate) fn timeout() -> RequestError {
+    RequestError {
+        reason: FailureReason::Timeout,
+        status: None,
+        message: "no complete answer".to_owned(),
+        ..error()
     }
 }
 
 impl SimulatedVm {
     pub(crate) fn new(policy: ApprovalPolicy) -> Self {
+        Self::with_name(policy, Some("web_0"))
+    }
+
+    /// Without `--vm.name`.
+    pub(crate) fn unnamed(policy: ApprovalPolicy) -> Self {
+        Self::with_name(policy, None)
+    }
+
+    fn with_name(policy: ApprovalPolicy, vm_name: Option<&'static str>) -> Self {
         let now = start();
-        let engine = engine(policy, None, now);
+        let engine = engine(policy, vm_name, None, now);
         let clock = Arc::new(Mutex::new(now));
         let service_clock = Arc::clone(&clock);
         let server = TestServer::with_clock(
@@ -111,6 +148,7 @@ impl SimulatedVm {
         );
         Self {
             policy,
+            vm_name,
             engine,
             server,
             clock,
@@ -182,10 +220,24 @@ impl SimulatedVm {
         });
     }
 
-    /// IMDS answers the requested approval.
+    /// Instance metadata name this VM.
+    pub(crate) fn identify(&mut self) {
+        let result = Ok(Identity {
+            name: "web_0".to_owned(),
+            ..Identity::default()
+        });
+        let took = Duration::ZERO;
+        self.handle(Input::Identified { result, took });
+    }
+
+    /// IMDS answers the requested approval: 200, or 400.
     pub(crate) fn answer(&mut self, is_accepted: bool) {
+        self.end_approval(if is_accepted { Ok(()) } else { Err(refusal()) });
+    }
+
+    /// The request of the approval ends.
+    pub(crate) fn end_approval(&mut self, result: Result<(), RequestError>) {
         let id = self.requested.remove(0);
-        let result = if is_accepted { Ok(()) } else { Err(error()) };
         let took = Duration::ZERO;
         self.handle(Input::ApprovalSent { id, result, took });
     }
@@ -209,7 +261,7 @@ impl SimulatedVm {
             panic!("no state")
         };
         self.requested.clear();
-        self.engine = engine(self.policy, Some(*saved), self.now);
+        self.engine = engine(self.policy, self.vm_name, Some(*saved), self.now);
         let snapshot = self.engine.snapshot(self.now);
         self.server.snapshot.send_replace(Arc::new(snapshot));
     }

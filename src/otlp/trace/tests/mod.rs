@@ -389,7 +389,7 @@ fn only_a_failed_approval_is_an_error() {
             for transition in tracker.observe(&seen, Some(OWN), moment(seconds)) {
                 all.extend(spans(&transition, &vm()));
             }
-            tracker.record_refusal(&EventId::new(ID), moment(1_005).wall);
+            tracker.record_failed_approval(&EventId::new(ID), false, moment(1_005).wall);
             if is_accepted {
                 tracker.record_approval(&EventId::new(ID), moment(1_006).wall);
             }
