@@ -69,9 +69,9 @@ impl Tracker {
     }
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
-    /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock alone,
-    /// because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that a
-    /// correction of the wall clock after the boot does not count.
+    /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock
+    /// alone, because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that
+    /// a correction of the wall clock after the boot does not count.
     pub(crate) fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
         let document_at = restored.document_at;
