@@ -221,7 +221,8 @@ mod platform {
 
     /// Access follows the access control list of the directory.
     pub(super) fn restrict_file(options: &mut OpenOptions) {
-        /// Opens a symbolic link itself (<https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-createfilew>).
+        /// Opens a symbolic link itself
+        /// (<https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-createfilew>).
         const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
         options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
     }

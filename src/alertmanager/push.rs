@@ -1,7 +1,7 @@
 //! Pushes alerts to one Alertmanager from a task of its own: each one immediately when it changes, then at intervals.
 //!
-//! It reads published snapshots and delays neither polls nor other Alertmanagers. An alert is resolved when its event has
-//! ended or another alert has replaced it, never because a poll failed.
+//! It reads published snapshots and delays neither polls nor other Alertmanagers. An alert is resolved when its event
+//! has ended or another alert has replaced it, never because a poll failed.
 
 use std::{future::pending, sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Wiring: which tasks run, the event loop, the effects of the engine, and the end of the process.
 //!
-//! Everything that is served or sent reads the snapshots that the event loop publishes, and cannot block the event loop.
-//! What is sent runs on a thread of its own.
+//! Everything that is served or sent reads the snapshots that the event loop publishes, and cannot block the event
+//! loop. What is sent runs on a thread of its own.
 
 mod alert_pushers;
 mod error;
@@ -58,8 +58,8 @@ use crate::{
     worker::Worker,
 };
 
-/// The process has about 14 open files when it is idle. Each use of a file, of a socket and of the name resolution needs
-/// a few more for a short time.
+/// The process has about 14 open files when it is idle. Each use of a file, of a socket and of the name resolution
+/// needs a few more for a short time.
 const RESERVED_DESCRIPTORS: usize = 36;
 const DESCRIPTORS_PER_ALERTMANAGER: usize = 2;
 

@@ -191,8 +191,8 @@ impl Engine {
         }
     }
 
-    /// The name of this VM where this process got it from the operator or from instance metadata. The name in a restored
-    /// state may be that of the VM whose disk was cloned.
+    /// The name of this VM where this process got it from the operator or from instance metadata. The name in a
+    /// restored state may be that of the VM whose disk was cloned.
     fn certain_name(&self) -> Option<Arc<str>> {
         let is_certain = self.config.vm_name.is_some() || self.identity.is_some();
         self.vm_name.clone().filter(|_| is_certain)

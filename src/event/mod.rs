@@ -74,7 +74,8 @@ pub(crate) enum Impact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventEffect {
     pub impact: Impact,
-    /// A clause for the status page, `approve` and pushed alerts; `alerts/scheduled-events.rules.yml` has the same text.
+    /// A clause for the status page, `approve` and pushed alerts; `alerts/scheduled-events.rules.yml` has the same
+    /// text.
     pub summary: &'static str,
 }
 
@@ -230,7 +231,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// Advice, not maintenance: nothing starts, and there is nothing to approve. Its `NotBefore`, if any, is no deadline.
+    /// Advice, not maintenance: nothing starts, and there is nothing to approve. Its `NotBefore`, if any, is no
+    /// deadline.
     pub(crate) fn is_advisory(&self) -> bool {
         self.status == Status::Advisory || self.event_type == EventType::SpotRebalanceRecommendation
     }
@@ -243,6 +245,12 @@ impl Event {
     /// `NotBefore`, unless the event is an advisory.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.not_before.filter(|_| !self.is_advisory())
+    }
+
+    /// The source unless it is empty.
+    pub(crate) fn source_text(&self) -> Option<&str> {
+        let source = self.source.as_ref().map(Source::as_str);
+        source.filter(|text| !text.is_empty())
     }
 
     /// Whether Azure expects no interruption: `DurationInSeconds` is 0. Other types than Freeze stop the VM whatever
@@ -269,12 +277,6 @@ impl Event {
 
     pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
         scope_of(self.resources.as_deref(), vm_name)
-    }
-
-    /// The source unless it is empty.
-    pub(crate) fn source_text(&self) -> Option<&str> {
-        let source = self.source.as_ref().map(Source::as_str);
-        source.filter(|text| !text.is_empty())
     }
 
     /// About the memory of its texts, in bytes.
@@ -319,8 +321,8 @@ pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) ->
     }
 }
 
-/// The VM name of an entry of `Resources`. Documents of api-version 2017-03-01 prefix it with an underscore, which no VM
-/// name starts with.
+/// The VM name of an entry of `Resources`. Documents of api-version 2017-03-01 prefix it with an underscore, which no
+/// VM name starts with.
 pub(crate) fn resource_name(entry: &str) -> &str {
     entry.strip_prefix('_').unwrap_or(entry)
 }

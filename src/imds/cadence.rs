@@ -1,8 +1,10 @@
 //! The delay before the next request. Pure: reads no clock, and jitter is an argument.
 //!
-//! The limits are Microsoft's, <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#rate-limiting>
-//! and `#errors-and-debugging`: five requests per second and VM for all clients together, 410 for at most 70 seconds, 429
-//! to slow down, 500 to retry after some time. Delays between polls are short: a Spot eviction gives 30 seconds' notice.
+//! The limits are Microsoft's,
+//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#rate-limiting> and
+//! `#errors-and-debugging`: five requests per second and VM for all clients together, 410 for at most 70 seconds, 429
+//! to slow down, 500 to retry after some time. Delays between polls are short: a Spot eviction gives 30 seconds'
+//! notice.
 
 use std::time::Duration;
 

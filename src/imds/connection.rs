@@ -1,7 +1,7 @@
 //! The connection to IMDS: reused for every request, and reopened when IMDS has closed it.
 //!
-//! It is a plain hyper connection. A general HTTP client adds a pool, redirects, retries and proxies, none of which may be
-//! used here, and every poll on every VM would pay for them (`docs/performance.md`).
+//! It is a plain hyper connection. A general HTTP client adds a pool, redirects, retries and proxies, none of which may
+//! be used here, and every poll on every VM would pay for them (`docs/performance.md`).
 
 use std::time::Duration;
 
@@ -93,8 +93,8 @@ impl ImdsConnection {
         request
     }
 
-    /// Sends one request and returns once the response headers have arrived. If the future is dropped before, the connection
-    /// is closed, so that a late response is never matched with a later request.
+    /// Sends one request and returns once the response headers have arrived. If the future is dropped before, the
+    /// connection is closed, so that a late response is never matched with a later request.
     pub(super) async fn send(&mut self, request: ImdsRequest) -> Result<Response<Incoming>, Error> {
         let (mut sender, is_reused) = match self.take_idle().await {
             Some(sender) => (sender, true),

@@ -2,8 +2,8 @@
 //!
 //! Invariants: one request is in flight (each takes the [`Client`] by `&mut`); two requests start at least 200 ms
 //! apart; redirects are not followed; no proxy is used; a body above 4 MiB is rejected, as is a response above 8 MiB in
-//! total; the status is checked before the body. Every failure is an [`Error`] with one of a closed set of reasons and a
-//! hint for the operator.
+//! total; the status is checked before the body. Every failure is an [`Error`] with one of a closed set of reasons and
+//! a hint for the operator.
 //!
 //! A document is returned only if IMDS sent one: an error object, a captive portal's page, a redirect or a truncated
 //! body is a failure. The only exception is a minute of consecutive empty bodies (`empty`).

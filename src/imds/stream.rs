@@ -1,7 +1,7 @@
 //! TCP connections that bound what IMDS can send for one request.
 //!
-//! hyper skips informational responses (1xx) without a limit. A server that sends them without end would keep the process
-//! busy until the timeout of the request.
+//! hyper skips informational responses (1xx) without a limit. A server that sends them without end would keep the
+//! process busy until the timeout of the request.
 
 use std::{
     error::Error,
@@ -36,8 +36,8 @@ pub(super) struct TooManyBytes;
 
 /// Fails a read after [`MAX_RECEIVED`] bytes since the last write, which is the request.
 ///
-/// TLS also writes control records, for example the answer to a key update. Each of them resets the count, so a TLS server
-/// that requests them without end is bounded only by the timeout of the request.
+/// TLS also writes control records, for example the answer to a key update. Each of them resets the count, so a TLS
+/// server that requests them without end is bounded only by the timeout of the request.
 #[derive(Debug)]
 pub(super) struct BoundedStream {
     stream: TcpStream,

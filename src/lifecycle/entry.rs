@@ -13,8 +13,8 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and of
-/// Azure differ.
+/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and
+/// of Azure differ.
 const APPROVAL_MARGIN: Duration = Duration::from_secs(10);
 
 /// A tracked event, and what only the tracker needs.
@@ -255,7 +255,9 @@ impl TrackerEntry {
             id: self.tracked.event.id.clone(),
             ..known_rest(&self.tracked.event, event)
         };
+        let (missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
         *self = Self::begin(&event, vm_name, gap, now, transitions);
+        self.set_reported(missing, is_contradictory);
     }
 }
 
@@ -265,13 +267,14 @@ fn is_started(event: &Event) -> bool {
 }
 
 impl TrackerEntry {
-    /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no approval.
+    /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no
+    /// approval.
     ///
     /// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
-    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was approved
-    /// where it has started, or may start about now, before the `NotBefore` that was announced last. Both clocks must show
-    /// that: the wall clock may have been set back. A Spot eviction is not approved but carried out, with a best-effort
-    /// notice.
+    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was
+    /// approved where it has started, or may start about now, before the `NotBefore` that was announced last. Both
+    /// clocks must show that: the wall clock may have been set back. A Spot eviction is not approved but carried out,
+    /// with a best-effort notice.
     fn is_approved_elsewhere(&self, event: &Event, now: Moment) -> bool {
         let tracked = &self.tracked;
         // A refused attempt did not approve it.

@@ -14,9 +14,10 @@ use crate::{
 const MIN_POLL_GAP: Duration = Duration::from_secs(10);
 const MAX_POLL_GAP: Duration = Duration::from_mins(1);
 
-/// Azure announces an event at least this long ahead, so it cannot have been announced and started in a shorter gap unless
-/// it was approved (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>, "Minimum
-/// Notice"). For Preempt and Terminate, whose notice is shorter, nothing depends on it.
+/// Azure announces an event at least this long ahead, so it cannot have been announced and started in a shorter gap
+/// unless it was approved
+/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>, "Minimum Notice").
+/// For Preempt and Terminate, whose notice is shorter, nothing depends on it.
 fn minimum_notice(event_type: &EventType) -> Duration {
     match event_type {
         EventType::Redeploy => Duration::from_mins(10),

@@ -14,8 +14,8 @@
 //! An advisory never starts and has the outcome `unknown`. If its id becomes maintenance, the advisory ends, and the
 //! maintenance is announced as a new event.
 //!
-//! Azure has no status for the end of an event: it leaves the document. So the outcome follows from the evidence, and is
-//! `unknown` without any.
+//! Azure has no status for the end of an event: it leaves the document. So the outcome follows from the evidence, and
+//! is `unknown` without any.
 //!
 //! Invariants: time is an argument; nothing here does I/O, logs or fails; an event ends only if a
 //! [`Document`](crate::document::Document) lacks it and none of the document's unreadable entries can be it; an event

@@ -30,8 +30,8 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
-    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event. Taken back when
-    /// it decides otherwise before the event starts.
+    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event. Taken back
+    /// when it decides otherwise before the event starts.
     pub approval_decided_at: Option<Timestamp>,
     /// When the last approval was about to be sent. Removed when IMDS refuses it. Without `approved_at`, the answer is
     /// outstanding or was lost: the approval may have been accepted.
@@ -200,8 +200,8 @@ impl TrackedEvent {
         self.is_approved() || self.approval_sent_at.is_some()
     }
 
-    /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this exporter
-    /// is about to approve it.
+    /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this
+    /// exporter is about to approve it.
     pub(crate) fn is_due_by_approval(&self) -> bool {
         self.phase() == Phase::Scheduled
             && (self.approval_decided_at.is_some() || self.may_be_approved())
@@ -213,8 +213,8 @@ impl TrackedEvent {
         is_early && self.is_due_by_approval() && !self.may_be_approved()
     }
 
-    /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the end, and
-    /// for an advisory, which has no deadline.
+    /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the
+    /// end, and for an advisory, which has no deadline.
     pub(crate) fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
         let not_before = self.event.not_before?;
         match self.phase() {
@@ -243,9 +243,9 @@ impl TrackedEvent {
         matches!(self.phase(), Phase::Scheduled | Phase::Started)
     }
 
-    /// The time from the first document with the event to its start. For an event that ran but was never seen as Started:
-    /// to `NotBefore`, or to its end if that came first. `None` while it is unknown, for a cancelled event, and for one
-    /// that had started before the first poll.
+    /// The time from the first document with the event to its start. For an event that ran but was never seen as
+    /// Started: to `NotBefore`, or to its end if that came first. `None` while it is unknown, for a cancelled event,
+    /// and for one that had started before the first poll.
     pub(crate) fn notice(&self) -> Option<Duration> {
         if self.is_start_unseen() {
             return None;
@@ -274,8 +274,8 @@ impl TrackedEvent {
         self.times_ended == self.times_ended_unstarted.saturating_add(1)
     }
 
-    /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A source
-    /// that was User and is missing now is a contradiction.
+    /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A
+    /// source that was User and is missing now is a contradiction.
     pub(crate) fn is_contradictory(&self) -> bool {
         self.is_contradictory || self.has_lost_user_source()
     }
@@ -310,8 +310,8 @@ impl TrackedEvent {
     }
 
     /// The outcome of an event that left the document. `was_watched`: the time since it was last seen
-    /// is too short to miss its start. An interruption is not evidence: a step of the clock looks the same. An advisory has
-    /// no outcome of its own, so it is unknown.
+    /// is too short to miss its start. An interruption is not evidence: a step of the clock looks the same. An advisory
+    /// has no outcome of its own, so it is unknown.
     pub(super) fn outcome(&self, now: Timestamp, was_watched: bool) -> Outcome {
         if self.event.is_advisory() && self.started_at.is_none() {
             return Outcome::Unknown;

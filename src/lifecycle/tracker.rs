@@ -69,22 +69,20 @@ impl Tracker {
     }
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
-    /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock alone,
-    /// because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that a
-    /// correction of the wall clock after the boot does not count.
+    /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock
+    /// alone, because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that
+    /// a correction of the wall clock after the boot does not count.
     pub(crate) fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
         let document_at = restored.document_at;
         tracker.last_document = document_at.map(|at| LastDocument::restored(at, now));
-        for event in restored.events {
-            let (rebooted, heartbeat_at) = (restored.rebooted, restored.heartbeat_at);
-            let entry = TrackerEntry::restore(event, rebooted, heartbeat_at, retention, now);
-            if let Some(entry) = entry {
-                tracker
-                    .entries
-                    .insert(entry.tracked.event.id.clone(), entry);
-            }
-        }
+        let (rebooted, heartbeat_at) = (restored.rebooted, restored.heartbeat_at);
+        let entries = restored.events.into_iter().filter_map(|event| {
+            TrackerEntry::restore(event, rebooted, heartbeat_at, retention, now)
+        });
+        tracker.entries = entries
+            .map(|entry| (entry.tracked.event.id.clone(), entry))
+            .collect();
         tracker.restored_at = Some(now);
         tracker
     }
@@ -116,8 +114,8 @@ impl Tracker {
             let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
-                entry.update(event, vm_name, gap, now, &mut transitions);
                 entry.set_reported(missing, is_contradictory);
+                entry.update(event, vm_name, gap, now, &mut transitions);
                 if entry.tracked.has_lost_user_source() {
                     let id = excerpt(event.id.as_str());
                     let detail = format!("event {id}: its EventSource was User and is missing");

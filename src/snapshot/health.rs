@@ -89,8 +89,8 @@ pub struct RequestError {
 }
 
 impl RequestError {
-    /// Whether the request had no effect for certain: it was not sent, or a 3xx or 4xx refused it. IMDS may have acted on
-    /// a request without an answer, and a 5xx may be that of a proxy in front of IMDS.
+    /// Whether the request had no effect for certain: it was not sent, or a 3xx or 4xx refused it. IMDS may have acted
+    /// on a request without an answer, and a 5xx may be that of a proxy in front of IMDS.
     pub(crate) fn is_refusal(&self) -> bool {
         self.is_unsent || matches!(self.status, Some(300..500))
     }

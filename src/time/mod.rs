@@ -151,8 +151,8 @@ impl Timestamp {
         self.0.duration_since(now.0).as_secs_f64()
     }
 
-    /// The value of the monotonic clock when the wall clock shows this time, unless the wall clock is set meanwhile. Zero
-    /// for a time before its origin.
+    /// The value of the monotonic clock when the wall clock shows this time, unless the wall clock is set meanwhile.
+    /// Zero for a time before its origin.
     pub(crate) fn on_monotonic_clock(self, now: Moment) -> Duration {
         let passed = now.wall.saturating_since(self);
         let left = self.saturating_since(now.wall);

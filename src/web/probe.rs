@@ -25,9 +25,9 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
     ProbeResult { is_ok, reason }
 }
 
-/// Fails while an event that names this VM has started, is due within `lead_time`, or is approved or about to be: it may
-/// start at any moment then. Events with an announced duration of 0 and advisories do not count, nor do scheduled events
-/// without a NotBefore.
+/// Fails while an event that names this VM has started, is due within `lead_time`, or is approved or about to be: it
+/// may start at any moment then. Events with an announced duration of 0 and advisories do not count, nor do scheduled
+/// events without a NotBefore.
 ///
 /// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
 /// the load balancer, as all VMs could be affected at once.

@@ -7,7 +7,6 @@ use tokio::net::TcpListener;
 use crate::support::{
     API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
     collector::{Answer, End, FakeCollector},
-    endpoint,
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process, page},
     wait_until,
@@ -469,7 +468,7 @@ async fn a_refused_connection_is_a_connect_failure() {
     let refusing = RefusingPort::reserve();
     let base = refusing.base();
     let mut settings = settings(&base);
-    settings.imds.endpoint = endpoint(&base, API_VERSION);
+    settings.imds.endpoint = crate::support::endpoint(&base, API_VERSION);
     let exporter = Exporter::start(settings);
     let down = exporter
         .until("it cannot connect", |metrics| {

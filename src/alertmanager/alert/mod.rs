@@ -188,8 +188,8 @@ fn matching_rules(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
                 vec![USER_WAITING]
             }
         }
-        // Azure reports a failed host as a Reboot or Redeploy that is Started when first seen. After a long gap, it may have
-        // been announced.
+        // Azure reports a failed host as a Reboot or Redeploy that is Started when first seen. After a long gap, it may
+        // have been announced.
         EventType::Reboot | EventType::Redeploy
             if is_started && event.not_before.is_none() && tracked.gap != PollGap::Notice =>
         {

@@ -1,8 +1,8 @@
 //! Which alerts are sent to one Alertmanager, and when. Pure.
 //!
-//! An alert that is new, and one that is resolved, is sent at once; all others are sent again after an interval of their own
-//! ([`PushTiming`]). An alert is built only if it is sent, and unchanged events are not compared for each snapshot. So the
-//! work for a change hardly grows with the number of unchanged alerts.
+//! An alert that is new, and one that is resolved, is sent at once; all others are sent again after an interval of
+//! their own ([`PushTiming`]). An alert is built only if it is sent, and unchanged events are not compared for each
+//! snapshot. So the work for a change hardly grows with the number of unchanged alerts.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -24,7 +24,8 @@ const MAX_ALERTS: usize = 10_000;
 /// Time alone changes which rules match. While the events do not change, they are compared this often.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The alerts that one Alertmanager is to know, and which of them it accepted. Durations are times of the monotonic clock.
+/// The alerts that one Alertmanager is to know, and which of them it accepted. Durations are times of the monotonic
+/// clock.
 #[derive(Debug)]
 pub struct AlertQueue {
     timing: PushTiming,

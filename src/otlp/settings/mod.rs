@@ -2,9 +2,9 @@
 //!
 //! The rules are those of the specification
 //! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
-//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for traces overrides
-//! the general one, an empty value is unset, and an invalid value is logged and ignored. Only an invalid endpoint is an
-//! error. Without an endpoint no traces are exported.
+//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for traces
+//! overrides the general one, an empty value is unset, and an invalid value is logged and ignored. Only an invalid
+//! endpoint is an error. Without an endpoint no traces are exported.
 
 mod encoded;
 

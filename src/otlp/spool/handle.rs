@@ -56,8 +56,8 @@ impl SpoolHandle {
         }
     }
 
-    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full, or holds as much
-    /// as the spool may, the spans are dropped and counted. A batch of any size fits into an empty queue.
+    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full, or holds as
+    /// much as the spool may, the spans are dropped and counted. A batch of any size fits into an empty queue.
     pub fn append(&self, batch: Batch, now: Moment) {
         if batch.spans.is_empty() {
             return;

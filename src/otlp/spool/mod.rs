@@ -78,8 +78,8 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens the spool in a directory with the batches in it, or in memory. A directory that cannot be used is logged and
-    /// tried again with each batch.
+    /// Opens the spool in a directory with the batches in it, or in memory. A directory that cannot be used is logged
+    /// and tried again with each batch.
     pub fn open(directory: Option<&Path>, files: Box<dyn Filesystem>, limits: SpoolLimits) -> Self {
         let mut spool = Self {
             files,

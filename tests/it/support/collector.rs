@@ -148,8 +148,8 @@ impl FakeCollector {
         Self::start("127.0.0.1:0", script).await
     }
 
-    /// Answers with 200, on an address that is not the source address of all clients: while it restarts, none of them can get
-    /// its port.
+    /// Answers with 200, on an address that is not the source address of all clients: while it restarts, none of them
+    /// can get its port.
     pub(crate) async fn restartable() -> Self {
         Self::start("127.0.0.2:0", []).await
     }

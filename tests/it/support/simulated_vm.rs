@@ -247,8 +247,8 @@ impl SimulatedVm {
         self.saved.clone().unwrap()
     }
 
-    /// The process ends, and another one restores the state from a file after `elapsed`. Its monotonic clock starts at the
-    /// same value as that of the first one.
+    /// The process ends, and another one restores the state from a file after `elapsed`. Its monotonic clock starts at
+    /// the same value as that of the first one.
     pub(crate) fn restart_process(&mut self, elapsed: Duration) {
         let folder = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(folder.path()).unwrap();

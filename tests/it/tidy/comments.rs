@@ -4,7 +4,15 @@ use super::{Source, below, is_rust};
 
 const MAX_COLUMNS: usize = 120;
 /// Files that are not checked.
-const UNCHECKED: &[&str] = &[];
+const UNCHECKED: &[&str] = &[
+    "src/alertmanager/mod.rs",
+    "src/document/mod.rs",
+    "src/document/unreadable.rs",
+    "src/engine/approvals.rs",
+    "src/engine/log.rs",
+    "src/otlp/sender/disposition.rs",
+    "src/otlp/sender/mod.rs",
+];
 
 /// Rows of tables and single words, such as URLs, cannot be wrapped.
 fn is_too_wide(line: &str) -> bool {
