@@ -38,6 +38,8 @@ use crate::{
 
 /// Limit for the disk, and for the answer to an approval, at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Of an approval, since no poll is sent meanwhile. IMDS answers at once; without an answer it may have been accepted.
+const APPROVAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The engine, and what performs its effects, except the IMDS client.
 pub(super) struct Driver {
@@ -298,7 +300,8 @@ impl EventLoop {
         self.driver.flush(DISK_TIMEOUT).await;
         let clock = self.driver.clock;
         let began = clock.now();
-        let request = self.client.approve(&id, self.imds.timeout, clock);
+        let timeout = self.imds.timeout.min(APPROVAL_TIMEOUT);
+        let request = self.client.approve(&id, timeout, clock);
         let too_late = async {
             stopping.cancelled().await;
             sleep(SHUTDOWN_TIMEOUT).await;

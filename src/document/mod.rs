@@ -36,8 +36,8 @@ pub struct Document {
     pub events: Vec<Event>,
     /// A missing event may be one of these.
     pub unreadable: Unreadable,
-    /// Events whose entry cannot be trusted: members that occur twice, entries of one id that differ, `Resources` that are
-    /// no list of names. They are shown, and never approved.
+    /// Events whose entry cannot be trusted: members that occur twice, entries of one id that differ, `Resources` that
+    /// are no list of names. They are shown, and never approved.
     pub contradictory: BTreeSet<EventId>,
 }
 

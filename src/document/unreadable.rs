@@ -9,7 +9,8 @@ use crate::event::EventId;
 
 /// The unreadable entries of one document.
 ///
-/// A missing event may be one of them if its id occurs in the text of an entry. An entry without any id may be any event.
+/// A missing event may be one of them if its id occurs in the text of an entry. An entry without any id may be any
+/// event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unreadable {
     /// The number of entries.

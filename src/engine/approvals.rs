@@ -22,7 +22,7 @@ use crate::{
     event::{EventId, EventType},
     imds::cadence::{self, PollResult},
     lifecycle::{Phase, TrackedEvent},
-    snapshot::{Approval, ApprovalReason, RequestError, SkipReason},
+    snapshot::{Approval, ApprovalReason, FailureReason, RequestError, SkipReason},
     time::{Moment, Timestamp},
 };
 
@@ -38,6 +38,10 @@ pub(super) struct Approvals {
     attempts: BTreeMap<EventId, Attempt>,
     timers: BTreeMap<EventId, Timers>,
     in_flight: Option<(EventId, EventType)>,
+    /// Consecutive attempts without an answer, of all events.
+    unanswered: u32,
+    /// No approval is sent before, by the monotonic clock: IMDS does not answer, and polls wait for each attempt.
+    hold_until: Duration,
     decided: Arc<BTreeMap<EventId, Approval>>,
 }
 
@@ -63,8 +67,8 @@ struct Timers {
 }
 
 impl Timers {
-    /// For an event that this process sees for the first time. The time before that, in an earlier process, counts by the
-    /// wall clock: the delay ends no later than one delay from now, even after the clock was set back.
+    /// For an event that this process sees for the first time. The time before that, in an earlier process, counts by
+    /// the wall clock: the delay ends no later than one delay from now, even after the clock was set back.
     fn start(tracked: &TrackedEvent, policy: &ApprovalPolicy, now: Moment) -> Self {
         let seen_for = now.wall.saturating_since(tracked.first_seen_at);
         Self {
@@ -94,6 +98,8 @@ impl Approvals {
             attempts: BTreeMap::new(),
             timers: BTreeMap::new(),
             in_flight: None,
+            unanswered: 0,
+            hold_until: Duration::ZERO,
             decided: Arc::default(),
         }
     }
@@ -139,6 +145,7 @@ impl Approvals {
             let mut approval = self.decide(tracked, vm_name, now);
             if let Approval::Due(reason) = approval
                 && may_send
+                && self.hold_until <= now.monotonic
                 && self.in_document.contains(id)
             {
                 if self.policy.dry_run {
@@ -178,21 +185,21 @@ impl Approvals {
         now: Moment,
     ) -> Option<EventType> {
         let (_, event_type) = self.in_flight.take_if(|(in_flight, _)| in_flight == id)?;
+        self.unanswered = match error {
+            Some(error) if error.reason == FailureReason::Timeout => {
+                let unanswered = self.unanswered.saturating_add(1);
+                let hold = retry_delay(error, unanswered);
+                self.hold_until = now.monotonic.saturating_add(hold);
+                unanswered
+            }
+            Some(_) | None => 0,
+        };
         if let Some(error) = error {
             let attempts = self.failed_attempts(id).saturating_add(1);
-            let result = PollResult::Failed {
-                reason: error.reason,
-                status: error.status,
-                retry_after: error.retry_after,
-                consecutive_failures: attempts,
-            };
-            // No jitter: only one VM approves an event.
-            let delay =
-                cadence::next_delay(result, Duration::ZERO, cadence::MIN_REQUEST_INTERVAL, 1.0);
             let attempt = Attempt::Failed {
                 attempts,
                 error: error.message.as_str().into(),
-                retry: now.after(delay),
+                retry: now.after(retry_delay(error, attempts)),
                 may_be_accepted: self.may_be_accepted(id) || !error.is_refusal(),
             };
             self.attempts.insert(id.clone(), attempt);
@@ -329,4 +336,15 @@ impl Approvals {
             },
         }
     }
+}
+
+/// Without jitter: only one VM approves an event.
+fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
+    let result = PollResult::Failed {
+        reason: error.reason,
+        status: error.status,
+        retry_after: error.retry_after,
+        consecutive_failures,
+    };
+    cadence::next_delay(result, Duration::ZERO, cadence::MIN_REQUEST_INTERVAL, 1.0)
 }
