@@ -13,19 +13,21 @@ const MAX_LABEL_CHARS: usize = 256;
 /// A space for a line break or a tab, U+FFFD for any other character that is invisible or changes the direction of
 /// text, else the character itself.
 ///
-/// Besides control characters these are the format characters of Unicode (`Cf`) that are invisible, and letters that
-/// are drawn as nothing (<https://www.unicode.org/reports/tr36/#Bidirectional_Text_Spoofing>).
+/// Besides control characters these are interlinear annotations and the characters with the Unicode property
+/// `Default_Ignorable_Code_Point`, which are drawn as nothing
+/// (<https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt>).
 pub(crate) fn visible(character: char) -> char {
     match character {
         '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => ' ',
-        // Soft hyphen, combining grapheme joiner, Arabic letter mark, Mongolian vowel separator.
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}'
-        // Hangul fillers.
-        | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}'
+        // Soft hyphen, combining grapheme joiner, Arabic letter mark.
+        '\u{ad}' | '\u{34f}' | '\u{61c}'
+        // Hangul fillers, Khmer vowels, Mongolian selectors.
+        | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         // Zero-width characters, and marks, embeddings, overrides and isolates of the text direction.
         | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        // Interlinear annotations and tags.
-        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => char::REPLACEMENT_CHARACTER,
+        // Variation selectors, annotations, shorthand and musical controls, tags.
+        | '\u{fe00}'..='\u{fe0f}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => char::REPLACEMENT_CHARACTER,
         _ if character.is_control() => char::REPLACEMENT_CHARACTER,
         _ => character,
     }
@@ -77,7 +79,7 @@ mod tests {
         let invisible = [
             0x00, 0x07, 0x1b, 0x7f, 0x85, 0x9b, 0xad, 0x61c, 0x200b, 0x200c, 0x200d, 0x200e,
             0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2066, 0x2067, 0x2068, 0x2069,
-            0xfeff, 0xe0041,
+            0xfeff, 0xe0041, 0xfe0f, 0xe0100, 0x180b, 0xfff0, 0x1d173,
         ];
         for code in invisible {
             let text = format!("a{}b", char::from_u32(code).unwrap());

@@ -17,7 +17,7 @@ const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// The same after a pause.
 const BUSY_INTERVAL: Duration = Duration::from_millis(100);
 /// After an interval in which the thread was busy for more than half of the time. With [`BUSY_INTERVAL`], a thread that
-/// is always busy uses a fifth of a CPU. Short, since all outputs wait.
+/// is always busy uses a fifth of a CPU, or more if one turn of a task takes longer. Short, since all outputs wait.
 const PAUSE: Duration = Duration::from_millis(400);
 /// Tasks between two looks at timers and sockets. With tokio's default of 61, a busy connection delays them by seconds.
 const EVENT_INTERVAL: u32 = 4;
