@@ -3,14 +3,12 @@
 use std::{
     io,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::{Notify, watch},
@@ -20,7 +18,7 @@ use tokio::{
 use super::Transport;
 
 /// A client that reads takes its response within this time. After it, the connection may be evicted.
-const RESPONSE_GRACE: Duration = Duration::from_secs(1);
+pub(super) const RESPONSE_GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
@@ -43,8 +41,8 @@ pub(super) enum ConnectionPhase {
 pub(super) struct Activity {
     pub(super) phase: ConnectionPhase,
     pub(super) since: Instant,
-    /// Bodies of the responses that are being sent.
-    pub(super) response_bytes: usize,
+    /// The response that is being sent. A connection has at most one: hyper asks for the next when this one is written.
+    pub(super) response: Option<ResponseBody>,
     /// The request that is in progress has a body.
     has_body: bool,
 }
@@ -60,24 +58,18 @@ impl Activity {
     }
 }
 
-/// The bodies of all responses of a server that are being sent.
-#[derive(Debug, Default)]
-pub(super) struct ResponsesInFlight {
-    bytes: AtomicUsize,
-    /// Notified when a response has been sent or dropped.
-    pub(super) response_ended: Notify,
+/// The memory of a body. Connections that share a body have equal ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ResponseBody {
+    address: usize,
+    pub(super) bytes: usize,
 }
 
-impl ResponsesInFlight {
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    fn replace(&self, before: usize, after: usize) {
-        self.bytes.fetch_add(after, Ordering::Relaxed);
-        self.bytes.fetch_sub(before, Ordering::Relaxed);
-        if after < before {
-            self.response_ended.notify_waiters();
+impl From<&Bytes> for ResponseBody {
+    fn from(body: &Bytes) -> Self {
+        Self {
+            address: body.as_ptr().addr(),
+            bytes: body.len(),
         }
     }
 }
@@ -86,19 +78,20 @@ impl ResponsesInFlight {
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionActivity {
     current: watch::Sender<Activity>,
-    in_flight: Arc<ResponsesInFlight>,
+    /// Notified when a response has been sent or dropped.
+    response_ended: Arc<Notify>,
 }
 
 impl ConnectionActivity {
-    pub(super) fn new(in_flight: Arc<ResponsesInFlight>) -> Self {
+    pub(super) fn new(response_ended: Arc<Notify>) -> Self {
         Self {
             current: watch::Sender::new(Activity {
                 phase: ConnectionPhase::Silent,
                 since: Instant::now(),
-                response_bytes: 0,
+                response: None,
                 has_body: false,
             }),
-            in_flight,
+            response_ended,
         }
     }
 
@@ -110,17 +103,18 @@ impl ConnectionActivity {
         self.current.subscribe()
     }
 
-    /// Begins a phase; `response_bytes` is not 0 while a response is being sent.
-    pub(super) fn enter(&self, phase: ConnectionPhase, response_bytes: usize) {
+    /// Begins a phase, with the response that is in memory during it.
+    pub(super) fn enter(&self, phase: ConnectionPhase, response: Option<ResponseBody>) {
         let previous = self.get();
         self.current.send_replace(Activity {
             phase,
             since: Instant::now(),
-            response_bytes,
+            response,
             ..previous
         });
-        self.in_flight
-            .replace(previous.response_bytes, response_bytes);
+        if previous.response.is_some() && previous.response != response {
+            self.response_ended.notify_waiters();
+        }
     }
 
     pub(super) fn begin_request(&self, has_body: bool) {
@@ -132,7 +126,7 @@ impl ConnectionActivity {
     pub(super) fn abort_response(&self) {
         let activity = self.get();
         if activity.phase == ConnectionPhase::Sending {
-            self.enter(ConnectionPhase::Aborted, activity.response_bytes);
+            self.enter(ConnectionPhase::Aborted, activity.response);
         }
     }
 }
@@ -194,7 +188,7 @@ impl<T: Transport> AsyncRead for ActivityStream<T> {
             self.tail[2] = *byte;
         }
         if !received.is_empty() && is_first {
-            self.activity.enter(ConnectionPhase::ReadingHead, 0);
+            self.activity.enter(ConnectionPhase::ReadingHead, None);
         }
         read
     }
@@ -230,7 +224,7 @@ impl<T: Transport> AsyncWrite for ActivityStream<T> {
             } else {
                 ConnectionPhase::Idle
             };
-            self.activity.enter(next, 0);
+            self.activity.enter(next, None);
         }
         flushed
     }

@@ -18,7 +18,7 @@ use tracing::debug;
 
 use super::{
     Abort, Handler, HandlerResponse, ServerLimits, Transport,
-    activity::{ActivityStream, ConnectionPhase},
+    activity::{ActivityStream, ConnectionPhase, ResponseBody},
     slots::Slot,
 };
 
@@ -87,22 +87,22 @@ async fn respond(
     request: Request<Incoming>,
 ) -> Result<HandlerResponse, Abort> {
     slot.activity.begin_request(!request.body().is_end_stream());
-    // Not 0 if the client sends a request before it has read the previous response. It stays evictable then.
-    let unsent = || slot.activity.get().response_bytes;
-    if unsent() == 0 {
-        slot.activity.enter(ConnectionPhase::Handling, 0);
+    // A client may send a request before it has read the previous response. Its connection stays evictable then.
+    if slot.activity.get().response.is_none() {
+        slot.activity.enter(ConnectionPhase::Handling, None);
     }
     // A client that sends many requests at once gets one response per turn, like every other client.
     yield_now().await;
-    slot.wait_for_response_capacity().await;
-    let unsent = unsent();
+    slot.wait_for_response_capacity(|| handler.makes_large_body(&request))
+        .await;
+    let unsent = slot.activity.get().response;
     slot.activity.enter(ConnectionPhase::Handling, unsent);
     let response = handler.handle(request).await;
     match &response {
         Ok(response) => {
-            let length = response.body().size_hint().lower();
-            let bytes = unsent.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
-            slot.activity.enter(ConnectionPhase::Sending, bytes);
+            let body = response.body().clone().into_inner();
+            let body = body.as_ref().map(ResponseBody::from);
+            slot.activity.enter(ConnectionPhase::Sending, body);
         }
         Err(Abort) => slot.activity.enter(ConnectionPhase::Aborted, unsent),
     }

@@ -5,7 +5,8 @@
 //! - When all slots are taken and a client waits, a connection without a request in progress is evicted (`slots`): the
 //!   oldest one of an address with more than its share, or else the oldest one. So a client that sends its request
 //!   at once is served, no matter how many others do not.
-//! - The responses in flight have a limit in bytes. Under pressure, one that is not read within a second is cut off.
+//! - The bodies in flight have a limit in bytes. While it is reached, a request for another large body waits, and
+//!   responses that are not read within a second are cut off. Small responses do not wait.
 //! - A failed accept is retried. Without a free file descriptor, a connection is evicted first.
 //! - A stop lets responses in flight finish, up to a deadline.
 
@@ -51,7 +52,8 @@ const MIN_CONNECTIONS: usize = 4;
 pub struct ServerLimits {
     /// Connections served at once. One more is accepted and waits; the others wait in the system's queue.
     pub max_connections: usize,
-    /// Bodies of all responses that are being sent, in bytes. A response waits while they are more.
+    /// All bodies that are being sent, in bytes. A body that several connections share counts once. A response with
+    /// another large body waits while they are more.
     pub max_response_bytes: usize,
     /// From the first byte of a request to the end of its head; also from the connect to that first byte.
     pub header_timeout: Duration,
@@ -118,6 +120,11 @@ pub trait Handler: Send + Sync + 'static {
     /// # Errors
     /// To close the connection without a response.
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
+
+    /// False if the body of the response is small, or already in memory. Such a response does not wait for others.
+    fn makes_large_body(&self, _request: &Request<Incoming>) -> bool {
+        true
+    }
 }
 
 /// A byte stream under HTTP: TCP, or TLS over TCP.

@@ -15,7 +15,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::activity::{ConnectionActivity, ConnectionPhase, ResponsesInFlight};
+use super::activity::{Activity, ConnectionActivity, ConnectionPhase, ResponseBody};
 
 /// How often a waiting connection or response looks for a connection that can be evicted by now.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -29,12 +29,13 @@ const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(super) struct ConnectionSlots {
     max_connections: usize,
-    /// Bytes of all responses that are being sent; one response may be larger.
+    /// Bytes of all bodies that are being sent; one body may be larger.
     max_response_bytes: usize,
     connections: Mutex<Connections>,
     /// Notified when a connection has ended.
     released: Notify,
-    in_flight: Arc<ResponsesInFlight>,
+    /// Notified when a response has been sent or dropped.
+    response_ended: Arc<Notify>,
     /// Held by the response that has waited longest. Only this one evicts.
     response_queue: sync::Mutex<()>,
 }
@@ -71,7 +72,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         self.slots.lock().remove(self.id);
         self.slots.released.notify_waiters();
-        self.activity.enter(ConnectionPhase::Aborted, 0);
+        self.activity.enter(ConnectionPhase::Aborted, None);
     }
 }
 
@@ -80,19 +81,20 @@ impl Slot {
         self.id
     }
 
-    /// Waits until the responses in flight are below the limit. Evicts those that are not read.
-    pub(super) async fn wait_for_response_capacity(&self) {
+    /// Waits until the bodies in flight are below the limit. Evicts connections that do not read theirs.
+    pub(super) async fn wait_for_response_capacity(&self, is_needed: impl Fn() -> bool) {
+        if !is_needed() {
+            return;
+        }
         let slots = &self.slots;
         let _first = slots.response_queue.lock().await;
+        // A response that waited before this one may have made the same body.
+        if !is_needed() {
+            return;
+        }
         slots
-            .until(&slots.in_flight.response_ended, |connections| {
-                if slots.in_flight.bytes() < slots.max_response_bytes {
-                    return Some(());
-                }
-                connections.evict(1, slots.max_connections, |phase| {
-                    phase == ConnectionPhase::Sending
-                });
-                None
+            .until(&slots.response_ended, |connections| {
+                connections.has_response_capacity(slots.max_response_bytes, slots.max_connections)
             })
             .await;
     }
@@ -105,7 +107,7 @@ impl ConnectionSlots {
             max_response_bytes,
             connections: Mutex::default(),
             released: Notify::new(),
-            in_flight: Arc::default(),
+            response_ended: Arc::default(),
             response_queue: sync::Mutex::default(),
         }
     }
@@ -116,12 +118,12 @@ impl ConnectionSlots {
         let (id, activity) = self
             .until(&self.released, |connections| {
                 if connections.open.len() < self.max_connections {
-                    let activity = ConnectionActivity::new(Arc::clone(&self.in_flight));
+                    let activity = ConnectionActivity::new(Arc::clone(&self.response_ended));
                     return Some((connections.add(address, activity.clone()), activity));
                 }
                 // Several at a time: a search for each one would cost much when many clients reopen at once.
-                let count = self.max_connections / EVICTED_SHARE_DIVISOR;
-                connections.evict(count.max(1), self.max_connections, |_| true);
+                let mut places = 0..(self.max_connections / EVICTED_SHARE_DIVISOR).max(1);
+                connections.evict(self.max_connections, |_| places.next().is_some());
                 None
             })
             .await;
@@ -144,7 +146,8 @@ impl ConnectionSlots {
         let mut is_first = true;
         self.until(&self.released, |connections| {
             if std::mem::take(&mut is_first) {
-                connections.evict(1, self.max_connections, |_| true);
+                let mut places = 0..1;
+                connections.evict(self.max_connections, |_| places.next().is_some());
                 return None;
             }
             Some(())
@@ -204,14 +207,36 @@ impl Connections {
         }
     }
 
-    /// Ends the `count` connections of a matching phase that have been without progress for the longest time.
-    /// Connections of an address with more than its share come first. Without effect while evicted ones are open.
-    fn evict(
-        &mut self,
-        count: usize,
-        max_connections: usize,
-        is_match: impl Fn(ConnectionPhase) -> bool,
-    ) {
+    /// `Some` if the bodies that are being sent are below the limit. Else evicts as many connections as it takes, of
+    /// those that do not read. The memory of a body is free when no connection sends it any more.
+    fn has_response_capacity(&mut self, max_bytes: usize, max_connections: usize) -> Option<()> {
+        let mut senders: BTreeMap<ResponseBody, usize> = BTreeMap::new();
+        for connection in self.open.values() {
+            if let Some(body) = connection.activity.get().response {
+                *senders.entry(body).or_default() += 1;
+            }
+        }
+        let mut bytes: usize = senders.keys().map(|body| body.bytes).sum();
+        if bytes < max_bytes {
+            return Some(());
+        }
+        self.evict(max_connections, |activity| {
+            let Some(body) = activity.response.filter(|_| bytes >= max_bytes) else {
+                return false;
+            };
+            if let Some(count) = senders.get_mut(&body) {
+                *count -= 1;
+                bytes -= if *count == 0 { body.bytes } else { 0 };
+            }
+            true
+        });
+        None
+    }
+
+    /// Offers connections to `is_wanted`, those first that have been without progress for the longest time, and ends
+    /// those that it accepts. Connections of an address with more than its share are offered before all others.
+    /// Without effect while evicted ones are open.
+    fn evict(&mut self, max_connections: usize, mut is_wanted: impl FnMut(&Activity) -> bool) {
         self.evicted.retain(|id| self.open.contains_key(id));
         if !self.evicted.is_empty() {
             return;
@@ -225,14 +250,19 @@ impl Connections {
             .collect();
         let candidates = self.open.iter().filter_map(|(id, connection)| {
             let activity = connection.activity.get();
-            let is_candidate = activity.is_evictable(now) && is_match(activity.phase);
-            let task = connection.task.as_ref().filter(|_| is_candidate)?;
+            let task = connection.task.as_ref();
+            let task = task.filter(|_| activity.is_evictable(now))?;
             let is_within_share = !above_share.contains(&connection.address);
-            Some((is_within_share, activity.since, *id, connection, task))
+            Some((is_within_share, activity, *id, connection, task))
         });
         let mut candidates: Vec<_> = candidates.collect();
-        candidates.sort_unstable_by_key(|(is_within_share, since, ..)| (*is_within_share, *since));
-        for (_, _, id, connection, task) in candidates.into_iter().take(count) {
+        candidates.sort_unstable_by_key(|(is_within_share, activity, ..)| {
+            (*is_within_share, activity.since)
+        });
+        for (_, activity, id, connection, task) in candidates {
+            if !is_wanted(&activity) {
+                continue;
+            }
             connection.activity.abort_response();
             task.abort();
             debug!(address = %connection.address, "connection evicted");

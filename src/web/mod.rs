@@ -34,7 +34,7 @@ use std::{
 };
 
 use hyper::{
-    HeaderMap, Method, Request, StatusCode, Uri,
+    HeaderMap, Method, Request, StatusCode,
     body::Incoming,
     header::{ACCEPT, ACCEPT_ENCODING, HeaderName, VARY},
 };
@@ -47,7 +47,7 @@ use crate::{
     time::{Clock, Moment},
 };
 pub use hosts::AllowedHosts;
-use recent::{RecentResponses, Variant};
+use recent::{Content, RecentResponses, Variant};
 use reply::{Media, WebResponse};
 
 #[derive(Debug, Clone)]
@@ -110,62 +110,79 @@ impl WebService {
 
     /// The response to a request; the body of the request is ignored.
     fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
-        if request.method() != Method::GET && request.method() != Method::HEAD {
+        if !is_read(request) {
             return reply::method_not_allowed().into_response();
         }
-        let (uri, headers) = (request.uri(), request.headers());
-        let accepts_gzip = accepts_gzip(headers);
-        let reply = reply::asset(uri.path())
-            .or_else(|| self.page(uri, headers, accepts_gzip))
-            .unwrap_or_else(reply::not_found);
-        reply.compress_if(accepts_gzip).into_response()
-    }
-
-    fn page(&self, uri: &Uri, headers: &HeaderMap, accepts_gzip: bool) -> Option<WebResponse> {
-        let path = uri.path();
         // Taken once, so that all values of the response are of the same snapshot.
         let snapshot = Arc::clone(&self.snapshot.borrow());
         let now = (self.clock)();
-        if path == self.settings.telemetry_path {
-            let variant = Variant {
-                format: Format::negotiate(combined(headers, ACCEPT).as_deref()),
-                is_compressed: accepts_gzip,
-            };
-            return Some(self.metrics(&snapshot, now, variant));
-        }
-        let settings = &self.settings;
-        let serving = || probe::serving(&snapshot, settings.serving_lead_time, now);
-        let is_host_allowed = || settings.allowed_hosts.allows(uri, headers, &snapshot);
-        let reply = match path {
-            "/" | "/api/v1/events" if !is_host_allowed() => reply::host_not_allowed(),
-            "/" => WebResponse::new(
-                Media::Html,
-                status::page(&snapshot, &settings.telemetry_path, &serving(), now),
-            ),
-            "/api/v1/events" => match api::json(&snapshot, now) {
-                Ok(json) => WebResponse::new(Media::Json, json),
-                Err(_) => reply::internal_error(),
-            },
-            "/-/healthy" | "/healthz" => WebResponse::new(Media::PlainText, "healthy\n"),
-            "/-/ready" | "/readyz" => reply::probe(probe::ready(&snapshot)),
-            "/-/serving" => reply::probe(serving()),
-            _ => return None,
+        let reply = if let Some(variant) = self.variant(request, &snapshot) {
+            let render = || self.render(variant, &snapshot, now);
+            self.recent
+                .get_or_render(variant, &snapshot, now, render)
+                .unwrap_or_else(reply::internal_error)
+        } else {
+            let accepts_gzip = accepts_gzip(request.headers());
+            self.small(request.uri().path(), &snapshot, now)
+                .compress_if(accepts_gzip)
         };
-        Some(reply)
+        reply.into_response()
     }
 
-    fn metrics(&self, snapshot: &Arc<Snapshot>, now: Moment, variant: Variant) -> WebResponse {
-        let render = || {
-            let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
-            let text = metrics::render(snapshot, self.settings.exposed, dropped, now).ok()?;
-            let body = variant.format.write(text);
-            let response = WebResponse::new(Media::Metrics(variant.format), body)
-                .with(VARY, "accept, accept-encoding");
-            Some(response.compress_if(variant.is_compressed))
+    /// The variant of the response if it contains every event.
+    fn variant<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> Option<Variant> {
+        let (uri, headers) = (request.uri(), request.headers());
+        let is_host_allowed = || self.settings.allowed_hosts.allows(uri, headers, snapshot);
+        let content = match uri.path() {
+            path if path == self.settings.telemetry_path => {
+                Content::Metrics(Format::negotiate(combined(headers, ACCEPT).as_deref()))
+            }
+            "/" if is_host_allowed() => Content::StatusPage,
+            "/api/v1/events" if is_host_allowed() => Content::Events,
+            _ => return None,
         };
-        self.recent
-            .get_or_render(variant, snapshot, now, render)
-            .unwrap_or_else(reply::internal_error)
+        Some(Variant {
+            content,
+            is_compressed: accepts_gzip(headers),
+        })
+    }
+
+    fn render(
+        &self,
+        variant: Variant,
+        snapshot: &Arc<Snapshot>,
+        now: Moment,
+    ) -> Option<WebResponse> {
+        let settings = &self.settings;
+        let response = match variant.content {
+            Content::Metrics(format) => {
+                let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
+                let text = metrics::render(snapshot, settings.exposed, dropped, now).ok()?;
+                WebResponse::new(Media::Metrics(format), format.write(text))
+                    .with(VARY, "accept, accept-encoding")
+            }
+            Content::StatusPage => {
+                let serving = probe::serving(snapshot, settings.serving_lead_time, now);
+                let page = status::page(snapshot, &settings.telemetry_path, &serving, now);
+                WebResponse::new(Media::Html, page)
+            }
+            Content::Events => WebResponse::new(Media::Json, api::json(snapshot, now).ok()?),
+        };
+        Some(response.compress_if(variant.is_compressed))
+    }
+
+    /// All other responses: one line, a static asset, or the page of a 404.
+    fn small(&self, path: &str, snapshot: &Snapshot, now: Moment) -> WebResponse {
+        match path {
+            "/" | "/api/v1/events" => reply::host_not_allowed(),
+            "/-/healthy" | "/healthz" => WebResponse::new(Media::PlainText, "healthy\n"),
+            "/-/ready" | "/readyz" => reply::probe(probe::ready(snapshot)),
+            "/-/serving" => {
+                let lead_time = self.settings.serving_lead_time;
+                reply::probe(probe::serving(snapshot, lead_time, now))
+            }
+            path => reply::asset(path).unwrap_or_else(reply::not_found),
+        }
     }
 }
 
@@ -174,6 +191,21 @@ impl Handler for WebService {
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
         Ok(self.respond(&request))
     }
+
+    /// All other bodies have less than 16 KiB, so that 1024 connections hold less than 16 MiB of them if no client
+    /// reads: probes and errors have less than 2 KiB, and an asset is in the program unless it is compressed.
+    fn makes_large_body(&self, request: &Request<Incoming>) -> bool {
+        let snapshot = Arc::clone(&self.snapshot.borrow());
+        is_read(request)
+            && self.variant(request, &snapshot).is_some_and(|variant| {
+                let now = (self.clock)();
+                !self.recent.contains(variant, &snapshot, now)
+            })
+    }
+}
+
+fn is_read<B>(request: &Request<B>) -> bool {
+    matches!(*request.method(), Method::GET | Method::HEAD)
 }
 
 /// All lines of a header as one list (RFC 9110, section 5.3). Lines that are not text are ignored.

@@ -1,8 +1,8 @@
-//! The last responses of `/metrics`. Requests within a short time share one body, so that many clients neither hold a
-//! copy each nor cost a rendering each.
+//! The last responses that contain every event. Requests within a short time share one body, so that many clients
+//! neither hold a copy each nor cost a rendering each.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -15,8 +15,15 @@ const MAX_AGE: Duration = Duration::from_millis(100);
 /// What a response depends on besides the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Variant {
-    pub(super) format: Format,
+    pub(super) content: Content,
     pub(super) is_compressed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Metrics(Format),
+    StatusPage,
+    Events,
 }
 
 /// One response for each variant.
@@ -33,6 +40,12 @@ struct Entry {
 }
 
 impl RecentResponses {
+    /// True if a response to this snapshot exists that is at most [`MAX_AGE`] old.
+    pub(super) fn contains(&self, variant: Variant, snapshot: &Arc<Snapshot>, now: Moment) -> bool {
+        let entries = self.current(snapshot, now);
+        entries.iter().any(|entry| entry.variant == variant)
+    }
+
     /// The response to this snapshot, at most [`MAX_AGE`] old; else the one that `render` returns.
     pub(super) fn get_or_render(
         &self,
@@ -41,12 +54,7 @@ impl RecentResponses {
         now: Moment,
         render: impl FnOnce() -> Option<WebResponse>,
     ) -> Option<WebResponse> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // An old response has no use, and may be large.
-        entries.retain(|entry| {
-            let age = now.monotonic.saturating_sub(entry.rendered_at);
-            age < MAX_AGE && Weak::as_ptr(&entry.snapshot) == Arc::as_ptr(snapshot)
-        });
+        let mut entries = self.current(snapshot, now);
         if let Some(entry) = entries.iter().find(|entry| entry.variant == variant) {
             return Some(entry.response.clone());
         }
@@ -58,5 +66,15 @@ impl RecentResponses {
             response: response.clone(),
         });
         Some(response)
+    }
+
+    /// Drops old responses: they have no use, and may be large.
+    fn current(&self, snapshot: &Arc<Snapshot>, now: Moment) -> MutexGuard<'_, Vec<Entry>> {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|entry| {
+            let age = now.monotonic.saturating_sub(entry.rendered_at);
+            age < MAX_AGE && Weak::as_ptr(&entry.snapshot) == Arc::as_ptr(snapshot)
+        });
+        entries
     }
 }

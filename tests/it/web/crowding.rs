@@ -1,4 +1,4 @@
-//! Scrapes on new connections succeed while other clients hold as many connections as they can get.
+//! Scrapes and probes on new connections succeed while other clients hold as many connections as they can get.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -11,10 +11,11 @@ use std::{
     time::Duration,
 };
 
-use azure_scheduled_events_exporter::server::ServerLimits;
+use azure_scheduled_events_exporter::{server::ServerLimits, snapshot::Snapshot, time::Clock};
 
 use super::{
     one_event,
+    snapshot::{at, engine, event, poll},
     test_server::{TestServer, settings},
 };
 
@@ -135,4 +136,92 @@ fn scrapes_succeed_beside_bad_clients_of_all_kinds() {
         (BadClient::Silent, 100),
         (BadClient::NonReading, 32),
     ]);
+}
+
+/// More than 128 KiB of metrics.
+fn many_events() -> Snapshot {
+    let events: Vec<_> = (0..300)
+        .map(|number| {
+            let id = format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265");
+            event(&id, "Maintenance.")
+        })
+        .collect();
+    poll(&mut engine(), 1, &events)
+}
+
+/// 64 clients that do not read, on a server whose bodies in flight have this limit.
+fn beside_unread_metrics(max_response_bytes: usize) -> (TestServer, Vec<TcpStream>) {
+    let limits = ServerLimits {
+        max_connections: 1024,
+        max_response_bytes,
+        ..limits()
+    };
+    let server = TestServer::with(many_events(), settings(), limits);
+    let clients: Vec<_> = (0..64)
+        .map(|_| BadClient::NonReading.open(server.address))
+        .collect();
+    for client in &clients {
+        client.set_nonblocking(false).unwrap();
+        client.peek(&mut [0]).unwrap();
+    }
+    (server, clients)
+}
+
+fn assert_all_open(clients: &[TcpStream]) {
+    let closed = clients
+        .iter()
+        .filter(|client| client.take_error().unwrap().is_some());
+    assert_eq!(closed.count(), 0, "clients were evicted");
+}
+
+/// Status of a page and of errors, each on a new connection.
+fn assert_probes_and_errors(server: &TestServer) {
+    for (path, status) in [("/-/healthy", 200), ("/-/serving", 200), ("/nowhere", 404)] {
+        let response = server.get(path, &["Connection: close"]);
+        assert_eq!(response.status, status, "{path}");
+    }
+    let mut connection = server.connect();
+    connection.send(b"GET /api/v1/events HTTP/1.1\r\nHost: other.example\r\n\r\n");
+    assert_eq!(connection.response("GET").unwrap().status, 403);
+}
+
+#[test]
+fn probes_and_errors_do_not_wait_for_clients_that_do_not_read() {
+    let (server, clients) = beside_unread_metrics(1);
+    assert_probes_and_errors(&server);
+    // A response that waits for others evicts them.
+    assert_all_open(&clients);
+}
+
+#[test]
+fn body_that_many_clients_do_not_read_is_in_memory_once() {
+    let (server, clients) = beside_unread_metrics(2 * 1024 * 1024);
+    // The next scrape has a body of its own.
+    *server.seconds.lock().unwrap() += 1;
+    for path in ["/metrics", "/api/v1/events", "/"] {
+        let response = server.get(path, &["Connection: close"]);
+        assert_eq!(response.status, 200, "{path}");
+        assert!(response.body.len() > 64 * 1024, "{path}");
+    }
+    assert_all_open(&clients);
+}
+
+#[test]
+fn scrapes_and_probes_succeed_beside_clients_that_do_not_read_large_metrics() {
+    let limits = ServerLimits {
+        max_response_bytes: 1024 * 1024,
+        ..limits()
+    };
+    let clock = Clock::start();
+    let start = clock.now().monotonic;
+    let now = move || at(0).after(clock.now().monotonic - start);
+    let server = TestServer::with_clock(many_events(), settings(), limits, now);
+    let bad_clients = BadClients::start(server.address, &[(BadClient::NonReading, 64)]);
+    for number in 0..5 {
+        let response = server.get("/metrics", &["Connection: close"]);
+        assert_eq!(response.status, 200, "scrape {number}");
+        assert!(response.body.len() > 128 * 1024);
+        assert_probes_and_errors(&server);
+    }
+    drop(bad_clients);
 }
