@@ -53,7 +53,8 @@ impl SavedState {
 
     /// The ids of the events that fit into `max` bytes: pending events that name this VM first, ended ones last.
     fn most_important(&self, max: usize) -> io::Result<BTreeSet<&EventId>> {
-        let mut left = max.saturating_sub(serde_json::to_vec(&self.file(|_| false))?.len());
+        let without_events = json::to_vec_up_to(&self.file(|_| false), max)?;
+        let mut left = max.saturating_sub(without_events.map_or(max, |json| json.len()));
         let mut events: Vec<_> = self.events.iter().collect();
         events.sort_by_key(|tracked| {
             let is_other = tracked.scope == EventScope::Other;
