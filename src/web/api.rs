@@ -227,7 +227,7 @@ impl Serialize for EventEntry<'_> {
         let outcome = tracked.end.map(|end| end.outcome.as_str());
         map.serialize_entry("outcome", &outcome)?;
         for (name, at) in [
-            ("approval_decided_at", tracked.approval_decided_at),
+            ("approval_decided_at", tracked.approval_decision_at()),
             ("approval_sent_at", tracked.approval_sent_at),
             ("approved_at", tracked.approved_at),
             ("approved_elsewhere_at", tracked.approved_elsewhere_at),
