@@ -8,8 +8,16 @@ use serde_json::value::RawValue;
 
 use crate::{
     event::{Event, Source},
+    text::{escape_json, is_same_member},
     time::Timestamp,
 };
+
+/// Indented, with a line break at the end, and escaped for a terminal.
+pub(crate) fn to_text<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    let mut json = serde_json::to_string_pretty(value)?;
+    json.push('\n');
+    Ok(escape_json(json))
+}
 
 #[derive(Debug)]
 pub(crate) struct AzureForm<'a>(pub(crate) &'a Event);
@@ -22,7 +30,8 @@ impl Serialize for AzureForm<'_> {
     }
 }
 
-/// Writes the members of an event. Undocumented members are skipped if their name is in `taken`.
+/// Writes the members of an event. Undocumented members are skipped if their name is in `taken` or that of a documented
+/// one, whatever the case: many decoders ignore it.
 pub(crate) fn members<M: SerializeMap>(
     event: &Event,
     taken: &[&str],
@@ -39,10 +48,15 @@ pub(crate) fn members<M: SerializeMap>(
     map.serialize_entry("EventSource", &event.source.as_ref().map(Source::as_str))?;
     let duration = event.duration_seconds.map_or(-1, u64::cast_signed);
     map.serialize_entry("DurationInSeconds", &duration)?;
-    let mut written: HashSet<&str> = taken.iter().copied().collect();
+    let mut written: HashSet<&str> = HashSet::new();
+    let is_taken = |name| {
+        let mut names = Event::MEMBERS.iter().chain(taken);
+        names.any(|taken| is_same_member(name, taken))
+    };
     for (name, value) in &event.unknown_members {
         // A duplicate would produce two members with one name.
         if written.insert(name)
+            && !is_taken(name)
             && let Ok(value) = serde_json::from_str::<&RawValue>(value)
         {
             map.serialize_entry(&**name, value)?;

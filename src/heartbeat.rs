@@ -10,6 +10,11 @@
 //! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). A larger step is not evidence of a
 //! pause, and only the gap on the monotonic clock counts. So a suspended or hibernated VM is not measured either: the
 //! monotonic clock of Linux stops (`clock_gettime(2)`), and the step is large.
+//!
+//! A correction of up to a minute counts too, because no clock of the VM can disprove the pause: one that continues
+//! over a suspend, such as `CLOCK_BOOTTIME`, only adds suspends that the VM itself made, and stops with the others when
+//! the host pauses the VM. A missed pause is the worse error: an interruption decides nothing, and is no evidence of an
+//! outcome.
 
 use std::time::Duration;
 

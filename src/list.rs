@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::{
-    azure_json::AzureForm,
+    azure_json::{self, AzureForm},
     document::Document,
     event::{Event, EventScope, Source, resource_name},
     snapshot::WARM_UP_TIME,
@@ -19,14 +19,17 @@ pub(crate) fn json(document: &Document) -> serde_json::Result<String> {
     let events = document.events.iter().map(AzureForm).collect();
     let listing = Listing {
         document_incarnation: document.incarnation,
+        unreadable_entries: document.unreadable.entries,
         events,
     };
-    Ok(serde_json::to_string_pretty(&listing)? + "\n")
+    azure_json::to_text(&listing)
 }
 
 #[derive(Serialize)]
 struct Listing<'a> {
     document_incarnation: Option<i64>,
+    /// Entries of `Events` that could not be read; each may be an event.
+    unreadable_entries: usize,
     events: Vec<AzureForm<'a>>,
 }
 

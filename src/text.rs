@@ -2,9 +2,9 @@
 //! and of bounded length.
 //!
 //! Every output for people, and every label, uses these functions: logs, `list`, `approve`, the status page, metrics,
-//! pushed alerts and span attributes. JSON keeps Azure's text, with JSON's own escapes.
+//! pushed alerts and span attributes. JSON keeps Azure's text, and escapes these characters.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 /// Characters of a label value. Azure sends shorter texts; the limit protects the memory of Prometheus and
 /// Alertmanager.
@@ -63,6 +63,38 @@ pub(crate) fn excerpt(text: &str, max_chars: usize) -> String {
     excerpt
 }
 
+/// JSON with the characters that [`visible`] replaces as `\uXXXX`, which every decoder restores. They
+/// occur only in strings; a line break or a tab is layout, because strings have them escaped (RFC 8259, section 7).
+pub(crate) fn escape_json(json: String) -> String {
+    let is_shown = |c: char| c.is_ascii_whitespace() || visible(c) == c;
+    if json.chars().all(is_shown) {
+        return json;
+    }
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_shown(character) {
+            escaped.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            write!(escaped, "\\u{unit:04x}").ok();
+        }
+    }
+    escaped
+}
+
+/// Whether decoders that ignore the case of member names, such as Go's `encoding/json`, take `name` for the ASCII name
+/// `member`. By Unicode's case folding, two other letters are an `s` and a `k`
+/// (<https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt>).
+pub(crate) fn is_same_member(name: &str, member: &str) -> bool {
+    let folded = name.chars().map(|character| match character {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    });
+    folded.eq(member.chars().map(|it| it.to_ascii_lowercase()))
+}
+
 /// An IPv6 address without the brackets that it has in a URL (RFC 3986, section 3.2.2); any other host unchanged.
 pub(crate) fn strip_brackets(host: &str) -> &str {
     host.strip_prefix('[')
@@ -91,6 +123,18 @@ mod tests {
     }
 
     #[test]
+    fn invisible_characters_of_json_are_escaped_and_restored_by_a_decoder() {
+        let text = "a\u{7}\u{7f}\u{9b}\u{202e}\u{200b}\u{2028}\n\t\\\"é虚🚀\u{e0041}";
+        let written = escape_json(serde_json::to_string_pretty(&[text]).unwrap());
+        let expected = r#""a\u0007\u007f\u009b\u202e\u200b\u2028\n\t\\\"é虚🚀\udb40\udc41""#;
+        assert_eq!(written, format!("[\n  {expected}\n]"));
+        assert_eq!(
+            serde_json::from_str::<[String; 1]>(&written).unwrap(),
+            [text]
+        );
+    }
+
+    #[test]
     fn excerpts_are_bounded_and_without_control_characters() {
         assert_eq!(excerpt("a\u{1b}[31mé\n", 80), "a\u{fffd}[31mé ");
         assert_eq!(excerpt("éabc", 3), "éab…");
@@ -108,6 +152,14 @@ mod tests {
         ] {
             assert_eq!(strip_brackets(host), expected, "{host}");
         }
+    }
+
+    #[test]
+    fn member_names_are_compared_like_in_go() {
+        assert!(is_same_member("EVENTſtatuS", "EventStatus"));
+        assert!(is_same_member("\u{212a}ind", "kind"));
+        assert!(!is_same_member("EventId ", "EventId"));
+        assert!(!is_same_member("Event_Id", "EventId"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::{
-    azure_json::AzureForm,
+    azure_json::{self, AzureForm},
     event::{Event, EventScope, Source, resource_name},
     text::sanitize,
     time::{Timestamp, in_words},
@@ -99,7 +99,7 @@ pub(crate) fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result
         result: outcome,
         event: AzureForm(event),
     };
-    Ok(serde_json::to_string_pretty(&report)? + "\n")
+    azure_json::to_text(&report)
 }
 
 #[derive(Serialize)]

@@ -14,7 +14,7 @@ pub enum AnomalyKind {
     Description,
     /// Two entries have the same id; they were merged.
     DuplicateEvent,
-    /// An object has two members of one name; the last one counts.
+    /// An object, also inside an undocumented member, has two members of one name; the last one counts.
     DuplicateMember,
     /// `DurationInSeconds` is not a whole number of seconds.
     Duration,
@@ -40,7 +40,8 @@ pub enum AnomalyKind {
     Resources,
     /// A started event is reported as scheduled again.
     StatusRegressed,
-    /// Undocumented members were dropped: too many, too long, or with values that some JSON decoders refuse.
+    /// Undocumented members were dropped: too many, too long, with values that some JSON decoders refuse, or with names
+    /// that differ from a documented one only in case.
     UnknownMember,
 }
 

@@ -53,18 +53,13 @@ pub(super) fn event(
     entry: &RawValue,
     anomalies: &mut Anomalies,
 ) -> Result<(Event, Option<String>), String> {
-    let members = raw::members(entry).ok_or_else(|| {
+    let mut members = raw::members(entry).ok_or_else(|| {
         format!(
             "an entry of Events cannot be read as an object: {}",
             excerpt(entry.get())
         )
     })?;
-    let duplicates = raw::duplicates(&members);
-    for name in &duplicates {
-        let (name, entry) = (excerpt(name), excerpt(entry.get()));
-        let detail = format!("{name} occurs twice in an entry of Events: {entry}");
-        anomalies.add(AnomalyKind::DuplicateMember, detail);
-    }
+    let contradiction = raw::remove_ambiguous(entry, &mut members, anomalies);
     let (id, mut members): (Vec<_>, Vec<_>) = members
         .into_iter()
         .partition(|(name, _)| &**name == "EventId");
@@ -81,9 +76,7 @@ pub(super) fn event(
     let mut reader = Reader {
         id: &id,
         members: &mut members,
-        contradiction: duplicates
-            .first()
-            .map(|name| format!("its {} occurs twice", excerpt(name))),
+        contradiction,
         anomalies,
     };
     let event = Event {
@@ -253,16 +246,27 @@ impl<'a> Reader<'_, 'a> {
 
     fn unknown_members(&mut self) -> Vec<UnknownMember> {
         let fits = |(name, value): &(Box<str>, &RawValue)| {
-            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER && is_portable(value)
+            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER
         };
         let all = self.members.len();
-        let kept: Vec<UnknownMember> = self
+        let portable = self
             .members
             .drain(..)
             .filter(fits)
-            .take(MAX_UNKNOWN_MEMBERS)
-            .map(|(name, value)| (name, value.get().into()))
-            .collect();
+            .filter_map(|(name, value)| Some((name, value, portable(value)?)));
+        let mut kept: Vec<UnknownMember> = Vec::new();
+        for (name, value, parsed) in portable.take(MAX_UNKNOWN_MEMBERS) {
+            let mut text = value.get().into();
+            if raw::has_nested_duplicates(value, &parsed) {
+                let (id, shown) = (excerpt(self.id), excerpt(&name));
+                let detail = format!("{shown} of event {id} has a member twice");
+                self.anomalies.add(AnomalyKind::DuplicateMember, detail);
+                let why = || format!("its {shown} has a member twice");
+                self.contradiction.get_or_insert_with(why);
+                text = parsed.to_string().into();
+            }
+            kept.push((name, text));
+        }
         if kept.len() < all {
             let detail = format!(
                 "event {} has members that are too many, too long or too unusual to keep",
@@ -286,10 +290,11 @@ fn cut(text: Cow<'_, str>, max: usize) -> Cow<'_, str> {
     }
 }
 
-/// Whether common decoders accept a value that is passed on verbatim. `serde_json` refuses what they refuse: numbers
-/// that do not fit a 64-bit float (Go), half surrogate pairs, and a nesting of 128 (jq 1.6: 256, Go: 10,000).
-fn is_portable(value: &RawValue) -> bool {
-    serde_json::from_str::<serde_json::Value>(value.get()).is_ok()
+/// `None` for a value that common decoders may refuse, and that is passed on verbatim. `serde_json` refuses what they
+/// refuse: numbers that do not fit a 64-bit float (Go), half surrogate pairs, and a nesting of 128 (jq 1.6: 256, Go:
+/// 10,000).
+fn portable(value: &RawValue) -> Option<serde_json::Value> {
+    serde_json::from_str(value.get()).ok()
 }
 
 fn string(value: &RawValue) -> Option<Cow<'_, str>> {

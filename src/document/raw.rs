@@ -3,9 +3,10 @@
 use std::{collections::HashSet, fmt};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
-use crate::text;
+use super::anomaly::{Anomalies, AnomalyKind};
+use crate::{event::Event, text};
 
 /// Why a body is not a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +56,7 @@ pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
 }
 
 /// The names of members that occur more than once.
-pub(super) fn duplicates(members: &[(Box<str>, &RawValue)]) -> Vec<Box<str>> {
+fn duplicates(members: &[(Box<str>, &RawValue)]) -> Vec<Box<str>> {
     let mut seen = HashSet::with_capacity(members.len());
     let mut duplicates: Vec<_> = members
         .iter()
@@ -65,6 +66,82 @@ pub(super) fn duplicates(members: &[(Box<str>, &RawValue)]) -> Vec<Box<str>> {
     duplicates.sort();
     duplicates.dedup();
     duplicates
+}
+
+/// Records members that occur twice, and removes those that decoders may take for a documented one. Returns why the
+/// entry contradicts itself.
+pub(super) fn remove_ambiguous(
+    entry: &RawValue,
+    members: &mut Vec<(Box<str>, &RawValue)>,
+    anomalies: &mut Anomalies,
+) -> Option<String> {
+    let shown = excerpt(entry.get());
+    let duplicates = duplicates(members);
+    for name in &duplicates {
+        let detail = format!(
+            "{} occurs twice in an entry of Events: {shown}",
+            excerpt(name)
+        );
+        anomalies.add(AnomalyKind::DuplicateMember, detail);
+    }
+    let variants = remove_case_variants(members);
+    for (name, _) in &variants {
+        let name = excerpt(name);
+        let detail = format!("{name} has a documented name in another case: {shown}");
+        anomalies.add(AnomalyKind::UnknownMember, detail);
+    }
+    let differing = variants.iter().find(|(_, differs)| *differs);
+    let twice = duplicates.first().map(|name| (name, "occurs twice"));
+    let other = differing.map(|(name, _)| (name, "contradicts the same name in another case"));
+    let (name, why) = twice.or(other)?;
+    Some(format!("its {} {why}", excerpt(name)))
+}
+
+/// Removes the members whose names differ from a documented one only in case: many decoders take one for the other.
+/// Returns the first of them for each documented name, and whether one has another value than the documented member.
+fn remove_case_variants(members: &mut Vec<(Box<str>, &RawValue)>) -> Vec<(Box<str>, bool)> {
+    let variants = Event::MEMBERS.iter().filter_map(|documented| {
+        let member = members.iter().rfind(|(name, _)| &**name == *documented);
+        let value = member.map_or("null", |(_, value)| value.get());
+        let is_variant = |name: &str| name != *documented && text::is_same_member(name, documented);
+        let removed: Vec<_> = members
+            .extract_if(.., |(name, _)| is_variant(name))
+            .collect();
+        let differs = removed.iter().any(|(_, other)| other.get() != value);
+        let (name, _) = removed.into_iter().next()?;
+        Some((name, differs))
+    });
+    variants.collect()
+}
+
+/// Whether an object inside `value` has a member twice. `parsed` is the same value, in which the last one counts.
+pub(super) fn has_nested_duplicates(value: &RawValue, parsed: &Value) -> bool {
+    count_members(parsed) < count_colons(value.get())
+}
+
+fn count_members(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => {
+            members.len() + members.values().map(count_members).sum::<usize>()
+        }
+        Value::Array(entries) => entries.iter().map(count_members).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// The colons outside strings: one for each member.
+fn count_colons(json: &str) -> usize {
+    let (mut is_string, mut is_escaped) = (false, false);
+    let colons = json.bytes().filter(|byte| {
+        let was_escaped = std::mem::take(&mut is_escaped);
+        match byte {
+            b'"' if !was_escaped => is_string = !is_string,
+            b'\\' => is_escaped = !was_escaped,
+            _ => {}
+        }
+        *byte == b':' && !is_string
+    });
+    colons.count()
 }
 
 /// The members of an object in order; `None` for any other value.

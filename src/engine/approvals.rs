@@ -225,7 +225,7 @@ impl Approvals {
             });
         }
         if let Some(is_decided) = self.is_decided(approval, tracked)
-            && is_decided != tracked.approval_decided_at.is_some()
+            && is_decided != tracked.approval_decision_at().is_some()
         {
             evaluation.decisions.push((id.clone(), is_decided));
         }

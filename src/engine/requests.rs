@@ -180,8 +180,7 @@ impl Engine {
             self.count_approval(event_type, ApprovalResult::DryRun);
         }
         for (id, is_decided) in evaluation.decisions {
-            let at = is_decided.then_some(now.wall);
-            self.tracker.record_approval_decision(&id, at);
+            self.tracker.record_decision(&id, is_decided, now.wall);
             self.saves.mark();
         }
         if let Some(id) = evaluation.send {

@@ -231,6 +231,19 @@ pub struct Event {
 }
 
 impl Event {
+    /// The names of the documented members, in the order of Microsoft's documentation.
+    pub(crate) const MEMBERS: [&str; 9] = [
+        "EventId",
+        "EventStatus",
+        "EventType",
+        "ResourceType",
+        "Resources",
+        "NotBefore",
+        "Description",
+        "EventSource",
+        "DurationInSeconds",
+    ];
+
     /// Advice, not maintenance: nothing starts, and there is nothing to approve. Its `NotBefore`, if any, is no
     /// deadline.
     pub(crate) fn is_advisory(&self) -> bool {

@@ -30,9 +30,10 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
-    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event. Taken back
-    /// when it decides otherwise before the event starts.
+    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event.
     pub approval_decided_at: Option<Timestamp>,
+    /// When it took that back, before the event started.
+    pub approval_withdrawn_at: Option<Timestamp>,
     /// When the last approval was about to be sent. Removed when IMDS refuses it. Without `approved_at`, the answer is
     /// outstanding or was lost: the approval may have been accepted.
     pub approval_sent_at: Option<Timestamp>,
@@ -179,6 +180,7 @@ impl TrackedEvent {
             times_ended: 0,
             times_ended_unstarted: 0,
             approval_decided_at: None,
+            approval_withdrawn_at: None,
             approval_sent_at: None,
             approved_at: None,
             approved_elsewhere_at: None,
@@ -195,6 +197,12 @@ impl TrackedEvent {
         self.approved_at.or(self.approved_elsewhere_at).is_some()
     }
 
+    /// When the approval was decided, unless that was taken back.
+    pub(crate) fn approval_decision_at(&self) -> Option<Timestamp> {
+        self.approval_decided_at
+            .filter(|_| self.approval_withdrawn_at.is_none())
+    }
+
     /// Approved, or the approval was sent and its result is not known.
     pub(crate) fn may_be_approved(&self) -> bool {
         self.is_approved() || self.approval_sent_at.is_some()
@@ -204,7 +212,7 @@ impl TrackedEvent {
     /// exporter is about to approve it.
     pub(crate) fn is_due_by_approval(&self) -> bool {
         self.phase() == Phase::Scheduled
-            && (self.approval_decided_at.is_some() || self.may_be_approved())
+            && (self.approval_decision_at().is_some() || self.may_be_approved())
     }
 
     /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.

@@ -231,9 +231,9 @@ impl Tracker {
     }
 
     /// The approval policy decided that an event is to be approved, or took that back.
-    pub(crate) fn record_approval_decision(&mut self, id: &EventId, at: Option<Timestamp>) {
+    pub(crate) fn record_decision(&mut self, id: &EventId, is_decided: bool, at: Timestamp) {
         if let Some(entry) = self.entries.get_mut(id) {
-            entry.tracked_mut().approval_decided_at = at;
+            entry.record_decision(is_decided, at);
         }
     }
 

@@ -4,7 +4,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// `None` if the JSON would be longer than `max` bytes. Less than twice as much memory is used.
+use crate::text::escape_json;
+
+/// Escaped for a terminal. `None` if the JSON would be longer than `max` bytes. Less than twice as much memory is used,
+/// or four times as much for text of invisible characters alone.
 pub(crate) fn to_vec_up_to<T: Serialize>(
     value: &T,
     max: usize,
@@ -14,7 +17,13 @@ pub(crate) fn to_vec_up_to<T: Serialize>(
         max,
     };
     match serde_json::to_writer(&mut written, value) {
-        Ok(()) => Ok(Some(written.bytes)),
+        Ok(()) => {
+            let escaped = match String::from_utf8(written.bytes) {
+                Ok(json) => escape_json(json).into_bytes(),
+                Err(error) => error.into_bytes(),
+            };
+            Ok((escaped.len() <= max).then_some(escaped))
+        }
         Err(error) if error.is_io() => Ok(None),
         Err(error) => Err(error),
     }
@@ -42,6 +51,13 @@ impl Write for Bounded {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn escapes_count_for_the_bound() {
+        let up_to = |max| to_vec_up_to(&"\u{202e}", max).unwrap();
+        assert_eq!(up_to(8).unwrap(), b"\"\\u202e\"");
+        assert_eq!(up_to(7), None);
+    }
 
     #[test]
     fn json_that_exceeds_the_bound_is_not_returned() {

@@ -12,6 +12,7 @@
 
 mod activity;
 mod connection;
+mod host;
 mod slots;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+pub(crate) use self::host::{RequestedHost, normalized, requested_host};
 use crate::system;
 use activity::ConnectionPhase;
 use connection::ConnectionTask;

@@ -8,7 +8,7 @@
 //! | `POST /simulator/start` | starts a scenario: `{"scenario": "NAME"}`, `{"scenario": {…}}` with the content of a scenario file, or the page's form |
 //! | `POST /simulator/clear` | ends all scenarios, events and faults |
 //!
-//! Cross-origin requests of browsers are refused.
+//! Cross-origin requests of browsers are refused, and so are URLs with a foreign host name.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ use std::{
 };
 
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::{StatusCode, body::Incoming};
+use hyper::{StatusCode, body::Incoming, http::request::Parts};
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
@@ -48,7 +48,8 @@ pub use self::{
     vm::{OsType, Vm},
 };
 use crate::{
-    server::{Abort, Handler, HandlerResponse},
+    server::{Abort, Handler, HandlerResponse, RequestedHost, requested_host},
+    system,
     time::Clock,
 };
 
@@ -78,6 +79,8 @@ impl SimulatorSettings {
 #[derive(Debug, Clone)]
 pub struct Simulator {
     clock: Clock,
+    /// Of the machine that the simulator runs on.
+    host_name: Option<Arc<str>>,
     state: Arc<Mutex<State>>,
 }
 
@@ -98,10 +101,26 @@ impl Simulator {
         }
         Self {
             clock,
+            host_name: system::host_name().map(Into::into),
             state: Arc::new(Mutex::new(State {
                 world,
                 counts: RequestCounts::default(),
             })),
+        }
+    }
+
+    /// A web page that rebinds its own name to the address of the simulator (DNS rebinding) must not control it.
+    fn is_own_host(&self, head: &Parts) -> bool {
+        match requested_host(&head.uri, &head.headers) {
+            RequestedHost::Missing | RequestedHost::Address => true,
+            RequestedHost::Name(name) => {
+                let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let own = [Some("localhost"), self.host_name.as_deref()].into_iter();
+                own.flatten()
+                    .chain([state.world.vm().name()])
+                    .any(|own| own.eq_ignore_ascii_case(&name))
+            }
+            RequestedHost::Invalid => false,
         }
     }
 
@@ -110,13 +129,18 @@ impl Simulator {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { world, counts } = &mut *state;
         let now = self.clock.now();
-        if !request.path.to_ascii_lowercase().starts_with("/metadata") {
+        if !is_imds(request.path) {
             return Action::Respond(control_api::respond(world, counts, request, now));
         }
         let action = imds_api::handle(world, request, now);
         counts.count(request.method, request.path, &action);
         action
     }
+}
+
+/// Any host may be named in requests to the metadata service, as in Azure.
+fn is_imds(path: &str) -> bool {
+    path.to_ascii_lowercase().starts_with("/metadata")
 }
 
 #[async_trait::async_trait]
@@ -133,6 +157,10 @@ impl Handler for Simulator {
             // The request is incomplete.
             _ => return Err(Abort),
         };
+        if !is_imds(head.uri.path()) && !self.is_own_host(&head) {
+            let message = "the host of the URL is not known: use an IP address, localhost, the name of this machine or of the simulated VM";
+            return Ok(SimulatorResponse::error(StatusCode::FORBIDDEN, message).into());
+        }
         loop {
             let action = self.handle(&Request {
                 method: &head.method,

@@ -53,7 +53,8 @@ impl SavedState {
 
     /// The ids of the events that fit into `max` bytes: pending events that name this VM first, ended ones last.
     fn most_important(&self, max: usize) -> io::Result<BTreeSet<&EventId>> {
-        let mut left = max.saturating_sub(serde_json::to_vec(&self.file(|_| false))?.len());
+        let without_events = json::to_vec_up_to(&self.file(|_| false), max)?;
+        let mut left = max.saturating_sub(without_events.map_or(max, |json| json.len()));
         let mut events: Vec<_> = self.events.iter().collect();
         events.sort_by_key(|tracked| {
             let is_other = tracked.scope == EventScope::Other;
@@ -176,12 +177,10 @@ struct SavedEvent {
     times_ended: u32,
     #[serde(default)]
     times_ended_unstarted: u32,
-    #[serde(default)]
     approval_decided_at: Option<Time>,
-    #[serde(default)]
+    approval_withdrawn_at: Option<Time>,
     approval_sent_at: Option<Time>,
     approved_at: Option<Time>,
-    #[serde(default)]
     approved_elsewhere_at: Option<Time>,
     refused_at: Option<Time>,
     reschedulings: Vec<(Time, Option<Time>, Time)>,
@@ -243,6 +242,7 @@ impl From<&TrackedEvent> for SavedEvent {
             times_ended: tracked.times_ended,
             times_ended_unstarted: tracked.times_ended_unstarted,
             approval_decided_at: tracked.approval_decided_at.map(Time),
+            approval_withdrawn_at: tracked.approval_withdrawn_at.map(Time),
             approval_sent_at: tracked.approval_sent_at.map(Time),
             approved_at: tracked.approved_at.map(Time),
             approved_elsewhere_at: tracked.approved_elsewhere_at.map(Time),
@@ -300,6 +300,7 @@ impl From<SavedEvent> for TrackedEvent {
             times_ended: saved.times_ended,
             times_ended_unstarted: saved.times_ended_unstarted,
             approval_decided_at: time(saved.approval_decided_at),
+            approval_withdrawn_at: time(saved.approval_withdrawn_at),
             approval_sent_at: time(saved.approval_sent_at),
             approved_at: time(saved.approved_at),
             approved_elsewhere_at: time(saved.approved_elsewhere_at),

@@ -64,9 +64,7 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
             })
             .collect(),
     };
-    let mut text = serde_json::to_string_pretty(&body)?;
-    text.push('\n');
-    Ok(text)
+    azure_json::to_text(&body)
 }
 
 /// Members of this exporter. A member of Azure with the same name is left out.
@@ -229,7 +227,7 @@ impl Serialize for EventEntry<'_> {
         let outcome = tracked.end.map(|end| end.outcome.as_str());
         map.serialize_entry("outcome", &outcome)?;
         for (name, at) in [
-            ("approval_decided_at", tracked.approval_decided_at),
+            ("approval_decided_at", tracked.approval_decision_at()),
             ("approval_sent_at", tracked.approval_sent_at),
             ("approved_at", tracked.approved_at),
             ("approved_elsewhere_at", tracked.approved_elsewhere_at),
@@ -341,6 +339,20 @@ mod tests {
         assert_eq!(events[0]["Impact"], json!({"Level": [1, "two"]}));
         assert_eq!(events[0]["scope"], "self");
         assert_eq!(text.matches("\"scope\"").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn invisible_characters_are_escaped_and_no_name_differs_only_in_case() {
+        let hostile = "a\u{9b}31m\u{202e}\u{200b}b";
+        let unknown = json!({"Scope": "theirs", "Impact": [hostile], "Description": hostile});
+        let snapshot = snapshot_after(&[(0, json!([freeze(&unknown)]))]);
+        let text = json(&snapshot, at(1)).unwrap();
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
+        assert!(!text.contains(['\u{202e}', '\u{200b}']), "{text}");
+        let event = read(&snapshot, at(1))["events"][0].clone();
+        assert_eq!(event["Impact"], json!([hostile]));
+        assert_eq!(event["Description"], hostile);
+        assert_eq!(event["Scope"], Value::Null);
     }
 
     #[test]

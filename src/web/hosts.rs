@@ -1,11 +1,12 @@
 //! Which `Host` headers may read the events. A web page that rebinds its own name to the address of this VM (DNS
 //! rebinding) could otherwise read them with the browser of a person who visits it.
 
-use std::net::IpAddr;
+use hyper::{HeaderMap, Uri};
 
-use hyper::{HeaderMap, Uri, header::HOST, http::uri::Authority};
-
-use crate::{snapshot::Snapshot, text::strip_brackets};
+use crate::{
+    server::{RequestedHost, normalized, requested_host},
+    snapshot::Snapshot,
+};
 
 /// Host names besides IP addresses, `localhost` and the names of the VM in the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,22 +47,11 @@ impl AllowedHosts {
 
     /// A request without a host is allowed: no browser sends one.
     pub(super) fn allows(&self, uri: &Uri, headers: &HeaderMap, snapshot: &Snapshot) -> bool {
-        let mut hosts = headers.get_all(HOST).iter();
-        let (first, second) = (hosts.next(), hosts.next());
-        // The target has precedence over the header (RFC 9112, section 3.2.2).
-        let authority = match (uri.authority(), first, second) {
-            (Some(authority), ..) => authority.clone(),
-            (None, None, _) => return true,
-            (None, Some(host), None) if host.is_empty() => return true,
-            (None, Some(host), None) => match Authority::try_from(host.as_bytes()) {
-                Ok(authority) => authority,
-                Err(_) => return false,
-            },
-            (None, Some(_), Some(_)) => return false,
-        };
-        let host = authority.host();
-        strip_brackets(host).parse::<IpAddr>().is_ok()
-            || self.allows_name(&normalized(host), snapshot)
+        match requested_host(uri, headers) {
+            RequestedHost::Missing | RequestedHost::Address => true,
+            RequestedHost::Name(name) => self.allows_name(&name, snapshot),
+            RequestedHost::Invalid => false,
+        }
     }
 
     fn allows_name(&self, host: &str, snapshot: &Snapshot) -> bool {
@@ -88,14 +78,9 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_allowed)
 }
 
-/// In lower case, without the final dot of a fully qualified name.
-fn normalized(name: &str) -> String {
-    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
-}
-
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
+    use hyper::header::{HOST, HeaderValue};
 
     use super::*;
     use crate::web::fixtures;

@@ -379,6 +379,69 @@ async fn list_prints_json_that_every_decoder_reads() {
     assert!(listed.log.contains("kind=unknown_member"), "{}", listed.log);
 }
 
+/// A terminal interprets C1 controls, hides zero-width characters and reorders text after bidirectional ones.
+#[tokio::test]
+async fn list_escapes_invisible_characters_in_json() {
+    let hostile = "a\u{7f}\u{9b}31m\u{202e}\u{200b}\u{e0041}b";
+    let document = FREEZE
+        .replacen("web_0", hostile, 1)
+        .replacen("Host server", &format!("{hostile} server"), 1)
+        .replacen(
+            "\"EventId\"",
+            &format!("\"N{hostile}\":[\"{hostile}\"],\"EventId\""),
+            1,
+        );
+    let imds = FakeImds::standing(Reply::ok(&document)).await;
+    let listed = list(&imds, "--output=json").await;
+    let is_shown = |c: char| c == '\n' || c.is_ascii_graphic() || c == ' ';
+    assert!(listed.stdout.chars().all(is_shown), "{}", listed.stdout);
+    let parsed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let event = &parsed["events"][0];
+    assert_eq!(event["Resources"][0], hostile);
+    assert_eq!(event[format!("N{hostile}")][0], hostile);
+    let description = event["Description"].as_str().unwrap();
+    assert!(
+        description.starts_with(&format!("{hostile} server")),
+        "{description}"
+    );
+}
+
+/// Go's `encoding/json` takes `eventid` for `EventId`, and the last one counts.
+#[tokio::test]
+async fn list_has_no_member_that_differs_from_a_documented_one_only_in_case() {
+    let unknown = r#""eventid":"x","RESOURCES":["web_9"],"Re\u017fources":[],"Impact":{"a":1,"a":2},"EventId""#;
+    let document = FREEZE.replacen("\"EventId\"", unknown, 1);
+    let imds = FakeImds::standing(Reply::ok(&document)).await;
+    let listed = list(&imds, "--output=json").await;
+    let parsed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    let event = parsed["events"][0].as_object().unwrap();
+    assert_eq!(event.len(), 10, "{event:?}");
+    assert_eq!(event["Resources"], serde_json::json!(["web_0"]));
+    assert_eq!(
+        listed.stdout.matches("\"a\"").count(),
+        1,
+        "{}",
+        listed.stdout
+    );
+    assert_eq!(event["Impact"], serde_json::json!({"a": 2}));
+    for kind in ["unknown_member", "duplicate_member", "contradiction"] {
+        let kind = format!("kind={kind}");
+        assert!(listed.log.contains(&kind), "{kind}: {}", listed.log);
+    }
+}
+
+#[tokio::test]
+async fn list_prints_the_number_of_unreadable_entries_in_json() {
+    let document = FREEZE.replacen("\"Events\":[", "\"Events\":[7,{\"EventId\":7},", 1);
+    for (document, entries) in [(&*document, 2), (FREEZE, 0)] {
+        let imds = FakeImds::standing(Reply::ok(document)).await;
+        let listed = list(&imds, "--output=json").await;
+        let parsed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        assert_eq!(parsed["unreadable_entries"], entries, "{}", listed.stdout);
+        assert_eq!(parsed["events"].as_array().unwrap().len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn list_without_pending_events_succeeds() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;

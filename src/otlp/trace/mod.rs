@@ -277,6 +277,7 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
         }));
         let approval = [
             ("approval_decided", tracked.approval_decided_at),
+            ("approval_withdrawn", tracked.approval_withdrawn_at),
             ("approval_sent", tracked.approval_sent_at),
             ("approved", tracked.approved_at),
             ("approved_elsewhere", tracked.approved_elsewhere_at),

@@ -205,6 +205,10 @@ fn history(tracked: &TrackedEvent) -> Markup {
     }
     for (when, what) in [
         (tracked.approval_decided_at, "Approval decided"),
+        (
+            tracked.approval_withdrawn_at,
+            "Decision to approve withdrawn",
+        ),
         (tracked.approval_sent_at, "Approval sent"),
         (tracked.approved_at, "Approved by this exporter"),
         (

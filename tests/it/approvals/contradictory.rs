@@ -24,13 +24,14 @@ fn twice(from: &str, to: &str) -> String {
     format!(r#"{start}"Events":[{event},{other}]}}"#)
 }
 
+fn changed(from: &str, to: &str) -> String {
+    let changed = RESTART.replacen(from, to, 1);
+    assert_ne!(changed, RESTART, "{from}");
+    changed
+}
+
 /// Each document with the number of its duplicate members.
 fn contradictory_documents() -> Vec<(&'static str, String, f64)> {
-    let changed = |from: &str, to: &str| {
-        let changed = RESTART.replacen(from, to, 1);
-        assert_ne!(changed, RESTART, "{from}");
-        changed
-    };
     vec![
         ("type", twice(r#""Reboot""#, r#""Freeze""#), 0.0),
         ("source", twice(r#""User""#, r#""Platform""#), 0.0),
@@ -66,6 +67,41 @@ fn contradictory_documents() -> Vec<(&'static str, String, f64)> {
     ]
 }
 
+/// Documents with members that decoders may read in different ways.
+fn ambiguous_documents() -> Vec<(&'static str, String, f64)> {
+    vec![
+        (
+            "a documented name in lower case",
+            changed(
+                r#""EventSource""#,
+                r#""eventsource":"Platform","EventSource""#,
+            ),
+            0.0,
+        ),
+        (
+            "a documented name with a letter that Go takes for an s",
+            changed(
+                r#""EventId""#,
+                "\"NotBefore\u{17f}\":1,\"Re\u{17f}ources\":[],\"EventId\"",
+            ),
+            0.0,
+        ),
+        (
+            "a documented name in upper case alone",
+            changed(r#""DurationInSeconds""#, r#""DURATIONINSECONDS""#),
+            0.0,
+        ),
+        (
+            "a member twice inside another one",
+            changed(
+                r#""EventId""#,
+                r#""Impact":[{"a":":\"{","b":{"c":1,"c":2}}],"EventId""#,
+            ),
+            1.0,
+        ),
+    ]
+}
+
 async fn approval(exporter: &Exporter) -> Value {
     let (_, body) = exporter.get("/api/v1/events").await;
     let body: Value = serde_json::from_str(&body).unwrap();
@@ -76,7 +112,10 @@ async fn approval(exporter: &Exporter) -> Value {
 #[tokio::test]
 async fn contradictory_documents_are_never_approved() {
     let mut reading = JoinSet::new();
-    for (name, document, duplicates) in contradictory_documents() {
+    for (name, document, duplicates) in contradictory_documents()
+        .into_iter()
+        .chain(ambiguous_documents())
+    {
         reading.spawn(async move {
             let imds = FakeImds::standing(Reply::ok(&document)).await;
             imds.approvals(Reply::ok(""));

@@ -305,6 +305,35 @@ fn the_trace_shows_a_drain_that_not_before_ended() {
 }
 
 #[test]
+fn the_trace_shows_a_drain_of_an_approval_that_failed_too_often() {
+    let scheduled = restart(&json!({"NotBefore": at(7_200).rfc1123()}));
+    let mut vm = SimulatedVm::new(drain(30));
+    vm.poll(std::slice::from_ref(&scheduled));
+    let mut seconds = 30;
+    while vm.decision() != "gave_up" {
+        assert!(seconds < 3_600 && !vm.is_serving(), "after {seconds} s");
+        vm.wait_until(seconds);
+        vm.poll(std::slice::from_ref(&scheduled));
+        vm.answer(false);
+        seconds += 60;
+    }
+    let withdrawn_at = at(seconds - 60);
+    assert!(vm.is_serving());
+    assert_eq!(vm.json()["approval_decided_at"], Value::Null);
+    let page = vm.page();
+    assert!(page.contains("Decision to approve withdrawn"), "{page}");
+    vm.wait_until(3_600);
+    vm.poll(&[]);
+    let whole = vm.spans.last().unwrap();
+    let time = |name: &str| {
+        let event = whole.events.iter().find(|event| event.name == name);
+        event.map(|event| event.at)
+    };
+    assert_eq!(time("approval_decided"), Some(at(0)));
+    assert_eq!(time("approval_withdrawn"), Some(withdrawn_at));
+}
+
+#[test]
 fn a_dry_run_drains_nothing() {
     let mut vm = SimulatedVm::new(ApprovalPolicy {
         dry_run: true,

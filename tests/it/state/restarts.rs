@@ -160,7 +160,7 @@ async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond()
     imds.now(Reply::silence());
     let requested = imds.event_requests() + 1;
     imds.until_requests(requested).await;
-    let document_at = member(folder.path(), "document_at");
+    let mut document_at = None;
     for tick in 0..3 {
         let before = member(folder.path(), "heartbeat_at");
         let deadline = tokio::time::Instant::now() + DEADLINE;
@@ -169,9 +169,11 @@ async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond()
             assert!(!has_timed_out, "heartbeat {tick} is missing");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        // The first heartbeat saves the last document too: polls that change nothing are not saved at once.
+        let saved = member(folder.path(), "document_at");
+        assert_eq!(document_at.get_or_insert(saved.clone()), &saved);
     }
     assert_eq!(imds.event_requests(), requested, "one request is in flight");
-    assert_eq!(member(folder.path(), "document_at"), document_at);
 }
 
 #[tokio::test]
