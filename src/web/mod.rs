@@ -115,15 +115,14 @@ impl WebService {
         }
         // Taken once, so that all values of the response are of the same snapshot.
         let snapshot = Arc::clone(&self.snapshot.borrow());
-        let now = (self.clock)();
         let reply = if let Some(variant) = self.variant(request, &snapshot) {
-            let render = || self.render(variant, &snapshot, now);
+            let render = |now| self.render(variant, &snapshot, now);
             self.recent
-                .get_or_render(variant, &snapshot, now, render)
+                .get_or_render(variant, &snapshot, &*self.clock, render)
                 .unwrap_or_else(reply::internal_error)
         } else {
             let accepts_gzip = accepts_gzip(request.headers());
-            self.small(request.uri().path(), &snapshot, now)
+            self.small(request.uri().path(), &snapshot, (self.clock)())
                 .compress_if(accepts_gzip)
         };
         reply.into_response()

@@ -51,18 +51,20 @@ impl RecentResponses {
         &self,
         variant: Variant,
         snapshot: &Arc<Snapshot>,
-        now: Moment,
-        render: impl FnOnce() -> Option<WebResponse>,
+        clock: impl Fn() -> Moment,
+        render: impl FnOnce(Moment) -> Option<WebResponse>,
     ) -> Option<WebResponse> {
+        let now = clock();
         let mut entries = self.current(snapshot, now);
         if let Some(entry) = entries.iter().find(|entry| entry.variant == variant) {
             return Some(entry.response.clone());
         }
-        let response = render()?;
+        let response = render(now)?;
         entries.push(Entry {
             variant,
             snapshot: Arc::downgrade(snapshot),
-            rendered_at: now.monotonic,
+            // Not `now`: a rendering that takes longer than `MAX_AGE` would never be shared.
+            rendered_at: clock().monotonic,
             response: response.clone(),
         });
         Some(response)
@@ -76,5 +78,41 @@ impl RecentResponses {
             age < MAX_AGE && Weak::as_ptr(&entry.snapshot) == Arc::as_ptr(snapshot)
         });
         entries
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::web::{
+        fixtures::{at, snapshot_after},
+        reply::Media,
+    };
+
+    #[test]
+    fn a_rendering_that_takes_longer_than_the_maximum_age_is_shared() {
+        let recent = RecentResponses::default();
+        let snapshot = Arc::new(snapshot_after(&[]));
+        let variant = Variant {
+            content: Content::Events,
+            is_compressed: false,
+        };
+        let (now, renderings) = (Cell::new(at(0)), Cell::new(0));
+        let request = || {
+            let render = |started: Moment| {
+                renderings.set(renderings.get() + 1);
+                now.set(started.after(Duration::from_secs(1)));
+                Some(WebResponse::new(Media::Json, "{}"))
+            };
+            recent.get_or_render(variant, &snapshot, || now.get(), render);
+        };
+        request();
+        request();
+        assert_eq!(renderings.get(), 1);
+        now.set(now.get().after(MAX_AGE));
+        request();
+        assert_eq!(renderings.get(), 2);
     }
 }
