@@ -39,8 +39,8 @@ fn contains_test(name: &str, source: &str) -> bool {
             .unwrap_or(line)
             .starts_with(&function)
     };
-    let mut declared = lines.iter().enumerate().filter(|(_, line)| declares(line));
-    declared.any(is_test)
+    let mut found = lines.iter().enumerate().filter(|(_, line)| declares(line));
+    found.any(is_test)
 }
 
 #[test]
