@@ -55,6 +55,10 @@ pub(crate) fn client(
 }
 
 /// A proxy may repeat its credentials in a response.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reqwest reads the same variables when a client is made"
+)]
 pub(crate) fn add_proxy_secrets(secrets: &mut Secrets) {
     let proxies = PROXY_VARIABLES
         .iter()

@@ -147,7 +147,9 @@ impl Secrets {
             format!("http://{text}").parse()
         };
         let secrets = url.map_or_else(|_| Vec::new(), |url| Self::of(&url).0);
-        secrets.iter().for_each(|secret| self.add(secret));
+        for secret in &secrets {
+            self.add(secret);
+        }
     }
 
     /// Credentials of basic authentication, also as the header contains them (RFC 7617).
