@@ -21,7 +21,7 @@ use super::{
 use crate::{
     outbound::{
         error::root_cause,
-        http::{describe, read_up_to},
+        http::{add_proxy_secrets, describe, read_up_to},
         resolver::Resolver,
         url::Secrets,
     },
@@ -161,6 +161,7 @@ impl Pusher {
             .header(CONTENT_TYPE, "application/json")
             .body(body);
         let mut secrets = Secrets::of(&self.target.alerts);
+        add_proxy_secrets(&mut secrets);
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
             let read = self.worker.run_while_awaited(move || credentials.read());

@@ -26,7 +26,7 @@ use tokio::{
     task::{JoinError, JoinSet},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 pub use self::error::Error;
 use self::{
@@ -112,9 +112,7 @@ pub async fn run(
             }
         }
     }
-    tasks.stop.cancel();
-    pushers.finish().await;
-    while tasks.running.join_next().await.is_some() {}
+    tasks.finish(pushers).await;
     Ok(())
 }
 
@@ -249,6 +247,32 @@ impl Tasks {
     }
 
     /// The reason why a required task ended; never ready while all of them run.
+    /// Stops the tasks and waits for their end, but not for a server that keeps the thread of the outputs busy.
+    async fn finish(self, pushers: AlertPushers) {
+        let Self {
+            mut running,
+            stop,
+            outputs,
+        } = self;
+        stop.cancel();
+        let finished = async {
+            pushers.finish().await;
+            while running.join_next().await.is_some() {}
+        };
+        let outputs_busy = async {
+            match &outputs {
+                Some(outputs) => outputs.busy().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = finished => {}
+            () = outputs_busy => {
+                warn!("a collector or an Alertmanager keeps its connection busy: ending without the last requests");
+            }
+        }
+    }
+
     async fn unexpected_end(&mut self) -> Error {
         match self.running.join_next().await {
             Some(ended) => Error::Task(describe_end(ended)),

@@ -1,6 +1,6 @@
 //! HTTP clients with their certificates, and bounded reading of response bodies.
 
-use std::{fs, io, path::Path};
+use std::{env, fs, io, path::Path};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::{
@@ -11,6 +11,16 @@ use super::{error::root_cause, resolver::Resolver, url::Secrets};
 use crate::text;
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+
+/// The variables from which reqwest reads URLs of proxies.
+const PROXY_VARIABLES: [&str; 6] = [
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "ALL_PROXY",
+    "all_proxy",
+];
 
 /// Why a PEM file cannot be used. The text continues a sentence that begins with its path.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +52,18 @@ pub(crate) fn client(
         None if url.scheme() == "http" => builder.tls_certs_only([]),
         None => builder,
     })
+}
+
+/// A proxy may repeat its credentials in a response.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reqwest reads the same variables when a client is made"
+)]
+pub(crate) fn add_proxy_secrets(secrets: &mut Secrets) {
+    let proxies = PROXY_VARIABLES
+        .iter()
+        .filter_map(|name| env::var(name).ok());
+    proxies.for_each(|proxy| secrets.add_proxy(&proxy));
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate>, PemError> {

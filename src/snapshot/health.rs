@@ -125,7 +125,7 @@ pub struct Health {
     pub warm_up: WarmUp,
     /// The current series of failed polls.
     pub failure: Option<Failure>,
-    /// `DocumentIncarnation` of the last document.
+    /// `DocumentIncarnation` of the last document, also before a restart.
     pub incarnation: Option<i64>,
     /// Entries of the last document that could not be read. Each may be an event.
     pub unreadable_entries: usize,
@@ -170,6 +170,7 @@ impl Health {
                 restored_at: now.monotonic,
             }),
             warm_up: WarmUp::restore(warming_up_until, incarnation, age, now),
+            incarnation,
             ..Self::default()
         }
     }
@@ -177,6 +178,7 @@ impl Health {
     /// What was restored belongs to another VM.
     pub(crate) fn discard_restored(&mut self) {
         self.restored = None;
+        self.incarnation = None;
         self.warm_up = WarmUp::default();
     }
 

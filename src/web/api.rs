@@ -13,7 +13,7 @@
 //! | `stale` | true while the events are unknown: no document was read, or polls fail and the last document is older than an hour |
 //! | `document_age_seconds` | time since a document was last read or confirmed, also before a restart of the exporter |
 //! | `warming_up`, `warming_up_until` | Scheduled Events was just enabled: events may take until then to appear, and an empty `events` does not mean that none is scheduled |
-//! | `document_incarnation` | of the last valid document |
+//! | `document_incarnation` | of the last valid document, also before a restart of the exporter |
 //! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
 //! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata |
 //! | `exporter` | `version`, `revision` |

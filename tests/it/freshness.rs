@@ -15,6 +15,7 @@ use crate::support::simulated_vm::{SimulatedVm, at, restart};
 
 const WARMING_UP: &str = "azure_scheduled_events_warming_up";
 const LAST_SUCCESS: &str = "azure_scheduled_events_last_success_timestamp_seconds";
+const INCARNATION: &str = "azure_scheduled_events_document_incarnation";
 const PENDING: &str = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -202,6 +203,18 @@ fn the_last_success_survives_a_restart() {
     vm.wait_until(10);
     vm.poll(&[]);
     assert_eq!(vm.whole_json()["document_age_seconds"], 0.0);
+}
+
+#[test]
+fn the_incarnation_of_the_document_survives_a_restart_without_an_answer() {
+    let mut vm = vm();
+    vm.poll_incarnation(&json!(7), &[restart(&json!({}))]);
+    vm.restart_process(MINUTE);
+    vm.failed_poll();
+    assert_eq!(vm.whole_json()["document_incarnation"], 7);
+    assert_eq!(vm.metrics().value(INCARNATION), Some(7.0));
+    vm.poll_incarnation(&json!(8), &[]);
+    assert_eq!(vm.whole_json()["document_incarnation"], 8);
 }
 
 #[test]

@@ -33,6 +33,9 @@ mod lifecycle_properties;
 #[cfg(test)]
 mod malformed;
 #[cfg(test)]
+#[cfg(target_os = "linux")]
+mod memory;
+#[cfg(test)]
 mod mock_server;
 #[cfg(test)]
 mod otlp;

@@ -370,7 +370,7 @@ const INFORMATIONAL: &str = "HTTP/1.1 102 Processing\r\n\r\n";
 
 /// They keep a client busy until its timeout. In the build of a test, one turn of the client takes seconds.
 #[tokio::test]
-async fn informational_responses_of_an_alertmanager_without_end_delay_no_poll() {
+async fn informational_responses_of_an_alertmanager_without_end_delay_neither_polls_nor_the_end() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let endless = Reply::raw(INFORMATIONAL.repeat(1_000)).then_repeat();
     let alertmanager = FakeAlertmanager::standing(endless).await;
@@ -382,10 +382,11 @@ async fn informational_responses_of_an_alertmanager_without_end_delay_no_poll() 
     })
     .await;
     assert_polls_until(&exporter, "alert push failed", &imds).await;
+    assert_ends_soon(exporter).await;
 }
 
 #[tokio::test]
-async fn informational_responses_of_a_collector_without_end_delay_no_poll() {
+async fn informational_responses_of_a_collector_without_end_delay_neither_polls_nor_the_end() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let collector = FakeCollector::scripted([]).await;
     let endless = INFORMATIONAL.repeat(1_000).into_bytes();
@@ -399,6 +400,7 @@ async fn informational_responses_of_a_collector_without_end_delay_no_poll() {
     })
     .await;
     assert_polls_until(&exporter, "trace export failed", &imds).await;
+    assert_ends_soon(exporter).await;
 }
 
 fn sending(imds: &FakeImds) -> Command {
@@ -411,6 +413,15 @@ fn sending(imds: &FakeImds) -> Command {
         ])
         .arg(format!("--imds.url={}", imds.base()));
     command
+}
+
+/// One turn of the client may take longer than this limit.
+async fn assert_ends_soon(exporter: Process) {
+    exporter.signal("TERM");
+    let ended = tokio::time::timeout(Duration::from_secs(4), exporter.end());
+    let ended = ended.await.expect("SIGTERM waits for a busy connection");
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.log.contains("keeps its connection busy"), "{ended:?}");
 }
 
 /// At least five polls, until a request that is in flight has failed.

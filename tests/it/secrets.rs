@@ -1,10 +1,11 @@
 //! No output of the program contains a secret of a URL, of a header or of a credentials file.
 
-use std::process::Command;
+use std::{net::SocketAddr, process::Command};
 
 use crate::support::{
     FakeAlertmanager, FakeImds, RefusingPort, Reply,
     collector::{Answer, FakeCollector},
+    pki::Pki,
     process::{Ended, PROGRAM, Process},
 };
 
@@ -84,8 +85,8 @@ async fn error_for_an_invalid_setting_does_not_contain_a_secret() {
     assert_eq!(refused, invalid.len() * 12);
 }
 
-/// Starts the exporter with these variables and flags, waits for two log lines, and returns the output.
-async fn output(environment: &[(&str, String)], flags: &[String], lines: [&str; 2]) -> Ended {
+/// Starts the exporter with these variables and flags, waits for these log lines, and returns the output.
+async fn output(environment: &[(&str, String)], flags: &[String], lines: &[&str]) -> Ended {
     let imds = FakeImds::standing(Reply::ok(EVENT)).await;
     let mut command = Command::new(PROGRAM);
     command
@@ -141,7 +142,7 @@ async fn log_lines_about_failed_requests_do_not_contain_a_secret() {
             format!("--alertmanager.bearer-token-file={}", token.display()),
         ];
         let lines = ["trace export failed", "alert push failed"];
-        let ended = output(&environment, &flags, lines).await;
+        let ended = output(&environment, &flags, &lines).await;
         assert!(
             ended.log.contains("OTEL_RESOURCE_ATTRIBUTES is ignored"),
             "{}",
@@ -176,13 +177,58 @@ async fn log_lines_do_not_contain_an_authorization_header_that_a_server_repeats(
         format!("--alertmanager.basic-auth-file={}", credentials.display()),
     ];
     let lines = ["trace export failed", "alert push failed"];
-    let ended = output(&environment, &flags, lines).await;
+    let ended = output(&environment, &flags, &lines).await;
     let sent = format!("Basic {BASIC}");
     let (spans, alerts) = (collector.received(), alertmanager.requests());
     assert_eq!(spans[0].header("authorization"), Some(sent.as_str()));
     assert_eq!(alerts[0].header("authorization"), Some(sent.as_str()));
     assert_eq!(ended.log.matches("Basic xxxxx").count(), 2, "{}", ended.log);
     assert_secret(&ended, "echo");
+}
+
+#[tokio::test]
+async fn log_lines_do_not_contain_the_credentials_of_a_proxy_that_refuses_and_repeats_them() {
+    let echo = format!("Invalid proxy-authorization: Basic {BASIC} of me:{SECRET}");
+    let proxied = |proxy: SocketAddr| {
+        let variables = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"];
+        let url = format!("http://me:{SECRET}@{proxy}");
+        variables.map(|name| (name, url.clone())).to_vec()
+    };
+    let collector = FakeCollector::scripted([]).await;
+    let refusal = Answer::Status(407, String::new(), echo.clone().into_bytes());
+    collector.now(refusal);
+    let mut environment = proxied(collector.address);
+    environment.push((
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "http://collector.invalid:4318".to_owned(),
+    ));
+    let ended = output(&environment, &[], &["trace export failed"]).await;
+    let sent = format!("Basic {BASIC}");
+    let received = collector.received();
+    assert_eq!(received[0].header("proxy-authorization"), Some(&*sent));
+    assert!(
+        ended.log.contains("Basic xxxxx of me:xxxxx"),
+        "{}",
+        ended.log
+    );
+    assert_secret(&ended, "collector");
+
+    let refusal = Reply::error("407 Proxy Authentication Required", &echo);
+    let alertmanager = FakeAlertmanager::standing(refusal).await;
+    let environment = proxied(alertmanager.address());
+    let authority = Pki::new();
+    for (scheme, shown) in [
+        ("http", "Basic xxxxx of me:xxxxx"),
+        ("https", "proxy authorization required"),
+    ] {
+        let flags = [
+            format!("--alertmanager.url={scheme}://alertmanager.invalid:9093"),
+            format!("--alertmanager.ca-file={}", authority.path("ca.pem")),
+        ];
+        let ended = output(&environment, &flags, &["alert push failed"]).await;
+        assert!(ended.log.contains(shown), "{scheme}: {}", ended.log);
+        assert_secret(&ended, scheme);
+    }
 }
 
 #[tokio::test]
@@ -201,7 +247,7 @@ async fn log_lines_about_a_proxy_and_about_imds_do_not_contain_a_secret() {
     ];
     let flags = ["--alertmanager.url=http://alertmanager.invalid:9093".to_owned()];
     let lines = ["trace export failed", "alert push failed"];
-    assert_secret(&output(&environment, &flags, lines).await, "proxy");
+    assert_secret(&output(&environment, &flags, &lines).await, "proxy");
     let imds = format!("--imds.url={}/{SECRET}", refusing.base());
     let mut exporter = Process::start(["--web.listen-address=127.0.0.1:0", &imds]);
     exporter.says("polling failed").await;

@@ -35,7 +35,12 @@ use super::{
     spool::{BatchId, Completion, Lease, SpoolHandle},
     trace::Batch,
 };
-use crate::{outbound::url::Secrets, snapshot::ExportFailure, time::Clock, worker::Worker};
+use crate::{
+    outbound::{http::add_proxy_secrets, url::Secrets},
+    snapshot::ExportFailure,
+    time::Clock,
+    worker::Worker,
+};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
@@ -57,8 +62,10 @@ pub async fn run(
     for ignored in &settings.ignored {
         warn!("{ignored}");
     }
+    let mut secrets = settings.secrets();
+    add_proxy_secrets(&mut secrets);
     let mut sender = Sender {
-        secrets: settings.secrets(),
+        secrets,
         settings,
         spool: spool.clone(),
         clock,

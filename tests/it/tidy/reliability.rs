@@ -1,4 +1,4 @@
-//! The tests that `docs/reliability.md` names exist.
+//! The tests that `docs/reliability.md` names exist and are run.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,28 @@ fn exists(name: &str, sources: &[Source]) -> bool {
     if name.contains('/') {
         return root().join(name).is_file();
     }
+    sources
+        .iter()
+        .any(|source| contains_test(name, &source.text))
+}
+
+/// A function without an attribute that makes it a test is never run. In `proptest!`, it has `#[test]` too.
+fn contains_test(name: &str, source: &str) -> bool {
     let function = format!("fn {name}(");
-    sources.iter().any(|source| source.text.contains(&function))
+    let lines: Vec<_> = source.lines().map(str::trim).collect();
+    let is_test = |(at, _): (usize, _)| {
+        // Attributes and comments, up to the end of what precedes the function.
+        let is_above = |line: &&&str| !line.is_empty() && !line.ends_with(['{', '}', ';']);
+        let mut above = lines[..at].iter().rev().take_while(is_above);
+        above.any(|line| *line == "#[test]" || line.starts_with("#[tokio::test"))
+    };
+    let declares = |line: &&str| {
+        line.strip_prefix("async ")
+            .unwrap_or(line)
+            .starts_with(&function)
+    };
+    let mut found = lines.iter().enumerate().filter(|(_, line)| declares(line));
+    found.any(is_test)
 }
 
 #[test]
@@ -45,4 +65,19 @@ fn names_are_read_from_the_last_column() {
     );
     assert!(!exists("no_such_test_in_the_tree", &[]));
     assert!(exists("tests/fuzz", &[]));
+}
+
+#[test]
+fn a_function_without_the_attribute_of_a_test_is_no_test() {
+    let source = "#[test]\nfn first() {\n}\nfn helper() {\n}\n\n#[tokio::test(start_paused = true)]\n/// Why.\n#[expect(x)]\n\
+                  async fn second() {\n}\n// #[test]\nfn commented_out() {\n}\nproptest! {\n    #[test]\n    fn third(x in y) {\n";
+    for (name, is_test) in [
+        ("first", true),
+        ("helper", false),
+        ("second", true),
+        ("commented_out", false),
+        ("third", true),
+    ] {
+        assert_eq!(contains_test(name, source), is_test, "{name}");
+    }
 }

@@ -1,0 +1,133 @@
+//! Memory is returned after large documents and beside clients that do not read, on Linux.
+
+use std::{fs, net::SocketAddr, process::Command};
+
+use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    task::JoinSet,
+};
+
+use crate::support::{
+    DEADLINE, FakeImds, Reply,
+    process::{PROGRAM, Process, page},
+    wait_until,
+};
+
+/// Without the limit on names per event, those of the large document take 34 MB until the event is forgotten.
+const MAX_AFTER_DOCUMENT: u64 = 12_000_000;
+/// Without the limit on responses in flight, those to the slow readers take 55 MB.
+const MAX_BESIDE_READERS: u64 = 40_000_000;
+const MAX_AFTER_READERS: u64 = 30_000_000;
+const READERS: usize = 12;
+
+fn event(number: usize, names: &[String]) -> Value {
+    json!({
+        "EventId": format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265"),
+        "EventStatus": "Scheduled",
+        "EventType": "Freeze",
+        "ResourceType": "VirtualMachine",
+        "Resources": names,
+        "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
+        "Description": "Host server is undergoing maintenance.",
+        "EventSource": "Platform",
+        "DurationInSeconds": 9,
+    })
+}
+
+fn document(incarnation: u64, events: &[Value]) -> Reply {
+    Reply::ok(json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string())
+}
+
+/// Anonymous memory of the process in bytes: without the pages of its program file.
+fn anonymous(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.pid())).unwrap();
+    let (_, rest) = status.split_once("RssAnon:").unwrap();
+    rest.split_whitespace()
+        .next()
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * 1024
+}
+
+async fn until_below(process: &Process, limit: u64, when: &str) {
+    let mut last = 0;
+    let waiting = wait_until(DEADLINE, "memory is returned", || {
+        last = anonymous(process);
+        (last <= limit).then_some(())
+    });
+    assert!(
+        tokio::time::timeout(DEADLINE / 2, waiting).await.is_ok(),
+        "{last} bytes of memory {when}, at most {limit}"
+    );
+}
+
+/// Requests a scrape, reads the first byte of the response, and then no more. `None` if the connection was closed.
+async fn slow_reader(address: SocketAddr) -> Option<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.connect(&address.into()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let mut stream = TcpStream::from_std(socket.into()).unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    stream.write_all(request).await.ok()?;
+    stream.read_u8().await.ok()?;
+    Some(stream)
+}
+
+/// With the setting of glibc that the systemd unit and the manifest of the README have.
+#[tokio::test]
+async fn memory_of_a_large_document_and_of_slow_readers_is_returned() {
+    let imds = FakeImds::standing(document(1, &[])).await;
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([
+            "--web.listen-address=127.0.0.1:0",
+            "--imds.poll-interval=200ms",
+            "--vm.name=web_0",
+        ])
+        .arg(format!("--imds.url={}", imds.base()))
+        .env("MALLOC_TRIM_THRESHOLD_", "131072");
+    let mut exporter = Process::start_as(&mut command);
+    let address: SocketAddr = exporter.address().await.parse().unwrap();
+
+    let names: Vec<_> = (0..300_000).map(|number| format!("web_{number}")).collect();
+    imds.now(document(2, &[event(0, &names)]));
+    exporter.says("transition=announced").await;
+    imds.now(document(3, &[]));
+    exporter.says("transition=ended").await;
+    let requests = imds.event_requests();
+    imds.until_requests(requests + 5).await;
+    until_below(&exporter, MAX_AFTER_DOCUMENT, "after a large document").await;
+
+    let own = ["web_0".to_owned()];
+    let events: Vec<_> = (1..=3_000).map(|number| event(number, &own)).collect();
+    imds.now(document(4, &events));
+    wait_until(DEADLINE, "the log names the last event", || {
+        exporter.log().contains("00000BB8-").then_some(())
+    })
+    .await;
+    let mut readers = JoinSet::new();
+    (0..READERS).for_each(|_| drop(readers.spawn(slow_reader(address))));
+    let mut most = 0;
+    let mut open = Vec::new();
+    while let Some(reader) = readers.join_next().await {
+        open.extend(reader.unwrap());
+        most = most.max(anonymous(&exporter));
+    }
+    assert!(!open.is_empty());
+    assert!(
+        most <= MAX_BESIDE_READERS,
+        "{most} bytes of memory beside clients that do not read, at most {MAX_BESIDE_READERS}"
+    );
+    drop(open);
+    imds.now(document(5, &[]));
+    let address = address.to_string();
+    for _ in 0..3 {
+        assert!(page(&address, "/-/healthy").await.is_some());
+    }
+    until_below(&exporter, MAX_AFTER_READERS, "after the clients").await;
+}
