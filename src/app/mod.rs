@@ -246,7 +246,6 @@ impl Tasks {
         Ok(self.outputs.insert(outputs).handle().clone())
     }
 
-    /// The reason why a required task ended; never ready while all of them run.
     /// Stops the tasks and waits for their end, but not for a server that keeps the thread of the outputs busy.
     async fn finish(self, pushers: AlertPushers) {
         let Self {
@@ -273,6 +272,7 @@ impl Tasks {
         }
     }
 
+    /// The reason why a required task ended; never ready while all of them run.
     async fn unexpected_end(&mut self) -> Error {
         match self.running.join_next().await {
             Some(ended) => Error::Task(describe_end(ended)),

@@ -214,7 +214,7 @@ fn scrapes_and_probes_succeed_beside_clients_that_do_not_read_large_metrics() {
     };
     let clock = Clock::start();
     let start = clock.now().monotonic;
-    let now = move || at(0).after(clock.now().monotonic - start);
+    let now = move || at(0).after(clock.now().monotonic.saturating_sub(start));
     let server = TestServer::with_clock(many_events(), settings(), limits, now);
     let bad_clients = BadClients::start(server.address, &[(BadClient::NonReading, 64)]);
     for number in 0..5 {
