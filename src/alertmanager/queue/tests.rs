@@ -160,7 +160,12 @@ fn critical_event_is_no_second_alert_when_not_before_becomes_unreadable_or_is_po
         assert_eq!(setup.sent(), (0, 0), "{not_before}");
     }
     // Its new last hour.
-    setup.poll_with(5 * 3_600 - 1_800, 1, "Reboot", "Tue, 17 Nov 2026 14:15:00 GMT");
+    setup.poll_with(
+        5 * 3_600 - 1_800,
+        1,
+        "Reboot",
+        "Tue, 17 Nov 2026 14:15:00 GMT",
+    );
     assert_eq!(setup.next().alerts().count(), 1);
     assert!(!setup.next().has_news);
 }
