@@ -4,7 +4,8 @@
 - A group has at most 20 rules: Azure Managed Prometheus, Mimir and Amazon Managed Prometheus refuse more.
 - A rule has at most three levels: raw series, record, record, alert. Every level is a delay of up to one evaluation in
   rulers that do not see the results of an evaluation within it. A rule that reads itself or a later rule of its group
-  reads the previous evaluation, which is a memory and not a level.
+  reads the previous evaluation, which is a memory and not a level. The selector of the targets is not a level either,
+  because its result changes only with the targets.
 - `cluster` is in every `by` and `on`, and every aggregation has a `by`: one ruler can evaluate several clusters with
   equal addresses.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 
 MAX_RULES = 20
 MAX_LEVELS = 3
+SELECTOR = "azure_scheduled_events:target"
 AGGREGATION = r"\b(?:sum|min|max|avg|group|stddev|stdvar|count|count_values|bottomk|topk|quantile)\b"
 
 
@@ -65,7 +67,7 @@ def levels(rules: list[Rule]) -> dict[int, int]:
     def level(index: int) -> int:
         if index not in known:
             rule = rules[index]
-            read = set(re.findall(r"[a-zA-Z_]\w*:\w+", rule.expr)) & records.keys()
+            read = set(re.findall(r"[a-zA-Z_]\w*:\w+", rule.expr)) & records.keys() - {SELECTOR}
             earlier = [
                 other
                 for name in read
