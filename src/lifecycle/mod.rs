@@ -23,12 +23,12 @@
 
 mod entry;
 mod last_document;
+mod outcome;
 mod tracked_event;
 mod tracker;
 mod transition;
 
-pub use tracked_event::{
-    End, Interruption, MissingMembers, Outcome, Phase, PollGap, Rescheduling, TrackedEvent,
-};
+pub use outcome::{End, Outcome};
+pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
 pub use tracker::{Restored, Tracker};
 pub use transition::{Transition, TransitionKind};

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::outcome::{End, Outcome};
 use crate::{
     event::{Event, EventScope, EventType, Source, Status},
     time::Timestamp,
@@ -15,6 +16,8 @@ const MAX_KEPT: usize = 32;
 pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
+    /// The type that identifies its alerts: a Reboot that becomes a Redeploy, or the reverse, is the same danger.
+    pub alert_type: EventType,
     pub scope: EventScope,
     /// Members that the last document lacked.
     pub missing: MissingMembers,
@@ -114,37 +117,6 @@ impl Phase {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
-    /// The first document without the event.
-    pub at: Timestamp,
-    pub outcome: Outcome,
-}
-
-/// How an event ended, as far as the evidence shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Outcome {
-    /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
-    Cancelled,
-    /// It was seen as Started, or other evidence shows that it ran.
-    Completed,
-    /// The evidence shows neither.
-    Unknown,
-}
-
-impl Outcome {
-    pub(crate) const ALL: [Self; 3] = [Self::Cancelled, Self::Completed, Self::Unknown];
-
-    /// The value of the label `outcome`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Cancelled => "cancelled",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 /// A change of `NotBefore`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rescheduling {
@@ -169,6 +141,7 @@ impl TrackedEvent {
     /// A new event.
     pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
         Self {
+            alert_type: event.event_type.clone(),
             event,
             scope,
             missing: MissingMembers::default(),
@@ -190,6 +163,12 @@ impl TrackedEvent {
             rebooted: false,
             down_since: None,
         }
+    }
+
+    /// The event names this VM and no other.
+    pub(crate) fn names_only_this_vm(&self) -> bool {
+        let resources = self.event.resources.as_deref();
+        self.scope == EventScope::Own && resources.is_some_and(|names| names.len() == 1)
     }
 
     /// By this exporter or elsewhere.
@@ -302,10 +281,7 @@ impl TrackedEvent {
 
     /// A reboot or redeploy ends with a boot of the VM; a freeze does not.
     pub(super) fn ends_with_boot(&self) -> bool {
-        matches!(
-            self.event.event_type,
-            EventType::Reboot | EventType::Redeploy
-        )
+        self.event.event_type.restarts_vm()
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::tracked_event::{Interruption, Outcome, Rescheduling, TrackedEvent};
+use super::{
+    outcome::Outcome,
+    tracked_event::{Interruption, Rescheduling, TrackedEvent},
+};
 use crate::{
     event::{EventScope, Status},
     time::Timestamp,
