@@ -3,6 +3,9 @@
 #
 #     benches/rules.sh [VMS [EVENTS]]        default 10000 500
 #
+# RULES is a list of checkouts, default this one. Several are measured one after another on the same data:
+# RULES="../old ." compares two versions. The rule files are those of alerts/ and dashboards/.
+#
 # The script writes the last 20 minutes of the fleet as blocks (benches/fleet.py, promtool) and starts Prometheus on
 # loopback with the unmodified rule files. After 8 evaluations it prints the times of each group and of the most
 # expensive rules. Prometheus scrapes no targets, so the result covers only the rules and the samples that they write.
@@ -14,6 +17,7 @@ prometheus=${PROMETHEUS:-prometheus} promtool=${PROMTOOL:-promtool}
 for tool in "$prometheus" "$promtool"; do
     command -v "$tool" >/dev/null || { echo "benches/rules.sh: $tool not found; install it: apt-get install prometheus" >&2; exit 1; }
 done
+read -ra versions <<<"${RULES:-.}"
 work=$(mktemp -d)
 server=
 finish() {
@@ -27,19 +31,25 @@ trap finish EXIT
 # samples before the last one.
 end=$(($(date +%s) + vms / 80))
 benches/fleet.py --vms "$vms" --events "$events" --end "$end" >"$work/fleet.om"
-"$promtool" tsdb create-blocks-from openmetrics "$work/fleet.om" "$work/data" | tail -n +2 | awk '{ samples += $(NF-3); series = $(NF-1) } END { print series " series, " samples " samples" }'
+"$promtool" tsdb create-blocks-from openmetrics "$work/fleet.om" "$work/blocks" | tail -n +2 | awk '{ samples += $(NF-3); series = $(NF-1) } END { print series " series, " samples " samples" }'
 rm "$work/fleet.om"
 
-while [ "$(date +%s)" -le "$end" ]; do sleep 1; done
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-cat >"$work/prometheus.yml" <<YAML
+# measure CHECKOUT
+measure() {
+    local root port
+    root=$(cd "$1" && pwd)
+    # Blocks are never changed, so a copy with hard links is independent.
+    cp -al "$work/blocks" "$work/data"
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    cat >"$work/prometheus.yml" <<YAML
 global: { evaluation_interval: 10s }
-rule_files: ["$PWD/alerts/*.rules.yml"]
+rule_files: ["$root/alerts/*.rules.yml", "$root/dashboards/*.rules.yml"]
 YAML
-"$prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --storage.tsdb.retention.time=30d \
-    --web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
-server=$!
-python3 - "http://127.0.0.1:$port" "$work/log" "$server" <<'PY'
+    "$prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --storage.tsdb.retention.time=30d \
+        --web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
+    server=$!
+    echo "rules of $1"
+    python3 - "http://127.0.0.1:$port" "$work/log" "$server" <<'PY'
 import json, os, sys, time, urllib.request
 
 base, log, server = sys.argv[1:]
@@ -56,7 +66,8 @@ def cpu():
 began = None
 deadline = time.monotonic() + 180
 seen, groups, rules = {}, {}, {}
-while min((len(v) for v in groups.values()), default=0) < 8 or len(groups) < 3:
+expected = None
+while min((len(v) for v in groups.values()), default=0) < 8 or len(groups) != expected:
     if time.monotonic() > deadline:
         sys.exit("no 8 evaluations within 180 s:\n" + open(log).read()[-2000:])
     time.sleep(1)
@@ -64,6 +75,7 @@ while min((len(v) for v in groups.values()), default=0) < 8 or len(groups) < 3:
         answer = get("/api/v1/rules")["groups"]
     except OSError:
         continue  # not up yet
+    expected = len(answer)
     for group in answer:
         for rule in group["rules"]:
             if rule["health"] == "err":
@@ -72,7 +84,7 @@ while min((len(v) for v in groups.values()), default=0) < 8 or len(groups) < 3:
         if stamp == seen.get(group["name"]) or stamp.startswith("0001"):
             continue
         seen[group["name"]] = stamp
-        if began is None and len(seen) == 3:
+        if began is None and len(seen) == expected:
             began = cpu(), time.monotonic()
         groups.setdefault(group["name"], []).append(group["evaluationTime"])
         for rule in group["rules"]:
@@ -94,3 +106,11 @@ print(f"CPU time per evaluation of all groups: {(cpu() - began[0]) / rounds * 10
 resident = next(l for l in open(f"/proc/{server}/status") if l.startswith("VmHWM"))
 print("peak memory of this Prometheus:", resident.split(":")[1].strip())
 PY
+    kill "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+    rm -rf "$work/data"
+}
+
+while [ "$(date +%s)" -le "$end" ]; do sleep 1; done
+for version in "${versions[@]}"; do measure "$version"; done
