@@ -25,7 +25,8 @@ from parts import Azure, Stack, Webhook, event, free_address, not_once, request,
 
 INTERVAL = int(os.environ.get("INTERVAL", "5"))
 CLUSTERS = ("east", "west")
-VMS = ("web_0", "web_1")
+# In no scale set, so that no alert about a scale set inhibits them.
+VMS = ("web-a", "web-b")
 # Instances, the same in both clusters.
 INSTANCES = ("10.0.0.4:10169", "10.0.0.5:10169")
 EVENT_LABELS = {"alertname", "severity", "event_id", "event_type", "event_source", "cluster"}
@@ -169,6 +170,13 @@ def start_cortex(stack: Stack, alertmanager: str) -> str:
             "poll_interval": "5s",
             "ring": ring,
         },
+        # Part of `all`, and not used: the alerts go to a separate Alertmanager.
+        "alertmanager": {
+            "external_url": "http://127.0.0.1/alertmanager",
+            "data_dir": str(home / "alertmanager-data"),
+            "cluster": {"listen_address": ""},
+        },
+        "alertmanager_storage": {"backend": "filesystem", "filesystem": {"dir": str(home / "alertmanager")}},
         "ruler_storage": {"backend": "filesystem", "filesystem": {"dir": str(home / "stored-rules")}},
         "limits": {
             "accept_ha_samples": True,
@@ -180,7 +188,7 @@ def start_cortex(stack: Stack, alertmanager: str) -> str:
     }
     (home / "cortex.yml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
     stack.start(parts.built("rulers", "cortex", "cortex"), "-target=all", f"-config.file={home}/cortex.yml")
-    wait_for("Cortex", lambda: request(f"http://{http}/ready"))
+    stack.wait_for("Cortex", lambda: request(f"http://{http}/ready"))
     return http
 
 
@@ -291,7 +299,7 @@ def run(stack: Stack) -> list[str]:
     load_rules(cortex, loaded, "empty")
     clusters = {}
     for name in CLUSTERS:
-        azure = Azure(stack)
+        azure = Azure(stack, VMS[0])
         exporters = [azure.exporter(vm) for vm in VMS]
         clusters[name] = Cluster(name, azure, [one for one, _ in exporters], [address for _, address in exporters])
         start_prometheus(stack, clusters[name], cortex)

@@ -113,6 +113,18 @@ class Stack:
         process = self.start(*command)
         return process, f"127.0.0.1:{listening_port(process)}"
 
+    def wait_for(self, what: str, ready: Callable[[], Any]) -> None:
+        """Waits until the program that was started last is ready."""
+        process, log = self.processes[-1]
+
+        def is_ready() -> Any:
+            if process.poll() is not None:
+                tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+                raise SystemExit(f"{what} ended with {process.returncode}:\n{tail}")
+            return ready()
+
+        wait_for(what, is_ready)
+
     def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
         ended = [(process, log) for process, log in self.processes if process.poll() not in (None, 0, -9, -15)]
         for process, _log in self.processes:
@@ -218,7 +230,7 @@ def alertmanager(stack: Stack, program: str, webhook: Webhook, group_interval: s
 class Azure:
     """The simulator, and the exporters of its VMs."""
 
-    def __init__(self, stack: Stack, vm: str = "web_0"):
+    def __init__(self, stack: Stack, vm: str):
         self.stack, self.program = stack, hour.binary()
         _, address = stack.listen(self.program, "simulate", "--web.listen-address=127.0.0.1:0", f"--vm.name={vm}")
         self.url = f"http://{address}"
@@ -247,7 +259,7 @@ class Azure:
 def event(event_type: str, notice: str, started_for: str, *vms: str, **more: Any) -> dict[str, Any]:
     return {
         "event_type": event_type,
-        "resources": list(vms or ("web_0",)),
+        "resources": list(vms),
         "notice": notice,
         "started_for": started_for,
     } | more

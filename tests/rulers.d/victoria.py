@@ -6,6 +6,7 @@ The VM of the Reboot and its exporter stop at NotBefore and come back while the 
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 
@@ -25,9 +26,9 @@ def config(targets: list[str]) -> str:
 def run(stack: Stack) -> list[str]:
     webhook = Webhook()
     alertmanager = parts.alertmanager(stack, parts.built("alertmanager", "alertmanager", "alertmanager"), webhook)
-    spot, web = Azure(stack), Azure(stack)
-    _, spot_vm = spot.exporter("web_0")
-    victim, web_vm = web.exporter("web_0")
+    spot, web = Azure(stack, "spot-a"), Azure(stack, "web-a")
+    _, spot_vm = spot.exporter("spot-a")
+    victim, web_vm = web.exporter("web-a")
     scrape = stack.folder / "scrape.yml"
     scrape.write_text(config([spot_vm, web_vm]), encoding="utf-8")
     _, victoria = stack.listen(
@@ -53,15 +54,15 @@ def run(stack: Stack) -> list[str]:
     wait_for("a scrape of both", lambda: b'"2"' in request(query))
     time.sleep(3 * INTERVAL)
     announced = time.monotonic() - webhook.began
-    spot.play(event("Preempt", "30s", "10s"))
-    web.play(event("Reboot", "60s", "60s"))
+    spot.play(event("Preempt", "30s", "10s", "spot-a"))
+    web.play(event("Reboot", "60s", "60s", "web-a"))
     events = {"Preempt": spot.event_ids()[0], "Reboot": web.event_ids()[0]}
     print(f"    {announced:7.1f} s  announced: {events}", flush=True)
     time.sleep(62)
     victim.kill()
     victim.wait()
     time.sleep(20)
-    web.exporter("web_0", address=web_vm)
+    web.exporter("web-a", address=web_vm)
     print(f"    {time.monotonic() - webhook.began:7.1f} s  the VM of the Reboot is back", flush=True)
     # A second notification of an ended event comes after some evaluations, if at all.
     time.sleep(float(os.environ.get("OBSERVE", "240")))
@@ -76,7 +77,7 @@ def run(stack: Stack) -> list[str]:
         for one in webhook.of_event(event_id, "firing")[:1]:
             print(f"    {kind}: first notification after {one.at - announced:.1f} s")
             print("        " + one.annotations.get("description", "").replace("\n", "\n        "))
-            if "web_0" not in one.annotations.get("description", ""):
+            if not re.search("VMs?: (spot|web)-a", one.annotations.get("description", "")):
                 wrong.append(f"{kind}: the notification does not name the VM")
             if set(one.labels) - {"alertname", "severity", "event_id", "event_type", "event_source"}:
                 wrong.append(f"{kind}: more labels than expected: {sorted(one.labels)}")
