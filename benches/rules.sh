@@ -9,6 +9,7 @@
 # The script writes the last 20 minutes of the fleet as blocks (benches/fleet.py, promtool) and starts Prometheus on
 # loopback with the unmodified rule files. After 8 evaluations it prints the times of each group and of the most
 # expensive rules. Prometheus scrapes no targets, so the result covers only the rules and the samples that they write.
+# LEAD is the time in seconds that a slow machine needs to write the blocks, default VMS / 80.
 # PROMETHEUS and PROMTOOL set other binaries than those in PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +30,7 @@ trap finish EXIT
 "$prometheus" --version 2>&1 | head -1
 # The data ends at about the start of Prometheus: a sample becomes stale after 5 minutes, and Prometheus cannot write
 # samples before the last one.
-end=$(($(date +%s) + vms / 80))
+end=$(($(date +%s) + ${LEAD:-$((vms / 80))}))
 benches/fleet.py --vms "$vms" --events "$events" --end "$end" >"$work/fleet.om"
 "$promtool" tsdb create-blocks-from openmetrics "$work/fleet.om" "$work/blocks" | tail -n +2 | awk '{ samples += $(NF-3); series = $(NF-1) } END { print series " series, " samples " samples" }'
 rm "$work/fleet.om"
@@ -112,5 +113,6 @@ PY
     rm -rf "$work/data"
 }
 
+[ "$(date +%s)" -le "$end" ] || { echo "benches/rules.sh: writing the blocks took longer than LEAD" >&2; exit 1; }
 while [ "$(date +%s)" -le "$end" ]; do sleep 1; done
 for version in "${versions[@]}"; do measure "$version"; done

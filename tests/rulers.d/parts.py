@@ -26,7 +26,8 @@ import hour
 from boards import ROOT
 from prometheus import listening_port
 
-RULES = ROOT / "alerts"
+# Another directory with rule files and the example, to compare versions.
+RULES = Path(os.environ.get("ALERTS", ROOT / "alerts")).resolve()
 EXAMPLE = RULES / "alertmanager.example.yml"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "azure-scheduled-events-exporter"
 PINS = dict(
