@@ -202,8 +202,8 @@ def alertmanager_config(webhook: str, group_interval: str) -> str:
     text = EXAMPLE.read_text(encoding="utf-8")
     routes, receivers = text.split("\nreceivers:\n")
     names = re.findall(r"^  - name: (\S+)", receivers, re.MULTILINE)
-    routes = re.sub(r"group_interval: \S+", f"group_interval: {group_interval}", routes)
-    routes = re.sub(r"group_wait: (1m|30s|10s)\b", "group_wait: 1s", routes)
+    routes = re.sub(r"group_interval: \d\w+", f"group_interval: {group_interval}", routes)
+    routes = re.sub(r"group_wait: (?!0s)\d\w+", "group_wait: 1s", routes)
     routes = re.sub(r"^templates:.*\n(  - .*\n|\[.*\]\n)*", "", routes, flags=re.MULTILINE)
     hooks = "".join(
         f"  - name: {name}\n" + ("" if name == "nobody" else f"    webhook_configs: [{{ url: '{webhook}' }}]\n")
