@@ -5,46 +5,30 @@
 
 use std::{future::pending, sync::Arc, time::Duration};
 
-use reqwest::header::CONTENT_TYPE;
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    alert::Alert,
+    client::Client,
     queue::{AlertBatch, AlertQueue},
-    target::{Secret, SetupError, Target},
+    target::{SetupError, Target},
 };
 use crate::{
-    outbound::{
-        error::root_cause,
-        http::{describe, read_up_to},
-        resolver::Resolver,
-        url::Secrets,
-    },
+    event::EventId,
     snapshot::{PushCounts, Snapshot},
     time::Clock,
     worker::Worker,
 };
 
-/// Bytes that are read of a response that explains an error.
-const MAX_ERROR_BODY: usize = 4 << 10;
-/// Characters of it that are logged.
-const MAX_MESSAGE: usize = 300;
-
 #[derive(Debug)]
 pub(crate) struct Pusher {
-    target: Target,
-    http: reqwest::Client,
-    /// Reads credentials and resolves host names.
-    worker: Worker,
+    client: Client,
     clock: Clock,
     counts: watch::Sender<PushCounts>,
     queue: AlertQueue,
     is_failing: bool,
+    is_read_failing: bool,
     is_overflowing: bool,
 }
 
@@ -60,13 +44,12 @@ impl Pusher {
         counts: watch::Sender<PushCounts>,
     ) -> Result<Self, SetupError> {
         Ok(Self {
-            http: target.client(Resolver::new(worker.clone()))?,
-            worker,
-            queue: AlertQueue::new(target.timing),
-            target,
+            queue: AlertQueue::new(target.timing).with_labels(target.labels.clone()),
+            client: Client::new(target, worker)?,
             clock,
             counts,
             is_failing: false,
+            is_read_failing: false,
             is_overflowing: false,
         })
     }
@@ -82,7 +65,8 @@ impl Pusher {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.clock.now();
-            let batch = if is_last || retry_at <= now.monotonic {
+            let may_send = is_last || retry_at <= now.monotonic;
+            let batch = if may_send {
                 self.queue.next(&snapshot, now, is_last)
             } else {
                 AlertBatch::default()
@@ -91,7 +75,7 @@ impl Pusher {
             if !batch.is_empty() {
                 let is_accepted = self.push(batch).await;
                 if !is_accepted {
-                    let delay = self.target.timing.retry_interval;
+                    let delay = self.client.target.timing.retry_interval;
                     retry_at = self.clock.now().monotonic.saturating_add(delay);
                 }
                 if is_accepted || !is_last {
@@ -100,6 +84,10 @@ impl Pusher {
             }
             if is_last {
                 return;
+            }
+            if may_send && let Some(id) = self.queue.event_to_read().cloned() {
+                self.read(&id).await;
+                continue;
             }
             let retry_at = Some(retry_at).filter(|at| *at > now.monotonic);
             let check_at = retry_at.or_else(|| self.queue.next_check());
@@ -116,7 +104,7 @@ impl Pusher {
         let skipped = self.queue.skipped();
         let was_overflowing = std::mem::replace(&mut self.is_overflowing, skipped > 0);
         if skipped > 0 && !was_overflowing {
-            let alertmanager = self.target.base.as_str();
+            let alertmanager = self.client.target.base.as_str();
             warn!(
                 alertmanager,
                 skipped, "too many alerts: some are not pushed"
@@ -126,17 +114,14 @@ impl Pusher {
 
     /// Sends alerts in one request; true if Alertmanager accepted them.
     async fn push(&mut self, batch: AlertBatch) -> bool {
-        let push_timeout = self.target.timing.push_timeout;
         let alerts: Vec<_> = batch.alerts().collect();
-        let pushed = timeout(push_timeout, self.post(&alerts))
-            .await
-            .unwrap_or_else(|_elapsed| Err(format!("no response within {push_timeout:?}")));
+        let pushed = self.client.push(&alerts).await;
         let failed = pushed.is_err();
         self.counts.send_modify(|counts| {
             counts.pushes += 1;
             counts.failures += u64::from(failed);
         });
-        let alertmanager = self.target.base.as_str();
+        let alertmanager = self.client.target.base.as_str();
         let was_failing = std::mem::replace(&mut self.is_failing, failed);
         match pushed {
             Err(error) if !was_failing => warn!(alertmanager, error, "alert push failed"),
@@ -153,40 +138,18 @@ impl Pusher {
         !failed
     }
 
-    async fn post(&self, alerts: &[&Alert]) -> Result<(), String> {
-        let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
-        let mut request = self
-            .http
-            .post(self.target.alerts.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .body(body);
-        let mut secrets = Secrets::of(&self.target.alerts);
-        if let Some(credentials) = self.target.credentials.clone() {
-            let path = credentials.path().display().to_string();
-            let read = self.worker.run_while_awaited(move || credentials.read());
-            let secret = read
-                .await
-                .ok_or_else(|| format!("{path}: earlier reads of it hang"))?
-                .map_err(|why| format!("{path} {why}"))?;
-            request = match secret {
-                Secret::Basic(user, password) => {
-                    secrets.add_basic(&user, &password);
-                    request.basic_auth(user, Some(password))
-                }
-                Secret::Bearer(token) => {
-                    secrets.add(&token);
-                    request.bearer_auth(token)
-                }
-            };
+    /// Reads which alerts of an event fire.
+    async fn read(&mut self, id: &EventId) {
+        let listed = self.client.firing_alerts(id).await;
+        let alertmanager = self.client.target.base.as_str();
+        let was_failing = std::mem::replace(&mut self.is_read_failing, listed.is_err());
+        if let Err(error) = &listed
+            && !was_failing
+        {
+            warn!(alertmanager, error, "alert read failed");
         }
-        let sent = request.send().await;
-        let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(());
-        }
-        let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-        Err(describe(status, &body, MAX_MESSAGE, &secrets))
+        let now = self.clock.now().monotonic;
+        self.queue.record_read(id, listed.ok().as_deref(), now);
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use reqwest::Url;
 
-use super::timing::PushTiming;
+use super::{alert::Labels, timing::PushTiming};
 use crate::outbound::{
     error::root_cause,
     http,
@@ -53,6 +53,8 @@ pub struct Target {
     /// Where alerts are posted.
     pub(super) alerts: Url,
     pub(super) credentials: Option<Credentials>,
+    /// Added to each alert.
+    pub(super) labels: Labels,
     pub(super) timing: PushTiming,
     /// Replaces the system's authorities.
     ca_file: Option<PathBuf>,
@@ -82,6 +84,7 @@ impl Target {
             base: shown,
             alerts,
             credentials: None,
+            labels: Labels::new(),
             timing: PushTiming::default(),
             ca_file: None,
         })
@@ -97,6 +100,14 @@ impl Target {
     #[must_use]
     pub fn with_authorities(mut self, ca_file: Option<PathBuf>) -> Self {
         self.ca_file = ca_file;
+        self
+    }
+
+    /// Adds these labels to each alert.
+    #[must_use]
+    pub fn with_labels(mut self, labels: impl IntoIterator<Item = (String, String)>) -> Self {
+        let labels = labels.into_iter();
+        self.labels = labels.map(|(name, value)| (name.into(), value)).collect();
         self
     }
 

@@ -8,12 +8,16 @@ use crate::{snapshot::Snapshot, time::Timestamp};
 pub struct PushTiming {
     /// Between two pushes of an unchanged alert.
     pub resend_interval: Duration,
-    /// The same while polls have failed for longer than `stale_after`. Less than `ALERT_TTL`, so that no
-    /// alert expires because IMDS fails; long, so that a VM that can still see the end of the event takes precedence.
-    pub stale_resend_interval: Duration,
-    pub stale_after: Duration,
-    /// The same for an alert that was resolved within `resolved_resend_period`: Prometheus reports it as firing until
-    /// its next scrape and evaluation, and Alertmanager takes the latest report.
+    /// The same while polls fail, if Alertmanager still has an alert of the event. Less than the time after which
+    /// Alertmanager ends the alert, so that none ends because IMDS fails.
+    pub blind_resend_interval: Duration,
+    /// Polls that have failed for this long may hide the end of an event.
+    pub blind_after: Duration,
+    /// Until the second read of an ended alert of several VMs. More than twice `resend_interval`, so that every other
+    /// VM that has the event pushes the alert meanwhile.
+    pub confirmation_interval: Duration,
+    /// Between two pushes of an alert that was resolved within `resolved_resend_period`: Prometheus reports it as
+    /// firing until its next scrape and evaluation, and Alertmanager takes the latest report.
     pub resolved_resend_interval: Duration,
     /// Prometheus' default scrape interval and its default evaluation interval.
     pub resolved_resend_period: Duration,
@@ -26,8 +30,9 @@ impl Default for PushTiming {
     fn default() -> Self {
         Self {
             resend_interval: Duration::from_secs(30),
-            stale_resend_interval: Duration::from_mins(10),
-            stale_after: Duration::from_mins(1),
+            blind_resend_interval: Duration::from_mins(10),
+            blind_after: Duration::from_mins(1),
+            confirmation_interval: Duration::from_secs(65),
             resolved_resend_interval: Duration::from_secs(5),
             resolved_resend_period: Duration::from_mins(2),
             // With the timeout, at least one attempt every five seconds.
@@ -37,21 +42,32 @@ impl Default for PushTiming {
     }
 }
 
+/// Whether this process sees the events, so that its alerts are true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// It has read no document so far. The events are those of an earlier process.
+    Awaited,
+    Clear,
+    /// Polls have failed for too long.
+    Blind,
+}
+
 impl PushTiming {
-    /// Until an alert is sent again, which may be resolved.
-    pub(super) fn resend_interval(
-        &self,
-        snapshot: &Snapshot,
-        resolved_at: Option<Timestamp>,
-        now: Timestamp,
-    ) -> Duration {
+    pub(super) fn sight(&self, snapshot: &Snapshot, now: Timestamp) -> Sight {
         let failure = snapshot.health.failure.as_ref();
         let failing_for = failure.map(|failure| now.saturating_since(failure.since));
-        if failing_for.is_some_and(|duration| duration > self.stale_after) {
-            self.stale_resend_interval
-        } else if resolved_at
-            .is_some_and(|at| now.saturating_since(at) < self.resolved_resend_period)
-        {
+        if failing_for.is_some_and(|duration| duration >= self.blind_after) {
+            Sight::Blind
+        } else if snapshot.health.last_success.is_none() {
+            Sight::Awaited
+        } else {
+            Sight::Clear
+        }
+    }
+
+    /// Of an alert that was resolved this long ago.
+    pub(super) fn resolved_interval(&self, resolved_for: Duration) -> Duration {
+        if resolved_for < self.resolved_resend_period {
             self.resolved_resend_interval
         } else {
             self.resend_interval
@@ -72,31 +88,36 @@ mod tests {
     }
 
     #[test]
-    fn resend_interval_depends_on_resolved_alerts_and_failing_polls() {
+    fn resolved_alerts_are_sent_more_often_for_two_minutes() {
         let timing = PushTiming::default();
-        let interval = |resolved_at: Option<i64>, failing_since: Option<i64>| {
-            let now = Moment {
-                wall: at(0),
-                monotonic: Duration::ZERO,
-            };
+        let interval = |seconds| timing.resolved_interval(Duration::from_secs(seconds));
+        assert_eq!(interval(119), timing.resolved_resend_interval);
+        assert_eq!(interval(120), timing.resend_interval);
+    }
+
+    #[test]
+    fn a_process_without_a_document_or_with_a_minute_of_failed_polls_does_not_see_events() {
+        let now = Moment {
+            wall: at(0),
+            monotonic: Duration::ZERO,
+        };
+        for (has_document, failing_since, expected) in [
+            (false, None, Sight::Awaited),
+            (false, Some(-59), Sight::Awaited),
+            (false, Some(-60), Sight::Blind),
+            (true, None, Sight::Clear),
+            (true, Some(-59), Sight::Clear),
+            (true, Some(-60), Sight::Blind),
+        ] {
             let mut snapshot = Snapshot::empty(None, now);
+            snapshot.health.last_success = has_document.then_some(now);
             snapshot.health.failure = failing_since.map(|seconds| Failure {
                 reason: FailureReason::Timeout,
                 message: String::new(),
                 since: at(seconds),
             });
-            timing.resend_interval(&snapshot, resolved_at.map(at), at(0))
-        };
-        for (resolved_at, failing_since, expected) in [
-            (None, None, timing.resend_interval),
-            (None, Some(-60), timing.resend_interval),
-            (None, Some(-61), timing.stale_resend_interval),
-            (Some(-119), None, timing.resolved_resend_interval),
-            (Some(-120), None, timing.resend_interval),
-            (Some(-119), Some(-61), timing.stale_resend_interval),
-        ] {
-            let actual = interval(resolved_at, failing_since);
-            assert_eq!(actual, expected, "{resolved_at:?} {failing_since:?}");
+            let sight = PushTiming::default().sight(&snapshot, at(0));
+            assert_eq!(sight, expected, "{has_document} {failing_since:?}");
         }
     }
 }

@@ -279,6 +279,9 @@ pub(crate) struct AlertmanagerFlags {
     /// File with CA certificates (PEM) for all Alertmanagers [default: those of the system].
     #[arg(long = "alertmanager.ca-file", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+    /// Label for each pushed alert, such as `cluster=eu-1`: an external label of Prometheus (repeatable).
+    #[arg(long = "alertmanager.external-label", value_name = "NAME=VALUE")]
+    pub(crate) external_labels: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, Args)]

@@ -1,14 +1,15 @@
 //! Settings of what the exporter sends: spans, approvals and alerts.
 
-use std::{env, time::Duration};
+use std::{collections::BTreeMap, env, time::Duration};
 
 use super::error::{ConfigError, flag_error, in_range};
 use crate::{
-    alertmanager::{Credentials, Target},
+    alertmanager::{ALERT_LABELS, Credentials, Target},
     api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
     approval,
     cli::{AlertmanagerFlags, ApproveFlags},
     otlp::settings::OtlpSettings,
+    text::label_value,
     time::format_duration,
 };
 
@@ -96,17 +97,28 @@ pub(super) fn approvals(
 }
 
 pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, ConfigError> {
-    let files = [
-        ("alertmanager.basic-auth-file", &flags.basic_auth_file),
-        ("alertmanager.bearer-token-file", &flags.bearer_token_file),
-        ("alertmanager.ca-file", &flags.ca_file),
+    let dependent = [
+        (
+            "alertmanager.basic-auth-file",
+            flags.basic_auth_file.is_some(),
+        ),
+        (
+            "alertmanager.bearer-token-file",
+            flags.bearer_token_file.is_some(),
+        ),
+        ("alertmanager.ca-file", flags.ca_file.is_some()),
+        (
+            "alertmanager.external-label",
+            !flags.external_labels.is_empty(),
+        ),
     ];
     if flags.urls.is_empty()
-        && let Some((flag, _)) = files.into_iter().find(|(_, file)| file.is_some())
+        && let Some((flag, _)) = dependent.into_iter().find(|(_, is_set)| *is_set)
     {
         let problem = "has no effect alone: add --alertmanager.url, or omit it";
         return Err(flag_error(flag, problem));
     }
+    let labels = external_labels(&flags.external_labels)?;
     let credentials = flags
         .basic_auth_file
         .clone()
@@ -116,8 +128,43 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         let target =
             Target::new(url).map_err(|error| flag_error("alertmanager.url", error.to_string()))?;
         Ok(target
+            .with_labels(labels.clone())
             .with_credentials(credentials.clone())
             .with_authorities(flags.ca_file.clone()))
     };
     flags.urls.iter().map(target).collect()
+}
+
+/// Names and values of `--alertmanager.external-label`.
+fn external_labels(flags: &[String]) -> Result<BTreeMap<String, String>, ConfigError> {
+    let mut labels = BTreeMap::new();
+    for flag in flags {
+        let error = |problem: &str| {
+            let problem = format!("{flag:?} {problem}");
+            Err(flag_error("alertmanager.external-label", problem))
+        };
+        let Some((name, value)) = flag.split_once('=') else {
+            return error("has no value: write it as NAME=VALUE, such as cluster=eu-1");
+        };
+        let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts_with_digit = name.starts_with(|c: char| c.is_ascii_digit());
+        if name.is_empty() || starts_with_digit || !name.chars().all(is_name_char) {
+            return error(
+                "has an invalid name: use letters, digits and underscores, and no digit first",
+            );
+        }
+        if name.starts_with("__") || ALERT_LABELS.contains(&name) {
+            return error("has a reserved name: use another one");
+        }
+        if value.is_empty() {
+            return error("has an empty value: omit it, because an empty label is an absent one");
+        }
+        if label_value(value) != value {
+            return error("has a value with control characters or more than 256 characters");
+        }
+        if labels.insert(name.to_owned(), value.to_owned()).is_some() {
+            return error("has a name that was given before: give each name once");
+        }
+    }
+    Ok(labels)
 }

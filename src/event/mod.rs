@@ -80,6 +80,11 @@ pub(crate) struct EventEffect {
 }
 
 impl EventType {
+    /// Reboot and Redeploy: the VM boots again.
+    pub(crate) fn restarts_vm(&self) -> bool {
+        matches!(self, Self::Reboot | Self::Redeploy)
+    }
+
     fn effect(&self) -> EventEffect {
         let (impact, summary) = match self {
             Self::Freeze => (

@@ -214,6 +214,9 @@ impl TrackerEntry {
             ..known_rest(&was, event)
         };
         tracked.scope = scope;
+        if !(tracked.alert_type.restarts_vm() && event.event_type.restarts_vm()) {
+            tracked.alert_type = event.event_type.clone();
+        }
         if !is_rest_equal(&was, &self.tracked.event) {
             transitions.push(self.transition(TransitionKind::Amended { was_scope }, now));
         }

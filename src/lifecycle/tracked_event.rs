@@ -15,6 +15,8 @@ const MAX_KEPT: usize = 32;
 pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
+    /// The type that identifies its alerts: a Reboot that becomes a Redeploy, or the reverse, is the same danger.
+    pub alert_type: EventType,
     pub scope: EventScope,
     /// Members that the last document lacked.
     pub missing: MissingMembers,
@@ -168,6 +170,7 @@ impl TrackedEvent {
     /// A new event.
     pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
         Self {
+            alert_type: event.event_type.clone(),
             event,
             scope,
             missing: MissingMembers::default(),
@@ -188,6 +191,12 @@ impl TrackedEvent {
             rebooted: false,
             down_since: None,
         }
+    }
+
+    /// The event names this VM and no other.
+    pub(crate) fn names_only_this_vm(&self) -> bool {
+        let resources = self.event.resources.as_deref();
+        self.scope == EventScope::Own && resources.is_some_and(|names| names.len() == 1)
     }
 
     /// By this exporter or elsewhere.
@@ -294,10 +303,7 @@ impl TrackedEvent {
 
     /// A reboot or redeploy ends with a boot of the VM; a freeze does not.
     pub(super) fn ends_with_boot(&self) -> bool {
-        matches!(
-            self.event.event_type,
-            EventType::Reboot | EventType::Redeploy
-        )
+        self.event.event_type.restarts_vm()
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {

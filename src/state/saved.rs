@@ -118,9 +118,7 @@ struct StateFile {
     boot_id: Option<String>,
     heartbeat_at: Time,
     document_at: Option<Time>,
-    #[serde(default)]
     document_incarnation: Option<i64>,
-    #[serde(default)]
     warming_up_until: Option<Time>,
     #[serde(rename = "own_name")]
     vm_name: Option<String>,
@@ -152,6 +150,7 @@ impl<'de> Deserialize<'de> for Time {
 struct SavedEvent {
     id: String,
     event_type: String,
+    alert_type: Option<String>,
     status: String,
     source: Option<String>,
     resource_type: Option<String>,
@@ -176,12 +175,9 @@ struct SavedEvent {
     times_ended: u32,
     #[serde(default)]
     times_ended_unstarted: u32,
-    #[serde(default)]
     approval_decided_at: Option<Time>,
-    #[serde(default)]
     approval_sent_at: Option<Time>,
     approved_at: Option<Time>,
-    #[serde(default)]
     approved_elsewhere_at: Option<Time>,
     refused_at: Option<Time>,
     reschedulings: Vec<(Time, Option<Time>, Time)>,
@@ -213,6 +209,7 @@ impl From<&TrackedEvent> for SavedEvent {
         Self {
             id: event.id.as_str().to_owned(),
             event_type: event.event_type.as_str().to_owned(),
+            alert_type: Some(tracked.alert_type.as_str().to_owned()),
             status: event.status.as_str().to_owned(),
             source: event
                 .source
@@ -267,6 +264,7 @@ impl From<SavedEvent> for TrackedEvent {
     fn from(saved: SavedEvent) -> Self {
         let time = |at: Option<Time>| at.map(|at| at.0);
         Self {
+            alert_type: EventType::new(saved.alert_type.as_ref().unwrap_or(&saved.event_type)),
             event: Event {
                 id: EventId::new(&saved.id),
                 event_type: EventType::new(&saved.event_type),

@@ -136,6 +136,16 @@ impl Timestamp {
         minute.0.strftime("%H:%M UTC").to_string()
     }
 
+    /// `09:15 UTC`, cut to the minute.
+    pub(crate) fn minute(self) -> String {
+        self.0.strftime("%H:%M UTC").to_string()
+    }
+
+    /// `2026-11-17 09:15 UTC`, cut to the minute.
+    pub(crate) fn date_and_minute(self) -> String {
+        self.0.strftime("%Y-%m-%d %H:%M UTC").to_string()
+    }
+
     /// RFC 3339 with full precision; [`Timestamp::parse`] restores the same value.
     pub(crate) fn rfc3339_exact(self) -> String {
         self.0.to_string()

@@ -9,6 +9,8 @@ mod advisories;
 #[cfg(test)]
 mod alertmanager;
 #[cfg(test)]
+mod alerts_of_several_vms;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod cli;

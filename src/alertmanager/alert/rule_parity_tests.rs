@@ -7,7 +7,7 @@ use super::{Alert, alerts};
 use crate::{
     event::{Event, EventId, EventScope, EventType, Source, Status},
     lifecycle::{PollGap, TrackedEvent},
-    snapshot::Snapshot,
+    snapshot::{Identity, Snapshot},
     time::{Moment, Timestamp},
 };
 
@@ -62,12 +62,11 @@ fn pushed_alerts_have_the_labels_and_the_text_of_the_rules() {
 }
 
 fn as_fields(alert: &Alert) -> (Fields, Fields) {
-    let owned = |map: &BTreeMap<&str, String>| {
-        map.iter()
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect()
-    };
-    (owned(&alert.labels), owned(&alert.annotations))
+    let labels = alert.labels.iter();
+    let labels = labels.map(|(name, value)| (name.clone().into_owned(), value.clone()));
+    let annotations = alert.annotations.iter();
+    let annotations = annotations.map(|(name, value)| ((*name).to_owned(), value.clone()));
+    (labels.collect(), annotations.collect())
 }
 
 /// The last one in the block.
@@ -150,13 +149,16 @@ fn snapshot(block: &str) -> Snapshot {
         .map(integer)
         .unwrap();
     let text = |name: &str| Some(info[name].as_str()).filter(|text| !text.is_empty());
+    let vm = labels("azure_scheduled_events_vm_info");
+    let vm_name: Box<str> = vm["vm_name"].as_str().into();
+    let others = (1..resources).map(|n| format!("web_{n}").into());
     let event = Event {
         id: EventId::new(&info["event_id"]),
         event_type: EventType::new(&info["event_type"]),
         status,
         source: text("event_source").map(Source::new),
         resource_type: None,
-        resources: Some((0..resources).map(|n| format!("web_{n}").into()).collect()),
+        resources: Some([vm_name.clone()].into_iter().chain(others).collect()),
         not_before: value("azure_scheduled_event_not_before_timestamp_seconds").map(seconds),
         duration_seconds: value("azure_scheduled_event_duration_seconds").map(integer),
         description: text("description").map(Into::into),
@@ -169,12 +171,16 @@ fn snapshot(block: &str) -> Snapshot {
         started_at: is_started.then(|| seconds(60.0)),
         ..TrackedEvent::begin(event, EventScope::Own, PollGap::Normal, first_seen_at)
     };
-    let vm_name = &labels("azure_scheduled_events_vm_info")["vm_name"];
     let now = Moment {
         wall: seconds(60.0),
         monotonic: Duration::ZERO,
     };
-    let mut snapshot = Snapshot::empty(Some(Arc::from(vm_name.as_str())), now);
+    let mut snapshot = Snapshot::empty(Some(Arc::from(vm_name)), now);
+    snapshot.identity = Some(Arc::new(Identity {
+        scale_set: vm["vm_scale_set"].clone(),
+        location: vm["location"].clone(),
+        ..Identity::default()
+    }));
     snapshot.events = Arc::from([Arc::new(tracked)]);
     snapshot
 }

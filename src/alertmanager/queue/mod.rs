@@ -4,17 +4,21 @@
 //! their own ([`PushTiming`]). An alert is built only if it is sent, and unchanged events are not compared for each
 //! snapshot. So the work for a change hardly grows with the number of unchanged alerts.
 
+mod known_alert;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use self::known_alert::{Accepted, Due, KnownAlert, RESOLVED_RETENTION};
 use super::{
-    alert::{Alert, Match, RESOLVED_RETENTION, matches},
-    timing::PushTiming,
+    alert::{Alert, Labels, matches},
+    end::ListedAlert,
+    timing::{PushTiming, Sight},
 };
 use crate::{
-    event::EventId,
+    event::{EventId, EventScope},
     lifecycle::TrackedEvent,
     snapshot::Snapshot,
-    time::{Moment, Timestamp},
+    time::Moment,
 };
 
 /// Alerts of one request. News is not delayed for longer than it takes to send that many others.
@@ -29,6 +33,8 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct AlertQueue {
     timing: PushTiming,
+    /// Those of `--alertmanager.external-label`.
+    labels: Labels,
     max_alerts: usize,
     alerts: HashMap<EventId, Vec<KnownAlert>>,
     len: usize,
@@ -38,24 +44,12 @@ pub struct AlertQueue {
     /// The events that were compared last. Until `compare_at` the result for them is the same.
     compared: Arc<[Arc<TrackedEvent>]>,
     compare_at: Duration,
+    /// At the last call.
+    sight: Sight,
+    /// The alerts of this event are to be read.
+    to_read: Option<EventId>,
     /// Nothing is to be sent before.
     due_at: Duration,
-}
-
-#[derive(Debug)]
-struct KnownAlert {
-    /// Identifies it within the queue.
-    key: u64,
-    /// The event, as it was when the rule matched last.
-    tracked: Arc<TrackedEvent>,
-    matched: Match,
-    accepted: Option<Accepted>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Accepted {
-    is_resolved: bool,
-    at: Duration,
 }
 
 /// The alerts of one request.
@@ -79,31 +73,11 @@ impl AlertBatch {
     }
 }
 
-impl KnownAlert {
-    fn is_news(&self) -> bool {
-        let is_resolved = self.matched.resolved_at.is_some();
-        self.accepted
-            .is_none_or(|accepted| accepted.is_resolved != is_resolved)
-    }
-
-    fn has_labels_of(&self, matched: Match, tracked: &TrackedEvent) -> bool {
-        let (known, event) = (&self.tracked.event, &tracked.event);
-        self.matched.has_labels_of(matched)
-            && known.event_type == event.event_type
-            && known.source == event.source
-    }
-
-    /// Resolves it if Alertmanager has it as firing. False if it need not be sent any more.
-    fn resolve(&mut self, now: Timestamp) -> bool {
-        let resolved_at = *self.matched.resolved_at.get_or_insert(now);
-        self.accepted.is_some() && now.saturating_since(resolved_at) < RESOLVED_RETENTION
-    }
-}
-
 impl AlertQueue {
     pub fn new(timing: PushTiming) -> Self {
         Self {
             timing,
+            labels: Labels::new(),
             max_alerts: MAX_ALERTS,
             alerts: HashMap::new(),
             len: 0,
@@ -111,8 +85,16 @@ impl AlertQueue {
             skipped: 0,
             compared: Arc::from([]),
             compare_at: Duration::ZERO,
+            sight: Sight::Awaited,
+            to_read: None,
             due_at: Duration::ZERO,
         }
+    }
+
+    /// Adds these labels to each alert.
+    pub(super) fn with_labels(mut self, labels: Labels) -> Self {
+        self.labels = labels;
+        self
     }
 
     /// Alerts that are not sent, because there are too many.
@@ -128,40 +110,39 @@ impl AlertQueue {
     /// The alerts to send now, news first. The caller reports success to [`AlertQueue::accepted`] and asks again.
     /// `only_news`: no alert is sent again.
     pub fn next(&mut self, snapshot: &Snapshot, now: Moment, only_news: bool) -> AlertBatch {
+        let sight = self.timing.sight(snapshot, now.wall);
         if now.monotonic >= self.compare_at || !self.is_compared(snapshot) {
-            self.compare(snapshot, now.wall);
+            self.compare(snapshot, now);
             self.compare_at = now.monotonic.saturating_add(RECHECK_INTERVAL);
-        } else if now.monotonic < self.due_at {
+        } else if now.monotonic < self.due_at && sight == self.sight {
             return AlertBatch::default();
         }
+        self.sight = sight;
+        self.to_read = None;
         self.due_at = Duration::MAX;
         let (mut news, mut due) = (Vec::new(), Vec::new());
         let known = self.alerts.iter();
         let with_id = known.flat_map(|(id, alerts)| alerts.iter().map(move |alert| (id, alert)));
         for (id, alert) in with_id {
-            let interval =
-                self.timing
-                    .resend_interval(snapshot, alert.matched.resolved_at, now.wall);
-            let accepted_at = alert
-                .accepted
-                .map_or(Duration::ZERO, |accepted| accepted.at);
-            let due_at = accepted_at.saturating_add(interval);
-            if alert.is_news() {
-                news.push((id, alert));
-            } else if due_at <= now.monotonic && !only_news {
-                due.push((id, alert));
-            } else {
-                self.due_at = self.due_at.min(due_at);
+            match alert.due(&self.timing, sight, now.monotonic) {
+                Due::Send { is_news: true } => news.push((id, alert)),
+                Due::Send { .. } if only_news => {}
+                Due::Send { .. } => due.push((id, alert)),
+                Due::Read => {
+                    self.to_read.get_or_insert_with(|| id.clone());
+                }
+                Due::At(at) => self.due_at = self.due_at.min(at),
             }
         }
         let chosen = news.iter().chain(&due).take(MAX_BATCH);
         let alerts: Vec<_> = chosen
             .map(|(id, known)| {
-                let alert = known.matched.alert(&known.tracked, snapshot, now.wall);
+                let (tracked, labels) = (&known.tracked, &self.labels);
+                let alert = known.matched.alert(tracked, snapshot, labels, now.wall);
                 ((*id).clone(), known.key, alert)
             })
             .collect();
-        if !alerts.is_empty() {
+        if !alerts.is_empty() || self.to_read.is_some() {
             self.due_at = Duration::ZERO;
         }
         AlertBatch {
@@ -170,11 +151,52 @@ impl AlertQueue {
         }
     }
 
+    /// The event whose alerts Alertmanager is asked for, if [`AlertQueue::next`] has nothing to send. The caller
+    /// reports the answer to [`AlertQueue::record_read`].
+    pub(super) fn event_to_read(&self) -> Option<&EventId> {
+        self.to_read.as_ref()
+    }
+
+    /// `listed`: the alerts of the event that fire; `None` if that could not be read.
+    pub(super) fn record_read(
+        &mut self,
+        id: &EventId,
+        listed: Option<&[ListedAlert]>,
+        now: Duration,
+    ) {
+        let labels = &self.labels;
+        let updated_at = |known: &KnownAlert| {
+            let own = known.matched.labels(&known.tracked, labels);
+            let listed = listed.unwrap_or_default().iter();
+            let mut same = listed.filter(|alert| alert.labels == own);
+            same.next().map(|alert| alert.updated_at.as_str())
+        };
+        let known = self.alerts.get_mut(id).into_iter().flatten();
+        let mut firing = Vec::new();
+        for alert in known {
+            let updated_at = updated_at(alert);
+            if let Some(end) = &mut alert.end {
+                end.read(updated_at, self.timing.confirmation_interval, now);
+            } else {
+                firing.push((alert, updated_at.is_some()));
+            }
+        }
+        // A second alert of the event, which is new, is as true as the first.
+        let is_confirmed = firing.iter().any(|(_, is_listed)| *is_listed);
+        for (alert, _) in firing {
+            alert.read_at = Some(now);
+            alert.is_confirmed = is_confirmed;
+        }
+        self.to_read = None;
+        self.due_at = Duration::ZERO;
+    }
+
     /// Alertmanager accepted the batch.
     pub fn accepted(&mut self, batch: AlertBatch, now: Moment) {
         for (id, key, alert) in batch.alerts {
             let known = self.alerts.get_mut(&id).into_iter().flatten();
             for known in known.filter(|known| known.key == key) {
+                known.is_confirmed = false;
                 known.accepted = Some(Accepted {
                     is_resolved: alert.is_resolved,
                     at: now.monotonic,
@@ -190,7 +212,7 @@ impl AlertQueue {
     }
 
     /// Finds new alerts, resolved ones, and those that need not be sent any more.
-    fn compare(&mut self, snapshot: &Snapshot, now: Timestamp) {
+    fn compare(&mut self, snapshot: &Snapshot, now: Moment) {
         self.compared = Arc::clone(&snapshot.events);
         self.skipped = 0;
         let mut before = std::mem::take(&mut self.alerts);
@@ -208,7 +230,7 @@ impl AlertQueue {
         // Of events that are not tracked any more, Alertmanager ends the firing alerts after their time to live.
         for (id, mut known) in before {
             let count = known.len();
-            known.retain_mut(|alert| alert.matched.resolved_at.is_some() && alert.resolve(now));
+            known.retain(|alert| alert.end.is_some() && !alert.is_expired(now));
             self.len = (self.len + known.len()).saturating_sub(count);
             if !known.is_empty() {
                 self.alerts.insert(id, known);
@@ -220,34 +242,37 @@ impl AlertQueue {
         &mut self,
         mut known: Vec<KnownAlert>,
         tracked: &Arc<TrackedEvent>,
-        now: Timestamp,
+        now: Moment,
     ) -> Vec<KnownAlert> {
         let (mut current, mut new) = (Vec::new(), 0);
-        for matched in matches(tracked, now) {
+        for matched in matches(tracked, now.wall) {
             let index = known
                 .iter()
                 .position(|alert| alert.has_labels_of(matched, tracked));
+            let is_recent = |at| now.wall.saturating_since(at) < RESOLVED_RETENTION;
             if let Some(index) = index {
                 let mut alert = known.swap_remove(index);
-                alert.tracked = Arc::clone(tracked);
-                alert.matched = matched;
+                alert.update(tracked, matched, now.monotonic);
                 current.push(alert);
+            } else if !matched.resolved_at.is_none_or(is_recent) {
+                // It was resolved by an earlier process, or long ago.
             } else if self.len + new < self.max_alerts {
                 new += 1;
                 self.last_key += 1;
-                current.push(KnownAlert {
-                    key: self.last_key,
-                    tracked: Arc::clone(tracked),
-                    matched,
-                    accepted: None,
-                });
+                let alert = KnownAlert::new(self.last_key, tracked, matched, now.monotonic);
+                current.push(alert);
             } else {
                 self.skipped += 1;
             }
         }
-        // Those that do not match any more.
-        known.retain_mut(|alert| alert.resolve(now));
+        // Those that do not match any more. An event of another VM goes on: that VM ends its alerts.
+        let is_other = tracked.scope == EventScope::Other;
+        known.retain(|alert| alert.accepted.is_some() && !(is_other && alert.end.is_none()));
+        for alert in &mut known {
+            alert.replace(now);
+        }
         current.extend(known);
+        current.retain(|alert| !alert.is_expired(now));
         current
     }
 }

@@ -1,13 +1,15 @@
-//! A scripted Alertmanager on a loopback socket, which records the alerts that it receives.
+//! A scripted Alertmanager on a loopback socket, which records the alerts that it receives, and lists those that fire.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
+    slice,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use serde_json::Value;
+use azure_scheduled_events_exporter::time::Timestamp;
+use serde_json::{Value, json};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{JoinHandle, JoinSet},
@@ -27,19 +29,48 @@ pub(crate) struct FakeAlertmanager {
 struct State {
     script: VecDeque<Reply>,
     standing: Reply,
+    /// Whether a GET is answered with the alerts that fire.
+    is_listing: bool,
     requests: Vec<Request>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedAlert {
     pub(crate) labels: Value,
+    pub(crate) annotations: Value,
     pub(crate) ends_at: String,
+}
+
+impl ReceivedAlert {
+    pub(crate) fn is_resolved(&self) -> bool {
+        Timestamp::parse(&self.ends_at).unwrap() <= Timestamp::now()
+    }
+}
+
+impl State {
+    /// `GET /api/v2/alerts`: each firing alert with the number of its last request as the time of its update.
+    fn list(&self) -> Reply {
+        let requests = self.requests.iter().enumerate();
+        let mut latest = BTreeMap::new();
+        for (number, request) in requests {
+            for alert in FakeAlertmanager::alerts_of(slice::from_ref(request)) {
+                latest.insert(alert.labels.to_string(), (number, alert));
+            }
+        }
+        let firing = latest.into_values().filter(|(_, it)| !it.is_resolved());
+        let listed = firing.map(|(number, alert)| {
+            json!({ "labels": alert.labels, "updatedAt": number.to_string(), "endsAt": alert.ends_at })
+        });
+        Reply::ok(listed.collect::<Value>().to_string())
+    }
 }
 
 impl FakeAlertmanager {
     /// Answers with these replies, then with 200.
     pub(crate) async fn scripted(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self::start("127.0.0.1:0", replies.into_iter().collect(), Reply::ok("")).await
+        let fake = Self::start("127.0.0.1:0", replies.into_iter().collect(), Reply::ok("")).await;
+        fake.state.lock().unwrap().is_listing = true;
+        fake
     }
 
     /// Answers every request with this reply.
@@ -59,6 +90,7 @@ impl FakeAlertmanager {
         let state = Arc::new(Mutex::new(State {
             script,
             standing,
+            is_listing: false,
             requests: Vec::new(),
         }));
         let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
@@ -101,6 +133,12 @@ impl FakeAlertmanager {
         Self::alerts_of(&self.requests())
     }
 
+    /// The number of requests for alerts so far.
+    pub(crate) fn reads(&self) -> usize {
+        let requests = self.requests();
+        requests.iter().filter(|it| it.method == "GET").count()
+    }
+
     /// The alerts since the last call, whose requests are forgotten.
     pub(crate) fn take_alerts(&self) -> Vec<ReceivedAlert> {
         let requests = std::mem::take(&mut self.state.lock().unwrap().requests);
@@ -108,13 +146,15 @@ impl FakeAlertmanager {
     }
 
     fn alerts_of(requests: &[Request]) -> Vec<ReceivedAlert> {
-        let alerts = requests.iter().flat_map(|request| {
+        let posts = requests.iter().filter(|request| request.method == "POST");
+        let alerts = posts.flat_map(|request| {
             let alerts: Vec<Value> = serde_json::from_str(&request.body).unwrap();
             alerts
         });
         alerts
             .map(|alert| ReceivedAlert {
                 labels: alert["labels"].clone(),
+                annotations: alert["annotations"].clone(),
                 ends_at: alert["endsAt"].as_str().unwrap().to_owned(),
             })
             .collect()
@@ -150,9 +190,13 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     while let Some(request) = Request::read(&mut stream, &mut left).await {
         let reply = {
             let mut state = state.lock().unwrap();
+            let is_get = request.method == "GET";
             state.requests.push(request);
-            let next = state.script.pop_front();
-            next.unwrap_or_else(|| state.standing.clone())
+            match state.script.pop_front() {
+                Some(next) => next,
+                None if is_get && state.is_listing => state.list(),
+                None => state.standing.clone(),
+            }
         };
         if !reply.send(&mut stream).await {
             return;

@@ -1,0 +1,115 @@
+//! HTTP requests to one Alertmanager.
+
+use reqwest::{RequestBuilder, Response, header::CONTENT_TYPE};
+use tokio::time::timeout;
+
+use super::{
+    alert::Alert,
+    end::ListedAlert,
+    target::{Secret, SetupError, Target},
+};
+use crate::{
+    event::EventId,
+    outbound::{
+        error::root_cause,
+        http::{describe, read_up_to},
+        resolver::Resolver,
+        url::Secrets,
+    },
+    text::label_value,
+    worker::Worker,
+};
+
+/// Bytes that are read of a response that explains an error.
+const MAX_ERROR_BODY: usize = 4 << 10;
+/// Characters of it that are logged.
+const MAX_MESSAGE: usize = 300;
+/// Bytes of the alerts of one event, which are few and have one or two kilobytes each.
+const MAX_LISTED: usize = 1 << 20;
+/// Has the id of an event, too. There is one for each VM.
+const IN_PROGRESS: &str = "AzureScheduledEventInProgress";
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) target: Target,
+    http: reqwest::Client,
+    /// Reads credentials and resolves host names.
+    worker: Worker,
+}
+
+impl Client {
+    pub(super) fn new(target: Target, worker: Worker) -> Result<Self, SetupError> {
+        Ok(Self {
+            http: target.client(Resolver::new(worker.clone()))?,
+            target,
+            worker,
+        })
+    }
+
+    pub(super) async fn push(&self, alerts: &[&Alert]) -> Result<(), String> {
+        let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
+        let request = self.http.post(self.target.alerts.clone());
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        self.within_timeout(async { self.send(request).await.map(drop) })
+            .await
+    }
+
+    /// The alerts of an event that fire, whatever sent them.
+    pub(super) async fn firing_alerts(&self, id: &EventId) -> Result<Vec<ListedAlert>, String> {
+        let id = label_value(id.as_str());
+        let id = id.replace('\\', r"\\").replace('"', r#"\""#);
+        let mut url = self.target.alerts.clone();
+        url.query_pairs_mut()
+            .append_pair("filter", &format!("event_id=\"{id}\""))
+            .append_pair("filter", &format!("alertname!=\"{IN_PROGRESS}\""));
+        let request = self.http.get(url);
+        self.within_timeout(async {
+            let mut response = self.send(request).await?;
+            let body = read_up_to(&mut response, MAX_LISTED).await;
+            serde_json::from_slice(&body)
+                .map_err(|error| format!("the response is no list of alerts: {error}"))
+        })
+        .await
+    }
+
+    async fn within_timeout<T>(
+        &self,
+        answer: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        let limit = self.target.timing.push_timeout;
+        timeout(limit, answer)
+            .await
+            .unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}")))
+    }
+
+    /// With the credentials. Any status but 2xx is an error.
+    async fn send(&self, mut request: RequestBuilder) -> Result<Response, String> {
+        let mut secrets = Secrets::of(&self.target.alerts);
+        if let Some(credentials) = self.target.credentials.clone() {
+            let path = credentials.path().display().to_string();
+            let read = self.worker.run_while_awaited(move || credentials.read());
+            let secret = read
+                .await
+                .ok_or_else(|| format!("{path}: earlier reads of it hang"))?
+                .map_err(|why| format!("{path} {why}"))?;
+            request = match secret {
+                Secret::Basic(user, password) => {
+                    secrets.add_basic(&user, &password);
+                    request.basic_auth(user, Some(password))
+                }
+                Secret::Bearer(token) => {
+                    secrets.add(&token);
+                    request.bearer_auth(token)
+                }
+            };
+        }
+        let sent = request.send().await;
+        let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
+        Err(describe(status, &body, MAX_MESSAGE, &secrets))
+    }
+}

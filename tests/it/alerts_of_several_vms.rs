@@ -1,0 +1,224 @@
+//! Several exporters that push the alert of one event to one Alertmanager, and their external labels.
+
+use std::{process::Command, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    alertmanager::{PushTiming, Target},
+    config::Config,
+};
+use serde_json::json;
+
+use crate::support::{
+    FakeAlertmanager, FakeImds, Reply,
+    alertmanager::ReceivedAlert,
+    exporter::{Exporter, Metrics, settings},
+    process::{PROGRAM, Process},
+};
+
+/// The relations of the real values, in milliseconds.
+const TIMING: PushTiming = PushTiming {
+    resend_interval: Duration::from_millis(100),
+    blind_resend_interval: Duration::from_millis(1_500),
+    blind_after: Duration::from_millis(200),
+    confirmation_interval: Duration::from_millis(500),
+    resolved_resend_interval: Duration::from_millis(50),
+    resolved_resend_period: Duration::from_millis(200),
+    retry_interval: Duration::from_millis(50),
+    push_timeout: Duration::from_secs(2),
+};
+const VMS: [&str; 3] = ["web_0", "web_1", "web_2"];
+const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
+
+/// A Reboot of these VMs.
+fn reboot(vms: &[&str]) -> Reply {
+    let event = json!({
+        "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "EventStatus": "Scheduled", "EventType": "Reboot",
+        "Resources": vms, "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "EventSource": "Platform",
+    });
+    Reply::ok(json!({"DocumentIncarnation": 8, "Events": [event]}).to_string())
+}
+
+fn pushing(imds: &FakeImds, vm: Option<&str>, alertmanager: &FakeAlertmanager) -> Config {
+    let mut settings = settings(&imds.base());
+    settings.imds.vm_name = vm.map(Into::into);
+    let target = Target::new(&alertmanager.base()).unwrap();
+    settings.alertmanagers = vec![target.with_timing(TIMING)];
+    settings
+}
+
+fn resolved(alertmanager: &FakeAlertmanager) -> usize {
+    let alerts = alertmanager.alerts();
+    alerts.iter().filter(|alert| alert.is_resolved()).count()
+}
+
+/// An exporter with an IMDS of its own for each VM.
+async fn fleet(alertmanager: &FakeAlertmanager) -> Vec<(FakeImds, Exporter)> {
+    let mut fleet = Vec::new();
+    for vm in VMS {
+        let imds = FakeImds::standing(reboot(&VMS)).await;
+        let exporter = Exporter::start(pushing(&imds, Some(vm), alertmanager));
+        fleet.push((imds, exporter));
+    }
+    alertmanager
+        .until("each VM pushes the event", |it| it.alerts().len() >= 9)
+        .await;
+    fleet
+}
+
+async fn stop(fleet: Vec<(FakeImds, Exporter)>) {
+    for (_imds, exporter) in fleet {
+        exporter.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn one_vm_of_three_with_an_empty_document_does_not_resolve_the_alert_and_all_three_do() {
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let fleet = fleet(&alertmanager).await;
+    fleet[0].0.now(Reply::ok(NOTHING));
+    alertmanager
+        .until("the VM reads the alert four times", |it| it.reads() >= 4)
+        .await;
+    let read = alertmanager.requests();
+    let read = read.iter().find(|request| request.method == "GET");
+    let target = &read.unwrap().target;
+    let id = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+    assert_eq!(
+        *target,
+        format!(
+            "/api/v2/alerts?filter=event_id%3D%22{id}%22&filter=alertname%21%3D%22AzureScheduledEventInProgress%22"
+        )
+    );
+    assert_eq!(resolved(&alertmanager), 0);
+    for (imds, _exporter) in &fleet {
+        imds.now(Reply::ok(NOTHING));
+    }
+    alertmanager
+        .until("the alert is resolved", |it| resolved(it) >= 1)
+        .await;
+    stop(fleet).await;
+    let last = alertmanager.alerts().pop().unwrap();
+    assert!(last.is_resolved());
+    let summary = &last.annotations["summary"];
+    assert_eq!(
+        *summary,
+        json!("Degraded hardware: Reboot of web_0 and 2 more VMs cancelled")
+    );
+}
+
+#[tokio::test]
+async fn vm_that_lost_imds_during_the_event_does_not_fire_the_alert_again_after_its_end() {
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let fleet = fleet(&alertmanager).await;
+    let (blind, seeing) = fleet.split_first().unwrap();
+    blind.0.now(Reply::error("500 Internal Server Error", "no"));
+    let reads = alertmanager.reads();
+    alertmanager
+        .until("the blind VM asks for the alert", |it| it.reads() > reads)
+        .await;
+    for (imds, _exporter) in seeing {
+        imds.now(Reply::ok(NOTHING));
+    }
+    alertmanager
+        .until("the alert is resolved", |it| resolved(it) >= 1)
+        .await;
+    // More than the exporters that saw the end need.
+    let reads = alertmanager.reads();
+    alertmanager
+        .until("the blind VM asks again", |it| it.reads() >= reads + 3)
+        .await;
+    let metrics = blind.1.metrics().await;
+    assert!(!metrics.is_up());
+    stop(fleet).await;
+    let alerts = alertmanager.alerts();
+    let end = alerts.iter().position(ReceivedAlert::is_resolved).unwrap();
+    assert!(alerts[end..].iter().all(ReceivedAlert::is_resolved));
+}
+
+#[tokio::test]
+async fn event_is_pushed_with_the_names_of_its_resources_while_the_name_of_the_vm_is_unknown() {
+    let imds = FakeImds::standing(reboot(&VMS)).await;
+    imds.identity(Reply::error("404 Not Found", "classic"));
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let exporter = Exporter::start(pushing(&imds, None, &alertmanager));
+    alertmanager
+        .until("the event is pushed", |it| !it.alerts().is_empty())
+        .await;
+    let alert = alertmanager.alerts().remove(0);
+    let description = alert.annotations["description"].as_str().unwrap();
+    assert!(
+        description.starts_with("VMs: web_0, web_1, web_2 (3)\nWhat: Reboot: "),
+        "{description}"
+    );
+    // The name is known, and it is another VM's event.
+    imds.identity(Reply::ok(r#"{"name":"db_0"}"#));
+    let is_named = |it: &Metrics| it.0.contains("azure_scheduled_events_vm_info{");
+    exporter.until("the VM is known", is_named).await;
+    imds.now(Reply::ok(NOTHING));
+    exporter.stop().await;
+    assert_eq!(resolved(&alertmanager), 0);
+}
+
+#[tokio::test]
+async fn external_labels_are_added_to_pushed_alerts() {
+    let imds = FakeImds::standing(reboot(&["web_0"])).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
+        .arg(format!("--imds.url={}", imds.base()))
+        .arg(format!("--alertmanager.url={}", alertmanager.base()))
+        .args([
+            "--alertmanager.external-label=cluster=eu=1",
+            "--alertmanager.external-label=team=Größe",
+        ]);
+    let _exporter = Process::start_as(&mut command);
+    alertmanager
+        .until("the event is pushed", |it| !it.alerts().is_empty())
+        .await;
+    let alert = alertmanager.alerts().remove(0);
+    // The year 2999 is days ahead.
+    let expected = json!({
+        "alertname": "AzureScheduledEventDegradedHardware", "severity": "warning", "cluster": "eu=1", "team": "Größe",
+        "event_id": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "event_type": "Reboot", "event_source": "Platform",
+    });
+    assert_eq!(alert.labels, expected);
+}
+
+#[test]
+fn invalid_external_label_is_reported_in_one_line_with_exit_code_64() {
+    for (labels, expected) in [
+        (
+            &["cluster"][..],
+            "\"cluster\" has no value: write it as NAME=VALUE",
+        ),
+        (&["cluster="], "\"cluster=\" has an empty value"),
+        (&["my-cluster=a"], "\"my-cluster=a\" has an invalid name"),
+        (&["1st=a"], "\"1st=a\" has an invalid name"),
+        (&["=a"], "\"=a\" has an invalid name"),
+        (&["event_id=a"], "\"event_id=a\" has a reserved name"),
+        (&["__name__=a"], "\"__name__=a\" has a reserved name"),
+        (&["cluster=a\u{7}"], "has a value with control characters"),
+        (
+            &["cluster=a", "cluster=b"],
+            "\"cluster=b\" has a name that was given before",
+        ),
+    ] {
+        let flags = labels
+            .iter()
+            .map(|label| format!("--alertmanager.external-label={label}"));
+        let done = Command::new(PROGRAM)
+            .arg("--web.listen-address=127.0.0.1:0")
+            .arg("--alertmanager.url=http://127.0.0.1:9093")
+            .args(flags)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(64), "{labels:?}: {stderr}");
+        let last = stderr.lines().last().unwrap_or_default();
+        assert!(
+            last.contains("--alertmanager.external-label: ") && last.contains(expected),
+            "{labels:?}: {stderr}"
+        );
+    }
+}
