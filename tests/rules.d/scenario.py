@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 STEP = 15
-END = 8 * 3600
+END = 4 * 3600 + 40 * 60
 # An exporter reports an ended event for ten more minutes.
 ENDED_RETENTION = 600
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+
 from scenario import END, STEP, Day
 
 ROOT = Path(__file__).resolve().parent.parent.parent
