@@ -1,8 +1,8 @@
 """Renders the notifications of a scripted day: python3 tests/rules.d/notifications.py PROMTOOL AMTOOL.
 
-The script is day.py. promtool evaluates the rules, alertmanager.py applies the example configuration of Alertmanager,
-and amtool renders its templates. Fails if alerts/tests/day.yml or docs/notifications.md differs; UPDATE_GOLDENS=1
-writes both.
+The script is day.py. The alerts are those that alerts/tests/day.yml expects, which promtool checks with the other suites.
+alertmanager.py applies the example configuration of Alertmanager, and amtool renders its templates. Fails if the suite
+or docs/notifications.md differs from the script; UPDATE_GOLDENS=1 writes both.
 """
 
 from __future__ import annotations
@@ -45,12 +45,24 @@ critical event by itself; its title is the annotation `summary` of that event.
 def main() -> int:
     promtool, amtool = sys.argv[1:]
     script = day.script()
-    firings = suite.evaluate(promtool, script)
-    page = render(amtool, script, Alertmanager(firings).run())
-    failures = [*check_titles(), *check(suite.SUITE, suite.text(script, firings)), *check(PAGE, page)]
+    is_update = bool(os.environ.get("UPDATE_GOLDENS"))
+    firings = suite.evaluate(promtool, script) if is_update else suite.read()
+    notifications = Alertmanager(firings).run()
+    page = render(amtool, script, notifications)
+    failures = [*check_titles(), *check(suite.SUITE, suite.text(script, firings, texts(notifications))), *check(PAGE, page)]
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0
+
+
+def texts(notifications: list[Notification]) -> set[tuple[str, int]]:
+    """Names of alerts and the evaluations whose texts are in a notification."""
+    return {
+        (alert.labels["alertname"], time_of_text(alert, one.at))
+        for one in notifications
+        if one.receiver != "nobody"
+        for alert in one.firing + one.resolved
+    }
 
 
 def check(path: Path, content: str) -> list[str]:
@@ -126,9 +138,12 @@ def block(amtool: str, notification: Notification) -> str:
 
 
 def annotations(alert: Alert, at: int) -> dict[str, str]:
-    """Those of the last evaluation until then. A resolved alert has those of its last evaluation."""
-    times = [time for time in alert.firing.annotations if time <= at]
-    return alert.firing.annotations[max(times)]
+    return alert.firing.annotations[time_of_text(alert, at)]
+
+
+def time_of_text(alert: Alert, at: int) -> int:
+    """The last evaluation until then. A resolved alert has the texts of its last evaluation."""
+    return max(time for time in alert.firing.annotations if time <= at)
 
 
 def template(amtool: str, notification: Notification) -> tuple[str, str]:
