@@ -26,9 +26,9 @@ import hour
 from boards import ROOT
 from prometheus import listening_port
 
-# Another directory with rule files and the example, to compare versions.
-RULES = Path(os.environ.get("ALERTS", ROOT / "alerts")).resolve()
-EXAMPLE = RULES / "alertmanager.example.yml"
+# Another checkout, to test its rules and its example.
+CHECKOUT = Path(os.environ.get("CHECKOUT", ROOT)).resolve()
+EXAMPLE = CHECKOUT / "alerts" / "alertmanager.example.yml"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "azure-scheduled-events-exporter"
 PINS = dict(
     line.split("=", 1)
@@ -267,10 +267,10 @@ def event(event_type: str, notice: str, started_for: str, *vms: str, **more: Any
 
 
 def rules(folder: Path) -> Path:
-    """The rule files of alerts/. `AzureScheduledEventsExporterDown` fires after 5 seconds rather than 10 minutes."""
+    """The rule files of alerts/ and dashboards/. `AzureScheduledEventsExporterDown` fires after 5 seconds rather than 10 minutes."""
     copies = folder / "rules"
     copies.mkdir()
-    for path in RULES.glob("*.rules.yml"):
+    for path in [*CHECKOUT.glob("alerts/*.rules.yml"), *CHECKOUT.glob("dashboards/*.rules.yml")]:
         text = path.read_text(encoding="utf-8").replace("for: 10m\n", "for: 5s\n")
         (copies / path.name).write_text(text, encoding="utf-8")
     return copies
