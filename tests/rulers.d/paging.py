@@ -70,7 +70,7 @@ def seam_cases() -> Iterator[Case]:
 
 def start_case(stack: Stack, case: Case, pairs: list[Pair]) -> None:
     case.azure = Azure(stack, f"{case.name}_0")
-    flags = ["--imds.poll-interval=2s"]
+    flags = ["--imds.poll-interval=5s"]
     if case.is_pushing:
         flags += [f"--alertmanager.url=http://{pair.alertmanager}" for pair in pairs]
         # Earlier versions push without the label, and their rules have none.
@@ -162,7 +162,7 @@ def run(stack: Stack, cases: list[Case], interval: int, group_interval: int, obs
 def main() -> int:
     kind = sys.argv[1] if len(sys.argv) == 2 else ""
     if kind == "round":
-        cases, interval, group_interval, observe = list(round_cases()), 10, 20, 390.0
+        cases, interval, group_interval, observe = list(round_cases()), 15, 45, 400.0
     elif kind == "seam":
         cases, interval, group_interval, observe = list(seam_cases()), 5, 20, 210.0
     else:

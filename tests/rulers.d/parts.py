@@ -237,14 +237,12 @@ class Azure:
         self.url = f"http://{address}"
 
     def exporter(self, vm: str, *flags: str, address: str = "127.0.0.1:0") -> tuple[subprocess.Popen[bytes], str]:
-        """Returns the process and its address. The state directory belongs to the VM, so a restart finds its state."""
-        state = self.stack.folder / f"state-{self.url.rsplit(':', 1)[1]}-{vm}"
+        """Returns the process and its address. Without a state directory: hundreds of them would wait for the disk."""
         return self.stack.listen(
             self.program,
             f"--web.listen-address={address}",
             f"--imds.url={self.url}",
             f"--vm.name={vm}",
-            f"--state.directory={state}",
             *flags,
         )
 

@@ -28,7 +28,7 @@ def run(stack: Stack) -> list[str]:
     alertmanager = parts.alertmanager(stack, parts.built("alertmanager", "alertmanager", "alertmanager"), webhook)
     spot, web = Azure(stack, "spot-a"), Azure(stack, "web-a")
     _, spot_vm = spot.exporter("spot-a")
-    victim, web_vm = web.exporter("web-a")
+    victim, web_vm = web.exporter("web-a", f"--state.directory={stack.folder}/state")
     scrape = stack.folder / "scrape.yml"
     scrape.write_text(config([spot_vm, web_vm]), encoding="utf-8")
     _, victoria = stack.listen(
@@ -62,7 +62,7 @@ def run(stack: Stack) -> list[str]:
     victim.kill()
     victim.wait()
     time.sleep(20)
-    web.exporter("web-a", address=web_vm)
+    web.exporter("web-a", f"--state.directory={stack.folder}/state", address=web_vm)
     print(f"    {time.monotonic() - webhook.began:7.1f} s  the VM of the Reboot is back", flush=True)
     # A second notification of an ended event comes after some evaluations, if at all.
     time.sleep(float(os.environ.get("OBSERVE", "240")))
