@@ -281,7 +281,7 @@ def check_events(path: str, webhook: Webhook, ids: dict[tuple[str, str], str]) -
     return wrong
 
 
-def is_told_down(webhook: Webhook, cluster: str) -> bool:
+def is_notified_down(webhook: Webhook, cluster: str) -> bool:
     return any(
         one.labels["alertname"] == "AzureScheduledEventsExporterDown" and one.labels.get("cluster") == cluster
         for one in list(webhook.received)
@@ -329,10 +329,10 @@ def run(stack: Stack) -> list[str]:
     clusters["east"].exporters[0].kill()
     for path, webhook in webhooks.items():
         try:
-            wait_for("a down alert", lambda webhook=webhook: is_told_down(webhook, "east"), limit=60 + 6 * INTERVAL)
+            wait_for("a down alert", lambda webhook=webhook: is_notified_down(webhook, "east"), limit=60 + 6 * INTERVAL)
         except TimeoutError:
             wrong.append(f"{path}: no alert for an exporter that is down in one cluster only")
-        if is_told_down(webhook, "west"):
+        if is_notified_down(webhook, "west"):
             wrong.append(f"{path}: an alert for an exporter that is up")
 
     evaluated = {
