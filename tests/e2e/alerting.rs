@@ -87,9 +87,7 @@ async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool
     assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
     assert_eq!(fired[0].receiver, "chat");
     assert!(
-        fired[0]
-            .description
-            .starts_with("VM: web_0 (the event names 1)\n"),
+        fired[0].description.starts_with("VM: web_0\n"),
         "{}",
         fired[0].description
     );
@@ -147,6 +145,63 @@ async fn preempt_by_push_alone_notifies_once_and_is_resolved_when_it_ends() {
     assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
 }
 
+/// The end is confirmed by two reads of the alert, 65 seconds apart.
+async fn ended_for_two_vms(alertmanager: &Path) {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(alertmanager, folder).await;
+    let azure = azure(folder).await;
+    let mut vms = Vec::new();
+    for vm in ["web_0", "web_1"] {
+        vms.push(Exporter::of_vm(&azure, vm, Some(&alertmanager), folder).await);
+    }
+    let mut scenario = event("Freeze", "5s", "3s");
+    scenario["events"][0]["resources"] = json!(["web_0", "web_1"]);
+    azure.play(scenario).await;
+    for vm in &vms {
+        vm.until("event_status=\"Ended\"} 1").await;
+    }
+    alertmanager.until_notified("resolved", 1).await;
+    alertmanager.until_received("resolved", 2).await;
+    alertmanager.until_flushed().await;
+    assert_notified_once(&alertmanager, "AzureScheduledEventFreeze");
+    let resolved = alertmanager.webhook.of_events("resolved");
+    let description = &resolved[0].description;
+    assert!(description.starts_with("VMs: web_0, web_1 (2)\n"));
+    assert!(description.contains("\nOutcome: completed"));
+    for vm in &vms {
+        assert!(!vm.log().contains("alert read failed"), "{}", vm.log());
+    }
+}
+
+#[tokio::test]
+async fn event_of_two_vms_by_push_to_an_old_alertmanager_is_notified_and_resolved_once() {
+    ended_for_two_vms(&old_alertmanager()).await;
+}
+
+#[tokio::test]
+async fn event_of_two_vms_by_push_to_a_new_alertmanager_is_notified_and_resolved_once() {
+    ended_for_two_vms(&new_alertmanager()).await;
+}
+
+#[tokio::test]
+async fn reboot_that_kills_its_exporter_by_push_alone_notifies_once_and_is_resolved_after_it() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    let vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
+    azure.play(event("Reboot", "5s", "20s")).await;
+    vm.until("event_status=\"Started\"} 1").await;
+    drop(vm);
+    let _vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
+    alertmanager.until_notified("resolved", 1).await;
+    alertmanager.until_flushed().await;
+    assert_notified_once(&alertmanager, "AzureScheduledEventReboot");
+    let resolved = alertmanager.webhook.of_events("resolved");
+    assert!(resolved[0].description.contains("\nOutcome: completed"));
+}
+
 #[tokio::test]
 async fn reboot_that_kills_its_exporter_notifies_once_and_is_resolved_after_it() {
     let folder = TempDir::new().unwrap();
@@ -160,12 +215,14 @@ async fn reboot_that_kills_its_exporter_notifies_once_and_is_resolved_after_it()
     let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
     azure.play(event("Reboot", "8s", "30s")).await;
     prometheus
-        .until("azure_scheduled_event:remaining_seconds <= 0")
+        .until("azure_scheduled_event:property{property='not_before'} <= time()")
         .await;
     drop(vm);
     prometheus.until("up == 0").await;
     let _vm = Exporter::of_vm_at(address, &azure, "web_0", None, folder).await;
-    prometheus.until("azure_scheduled_event:started == 1").await;
+    prometheus
+        .until("azure_scheduled_event:property{property='started'}")
+        .await;
     alertmanager.until_notified("resolved", 1).await;
     prometheus.until_evaluated().await;
     alertmanager.until_flushed().await;

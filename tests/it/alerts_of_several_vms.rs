@@ -17,10 +17,10 @@ use crate::support::{
 
 /// The relations of the real values, in milliseconds.
 const TIMING: PushTiming = PushTiming {
-    resend_interval: Duration::from_millis(100),
-    blind_resend_interval: Duration::from_millis(1_500),
+    resend_interval: Duration::from_millis(50),
+    blind_resend_interval: Duration::from_millis(2_500),
     blind_after: Duration::from_millis(200),
-    confirmation_interval: Duration::from_millis(500),
+    confirmation_interval: Duration::from_secs(1),
     resolved_resend_interval: Duration::from_millis(50),
     resolved_resend_period: Duration::from_millis(200),
     retry_interval: Duration::from_millis(50),
@@ -77,7 +77,7 @@ async fn one_vm_of_three_with_an_empty_document_does_not_resolve_the_alert_and_a
     let fleet = fleet(&alertmanager).await;
     fleet[0].0.now(Reply::ok(NOTHING));
     alertmanager
-        .until("the VM reads the alert four times", |it| it.reads() >= 4)
+        .until("the VM reads the alert three times", |it| it.reads() >= 3)
         .await;
     let read = alertmanager.requests();
     let read = read.iter().find(|request| request.method == "GET");

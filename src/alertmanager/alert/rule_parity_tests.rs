@@ -6,12 +6,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{Alert, alerts};
 use crate::{
     event::{Event, EventId, EventScope, EventType, Source, Status},
-    lifecycle::{PollGap, TrackedEvent},
+    lifecycle::{End, Interruption, Outcome, PollGap, TrackedEvent},
     snapshot::{Identity, Snapshot},
     time::{Moment, Timestamp},
 };
 
 const MESSAGES: &str = include_str!("../../../alerts/tests/messages.yml");
+const OUTCOMES: &str = include_str!("../../../alerts/tests/outcomes.yml");
 /// The blocks that a single VM that reports its own event covers completely.
 const BLOCKS: [&str; 22] = [
     "preempt",
@@ -59,6 +60,92 @@ fn pushed_alerts_have_the_labels_and_the_text_of_the_rules() {
         let pushed: Vec<_> = pushed.iter().map(as_fields).collect();
         assert_eq!(pushed, [(labels, fields(annotations))], "{name}");
     }
+}
+
+#[test]
+fn resolved_alerts_have_the_text_of_the_last_evaluation_of_the_rules() {
+    let completed = Outcome::Completed;
+    for (name, started_at, outcome, interruption) in [
+        (
+            "'completed, with the interruption that the VM measured'",
+            Some(960.0),
+            completed,
+            Some(42),
+        ),
+        (
+            "'completed, without a measurement'",
+            Some(960.0),
+            completed,
+            None,
+        ),
+        ("cancelled before NotBefore", None, Outcome::Cancelled, None),
+        (
+            "an outcome that the exporter does not know",
+            None,
+            Outcome::Unknown,
+            None,
+        ),
+    ] {
+        let block = OUTCOMES
+            .split("\n  - name: ")
+            .find_map(|block| block.strip_prefix(&format!("{name}\n")))
+            .unwrap_or_else(|| panic!("no block {name}"));
+        let (_, expected) = block.split_once("            exp_annotations:\n").unwrap();
+        let length = interruption.map(Duration::from_secs);
+        let mut tracked = restart("web_0", started_at.map(seconds));
+        let at = seconds(1_200.0);
+        let until = at;
+        tracked.end = Some(End { at, outcome });
+        tracked.interruptions = length
+            .map(|length| Interruption { until, length })
+            .into_iter()
+            .collect();
+        let snapshot = snapshot_of(tracked, "web_0", "", "westeurope", at);
+        let pushed: Vec<_> = alerts(&snapshot, at).iter().map(as_fields).collect();
+        let annotations: Vec<_> = pushed.into_iter().map(|(_, texts)| texts).collect();
+        assert_eq!(annotations, [fields(expected)], "{name}");
+    }
+}
+
+/// A Reboot that was seen after a minute and is due after 16 minutes.
+fn restart(vm_name: &str, started_at: Option<Timestamp>) -> TrackedEvent {
+    let event = Event {
+        id: EventId::new("A1B2C3D4-0000-4000-8000-000000000001"),
+        event_type: EventType::Reboot,
+        status: Status::Scheduled,
+        source: Some(Source::Platform),
+        resource_type: None,
+        resources: Some(vec![vm_name.into()]),
+        not_before: Some(seconds(960.0)),
+        duration_seconds: None,
+        description: None,
+        unknown_members: Vec::new(),
+    };
+    TrackedEvent {
+        started_at,
+        ..TrackedEvent::begin(event, EventScope::Own, PollGap::Normal, seconds(60.0))
+    }
+}
+
+fn snapshot_of(
+    tracked: TrackedEvent,
+    vm_name: &str,
+    scale_set: &str,
+    location: &str,
+    wall: Timestamp,
+) -> Snapshot {
+    let now = Moment {
+        wall,
+        monotonic: Duration::ZERO,
+    };
+    let mut snapshot = Snapshot::empty(Some(Arc::from(vm_name)), now);
+    snapshot.identity = Some(Arc::new(Identity {
+        scale_set: scale_set.to_owned(),
+        location: location.to_owned(),
+        ..Identity::default()
+    }));
+    snapshot.events = Arc::from([Arc::new(tracked)]);
+    snapshot
 }
 
 fn as_fields(alert: &Alert) -> (Fields, Fields) {
@@ -171,18 +258,8 @@ fn snapshot(block: &str) -> Snapshot {
         started_at: is_started.then(|| seconds(60.0)),
         ..TrackedEvent::begin(event, EventScope::Own, PollGap::Normal, first_seen_at)
     };
-    let now = Moment {
-        wall: seconds(60.0),
-        monotonic: Duration::ZERO,
-    };
-    let mut snapshot = Snapshot::empty(Some(Arc::from(vm_name)), now);
-    snapshot.identity = Some(Arc::new(Identity {
-        scale_set: vm["vm_scale_set"].clone(),
-        location: vm["location"].clone(),
-        ..Identity::default()
-    }));
-    snapshot.events = Arc::from([Arc::new(tracked)]);
-    snapshot
+    let (scale_set, location) = (&vm["vm_scale_set"], &vm["location"]);
+    snapshot_of(tracked, &vm_name, scale_set, location, seconds(60.0))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "small whole numbers")]

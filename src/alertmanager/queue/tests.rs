@@ -151,6 +151,26 @@ fn a_reboot_that_becomes_a_redeploy_is_no_second_alert() {
 }
 
 #[test]
+fn critical_event_is_no_second_alert_when_not_before_becomes_unreadable_or_is_postponed() {
+    let mut setup = Setup::new();
+    setup.poll_with(0, 1, "Reboot", "Tue, 17 Nov 2026 09:15:00 GMT");
+    assert_eq!(setup.sent(), (1, 0));
+    for not_before in ["at noon", "", "Tue, 17 Nov 2026 14:15:00 GMT"] {
+        setup.poll_with(1, 1, "Reboot", not_before);
+        assert_eq!(setup.sent(), (0, 0), "{not_before}");
+    }
+    // Its new last hour.
+    setup.poll_with(
+        5 * 3_600 - 1_800,
+        1,
+        "Reboot",
+        "Tue, 17 Nov 2026 14:15:00 GMT",
+    );
+    assert_eq!(setup.next().alerts().count(), 1);
+    assert!(!setup.next().has_news);
+}
+
+#[test]
 fn requests_and_alerts_are_bounded_and_alerts_in_place_keep_it() {
     let mut setup = Setup::new();
     setup.poll(0, 1_200);

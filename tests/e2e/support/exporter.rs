@@ -80,6 +80,10 @@ impl Exporter {
         .await;
     }
 
+    pub(crate) fn log(&self) -> String {
+        self.daemon.log()
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
