@@ -307,7 +307,11 @@ def run(stack: Stack) -> list[str]:
     apis = {"Thanos": prometheus.Api(querier), "Cortex": cortex_api(cortex, "fleet")}
     for path, api in apis.items():
         wait_for(f"{path}: four targets", lambda api=api: api.instant("count(up == 1) == 4", time.time()))
-        wait_for(f"{path}: evaluation", lambda api=api: api.instant("azure_scheduled_events:target", time.time()))
+        try:
+            recorded = "azure_scheduled_events:target"
+            wait_for(recorded, lambda api=api, query=recorded: api.instant(query, time.time()), limit=60)
+        except TimeoutError:
+            wrong.append(f"{path}: no recorded series")
     time.sleep(3 * INTERVAL)
 
     began = time.monotonic()
