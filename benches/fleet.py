@@ -36,6 +36,13 @@ FAILURES = (
     "json",
     "shape",
 )
+DROPPED = (
+    "age",
+    "rejected",
+    "spool_full",
+    "too_large",
+    "unreadable",
+)
 LOCATIONS = ("westeurope", "northeurope", "eastus", "eastus2", "southeastasia")
 SIZES = ("Standard_D4s_v5", "Standard_D8s_v5", "Standard_E16ds_v5", "Standard_F4s_v2")
 SCALE_SET = 50  # VMs of one scale set
@@ -152,6 +159,7 @@ def write_vm(rec, vm, rng, started_at):
     rec.constant("azure_scheduled_events_up", t, int(healthy))
     age = 1 if healthy else 400
     rec.varying("azure_scheduled_events_last_success_timestamp_seconds", t, lambda now: now - age)
+    rec.constant("azure_scheduled_events_warming_up", t, 0)
     rec.constant("azure_scheduled_events_document_incarnation", t, rng.randrange(1, 300))
     rec.varying("azure_scheduled_events_imds_requests_total", t, lambda now: now - started_at)
     for reason in FAILURES:
@@ -161,6 +169,11 @@ def write_vm(rec, vm, rng, started_at):
             rec.constant("azure_scheduled_events_ended_total", f'{t},event_type="{kind}",outcome="{outcome}"', 0)
         for scope in ("self", "other"):
             rec.constant("azure_scheduled_events_observed_total", f'{t},event_type="{kind}",scope="{scope}"', 0)
+    for kind in TYPES[:3]:
+        for result in ("approved", "failed", "dry_run"):
+            rec.constant("azure_scheduled_events_approvals_total", f'{t},event_type="{kind}",result="{result}"', 0)
+    for reason in DROPPED:
+        rec.constant("azure_scheduled_events_spans_dropped_total", f'{t},reason="{reason}"', 0)
     for name in (
         "azure_scheduled_events_spans_exported_total",
         "azure_scheduled_events_spans_spooled",

@@ -102,7 +102,7 @@ def alertmanager_config(path, webhook):
     else:
         text = (ROOT / "alerts/alertmanager.example.yml").read_text()
         routes = text.split("\nreceivers:\n")[0]
-        receivers = ["mail", "chat", "pager-and-chat"]
+        receivers = ["mail", "chat", "pager-and-chat", "automation"]
     lines = [f"  - name: {name}\n    webhook_configs: [{{ url: '{webhook}' }}]\n" for name in receivers]
     return routes + "\nreceivers:\n  - name: nobody\n" + "".join(lines)
 

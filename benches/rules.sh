@@ -3,9 +3,13 @@
 #
 #     benches/rules.sh [VMS [EVENTS]]        default 10000 500
 #
+# RULES is a list of checkouts, default this one. Several are measured one after another on the same data:
+# RULES="../old ." compares two versions. The rule files are those of alerts/ and dashboards/.
+#
 # The script writes the last 20 minutes of the fleet as blocks (benches/fleet.py, promtool) and starts Prometheus on
 # loopback with the unmodified rule files. After 8 evaluations it prints the times of each group and of the most
 # expensive rules. Prometheus scrapes no targets, so the result covers only the rules and the samples that they write.
+# LEAD is the time in seconds that a slow machine needs to write the blocks, default VMS / 80.
 # PROMETHEUS and PROMTOOL set other binaries than those in PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,6 +18,7 @@ prometheus=${PROMETHEUS:-prometheus} promtool=${PROMTOOL:-promtool}
 for tool in "$prometheus" "$promtool"; do
     command -v "$tool" >/dev/null || { echo "benches/rules.sh: $tool not found; install it: apt-get install prometheus" >&2; exit 1; }
 done
+read -ra versions <<<"${RULES:-.}"
 work=$(mktemp -d)
 server=
 finish() {
@@ -25,21 +30,27 @@ trap finish EXIT
 "$prometheus" --version 2>&1 | head -1
 # The data ends at about the start of Prometheus: a sample becomes stale after 5 minutes, and Prometheus cannot write
 # samples before the last one.
-end=$(($(date +%s) + vms / 80))
+end=$(($(date +%s) + ${LEAD:-$((vms / 80))}))
 benches/fleet.py --vms "$vms" --events "$events" --end "$end" >"$work/fleet.om"
-"$promtool" tsdb create-blocks-from openmetrics "$work/fleet.om" "$work/data" | tail -n +2 | awk '{ samples += $(NF-3); series = $(NF-1) } END { print series " series, " samples " samples" }'
+"$promtool" tsdb create-blocks-from openmetrics "$work/fleet.om" "$work/blocks" | tail -n +2 | awk '{ samples += $(NF-3); series = $(NF-1) } END { print series " series, " samples " samples" }'
 rm "$work/fleet.om"
 
-while [ "$(date +%s)" -le "$end" ]; do sleep 1; done
-port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-cat >"$work/prometheus.yml" <<YAML
+# measure CHECKOUT
+measure() {
+    local root port
+    root=$(cd "$1" && pwd)
+    # Blocks are never changed, so a copy with hard links is independent.
+    cp -al "$work/blocks" "$work/data"
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    cat >"$work/prometheus.yml" <<YAML
 global: { evaluation_interval: 10s }
-rule_files: ["$PWD/alerts/*.rules.yml"]
+rule_files: ["$root/alerts/*.rules.yml", "$root/dashboards/*.rules.yml"]
 YAML
-"$prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --storage.tsdb.retention.time=30d \
-    --web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
-server=$!
-python3 - "http://127.0.0.1:$port" "$work/log" "$server" <<'PY'
+    "$prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --storage.tsdb.retention.time=30d \
+        --web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
+    server=$!
+    echo "rules of $1"
+    python3 - "http://127.0.0.1:$port" "$work/log" "$server" <<'PY'
 import json, os, sys, time, urllib.request
 
 base, log, server = sys.argv[1:]
@@ -53,17 +64,25 @@ def cpu():
     fields = open(f"/proc/{server}/stat").read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+def evaluations():
+    """The mean number of evaluations of a group; one that takes longer than the interval is evaluated less often."""
+    lines = urllib.request.urlopen(base + "/metrics", timeout=60).read().decode().splitlines()
+    named = lambda what: [float(l.rsplit(" ", 1)[1]) for l in lines if l.startswith(f"prometheus_rule_group_iterations_{what}total{{")]
+    return (sum(named("")) - sum(named("missed_"))) / len(named(""))
+
 began = None
-deadline = time.monotonic() + 180
+deadline = time.monotonic() + 300
 seen, groups, rules = {}, {}, {}
-while min((len(v) for v in groups.values()), default=0) < 8 or len(groups) < 3:
+expected = None
+while min((len(v) for v in groups.values()), default=0) < 8 or len(groups) != expected:
     if time.monotonic() > deadline:
-        sys.exit("no 8 evaluations within 180 s:\n" + open(log).read()[-2000:])
+        sys.exit("no 8 evaluations within 300 s:\n" + open(log).read()[-2000:])
     time.sleep(1)
     try:
         answer = get("/api/v1/rules")["groups"]
     except OSError:
         continue  # not up yet
+    expected = len(answer)
     for group in answer:
         for rule in group["rules"]:
             if rule["health"] == "err":
@@ -72,8 +91,8 @@ while min((len(v) for v in groups.values()), default=0) < 8 or len(groups) < 3:
         if stamp == seen.get(group["name"]) or stamp.startswith("0001"):
             continue
         seen[group["name"]] = stamp
-        if began is None and len(seen) == 3:
-            began = cpu(), time.monotonic()
+        if began is None and len(seen) == expected:
+            began = cpu(), evaluations()
         groups.setdefault(group["name"], []).append(group["evaluationTime"])
         for rule in group["rules"]:
             key = (rule["name"], rule.get("labels", {}).get("severity", rule["type"]))
@@ -89,8 +108,17 @@ for name, took in groups.items():
     line(f"group {name}", took)
 for (name, kind), took in sorted(rules.items(), key=lambda item: -sorted(item[1])[len(item[1]) // 2])[:12]:
     line(f"  {name} ({kind})", took)
-rounds = (time.monotonic() - began[1]) / 10
+rounds = evaluations() - began[1]
 print(f"CPU time per evaluation of all groups: {(cpu() - began[0]) / rounds * 1000:.0f} ms")
 resident = next(l for l in open(f"/proc/{server}/status") if l.startswith("VmHWM"))
 print("peak memory of this Prometheus:", resident.split(":")[1].strip())
 PY
+    kill "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+    rm -rf "$work/data"
+}
+
+[ "$(date +%s)" -le "$end" ] || { echo "benches/rules.sh: writing the blocks took longer than LEAD" >&2; exit 1; }
+while [ "$(date +%s)" -le "$end" ]; do sleep 1; done
+for version in "${versions[@]}"; do measure "$version"; done

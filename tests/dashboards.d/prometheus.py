@@ -68,14 +68,15 @@ def wait_for(what: str, ready: Any, limit: float = 120.0) -> Any:
 
 
 class Api:
-    def __init__(self, url: str):
+    def __init__(self, url: str, headers: dict[str, str] | None = None):
         self.url = url.rstrip("/")
+        self.headers = headers or {}
 
     def get(self, path: str, **params: Any) -> Any:
         body = urllib.parse.urlencode(params).encode() or None  # GET if there are no parameters
         try:
             with urllib.request.urlopen(
-                urllib.request.Request(f"{self.url}/api/v1/{path}", data=body), timeout=120
+                urllib.request.Request(f"{self.url}/api/v1/{path}", data=body, headers=self.headers), timeout=120
             ) as response:
                 return json.load(response)["data"]
         except urllib.error.HTTPError as error:

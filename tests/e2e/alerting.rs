@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::alerting::{Alertmanager, Prometheus};
 use crate::support::exporter::Exporter;
-use crate::support::webhook::Notification;
+use crate::support::webhook::{AUTOMATION, Notification};
 use crate::support::{Tool, cached, system, wait_until};
 
 // Each test runs an old or a new version.
@@ -85,7 +85,7 @@ async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool
     alertmanager.until_flushed().await;
     let fired = alertmanager.webhook.of_events("firing");
     assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
-    assert_eq!(fired[0].receiver, "pager-and-chat");
+    assert_eq!(fired[0].receiver, "chat");
     assert!(
         fired[0].description.starts_with("VM: web_0\n"),
         "{}",
@@ -268,6 +268,66 @@ async fn three_freezes_of_twenty_vms_by_push_and_by_prometheus_are_three_notific
         others.iter().all(|one| one.alert_name.ends_with("AtRisk")),
         "{others:#?}"
     );
+}
+
+/// 25 Spot VMs are evicted within five seconds, by push and by Prometheus.
+async fn storm(prometheus: &Path, alertmanager: &Path) {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start_as_example(alertmanager, folder).await;
+    let azure = azure(folder).await;
+    let vms: Vec<String> = (0..25).map(|number| format!("web_{number}")).collect();
+    let mut exporters = Vec::new();
+    for vm in &vms {
+        exporters.push(Exporter::of_vm(&azure, vm, Some(&alertmanager), folder).await);
+    }
+    let targets: Vec<&Exporter> = exporters.iter().collect();
+    let _prometheus = Prometheus::start(prometheus, 1, &targets, &alertmanager, folder).await;
+    let evictions = vms.iter().enumerate().map(|(number, vm)| {
+        json!({
+            "at": format!("{}ms", 200 * number), "event_type": "Preempt", "resources": [vm],
+            "notice": "30s", "started_for": "5s",
+        })
+    });
+    azure
+        .play(json!({ "events": evictions.collect::<Vec<_>>() }))
+        .await;
+    let chat = |status| {
+        let notifications = alertmanager.webhook.of_events(status);
+        let evictions = notifications
+            .into_iter()
+            .filter(|one| one.receiver == "chat");
+        evictions.map(|one| one.event_id).collect::<BTreeSet<_>>()
+    };
+    for status in ["firing", "resolved"] {
+        wait_until(status, async || (chat(status).len() == 25).then_some(())).await;
+    }
+    let requests = ["chat", "pager-and-chat"].map(|it| alertmanager.webhook.requests(it));
+    // The first eviction, the others after `group_interval`, and at most two when they end.
+    assert!(requests[0] <= 4, "{requests:?}");
+    // That of many VMs, and no event by itself.
+    assert_eq!(requests[1], 1, "{requests:?}");
+    let received = alertmanager.webhook.received();
+    let paged = received
+        .iter()
+        .filter(|one| one.receiver == "pager-and-chat");
+    assert!(
+        paged.clone().all(|one| one.event_id.is_empty()),
+        "{:#?}",
+        paged.collect::<Vec<_>>()
+    );
+    // The automation receives each eviction by itself.
+    assert!(alertmanager.webhook.requests(AUTOMATION) >= 25);
+}
+
+#[tokio::test]
+async fn storm_of_25_evictions_pages_once_and_is_few_notifications_in_the_chat() {
+    storm(&prometheus_3(), &new_alertmanager()).await;
+}
+
+#[tokio::test]
+async fn storm_of_25_evictions_pages_once_with_old_alertmanager() {
+    storm(&prometheus_2(), &old_alertmanager()).await;
 }
 
 #[tokio::test]

@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::exporter::Exporter;
-use super::webhook::{BARRIER, Webhook};
+use super::webhook::{AUTOMATION, BARRIER, Webhook};
 use super::{Daemon, client, get, samples, wait_until};
 
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
 /// Waits of the example, and those of the tests.
-const WAITS: [(&str, &str); 3] = [
+const WAITS: [(&str, &str); 5] = [
     ("group_interval: 1m\n", "group_interval: 2s\n"),
+    ("group_interval: 15s\n", "group_interval: 2s\n"),
     ("group_wait: 1m\n", "group_wait: 1s\n"),
     ("group_wait: 10s\n", "group_wait: 1s\n"),
+    ("group_wait: 20s\n", "group_wait: 1s\n"),
 ];
 
 /// Alertmanager, routed as `alerts/alertmanager.example.yml`, and the webhook that receives its notifications.
@@ -31,9 +33,18 @@ pub(crate) struct Alertmanager {
 impl Alertmanager {
     /// The example's routes and inhibitions with shorter waits, and the webhook for every receiver but `nobody`.
     pub(crate) async fn start(program: &Path, folder: &Path) -> Self {
+        Self::start_with(&WAITS, program, folder).await
+    }
+
+    /// [`Self::start`] with the waits of the example.
+    pub(crate) async fn start_as_example(program: &Path, folder: &Path) -> Self {
+        Self::start_with(&[], program, folder).await
+    }
+
+    async fn start_with(waits: &[(&str, &str)], program: &Path, folder: &Path) -> Self {
         let webhook = Webhook::start().await;
         let path = folder.join("alertmanager.yml");
-        fs::write(&path, config(&webhook.address)).unwrap();
+        fs::write(&path, config(&webhook.address, waits)).unwrap();
         let args = [
             format!("--config.file={}", path.display()),
             format!("--storage.path={}", folder.join("alertmanager").display()),
@@ -125,10 +136,10 @@ impl Alertmanager {
     }
 }
 
-fn config(webhook: &str) -> String {
+fn config(webhook: &str, waits: &[(&str, &str)]) -> String {
     let (routes, _receivers) = EXAMPLE.split_once("\nreceivers:\n").unwrap();
     let mut config = routes.to_owned();
-    for (example, short) in WAITS {
+    for (example, short) in waits {
         assert!(config.contains(example), "the example has no {example}");
         config = config.replace(example, short);
     }
@@ -138,7 +149,7 @@ fn config(webhook: &str) -> String {
     );
     config = config.replacen("  routes:\n", &barrier, 1);
     config.push_str("\nreceivers:\n  - name: nobody\n");
-    for receiver in ["mail", "chat", "pager-and-chat", BARRIER] {
+    for receiver in ["mail", "chat", "pager-and-chat", AUTOMATION, BARRIER] {
         writeln!(
             config,
             "  - name: {receiver}\n    webhook_configs: [{{ url: 'http://{webhook}/' }}]"

@@ -10,6 +10,8 @@ use tokio::task::JoinHandle;
 
 /// Alert and receiver of `Alertmanager::until_flushed`.
 pub(crate) const BARRIER: &str = "Barrier";
+/// The receiver of the example that gets each critical event in addition to people.
+pub(crate) const AUTOMATION: &str = "automation";
 
 /// One alert of a notification.
 #[derive(Debug, Clone)]
@@ -68,11 +70,22 @@ impl Webhook {
         matching.cloned().collect()
     }
 
-    /// Notifications of events, by status.
+    /// Notifications of events to people, by status.
     pub(crate) fn of_events(&self, status: &str) -> Vec<Notification> {
-        let mut received = self.received();
+        let mut received = self.by(|receiver| receiver != BARRIER && receiver != AUTOMATION);
         received.retain(|one| !one.event_id.is_empty() && one.status == status);
         received
+    }
+
+    /// The number of requests for a receiver. One request can contain several alerts.
+    pub(crate) fn requests(&self, receiver: &str) -> usize {
+        let mut times: Vec<_> = self
+            .by(|one| one == receiver)
+            .iter()
+            .map(|one| one.at.to_bits())
+            .collect();
+        times.dedup();
+        times.len()
     }
 }
 

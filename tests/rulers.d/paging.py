@@ -1,0 +1,180 @@
+"""One firing and one resolved notification for each event, in each pair of an old and a new Prometheus and Alertmanager.
+
+    paging.py round    six event types, each of 1, 3 and 30 VMs, by the rules alone and by the rules with direct push
+    paging.py seam     60 events by the rules with direct push, whose ends are at all phases of scrapes and evaluations
+
+Every event is in a cluster of its own: another simulator, other exporters, and the label `cluster`. The exporters serve
+all four Prometheus servers, and push to all four Alertmanagers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import parts
+from parts import Azure, Stack, Webhook, built, debian, event, not_once, request, wait_for
+
+# The last one is a type that the exporter does not know.
+TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "Relocate")
+EXTERNAL_LABEL = "--alertmanager.external-label"
+
+
+@dataclass
+class Case:
+    name: str  # also the label `cluster` and the scale set
+    script: dict[str, Any]
+    vms: int
+    is_pushing: bool
+    delay: float  # seconds until the announcement
+    addresses: list[str] = field(default_factory=list)
+    azure: Azure | None = None
+    event_id: str = ""
+
+
+@dataclass
+class Pair:
+    name: str
+    prometheus: str
+    webhook: Webhook
+    alertmanager: str
+
+
+def round_cases() -> Iterator[Case]:
+    chance = random.Random(36)
+    for kind in TYPES:
+        for count in (1, 3, 30):
+            for is_pushing in (False, True):
+                name = f"{kind.lower()}-{count}-{'push' if is_pushing else 'rules'}"
+                vms = [f"{name}_{number}" for number in range(count)]
+                notice = "30s" if kind == "Preempt" else "90s"
+                yield Case(name, event(kind, notice, "60s", *vms), count, is_pushing, chance.uniform(0, 30))
+
+
+def seam_cases() -> Iterator[Case]:
+    chance = random.Random(60)
+    for number in range(60):
+        kind = TYPES[number % 5]
+        name = f"seam-{number}"
+        started_for = f"{chance.uniform(15, 30):.1f}"
+        script = event(kind, "20s", f"{float(started_for) * 1000:.0f}ms", f"{name}_0")
+        yield Case(name, script, 1, True, chance.uniform(0, 20))
+
+
+def start_case(stack: Stack, case: Case, pairs: list[Pair]) -> None:
+    case.azure = Azure(stack, f"{case.name}_0")
+    flags = ["--imds.poll-interval=5s"]
+    if case.is_pushing:
+        flags += [f"--alertmanager.url=http://{pair.alertmanager}" for pair in pairs]
+        # Earlier versions push without the label, and their rules have none.
+        if EXTERNAL_LABEL.encode() in parts.help_text():
+            flags.append(f"{EXTERNAL_LABEL}=cluster={case.name}")
+    case.addresses = [case.azure.exporter(f"{case.name}_{number}", *flags)[1] for number in range(case.vms)]
+
+
+def start_prometheus(stack: Stack, pair: Pair, cases: list[Case], interval: int, rules: str) -> str:
+    home = stack.folder / pair.name
+    home.mkdir()
+    jobs = "".join(f"  - {{ targets: {case.addresses}, labels: {{ cluster: {case.name} }} }}\n" for case in cases)
+    every = f"{interval}s"
+    (home / "prometheus.yml").write_text(
+        f"global: {{ scrape_interval: {every}, scrape_timeout: {every}, evaluation_interval: {every} }}\n"
+        f"rule_files: ['{rules}/*.rules.yml']\n"
+        f"alerting: {{ alertmanagers: [ {{ static_configs: [ {{ targets: ['{pair.alertmanager}'] }} ] }} ] }}\n"
+        f"scrape_configs:\n- job_name: {parts.JOB}\n  static_configs:\n{jobs}",
+        encoding="utf-8",
+    )
+    _, address = stack.listen(
+        pair.prometheus,
+        f"--config.file={home}/prometheus.yml",
+        f"--storage.tsdb.path={home}/data",
+        "--web.listen-address=127.0.0.1:0",
+    )
+    return address
+
+
+def play(case: Case, began: float) -> None:
+    time.sleep(max(0.0, began + case.delay - time.monotonic()))
+    case.azure.play(case.script)
+    case.event_id = case.azure.event_ids()[0]
+
+
+def run(stack: Stack, cases: list[Case], interval: int, group_interval: int, observe: float) -> list[str]:
+    prometheus = {"2.42": debian("prometheus"), "3.15": built("prometheus3", "prometheus", "prometheus")}
+    managers = {
+        "0.25": debian("prometheus-alertmanager"),
+        "0.34": built("alertmanager", "alertmanager", "alertmanager"),
+    }
+    pairs = []
+    for version, program in prometheus.items():
+        for other, manager in managers.items():
+            webhook = Webhook()
+            address = parts.alertmanager(stack, manager, webhook, f"{group_interval}s")
+            pairs.append(Pair(f"prometheus-{version}-alertmanager-{other}", program, webhook, address))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda case: start_case(stack, case, pairs), cases))
+    rules = parts.rules(stack.folder)
+    servers = [start_prometheus(stack, pair, cases, interval, str(rules)) for pair in pairs]
+    total = sum(case.vms for case in cases)
+    for address in servers:
+        query = f"http://{address}/api/v1/query?query=count(azure_scheduled_events_up%20==%201)"
+        wait_for("all targets", lambda query=query: f'"{total}"' in request(query).decode(), limit=300)
+    time.sleep(3 * interval)
+    began = time.monotonic()
+    print(f"{len(cases)} events, {total} exporters, load {os.getloadavg()[0]:.1f}", flush=True)
+    with ThreadPoolExecutor(len(cases)) as pool:
+        list(pool.map(lambda case: play(case, began), cases))
+    time.sleep(max(0.0, began + observe - time.monotonic()))
+    wrong = []
+    for pair, address in zip(pairs, servers, strict=True):
+        failed = {
+            f"{pair.name}: {case.name}: {why}"
+            for case in cases
+            for status in ("firing", "resolved")
+            for why in not_once(pair.webhook, case.event_id, status)
+        }
+        bad = {one.split(": ")[1] for one in failed}
+        print(f"{pair.name}: {len(cases) - len(bad)} of {len(cases)}", flush=True)
+        wrong += sorted(failed)
+        if os.environ.get("VERBOSE"):
+            for case in cases:
+                if case.name in bad:
+                    for one in [
+                        *pair.webhook.of_event(case.event_id, "firing"),
+                        *pair.webhook.of_event(case.event_id, "resolved"),
+                    ]:
+                        print(f"    {one}")
+        answer = json.loads(request(f"http://{address}/api/v1/rules"))["data"]["groups"]
+        slow = max(group["evaluationTime"] for group in answer)
+        wrong += [f"{pair.name}: {one}" for one in parts.rule_errors(answer)]
+        if slow > interval:
+            wrong.append(f"{pair.name}: a group took {slow:.1f} s, longer than the interval")
+    return wrong
+
+
+def main() -> int:
+    kind = sys.argv[1] if len(sys.argv) == 2 else ""
+    if kind == "round":
+        cases, interval, group_interval, observe = list(round_cases()), 15, 45, 400.0
+    elif kind == "seam":
+        cases, interval, group_interval, observe = list(seam_cases()), 5, 20, 210.0
+    else:
+        raise SystemExit("usage: paging.py round | seam")
+    random.Random(1).shuffle(cases)
+    with Stack() as stack:
+        wrong = run(stack, cases, interval, group_interval, observe)
+    for one in wrong:
+        print(f"FAIL  {one}")
+    print(f"paging {kind}: {f'{len(wrong)} findings' if wrong else 'ok'}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
