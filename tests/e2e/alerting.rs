@@ -87,9 +87,7 @@ async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool
     assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
     assert_eq!(fired[0].receiver, "chat");
     assert!(
-        fired[0]
-            .description
-            .starts_with("VM: web_0 (the event names 1)\n"),
+        fired[0].description.starts_with("VM: web_0"),
         "{}",
         fired[0].description
     );
@@ -160,12 +158,14 @@ async fn reboot_that_kills_its_exporter_notifies_once_and_is_resolved_after_it()
     let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
     azure.play(event("Reboot", "8s", "30s")).await;
     prometheus
-        .until("azure_scheduled_event:remaining_seconds <= 0")
+        .until("azure_scheduled_event_not_before_timestamp_seconds <= time()")
         .await;
     drop(vm);
     prometheus.until("up == 0").await;
     let _vm = Exporter::of_vm_at(address, &azure, "web_0", None, folder).await;
-    prometheus.until("azure_scheduled_event:started == 1").await;
+    prometheus
+        .until("azure_scheduled_event_status{event_status=\"Started\"} == 1")
+        .await;
     alertmanager.until_notified("resolved", 1).await;
     prometheus.until_evaluated().await;
     alertmanager.until_flushed().await;

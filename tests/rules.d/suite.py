@@ -83,7 +83,7 @@ def evaluate(promtool: str, day: Day) -> list[Firing]:
 
 def query(promtool: str, day: Day, function: str) -> dict[tuple[str, tuple], int]:
     """The first or last evaluation of each alert, by name and labels."""
-    expr = f'{function}(timestamp({FIRING})[{END}s:{STEP}s])'
+    expr = f"{function}(timestamp({FIRING})[{END}s:{STEP}s])"
     output = run(promtool, day, [], [{"expr": expr, "eval_time": f"{END}s", "exp_samples": []}])
     got = output.partition("got: ")[2].splitlines()[0]
     found = {}
