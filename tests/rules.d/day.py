@@ -130,9 +130,9 @@ def script() -> Day:
         Event([db[2]], "Quarantine", at("3:40"), at("3:55"), started=at("3:55"), ended=at("3:56"), description="New."),
     )
     day.scene(
-        "A VM that disappears before its Redeploy",
+        "A VM that disappears before its Freeze",
         "No exporter reports the end of the event.",
-        Event([web[1]], "Redeploy", at("3:45"), at("4:00")),
+        Event([web[1]], "Freeze", at("3:45"), at("4:00"), 30),
     )
     web[1].deleted = at("3:49:45")
     day.scene(
