@@ -118,7 +118,7 @@ def or_say(expr: str, label: str, text: str, reporters: str, warming: str) -> st
     return f"({expr}) or on () {say(warming, yet(text))} or on () {say(f'0 * {reporters}', text)} or on () {say('vector(0)', UNKNOWN)}"
 
 
-# Recording rules (the last group of alerts/exporter-health.rules.yml) count the whole fleet, with a job label but
+# Recording rules (dashboards/dashboards.rules.yml) count the whole fleet, with a job label but
 # without an instance label. Their series match only if all instances are selected. For a selection of some instances,
 # the same query counts the original series. No series has the label `any`, so the matcher `any!~"$instance"` matches
 # every series for a selection, and no series, without reading the index, for All (`.*`).

@@ -11,6 +11,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCRAPE_INTERVAL = 15
+# For `rule_files` of Prometheus.
+RULE_FILES = json.dumps([str(ROOT / folder / "*.rules.yml") for folder in ("alerts", "dashboards")])
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def recorded() -> dict[str, Metric]:
         "azure_scheduled_events:failing": ("job", "instance"),
         "azure_scheduled_events:warming_up": ("job",),
     }
-    rules = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "alerts").glob("*.rules.yml")))
+    rules = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/*.rules.yml")))
     if missing := [name for name in labels if f"- record: {name}\n" not in rules]:
         raise SystemExit(f"alerts/: no rule records {', '.join(missing)}, which the dashboards may use")
     return {name: Metric("Gauge", frozenset(own)) for name, own in labels.items()}

@@ -15,12 +15,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import prometheus
-from boards import ROOT
+from boards import ROOT, RULE_FILES
 
 FREEZE_SECONDS = 3.0  # how long the exporter is stopped, which it must measure as an interruption
 SCRAPE = """\
 global: {{ scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }}
-rule_files: ["{rules}"]
+rule_files: {rules}
 scrape_configs:
   - job_name: azure-scheduled-events
     static_configs: [{{ targets: ["127.0.0.1:{port}", "127.0.0.1:{closed}"] }}]
@@ -77,9 +77,7 @@ def run_scenario(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, st
         port = prometheus.listening_port(process)
         closed = stack.enter_context(prometheus.closed_port())
         api = stack.enter_context(
-            prometheus.serving(
-                directory, SCRAPE.format(port=port, closed=closed, rules=ROOT / "alerts" / "*.rules.yml")
-            )
+            prometheus.serving(directory, SCRAPE.format(port=port, closed=closed, rules=RULE_FILES))
         )
         started = _has(port, "azure_scheduled_event_status", 'event_type="Freeze"', 'event_status="Started"')
         prometheus.wait_for("the first freeze to start", started)
