@@ -33,6 +33,10 @@ def _escape(text: str) -> str:
     return text.replace("{{", '{{ "{{" }}')
 
 
+def _resource(name: str) -> str:
+    return "azure-scheduled-events" if name == "scheduled-events" else f"azure-scheduled-events-{name}"
+
+
 def _one(name: str, text: str, labels: str) -> str:
     groups = text[text.index("\ngroups:\n") + 1 :]
     body = "".join(f"  {line}\n" if line else "\n" for line in groups.splitlines())
@@ -41,7 +45,7 @@ def _one(name: str, text: str, labels: str) -> str:
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
-  name: azure-{name}
+  name: {_resource(name)}
   labels:
     app.kubernetes.io/name: azure-scheduled-events-exporter
 {labels}spec:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from scenario import END, STEP
+from scenario import END, EVALUATION
 from suite import ROOT, Firing, duration
 
 EXAMPLE = ROOT / "alerts" / "alertmanager.example.yml"
@@ -20,7 +20,6 @@ PAGING = ROOT / "docs" / "paging.md"
 # Both replicas of Prometheus send each alert with this external label.
 REPLICA = "replica"
 TICK = 5
-NEVER = END + 3600
 
 
 def matches(matchers: list[str], labels: dict[str, str]) -> bool:
@@ -54,7 +53,7 @@ class Alert:
         return self.firing.first <= at
 
     def is_resolved(self, at: int) -> bool:
-        return at >= self.firing.last + STEP and self.firing.last < END - STEP
+        return at >= self.firing.last + EVALUATION and self.firing.last < END
 
 
 @dataclass

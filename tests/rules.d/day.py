@@ -88,11 +88,11 @@ def script() -> Day:
     web[7].down.append((at("1:50:15"), at("1:52")))
     day.scene(
         "An advisory, then a Spot eviction",
-        "The advisory is `info`. The VM is deleted 35 seconds after the announcement of the eviction.",
+        "The advisory is `info`. The VM is deleted 45 seconds after the announcement of the eviction.",
         Event([web[8]], "SpotRebalanceRecommendation", at("1:55"), status="Advisory"),
         Event([web[8]], "Preempt", at("1:57"), at("1:57:30"), started=at("1:57:30")),
     )
-    web[8].deleted = at("1:57:35")
+    web[8].deleted = at("1:57:45")
     day.scene(
         "A storm: 25 Spot evictions within 5 s",
         "Most of a scale set. The alerts about many VMs page once; the evictions are one group in the chat.",
@@ -130,11 +130,11 @@ def script() -> Day:
         Event([db[2]], "Quarantine", at("3:40"), at("3:55"), started=at("3:55"), ended=at("3:56"), description="New."),
     )
     day.scene(
-        "A VM that disappears before its Redeploy",
+        "A VM that disappears before its Freeze",
         "No exporter reports the end of the event.",
-        Event([web[1]], "Redeploy", at("3:45"), at("4:00")),
+        Event([web[1]], "Freeze", at("3:45"), at("4:00"), 30),
     )
-    web[1].deleted = at("3:50")
+    web[1].deleted = at("3:49:45")
     day.scene(
         "An exporter that cannot be scraped",
         "No event explains it.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import yaml
 
 import day
 import suite
-from alertmanager import EXAMPLE, Alert, Alertmanager, Notification
+from alertmanager import EXAMPLE, PAGING, Alert, Alertmanager, Notification
 from scenario import Day, Scene
 
 ROOT = suite.ROOT
@@ -26,19 +27,17 @@ PAGE = ROOT / "docs" / "notifications.md"
 TEMPLATES = ROOT / "alerts" / "alertmanager.tmpl"
 TITLE, TEXT = "azure_scheduled_events.title", "azure_scheduled_events.text"
 SEPARATOR = "----8<----"
+# Paragraphs are one line, as in all documents.
 HEAD = """\
 # Notifications of a day
 
 <!-- Written by tests/rules.d/notifications.py: UPDATE_GOLDENS=1 tests/rules -->
 
-All notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds,
-and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. Times are UTC.
-Two replicas of Prometheus send each alert with the external label `replica`, which the relabelling in
-[paging.md](paging.md) removes, so each notification is sent once. The VMs are in the cluster `prod`, and one of them in
-`staging`. Scheduled Events are announced with a delay of up to a scrape and an evaluation, which is zero here.
+All notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. Times are UTC. The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately; the real delays are in [paging.md](paging.md#latency).
 
-Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `automation` is a webhook that gets each
-critical event by itself; its title is the annotation `summary` of that event.
+Two replicas of Prometheus send each alert with the external label `replica`. The relabelling in [paging.md](paging.md) removes it, so there is one notification.
+
+Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `automation` is a webhook that gets each critical event by itself; its title is the annotation `summary` of that event.
 """
 
 
@@ -49,7 +48,11 @@ def main() -> int:
     firings = suite.evaluate(promtool, script) if is_update else suite.read()
     notifications = Alertmanager(firings).run()
     page = render(amtool, script, notifications)
-    failures = [*check_titles(), *check(suite.SUITE, suite.text(script, firings, texts(notifications))), *check(PAGE, page)]
+    failures = [
+        *check_titles(),
+        *check(suite.SUITE, suite.text(script, firings, texts(notifications))),
+        *check(PAGE, page),
+    ]
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0
@@ -87,6 +90,18 @@ def check_titles() -> list[str]:
                 if where.get(kind) != title:
                     failures.append(f"{EXAMPLE.name}: {receiver['name']}: {kind}: the title is {where.get(kind)}")
     return failures
+
+
+def check_examples(page: str) -> list[str]:
+    """The titles and texts in docs/paging.md are those of the page."""
+    blocks = re.findall(r"```text\n(.*?)```", PAGING.read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    shown = set(page.replace("**", "").splitlines())
+    return (
+        [f"docs/paging.md: not in {PAGE.name}: {line}" for line in lines if line not in shown]
+        if lines
+        else ["no examples"]
+    )
 
 
 def render(amtool: str, script: Day, notifications: list[Notification]) -> str:

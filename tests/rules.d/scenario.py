@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-STEP = 15
+# Scrape and evaluation. The last scrape of a VM that disappears is between two evaluations, because Prometheus 3 excludes
+# the left end of a range and Prometheus 2 includes it.
+STEP = 10
+EVALUATION = 15
 END = 4 * 3600 + 40 * 60
 # An exporter reports an ended event for ten more minutes.
 ENDED_RETENTION = 600

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from scenario import END, STEP, Day
+from scenario import END, EVALUATION, STEP, Day
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SUITE = ROOT / "alerts" / "tests" / "day.yml"
@@ -45,8 +45,10 @@ def rule_files() -> list[Path]:
     return [ROOT / "alerts" / name for name in ("scheduled-events.rules.yml", "exporter-health.rules.yml")]
 
 
-def groups() -> list[dict]:
-    return [group for path in rule_files() for group in yaml.safe_load(path.read_text())["groups"]]
+def groups() -> list[str]:
+    """Also those of the dashboards, which the suite does not load, because the order is the same in all suites."""
+    paths = [*rule_files(), *sorted((ROOT / "dashboards").glob("*.rules.yml"))]
+    return [group["name"] for path in paths for group in yaml.safe_load(path.read_text())["groups"]]
 
 
 def document(day: Day, folder: str, alerts: list[dict], queries: list[dict]) -> dict:
@@ -54,19 +56,18 @@ def document(day: Day, folder: str, alerts: list[dict], queries: list[dict]) -> 
     tests |= {"alert_rule_test": alerts, "promql_expr_test": queries}
     return {
         "rule_files": [f"{folder}{path.name}" for path in rule_files()],
-        "evaluation_interval": f"{STEP}s",
-        "group_eval_order": [group["name"] for group in groups()],
+        "evaluation_interval": f"{EVALUATION}s",
+        "group_eval_order": groups(),
         "tests": [tests],
     }
 
 
 def evaluate(promtool: str, day: Day) -> list[Firing]:
     """All alerts of the day. promtool prints the result of each test that expects none."""
-    times = {function: query(promtool, day, function) for function in ("min_over_time", "max_over_time")}
     steps = set()
-    for (name, labels), first in times["min_over_time"].items():
-        last = times["max_over_time"][name, labels]
-        steps |= {(name, at) for at in range(first, first + 4 * STEP, STEP) if at <= last} | {(name, last)}
+    for name, first, last in periods(promtool, day):
+        some = range(first, min(first + 4 * EVALUATION, last + 1), EVALUATION)
+        steps |= {(name, at) for at in (*some, last)}
     tests = [{"eval_time": f"{at}s", "alertname": name, "exp_alerts": []} for name, at in sorted(steps)]
     found: dict[tuple, Firing] = {}
     at, labels = 0, {}
@@ -81,16 +82,23 @@ def evaluate(promtool: str, day: Day) -> list[Firing]:
     return list(found.values())
 
 
-def query(promtool: str, day: Day, function: str) -> dict[tuple[str, tuple], int]:
-    """The first or last evaluation of each alert, by name and labels."""
-    expr = f'{function}(timestamp({FIRING})[{END}s:{STEP}s])'
-    output = run(promtool, day, [], [{"expr": expr, "eval_time": f"{END}s", "exp_samples": []}])
-    got = output.partition("got: ")[2].splitlines()[0]
-    found = {}
-    for written, value in re.findall(r"\{([^{}]*)\} ([0-9.E+]+)", got):
-        labels = values(written)
-        found[labels["alertname"], tuple(sorted(labels.items()))] = round(float(value))
-    return found
+def periods(promtool: str, day: Day) -> list[tuple[str, int, int]]:
+    """Name, first and last evaluation of each alert."""
+    queries = [
+        {
+            "expr": f"{function}(timestamp({FIRING})[{END}s:{EVALUATION}s])",
+            "eval_time": f"{END}s",
+            "exp_samples": [],
+        }
+        for function in ("min_over_time", "max_over_time")
+    ]
+    results = []
+    for line in run(promtool, day, [], queries).splitlines():
+        if "got: " in line:
+            samples = re.findall(r"\{([^{}]*)\} ([0-9.E+]+)", line)
+            results.append({labels: round(float(value)) for labels, value in samples})
+    first, last = results
+    return [(values(labels)["alertname"], first[labels], last[labels]) for labels in first]
 
 
 def run(promtool: str, day: Day, alerts: list[dict], queries: list[dict]) -> str:
@@ -120,13 +128,16 @@ def text(day: Day, firings: list[Firing], notified: set[tuple[str, int]]) -> str
     counts = [
         {
             "labels": "{" + ", ".join(f'{name}="{value}"' for name, value in sorted(firing.labels.items())) + "}",
-            "value": (firing.last - firing.first) // STEP + 1,
+            "value": (firing.last - firing.first) // EVALUATION + 1,
         }
         for firing in sorted(firings, key=lambda one: (one.first, sorted(one.labels.items())))
     ]
     expr = f"sum without (__name__, alertstate) (count_over_time({FIRING}[{END}s]))"
     queries = [{"expr": expr, "eval_time": f"{END}s", "exp_samples": counts}]
-    return HEAD + yaml.dump(document(day, "../", tests, queries), Dumper=Dumper, sort_keys=False, width=10**6)
+    suite = document(day, "../", tests, queries)
+    order = f"group_eval_order: [{', '.join(suite.pop('group_eval_order'))}]\n"
+    written = yaml.dump(suite, Dumper=Dumper, sort_keys=False, width=10**6)
+    return HEAD + written.replace("tests:\n", f"{order}tests:\n", 1)
 
 
 def expected(firings: list[Firing], name: str, at: int) -> list[dict]:

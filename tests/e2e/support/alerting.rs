@@ -19,7 +19,7 @@ const WAITS: [(&str, &str); 5] = [
     ("group_interval: 15s\n", "group_interval: 2s\n"),
     ("group_wait: 1m\n", "group_wait: 1s\n"),
     ("group_wait: 10s\n", "group_wait: 1s\n"),
-    ("group_wait: 20s\n", "group_wait: 1s\n"),
+    ("group_wait: 30s\n", "group_wait: 1s\n"),
 ];
 
 /// Alertmanager, routed as `alerts/alertmanager.example.yml`, and the webhook that receives its notifications.
