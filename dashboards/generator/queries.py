@@ -38,7 +38,7 @@ VM_NAMES = f"azure_scheduled_event:vm{{{TARGET}}}"
 
 def named(expr: str, seen: str, names: str = VM_NAMES) -> str:
     """Adds the VM's name, or its instance if no rule has recorded the name yet. `seen` is any metric of the events."""
-    known = f'group by ({PAIR}, vm_name) ({names} or on ({PAIR}) label_replace({seen}, "vm_name", "$1", "instance", "(.*)"))'
+    known = f'group by ({PAIR}, vm_name) ({names} == 1 or on ({PAIR}) label_replace({seen}, "vm_name", "$1", "instance", "(.*)"))'
     return f"({expr}) * on ({PAIR}) group_left (vm_name) {known}"
 
 
