@@ -36,7 +36,9 @@ async fn metrics(address: &str) -> Metrics {
 #[tokio::test]
 async fn hangup_shuts_down_in_order() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let mut exporter = start_after("true", &imds, &[]);
+    // The tests may run under nohup. A shell cannot reset a signal that was ignored when it started.
+    let default = "exec env --default-signal=HUP \"$0\" \"$@\"";
+    let mut exporter = start_after(default, &imds, &[]);
     exporter.address().await;
     exporter.signal("HUP");
     let ended = exporter.end().await;
