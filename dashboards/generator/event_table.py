@@ -11,7 +11,6 @@ from parts import (
     CRITICAL,
     NOTICE,
     SHORT_FREEZE_SECONDS,
-    TYPE_MAP,
     URGENCY,
     WARNING,
     override,
@@ -39,12 +38,7 @@ TRACE_LINK = {
 
 
 def type_column(name: str = "Type", width: int = 85) -> dict[str, Any]:
-    return override(
-        name,
-        mappings=[TYPE_MAP],
-        custom__cellOptions={"type": "color-background", "mode": "basic", "applyToRow": False},
-        custom__width=width,
-    )
+    return override(name, custom__width=width)
 
 
 def carried(name: str) -> dict[str, Any]:

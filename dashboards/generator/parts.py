@@ -1,7 +1,7 @@
 """Building blocks of all dashboards: colours, panels, targets, variables, links.
 
 They do not depend on the content of a panel. Every panel has the data source of the template variable, a description
-and a text for missing data; a missing description or text raises ValueError.
+and a text for missing data; a missing title, description or query raises ValueError.
 """
 
 from __future__ import annotations
@@ -9,18 +9,35 @@ from __future__ import annotations
 from typing import Any
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+# The version whose form the files have: its schema, and its panel options.
+GRAFANA, SCHEMA = "12.2.0", 42
 TAGS = ["azure", "azure-scheduled-events", "maintenance"]
 
-# One colour per meaning, the same on every dashboard. Event types differ in hue. Red means urgent or lost.
+# Colours are names of Grafana's palette, which has other values in the light theme. tests/dashboards.d/colours.py
+# computes in both themes how they differ for deuteranopes and protanopes, and the contrast of text on them.
+#
+# States, by the severity of the alert. They are backgrounds of stats and table cells, on which Grafana writes in black
+# or white. They are no colours of text: no yellow is readable as text in the light theme. The state is always written
+# out as well. "transparent" has no background, "text" is light grey in the dark theme and dark grey in the light theme.
+CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "text", "transparent"
+DIM = "transparent"
+# Event types, in graphs only. A type has no severity, so a table does not colour it.
 TYPE_COLOURS = {
-    "Freeze": "#5794F2",
-    "Reboot": "#FF9830",
-    "Redeploy": "#B877D9",
-    "Preempt": "#F2495C",
-    "Terminate": "#8E9BAE",
+    "Freeze": "light-blue",
+    "Reboot": "light-yellow",
+    "Redeploy": "dark-purple",
+    "Preempt": "super-light-red",
+    "Terminate": "dark-green",
 }
-CALM, NOTICE, WARNING, CRITICAL, DIM = "#56A64B", "#5794F2", "#FF9830", "#E02F44", "#6E7682"
-OUTCOME_COLOURS = {"completed": CALM, "cancelled": NOTICE, "unknown": "#8E9BAE"}
+OUTCOME_COLOURS = {"completed": "dark-green", "cancelled": "semi-dark-blue", "unknown": "text", "not ended": "yellow"}
+# Lines and bars of other graphs: what is usual, what is bad, and a third series.
+LINE, BAD_LINE, OTHER_LINE = "blue", "semi-dark-orange", "text"
+
+# Grafana shows these texts for an empty answer, and also for a query that failed.
+NO_VALUE, NO_ROWS, NO_DATA = "–", "no rows: see Coverage", "no data: see Coverage"
+
+# A table cell with the colour of its value as background.
+COLOURED_CELL = {"type": "color-background", "mode": "basic", "applyToRow": False}
 
 # Thresholds of the alerts (alerts/scheduled-events.rules.yml, exporter-health.rules.yml).
 HOUR, DAY = 3600, 86400
@@ -37,6 +54,9 @@ def thresholds(*steps: tuple[float | None, str]) -> dict[str, Any]:
 
 
 URGENCY = thresholds((None, CRITICAL), (HOUR, WARNING), (DAY, NOTICE))
+# Severities as numbers, so that a query can choose the colour: 3 critical, 2 warning, 1 info, 0 none, below 0 not known.
+SEVERITIES = {"critical": 3, "warning": 2, "info": 1}
+SEVERITY = thresholds((None, BLIND), (0, CALM), (1, NOTICE), (2, WARNING), (3, CRITICAL))
 
 
 def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
@@ -49,7 +69,9 @@ def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-TYPE_MAP = value_map({name: (name, colour) for name, colour in TYPE_COLOURS.items()})
+SEVERITY_MAP = value_map(
+    {"3": ("critical", CRITICAL), "2": ("warning", WARNING), "1": ("info", NOTICE), "0": ("none", CALM)}
+)
 
 
 def target(
@@ -104,7 +126,7 @@ def panel(
     at: tuple[int, int, int, int],
     targets: list[dict[str, Any]],
     *,
-    empty: str,
+    empty: str = "",
     unit: str = "short",
     defaults: dict[str, Any] | None = None,
     custom: dict[str, Any] | None = None,
@@ -114,12 +136,14 @@ def panel(
     **more: Any,
 ) -> dict[str, Any]:
     """A panel at (x, y, width, height). `empty` is the text for missing data."""
-    if not (title and description and empty and targets):
-        raise ValueError(f"panel {title!r} has no title, description, text for missing data or query")
+    if not (title and description and targets):
+        raise ValueError(f"panel {title!r} has no title, description or query")
+    empty = empty or {"stat": NO_VALUE, "table": NO_ROWS}.get(kind, NO_DATA)
     x, y, w, h = at
     field = {"noValue": empty, "unit": unit, "custom": custom or {}, **(defaults or {})}
     return {
         "type": kind,
+        "pluginVersion": GRAFANA,
         "title": title,
         "description": description,
         "datasource": DATASOURCE,
@@ -139,13 +163,14 @@ def stat(
     expr: str,
     *,
     legend: str = "__auto",
-    colour: str = "value",
     text: str = "value",
     instant: bool = True,
+    colour: str = "",  # without effect, until no caller sets it
     **more: Any,
 ) -> dict[str, Any]:
+    """A single value. Its colour is the background. A fixed colour "text" means none."""
     options = {
-        "colorMode": colour,
+        "colorMode": "background_solid",
         "graphMode": "none",
         "justifyMode": "center",
         "orientation": "auto",
@@ -153,8 +178,11 @@ def stat(
         "wideLayout": False,
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     }
-    # Missing data must not have the colour of the lowest threshold, which can be red.
+    more.setdefault("empty", NO_VALUE)
     defaults = more["defaults"] = dict(more.get("defaults", {}))
+    if defaults.get("color") == fixed("text"):
+        defaults["color"] = fixed(CALM)
+    # Missing data must not have the colour of the lowest threshold, which can be red.
     defaults["mappings"] = [
         *defaults.get("mappings", []),
         {
@@ -187,7 +215,7 @@ def bars(
         "showUnfilled": True,
         "sizing": "auto",
         "text": {"titleSize": 12},
-        "valueMode": "color",
+        "valueMode": "text",
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows},
     }
     more.setdefault("defaults", {}).setdefault("min", 0)
@@ -408,7 +436,7 @@ def dashboard(
         "liveNow": False,
         "panels": panels,
         "refresh": refresh,
-        "schemaVersion": 39,
+        "schemaVersion": SCHEMA,
         "tags": TAGS,
         "templating": {"list": [DATASOURCE_VARIABLE, *variables]},
         "time": {"from": since, "to": "now"},
