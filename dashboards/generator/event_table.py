@@ -18,24 +18,13 @@ from parts import (
     table,
     target,
     thresholds,
+    trace_links,
     value_map,
+    vm_link,
 )
 
-STATUS = value_map({"Scheduled": ("Scheduled", "#C7A035"), "Started": ("Started", CRITICAL)})
+STATUS = value_map({"Scheduled": ("Scheduled", CALM), "Started": ("Started", CALM)})
 NOTHING = {"noValue": "–"}
-VM_LINK = {
-    "title": "Everything about ${__data.fields.VM}",
-    "targetBlank": False,
-    "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&${datasource:queryparam}&${job:queryparam}&${__url_time_range}",
-}
-TRACE_LINK = {
-    "title": "Trace of event ${__data.fields.Id}",
-    "targetBlank": False,
-    "url": "/explore?schemaVersion=1&orgId=1&panes=%7B%22t%22:%7B%22datasource%22:%22${traces}%22,%22queries%22:%5B%7B%22refId%22:%22A%22,"
-    "%22datasource%22:%7B%22type%22:%22tempo%22,%22uid%22:%22${traces}%22%7D,%22queryType%22:%22traceql%22,"
-    "%22query%22:%22${__data.fields.Trace}%22%7D%5D,%22range%22:%7B%22from%22:%22now-7d%22,%22to%22:%22now%22%7D%7D%7D",
-}
-
 
 def type_column(name: str = "Type", width: int = 85) -> dict[str, Any]:
     return override(name, custom__width=width)
@@ -48,7 +37,7 @@ def carried(name: str) -> dict[str, Any]:
 
 def id_columns(width: int) -> list[dict[str, Any]]:
     """The first part of the event ID, with a link to the trace. The trace ID is the event ID without hyphens."""
-    return [override("Event", links=[TRACE_LINK], custom__minWidth=width), carried("Trace"), carried("Id")]
+    return [override("Event", links=trace_links(), custom__minWidth=width), carried("Trace"), carried("Id")]
 
 
 def announced_length(title: str, at: tuple[int, int, int, int], event: Callable[..., str]) -> dict[str, Any]:
@@ -129,7 +118,7 @@ def pending(
         *id_columns(95),
     ]
     if with_vm:
-        overrides.append(override("VM", links=[VM_LINK], custom__minWidth=240))
+        overrides.append(override("VM", links=[vm_link()], custom__minWidth=240))
         overrides.append(carried("Instance"))
     else:
         overrides.append(

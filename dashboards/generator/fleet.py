@@ -12,23 +12,25 @@ from parts import (
     DIM,
     FLEET_AT_RISK,
     NOTICE,
+    TRACE_VARIABLES,
     TYPE_COLOURS,
     URGENCY,
     WARNING,
     bars,
     by_name,
     by_type,
+    cluster_variable,
     custom_variable,
     dashboard,
     fixed,
     graph,
+    job_variable,
     override,
     panel,
     query_variable,
     stat,
     table,
     target,
-    text_variable,
     thresholds,
     value_map,
 )
@@ -40,15 +42,11 @@ NO_RULES = "no rules"
 
 def variables() -> list[dict[str, Any]]:
     return [
-        query_variable("job", "Job", "label_values(azure_scheduled_events_up, job)"),
+        cluster_variable(),
+        job_variable(),
         query_variable("instance", "Instance", 'label_values(azure_scheduled_events_up{job=~"$job"}, instance)'),
         custom_variable("event_type", "Type", list(TYPE_COLOURS), "Only events of these types"),
-        text_variable(
-            "traces",
-            "Traces (uid)",
-            "tempo",
-            "The uid of the Tempo data source that links from an event to its trace shall open",
-        ),
+        *TRACE_VARIABLES,
     ]
 
 

@@ -6,6 +6,8 @@ and a text for missing data; a missing title, description or query raises ValueE
 
 from __future__ import annotations
 
+import json
+import urllib.parse
 from typing import Any
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -319,6 +321,7 @@ def query_variable(
     all_value: str | None = ".*",
     description: str = "",
     sort: int = 1,
+    regex: str = "",
 ) -> dict[str, Any]:
     out = {
         "type": "query",
@@ -327,9 +330,13 @@ def query_variable(
         "description": description,
         "datasource": DATASOURCE,
         "definition": query,
-        "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
+        "query": {
+            "qryType": 3 if query.startswith("query_result(") else 1,
+            "query": query,
+            "refId": "PrometheusVariableQueryEditor-VariableQuery",
+        },
         "refresh": 2,
-        "regex": "",
+        "regex": regex,
         "sort": sort,
         "hide": 0,
         "multi": multi,
@@ -375,20 +382,121 @@ def text_variable(name: str, label: str, value: str, description: str) -> dict[s
     }
 
 
-DATASOURCE_VARIABLE = {
-    "type": "datasource",
-    "name": "datasource",
-    "label": "Data source",
-    "query": "prometheus",
-    "regex": "",
-    "hide": 0,
-    "multi": False,
-    "includeAll": False,
-    "current": {},
-    "options": [],
-    "refresh": 1,
-    "skipUrlSync": False,
-}
+def datasource_variable(name: str, label: str, kind: str, description: str = "") -> dict[str, Any]:
+    return {
+        "type": "datasource",
+        "name": name,
+        "label": label,
+        "description": description,
+        "query": kind,
+        "regex": "",
+        "hide": 0,
+        "multi": False,
+        "includeAll": False,
+        "current": {},
+        "options": [],
+        "refresh": 1,
+        "skipUrlSync": False,
+    }
+
+
+DATASOURCE_VARIABLE = datasource_variable("datasource", "Data source", "prometheus")
+TRACE_VARIABLES = [
+    datasource_variable("tempo", "Tempo", "tempo", "Where the link from an event to its trace in Tempo leads"),
+    datasource_variable("jaeger", "Jaeger", "jaeger", "Where the link from an event to its trace in Jaeger leads"),
+]
+
+# The options are the labels of records and of the exporters' own metrics in the whole time range, so they include a VM
+# that is down or deleted, and exist without the rules. A label that no series has gives no options: All matches then.
+_EXPORTERS = '__name__=~"azure_scheduled_events:target|azure_scheduled_events_up"'
+_VMS = '__name__=~"azure_scheduled_event:vm|azure_scheduled_events_vm_info"'
+
+
+def cluster_variable() -> dict[str, Any]:
+    return query_variable("cluster", "Cluster", f"label_values({{{_EXPORTERS}}}, cluster)")
+
+
+def job_variable() -> dict[str, Any]:
+    return query_variable("job", "Job", f'label_values({{{_EXPORTERS}, cluster=~"$cluster"}}, job)')
+
+
+def vm_label_variable(name: str, label: str, of: str) -> dict[str, Any]:
+    """The values that a label of VMs has, such as the location."""
+    return query_variable(name, label, f'label_values({{{_VMS}, cluster=~"$cluster", job=~"$job"}}, {of})')
+
+
+def vm_variable(*, multi: bool, more: str = "") -> dict[str, Any]:
+    """The VMs. The value is the instance, the text is the name of the VM, or the instance if the name is not known."""
+    of = f'cluster=~"$cluster", job=~"$job"{", " + more if more else ""}'
+    seen = f"last_over_time(azure_scheduled_event:vm{{{of}}}[$__range])"
+    running = f"last_over_time(azure_scheduled_events_vm_info{{{of}}}[15m])"
+    by_address = [seen]
+    if not more:  # these series have no labels of the VM, so a selection by scale set or location excludes them
+        by_address += [f"last_over_time(azure_scheduled_events{name}{{{of}}}[15m])" for name in (":target", "_up")]
+    named = (
+        f"group by (cluster, instance, vm_name) ({seen} == 1)"
+        f" or on (cluster, instance) group by (cluster, instance, vm_name) ({running})"
+        f' or on (cluster, instance) label_replace(group by (cluster, instance) ({" or ".join(by_address)}), "vm_name", "$1", "instance", "(.*)")'
+    )
+    return query_variable(
+        "instance",
+        "VM",
+        f"query_result({named})",
+        multi=multi,
+        regex='/instance="(?<value>[^"]+)",vm_name="(?<text>[^"]+)"/',
+    )
+
+
+# Links. A dashboard inherits what is selected of clusters and jobs, and never a VM.
+SELECTION = "${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
+UIDS = {"azse-fleet": "Fleet", "azse-vm": "VM", "azse-history": "History"}
+
+
+def vm_link(title: str = "Everything about this VM") -> dict[str, Any]:
+    """From a table row to its VM. The row has the columns Instance and Cluster, which can be hidden; Cluster can be empty."""
+    return {
+        "title": title,
+        "targetBlank": False,
+        "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&var-cluster=${__data.fields.Cluster}"
+        "&${datasource:queryparam}&${job:queryparam}&${__url_time_range}",
+    }
+
+
+def trace_links() -> list[dict[str, Any]]:
+    """From a table row to the event's trace. The row has the columns Trace and Id, which can be hidden."""
+    return [_trace_link("tempo", "Tempo", {"queryType": "traceql"}), _trace_link("jaeger", "Jaeger", {})]
+
+
+def _trace_link(kind: str, name: str, more: dict[str, str]) -> dict[str, Any]:
+    source = {"type": kind, "uid": "SOURCE"}
+    query = {"refId": "A", "datasource": source, **more, "query": "TRACE"}
+    pane = {"datasource": "SOURCE", "queries": [query], "range": {"from": "now-7d", "to": "now"}}
+    panes = urllib.parse.quote(json.dumps({"t": pane}, separators=(",", ":")), safe=":,")
+    return {
+        "title": f"Trace of event ${{__data.fields.Id}} in {name}",
+        "targetBlank": False,
+        "url": "/explore?schemaVersion=1&panes="
+        + panes.replace("SOURCE", f"${{{kind}}}").replace("TRACE", "${__data.fields.Trace}"),
+    }
+
+
+def _board_links(uid: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "asDropdown": False,
+            "icon": "dashboard",
+            "includeVars": False,
+            "keepTime": True,
+            "tags": [],
+            "targetBlank": False,
+            "title": name,
+            "tooltip": "For the same time, cluster and job",
+            "type": "link",
+            "url": f"/d/{other}?{SELECTION}",
+        }
+        for other, name in UIDS.items()
+        if other != uid
+    ]
 
 
 def dashboard(
@@ -413,18 +521,6 @@ def dashboard(
         "name": "Annotations & Alerts",
         "type": "dashboard",
     }
-    others = {
-        "asDropdown": False,
-        "icon": "dashboard",
-        "includeVars": True,
-        "keepTime": True,
-        "tags": ["azure-scheduled-events"],
-        "targetBlank": False,
-        "title": "Azure Scheduled Events",
-        "tooltip": "The other dashboards, for the same time and the same selection",
-        "type": "dashboards",
-        "url": "",
-    }
     return {
         "annotations": {"list": [built_in, *(annotations or [])]},
         "description": description,
@@ -432,8 +528,7 @@ def dashboard(
         "fiscalYearStartMonth": 0,
         "graphTooltip": 1,
         "id": None,
-        "links": [others],
-        "liveNow": False,
+        "links": _board_links(uid),
         "panels": panels,
         "refresh": refresh,
         "schemaVersion": SCHEMA,

@@ -14,13 +14,16 @@ from parts import (
     NOTICE,
     OUTCOME_COLOURS,
     STALE_SECONDS,
+    TRACE_VARIABLES,
     TYPE_COLOURS,
     URGENCY,
     WARNING,
     by_name,
+    cluster_variable,
     dashboard,
     fixed,
     graph,
+    job_variable,
     override,
     panel,
     query_variable,
@@ -28,7 +31,6 @@ from parts import (
     stat,
     table,
     target,
-    text_variable,
     thresholds,
     value_map,
 )
@@ -43,16 +45,12 @@ def variables() -> list[dict[str, Any]]:
     vm_info = 'azure_scheduled_events_vm_info{job=~"$job", instance=~"$instance"'
     hidden = query_variable("target", "Target", f'label_values({vm_info}, vm_name=~"$vm"}}, instance)', all_value=None)
     return [
-        query_variable("job", "Job", "label_values(azure_scheduled_events_up, job)"),
+        cluster_variable(),
+        job_variable(),
         query_variable("instance", "Instance", 'label_values(azure_scheduled_events_up{job=~"$job"}, instance)'),
         query_variable("vm", "VM", f"label_values({vm_info}}}, vm_name)", multi=False),
         {**hidden, "hide": 2},
-        text_variable(
-            "traces",
-            "Traces (uid)",
-            "tempo",
-            "The uid of the Tempo data source that links from an event to its trace shall open",
-        ),
+        *TRACE_VARIABLES,
     ]
 
 

@@ -64,6 +64,14 @@ def queries(name: str, board: dict[str, Any]) -> Iterator[Query]:
             yield Query(name, f"annotation {note['name']}", "Anno", note["expr"], False, note["step"], 1500, 0)
 
 
+def variable_query(variable: dict[str, Any]) -> str:
+    """The PromQL of a query variable."""
+    found = re.fullmatch(r"label_values\((.*), \w+\)|query_result\((.*)\)", variable["definition"])
+    if not found or variable["query"]["query"] != variable["definition"]:
+        raise ValueError(f"variable {variable['name']}: {variable['definition']}")
+    return found.group(1) or found.group(2)
+
+
 def seconds(text: str) -> int:
     number, unit = re.fullmatch(r"(\d+)([smhdw])", text).groups()
     return int(number) * {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[unit]

@@ -73,7 +73,7 @@ def check_names(report: Report) -> None:
     for name, board in boards.load().items():
         expressions = [(q.where, q.expr) for q in boards.queries(name, board)]
         expressions += [
-            (f"{name}: variable {v['name']}", v["definition"].removeprefix("label_values(").rsplit(",", 1)[0])
+            (f"{name}: variable {v['name']}", boards.variable_query(v))
             for v in board["templating"]["list"]
             if v["type"] == "query"
         ]
