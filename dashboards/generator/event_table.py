@@ -26,6 +26,7 @@ from parts import (
 STATUS = value_map({"Scheduled": ("Scheduled", CALM), "Started": ("Started", CALM)})
 NOTHING = {"noValue": "–"}
 
+
 def type_column(name: str = "Type", width: int = 85) -> dict[str, Any]:
     return override(name, custom__width=width)
 
