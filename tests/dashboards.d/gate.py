@@ -15,6 +15,7 @@ import promql_parser as promql
 
 import boards
 import catalog
+import colours
 import feed
 import hour
 import lint
@@ -66,6 +67,14 @@ def check_lint_rules(report: Report) -> None:
                 wrong.append(f"{name}: {panel}: {rule}: {why}")
     wrong += [f".lint: {entry} excludes nothing" for entry in excluded if entry not in used]
     report.check("the dashboard linter's rules", wrong, f"17 rules, {len(excluded)} exclusions with a reason")
+
+
+def check_colours(report: Report) -> None:
+    wrong = colours.wrong_formula()
+    for name, board in boards.load().items():
+        wrong += [f"{name}: {panel}: {why}" for _, panel, why in colours.findings(board)]
+    covered = f"in 2 themes, for {', '.join(colours.VISION)}: CIEDE2000 of {colours.MIN_DIFFERENCE}, contrast of text of {colours.MIN_CONTRAST}"
+    report.check("colours are told apart and readable", wrong, covered)
 
 
 def check_names(report: Report) -> None:
@@ -261,6 +270,7 @@ def main() -> int:
     report = Report()
     check_generated_files(report)
     check_lint_rules(report)
+    check_colours(report)
     check_names(report)
     with tempfile.TemporaryDirectory() as scratch:
         check_promtool(report, Path(scratch))
