@@ -226,7 +226,9 @@ def bars(
         "valueMode": "text",
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows},
     }
-    more.setdefault("defaults", {}).setdefault("min", 0)
+    defaults = more["defaults"] = {"min": 0, **more.get("defaults", {})}
+    if "thresholds" not in defaults:
+        defaults.setdefault("color", fixed(OTHER_LINE))
     return panel("bargauge", title, description, at, targets, options=options, **more)
 
 

@@ -162,6 +162,8 @@ def _unselected(at: Any, matchers: set[tuple[str, str, str]]) -> list[str]:
     have = set().union(*(METRICS[name].labels for each in names for name in each.split("|") if name in METRICS))
     if "event_id" in {name for name, _, _ in matchers} and "ALERTS" in names:
         have -= {"job", "instance"}  # alerts about an event have neither
+    if at.name == "azure_scheduled_events:target" and not matchers:
+        return []  # read to see whether the rules are evaluated at all
     used = {(name, value) for name, op, value in matchers if op == str(promql.MatchOp.Re)}
     return [label for label in ("cluster", "job", "instance") if label in have and (label, f"${label}") not in used]
 
