@@ -34,6 +34,8 @@ TYPE_COLOURS = {
     "Preempt": "super-light-red",
     "Terminate": "dark-green",
 }
+# A type that Azure adds has a colour of another one; no sixth colour differs from all. Its name is beside it.
+OTHER_TYPE = TYPE_COLOURS["Terminate"]
 OUTCOME_COLOURS = {"completed": "dark-green", "cancelled": "semi-dark-blue", "unknown": "text", "not ended": "yellow"}
 # Lines and bars of other graphs: what is usual, what is bad, and a third series.
 LINE, BAD_LINE, OTHER_LINE = "blue", "semi-dark-orange", "text"
@@ -228,7 +230,7 @@ def bars(
     }
     defaults = more["defaults"] = {"min": 0, **more.get("defaults", {})}
     if "thresholds" not in defaults:
-        defaults.setdefault("color", fixed(OTHER_LINE))
+        defaults.setdefault("color", fixed(LINE))
     return panel("bargauge", title, description, at, targets, options=options, **more)
 
 

@@ -72,7 +72,9 @@ def _bytes(colour: str) -> Triple:
 
 
 def _linear(colour: str) -> Triple:
-    red, green, blue = ((v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4) for v in (b / 255 for b in _bytes(colour)))
+    red, green, blue = (
+        (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4) for v in (b / 255 for b in _bytes(colour))
+    )
     return red, green, blue
 
 
@@ -209,10 +211,10 @@ def _of_panel(panel: dict[str, Any]) -> Iterator[str]:
                     yield f"{one} and {other} differ by {least:.0f} for {vision} in the {theme} theme"
     if any("transparent" in together for together in roles.get("shape", [])):
         yield "a shape is transparent"
-    yield from _alone(panel, every)
+    yield from _alone(panel)
 
 
-def _alone(panel: dict[str, Any], every: set[str]) -> Iterator[str]:
+def _alone(panel: dict[str, Any]) -> Iterator[str]:
     """What colour says must be written as well, and no colour may be Grafana's default by value, green and red."""
     options, defaults = panel.get("options", {}), panel["fieldConfig"]["defaults"]
     if panel["type"] in ("stat", "bargauge", "gauge") and not ("color" in defaults or "thresholds" in defaults):

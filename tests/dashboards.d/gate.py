@@ -105,7 +105,10 @@ def check_promtool(report: Report, directory: Path) -> None:
         for i, q in enumerate(boards.queries(name, board))
     ]
     snippet = json.loads((boards.ROOT / "dashboards" / "annotations.json").read_text(encoding="utf-8"))
-    rules += [{"record": "query:annotation", "expr": each["expr"], "labels": {"of": each["name"]}} for each in snippet]
+    rules += [
+        {"record": "query:annotation", "expr": each["target"]["expr"], "labels": {"of": each["name"]}}
+        for each in snippet
+    ]
     path = directory / "queries.yml"
     path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}), encoding="utf-8")  # JSON is YAML
     run = subprocess.run(

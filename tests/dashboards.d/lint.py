@@ -184,6 +184,10 @@ def importable(board: Board) -> Iterator[Finding]:
     for panel in boards.panels(board):
         if panel["type"] != "row" and panel.get("pluginVersion") != GRAFANA:
             yield "importable", panel["title"], f"is not in the form of Grafana {GRAFANA}"
+    for note in board["annotations"]["list"]:
+        # The built-in annotation has no query. Grafana converts the older form with `expr` and `step` when it loads it.
+        if not note.get("builtIn") and (note.keys() & {"expr", "step"} or "target" not in note):
+            yield "importable", f"annotation {note['name']}", "is not in the present form"
     ids = [panel["id"] for panel in boards.panels(board)]
     if ids != list(range(1, len(ids) + 1)):
         yield "importable", "", "panel ids are not 1, 2, 3, …"
