@@ -22,10 +22,12 @@ from parts import (
     bars,
     by_name,
     by_type,
+    cluster_variable,
     custom_variable,
     dashboard,
     fixed,
     graph,
+    job_variable,
     matching,
     override,
     panel,
@@ -43,7 +45,8 @@ NOT_THERE = {"type": "special", "options": {"match": "null+nan", "result": {"col
 
 def variables() -> list[dict[str, Any]]:
     return [
-        query_variable("job", "Job", "label_values(azure_scheduled_events_up, job)"),
+        cluster_variable(),
+        job_variable(),
         query_variable("instance", "Instance", 'label_values(azure_scheduled_events_up{job=~"$job"}, instance)'),
         custom_variable("event_type", "Type", list(TYPE_COLOURS), "Only events of these types"),
     ]
