@@ -10,7 +10,7 @@ import bisect
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from fleet import ADVISORY_TYPES, TYPES, Event, Vm
+from fleet import ADVISORY_TYPES, APPROVABLE, TYPES, Event, Vm
 
 ENDED_RETENTION = 600
 REASONS = (
@@ -228,7 +228,7 @@ class Exporters:
             name = f"azure_scheduled_events_{short}"
             w.family(name, "counter")
             for vm in self.fleet:
-                for kind in TYPES:
+                for kind in APPROVABLE if short == "approvals" else TYPES:
                     for v in values:
                         moments = [m for e in by_vm[vm.name] if e.event_type == kind and (m := when(e, v)) is not None]
                         w.series(
