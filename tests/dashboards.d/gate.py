@@ -19,6 +19,7 @@ import colours
 import feed
 import hour
 import lint
+import packages
 import prometheus
 import record
 import world_check
@@ -76,6 +77,13 @@ def check_colours(report: Report) -> None:
         wrong += [f"{name}: {panel}: {why}" for _, panel, why in colours.findings(board)]
     covered = f"in 2 themes, for {', '.join(colours.VISION)}: CIEDE2000 of {colours.MIN_DIFFERENCE}, contrast of text of {colours.MIN_CONTRAST}"
     report.check("colours are told apart and readable", wrong, covered)
+
+
+def check_packages(report: Report) -> None:
+    wrong = list(packages.wrong_mixin())
+    report.check("the mixin has the dashboards and rules", wrong, "jsonnet, with and without a configuration")
+    wrong = list(packages.wrong_provisioning())
+    report.check("the provisioned data source clashes with no other", wrong, "names, uids and defaults")
 
 
 def check_names(report: Report) -> None:
@@ -251,6 +259,7 @@ def main() -> int:
     check_generated_files(report)
     check_lint_rules(report)
     check_colours(report)
+    check_packages(report)
     check_names(report)
     with tempfile.TemporaryDirectory() as scratch:
         check_promtool(report, Path(scratch))
