@@ -13,6 +13,7 @@ from parts import (
     FLEET_AT_RISK,
     LINE,
     NOTICE,
+    OTHER_TYPE,
     SEVERITY,
     TRACE_VARIABLES,
     TYPE_COLOURS,
@@ -214,7 +215,7 @@ def shares(y: int) -> list[dict[str, Any]]:
             [target(events.count_vms(events.selected(), "event_type"), legend="{{event_type}}", instant=True)],
             unit="none",
             overrides=by_type(),
-            defaults={"displayName": "${__field.labels.event_type}"},
+            defaults={"displayName": "${__field.labels.event_type}", "color": fixed(OTHER_TYPE)},
         ),
         bars(
             "VMs by location",

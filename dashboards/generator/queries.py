@@ -7,7 +7,7 @@ on those VMs report them with `scope="self"`.
 
 from __future__ import annotations
 
-TARGET = 'job=~"$job", instance=~"$instance"'
+TARGET = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
 # The VM dashboard selects a VM by its name, or by the instance in an alert's link. The hidden variable `target` has the
 # instances for both. A matcher with `$instance` would add nothing, and Prometheus 2 would merge the index of all
 # instances for each selector.

@@ -15,15 +15,18 @@ import promql_parser as promql
 
 import boards
 import catalog
+import colours
 import feed
 import hour
 import lint
+import packages
 import prometheus
 import record
+import world_check
 
 DAY = 86400
 # The first VM of the synthetic fleet.
-WARMING_TARGET = "10\\\\.2\\\\.0\\\\.4:10169"
+WARMING_TARGET = "10.2.0.4:10169"
 
 
 class Report:
@@ -68,6 +71,21 @@ def check_lint_rules(report: Report) -> None:
     report.check("the dashboard linter's rules", wrong, f"17 rules, {len(excluded)} exclusions with a reason")
 
 
+def check_colours(report: Report) -> None:
+    wrong = colours.wrong_formula()
+    for name, board in boards.load().items():
+        wrong += [f"{name}: {panel}: {why}" for _, panel, why in colours.findings(board)]
+    covered = f"in 2 themes, for {', '.join(colours.VISION)}: CIEDE2000 of {colours.MIN_DIFFERENCE}, contrast of text of {colours.MIN_CONTRAST}"
+    report.check("colours are told apart and readable", wrong, covered)
+
+
+def check_packages(report: Report) -> None:
+    wrong = list(packages.wrong_mixin())
+    report.check("the mixin has the dashboards and rules", wrong, "jsonnet, with and without a configuration")
+    wrong = list(packages.wrong_provisioning())
+    report.check("the provisioned data source clashes with no other", wrong, "names, uids and defaults")
+
+
 def check_names(report: Report) -> None:
     metrics, wrong, count = catalog.read(), [], 0
     for name, board in boards.load().items():
@@ -96,7 +114,10 @@ def check_promtool(report: Report, directory: Path) -> None:
         for i, q in enumerate(boards.queries(name, board))
     ]
     snippet = json.loads((boards.ROOT / "dashboards" / "annotations.json").read_text(encoding="utf-8"))
-    rules += [{"record": "query:annotation", "expr": each["expr"], "labels": {"of": each["name"]}} for each in snippet]
+    rules += [
+        {"record": "query:annotation", "expr": each["target"]["expr"], "labels": {"of": each["name"]}}
+        for each in snippet
+    ]
     path = directory / "queries.yml"
     path.write_text(json.dumps({"groups": [{"name": "queries", "rules": rules}]}), encoding="utf-8")  # JSON is YAML
     run = subprocess.run(
@@ -162,7 +183,7 @@ def texts_of_first_row(api: prometheus.Api, name: str, chosen: dict[str, str], a
 def find_false_all_clear(api: prometheus.Api, at: float) -> list[str]:
     """Without any exporter, the first row of Fleet and VM says so. It does not show `none` or `nothing`."""
     wrong = []
-    for name, says in (("azse-fleet.json", "no rules"), ("azse-vm.json", "not known")):
+    for name, says in (("azse-fleet.json", "no rules"), ("azse-vm.json", "blind · no exporter")):
         shown = texts_of_first_row(api, name, {}, at)
         if set(shown) != {says}:
             wrong.append(f"{name}: {shown}")
@@ -172,8 +193,8 @@ def find_false_all_clear(api: prometheus.Api, at: float) -> list[str]:
 def find_all_clear_while_warming_up(api: prometheus.Api, at: float) -> list[str]:
     """While an exporter warms up, the first row of Fleet and VM does not show `none` or `nothing`."""
     wrong = []
-    for name, says in (("azse-fleet.json", "1 of 24 blind"), ("azse-vm.json", "nothing yet")):
-        shown = texts_of_first_row(api, name, {"target": WARMING_TARGET} if name == "azse-vm.json" else {}, at)
+    for name, says in (("azse-fleet.json", "1 of 24 blind"), ("azse-vm.json", "blind · warming up")):
+        shown = texts_of_first_row(api, name, {"instance": WARMING_TARGET} if name == "azse-vm.json" else {}, at)
         if says not in shown or {"none", "nothing"} & set(shown):
             wrong.append(f"{name}: {shown}")
     return wrong
@@ -201,7 +222,7 @@ def check_synthetic_fleet(report: Report, directory: Path, quiet: bool) -> None:
     record.write(directory / "data", now - 3 * 3600, now + 60)
     with prometheus.serving(directory, "global: { scrape_interval: 15s }\n") as api:
         for name, board in boards.load().items():
-            chosen = {"vm": "vm-db-02", "target": "10\\\\.2\\\\.0\\\\.9:10169"} if name == "azse-vm.json" else {}
+            chosen = {"instance": "10.2.0.9:10169"} if name == "azse-vm.json" else {}
             span = DAY if name == "azse-history.json" else 3 * 3600
             empty, failed = empty_panels(api, name, board, boards.variables(board, chosen), span, now, 15)
             wrong = failed + ([] if quiet else [f"{panel}: no data" for panel in empty])
@@ -224,14 +245,26 @@ def check_synthetic_fleet(report: Report, directory: Path, quiet: bool) -> None:
             )
 
 
+def check_worlds(report: Report, chosen: list[str]) -> None:
+    failed, untrue, count = world_check.check_all(chosen)
+    report.check("every query of every dashboard in scripted worlds", failed, f"{count} worlds, texts in worlds/*.txt")
+    print(f"      not true yet: {len(untrue)} findings, listed by tests/dashboards.d/world_check.py", flush=True)
+
+
 def main() -> int:
     report = Report()
+    if "--worlds" in sys.argv[1:]:
+        check_worlds(report, [name for name in sys.argv[1:] if name != "--worlds"])
+        return 1 if report.findings else 0
     check_generated_files(report)
     check_lint_rules(report)
+    check_colours(report)
+    check_packages(report)
     check_names(report)
     with tempfile.TemporaryDirectory() as scratch:
         check_promtool(report, Path(scratch))
         if "--static" not in sys.argv[1:]:
+            check_worlds(report, [])
             check_synthetic_fleet(report, Path(scratch) / "busy", quiet=False)
             check_synthetic_fleet(report, Path(scratch) / "quiet", quiet=True)
             check_scripted_hour(report, Path(scratch) / "hour")
