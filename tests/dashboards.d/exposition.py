@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Protocol, TextIO
 
-from fleet import ADVISORY_TYPES, FOREVER, TYPES, Event, Vm, within
+from fleet import ADVISORY_TYPES, APPROVABLE, FOREVER, TYPES, Event, Vm, within
 
 ENDED_RETENTION = 600
 REASONS = (
@@ -246,7 +246,7 @@ class Exporters:
             name = f"azure_scheduled_events_{short}"
             w.family(name, "counter")
             for vm in self.fleet:
-                for kind in TYPES:
+                for kind in APPROVABLE if short == "approvals" else TYPES:
                     for v in values:
                         moments = [m for e in by_vm[vm.name] if e.event_type == kind and (m := when(e, v)) is not None]
                         w.series(

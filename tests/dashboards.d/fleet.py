@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+APPROVABLE = ("Freeze", "Reboot", "Redeploy")
 ADVISORY_TYPES = ("SpotRebalanceRecommendation",)
 
 # Descriptions per event type, as documented for Scheduled Events.
@@ -148,7 +149,8 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
         if rng.random() < cancel:
             out.append(Event(**common, ended=seen + (not_before - seen) * rng.uniform(0.2, 0.9), outcome="cancelled"))
             continue
-        approved = source == "User" or (kind == "Freeze" and 0 <= duration < 9)
+        # An exporter approves no Preempt and no Terminate.
+        approved = kind in APPROVABLE and (source == "User" or (kind == "Freeze" and 0 <= duration < 9))
         started = seen + 65 if approved and not_before - seen > 120 else not_before + rng.uniform(1, 40)
         length = rng.uniform(*length_range)
         outcome = "unknown" if kind in ("Preempt", "Terminate") and rng.random() < 0.2 else "completed"
