@@ -157,7 +157,7 @@ WHEN = value_map(
     }
 )
 # A link needs these, so the columns exist but are not shown.
-HIDDEN = ("First", "Instance", "Job", "Cluster")
+HIDDEN = ("First", "Instance", "Cluster")
 
 
 def severity_column(width: int = 105) -> dict[str, Any]:
@@ -207,7 +207,6 @@ def of_fleet(title: str, description: str, at: tuple[int, int, int, int]) -> dic
         "event_id": "Id",
         "vm_name": "First",
         "instance": "Instance",
-        "job": "Job",
         "in": "Cluster",
     }
     rows = table(

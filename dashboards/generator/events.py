@@ -239,7 +239,7 @@ def rows() -> str:
     source = f"topk by ({EVENT}) (1, group by ({EVENT}, event_source) (azure_scheduled_event:state{{{CLUSTER}, {TYPE}}} == 1))"
     row = (
         f"{ranked(selected(), 0)} * on ({EVENT}) group_left (event_source) {source} "
-        f"* on ({EVENT}) group_left (vm_name, vm_scale_set, location, job, instance) {first_vm()} ^ 0 "
+        f"* on ({EVENT}) group_left (vm_name, vm_scale_set, location, instance) {first_vm()} ^ 0 "
         f"* on ({EVENT}) group_left (others) ({_further_vms()} or on ({EVENT}) {known_open()})"
     )
     return f'label_join({within_cluster(row)}, "names", "", "vm_name", "others")'
