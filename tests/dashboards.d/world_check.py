@@ -24,12 +24,14 @@ from boards import Query
 from evaluation import Answer, Question, Sample, Series, copy_with_label, evaluate, rule_files
 from exposition import Exporters
 from fleet import MINUTE, Vm
-from grafana_panels import Look
+from grafana_panels import Look, Shown
 from grafana_values import UnsupportedError
 from worlds import Moment, World
 
 GOLDENS = Path(__file__).resolve().parent / "worlds"
 VARIABLE = re.compile(r"label_values\((?:(.*), *)?(\w+)\)|query_result\((.*)\)")
+# promtool's engine reads at most 10,000 samples. Prometheus reads 50 million.
+PROMTOOL_LIMIT = "would load too many samples"
 # Points in seconds after now at which a panel about the coming week is evaluated.
 AHEAD = (*range(0, 3601, 600), 3 * 3600, 6 * 3600, *range(12 * 3600, 7 * 86400 + 1, 12 * 3600))
 
@@ -182,18 +184,22 @@ def _look(world: World, loaded: dict[str, dict[str, Any]], ask) -> dict[Moment, 
             break
         answers |= ask(missing)
     return {
-        moment: [_shown(name, board, moment, asked, answers) for name, board in loaded.items()]
+        moment: [_shown(world, name, board, moment, asked, answers) for name, board in loaded.items()]
         for moment in world.moments
     }
 
 
-def _shown(name: str, board: dict[str, Any], moment: Moment, asked, results) -> Look:
+def _shown(world: World, name: str, board: dict[str, Any], moment: Moment, asked, results) -> Look:
     look = Look(name)
+    not_evaluated: set[str] = set()
     of_panel: dict[str, list[Query]] = {}
     for query in boards.queries(name, board):
         of_panel.setdefault(query.panel, []).append(query)
         for _, one in asked[query, moment]:
-            if isinstance(error := results.get(one), RuntimeError):
+            error = results.get(one)
+            if isinstance(error, RuntimeError) and len(world.vms) > 1000 and PROMTOOL_LIMIT in str(error):
+                not_evaluated.add(query.panel)
+            elif isinstance(error, RuntimeError):
                 look.failures.append(f"{query.where}: {error}")
                 break
     for panel in boards.panels(board):
@@ -208,14 +214,42 @@ def _shown(name: str, board: dict[str, Any], moment: Moment, asked, results) -> 
             shown = grafana_panels.show_timeline(panel, sorted(points.items()), moment.at)
         else:
             shown = grafana_panels.show(panel, points[moment.at], moment.at)
+        if shown.title in not_evaluated:
+            shown = Shown(shown.title, shown.kind, [["(promtool cannot read that many samples)"]], is_empty=True)
         look.panels.append(shown)
         if panel["gridPos"]["y"] == 0:
             look.row_1.append(shown)
     return look
 
 
+class Names:
+    """Replaces the names of VMs that share an event.
+
+    A panel may show any of them, such as "Reboot of vm-1 and 3 more". Prometheus always takes the same one, because it
+    orders series, and promtool takes any.
+    """
+
+    def __init__(self, world: World):
+        shared = [event for event in world.events if len(event.vms) > 1]
+        self.of = {
+            name: f"(VM of {event.event_id[:8]})"
+            for event in shared
+            for vm in event.vms
+            for name in (vm.name, vm.instance)
+        }
+        names = sorted(map(re.escape, self.of), key=len, reverse=True)
+        self.pattern = re.compile(rf"(?<![\w.-])(?:{'|'.join(names)})(?![\w-])") if names else None
+
+    def replaced(self, shown: Shown) -> Shown:
+        if not self.pattern:
+            return shown
+        cells = [[self.pattern.sub(lambda name: self.of[name.group()], text) for text in row] for row in shown.cells]
+        return replace(shown, cells=cells)
+
+
 def text(world: World, looks: dict[Moment, list[Look]]) -> str:
     lines = [f"{world.name}: {world.about}"]
+    names = Names(world)
     for moment, boards_shown in looks.items():
         hours, rest = divmod(moment.at, 3600)
         lines += ["", f"== {hours:02}:{rest // 60:02}:{rest % 60:02} {moment.about}"]
@@ -223,12 +257,23 @@ def text(world: World, looks: dict[Moment, list[Look]]) -> str:
             if look.board not in world.shown:
                 continue
             lines += ["", f"-- {look.board.removesuffix('.json')}"]
-            lines += [line for panel in look.row_1 for line in panel.lines()]
+            lines += [line for panel in look.row_1 for line in names.replaced(panel).lines()]
             rest_of = [
                 panel for panel in look.panels if panel not in look.row_1 and panel.kind not in grafana_panels.GRAPHS
             ]
-            lines += [line for panel in rest_of for line in panel.lines()]
+            lines += [line for panel in rest_of for line in names.replaced(panel).lines()]
     return "\n".join(lines) + "\n"
+
+
+def known_ones(untrue: list[str], chosen: list[str]) -> tuple[list[str], list[str]]:
+    """Findings that fail the check, and those that are known."""
+    known = [one for one in untrue if one.startswith(truths.KNOWN)]
+    gone = [
+        f"{one}: not found any more; remove it from truths.KNOWN"
+        for one in truths.KNOWN
+        if not any(finding.startswith(one) for finding in known) and (not chosen or one.split(" ")[0] in chosen)
+    ]
+    return [one for one in untrue if one not in known] + gone, known
 
 
 def check(world: World) -> tuple[list[str], list[str]]:
