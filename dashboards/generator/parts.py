@@ -23,6 +23,9 @@ TAGS = ["azure", "azure-scheduled-events", "maintenance"]
 # out as well. "transparent" has no background, "text" is light grey in the dark theme and dark grey in the light theme.
 CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "text", "transparent"
 DIM = "transparent"
+# Of a severity as a label, of a status on a time line. The text of both is always shown.
+SEVERITY_COLOURS = {"critical": CRITICAL, "warning": WARNING, "info": NOTICE}
+STATUS_COLOURS = {"Scheduled": NOTICE, "Started": WARNING, "Ended": BLIND, "Advisory": NOTICE}
 # Event types, in graphs only. A type has no severity, so a table does not colour it.
 TYPE_COLOURS = {
     "Freeze": "light-blue",
@@ -31,12 +34,14 @@ TYPE_COLOURS = {
     "Preempt": "super-light-red",
     "Terminate": "dark-green",
 }
+# A type that Azure adds has a colour of another one; no sixth colour differs from all. Its name is beside it.
+OTHER_TYPE = TYPE_COLOURS["Terminate"]
 OUTCOME_COLOURS = {"completed": "dark-green", "cancelled": "semi-dark-blue", "unknown": "text", "not ended": "yellow"}
 # Lines and bars of other graphs: what is usual, what is bad, and a third series.
 LINE, BAD_LINE, OTHER_LINE = "blue", "semi-dark-orange", "text"
 
 # Grafana shows these texts for an empty answer, and also for a query that failed.
-NO_VALUE, NO_ROWS, NO_DATA = "–", "no rows: see Coverage", "no data: see Coverage"
+NO_VALUE, NO_ROWS, NO_DATA = "–", "no rows: see Coverage", "No data"
 
 # A table cell with the colour of its value as background.
 COLOURED_CELL = {"type": "color-background", "mode": "basic", "applyToRow": False}
@@ -74,6 +79,9 @@ def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
 SEVERITY_MAP = value_map(
     {"3": ("critical", CRITICAL), "2": ("warning", WARNING), "1": ("info", NOTICE), "0": ("none", CALM)}
 )
+
+
+SEVERITY_NAMES = value_map({name: (name, colour) for name, colour in SEVERITY_COLOURS.items()})
 
 
 def target(
@@ -167,7 +175,7 @@ def stat(
     legend: str = "__auto",
     text: str = "value",
     instant: bool = True,
-    colour: str = "",  # without effect, until no caller sets it
+    colour: str = "",  # noqa: ARG001 without effect, until no caller sets it
     **more: Any,
 ) -> dict[str, Any]:
     """A single value. Its colour is the background. A fixed colour "text" means none."""
@@ -220,7 +228,9 @@ def bars(
         "valueMode": "text",
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows},
     }
-    more.setdefault("defaults", {}).setdefault("min", 0)
+    defaults = more["defaults"] = {"min": 0, **more.get("defaults", {})}
+    if "thresholds" not in defaults:
+        defaults.setdefault("color", fixed(LINE))
     return panel("bargauge", title, description, at, targets, options=options, **more)
 
 
@@ -300,6 +310,11 @@ def table(
         transformations=transformations,
         **more,
     )
+
+
+def carried(name: str) -> dict[str, Any]:
+    """A hidden column that a link needs. `hidden` is for Grafana up to 12.1, `hideFrom` for 12.2 and later."""
+    return override(name, custom__hidden=True, custom__hideFrom={"legend": True, "tooltip": True, "viz": True})
 
 
 def row(title: str, y: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ on those VMs report them with `scope="self"`.
 
 from __future__ import annotations
 
-TARGET = 'job=~"$job", instance=~"$instance"'
+TARGET = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
 # The VM dashboard selects a VM by its name, or by the instance in an alert's link. The hidden variable `target` has the
 # instances for both. A matcher with `$instance` would add nothing, and Prometheus 2 would merge the index of all
 # instances for each selector.
@@ -116,30 +116,3 @@ def or_say(expr: str, label: str, text: str, reporters: str, warming: str) -> st
         return f'label_replace({of}, "{label}", "{word}", "", "")'
 
     return f"({expr}) or on () {say(warming, yet(text))} or on () {say(f'0 * {reporters}', text)} or on () {say('vector(0)', UNKNOWN)}"
-
-
-# Recording rules (dashboards/dashboards.rules.yml) count the whole fleet, with a job label but
-# without an instance label. Their series match only if all instances are selected. For a selection of some instances,
-# the same query counts the original series. No series has the label `any`, so the matcher `any!~"$instance"` matches
-# every series for a selection, and no series, without reading the index, for All (`.*`).
-SELECTED = 'any!~"$instance"'
-SELECTED_OR_TYPE = 'any!~"$instance$event_type"'
-
-
-def recorded(name: str, more: str = "", first: str = "") -> str:
-    return f"{name}{{{first + ', ' if first else ''}{TARGET}{', ' + more if more else ''}}}"
-
-
-def selected_pending(when: str) -> str:
-    """Scheduled or started events; empty if all instances (or all instances and all types) are selected."""
-
-    def event(metric, more=""):
-        of_type = 'event_type=~"$event_type", scope!="other"'
-        return recorded(f"azure_scheduled_event_{metric}", f"{of_type}{', ' + more if more else ''}", first=when)
-
-    return pending(event)
-
-
-TARGETS = f"(sum({recorded('azure_scheduled_events:targets')}) or count({recorded('azure_scheduled_events:target', first=SELECTED)}))"
-# Exporters for which Scheduled Events was enabled only minutes ago.
-WARMING_UP = f"(sum({recorded('azure_scheduled_events:warming_up')}) or count({recorded('azure_scheduled_events_warming_up', first=SELECTED)} == 1))"

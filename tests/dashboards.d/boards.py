@@ -60,8 +60,11 @@ def queries(name: str, board: dict[str, Any]) -> Iterator[Query]:
                 ahead,
             )
     for note in board["annotations"]["list"]:
-        if "expr" in note:
-            yield Query(name, f"annotation {note['name']}", "Anno", note["expr"], False, note["step"], 1500, 0)
+        if "target" in note:
+            of = note["target"]
+            yield Query(
+                name, f"annotation {note['name']}", of["refId"], of["expr"], of["instant"], of["interval"], 1500, 0
+            )
 
 
 def variable_query(variable: dict[str, Any]) -> str:

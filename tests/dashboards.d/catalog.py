@@ -75,14 +75,10 @@ def recorded() -> dict[str, Metric]:
         "azure_scheduled_events:history_since": ("cluster",),
         "azure_scheduled_events:approvals": ("cluster", "job", "event_type", "result"),
         "azure_scheduled_events:scale_set_vms": ("cluster", "vm_scale_set"),
-        "azure_scheduled_event:pending_vms": ("cluster", "job"),
-        "azure_scheduled_event:pending_vms_by_type": ("cluster", "job", "event_type"),
-        "azure_scheduled_event:pending_vms_by_location": ("cluster", "job", "location"),
         "azure_scheduled_events:target": ("cluster", "job", "instance"),
+        "azure_scheduled_events:known_vm": ("cluster", "job", "instance", "vm_name", "vm_scale_set", "location"),
         "azure_scheduled_events:targets": ("cluster", "job"),
-        "azure_scheduled_events:targets_up": ("cluster", "job"),
         "azure_scheduled_events:failing": ("cluster", "job", "instance"),
-        "azure_scheduled_events:warming_up": ("cluster", "job"),
     }
     rules = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/*.rules.yml")))
     if missing := [name for name in labels if f"- record: {name}\n" not in rules]:
@@ -171,6 +167,9 @@ def _binary(node: promql.BinaryExpr, metrics: dict[str, Metric]) -> frozenset[st
 
 def _call(node: promql.Call, metrics: dict[str, Metric]) -> frozenset[str]:
     have = frozenset().union(*(labels(arg, metrics) for arg in node.args))
+    if node.func.name == "label_join":
+        _within({arg.val for arg in node.args[3:]}, have, "label_join")
+        return have | {node.args[1].val}
     if node.func.name == "label_replace":
         _within({node.args[3].val} - {""}, have, "label_replace")
         return have | {node.args[1].val}

@@ -26,6 +26,10 @@ DESCRIPTIONS = {
 }
 
 
+Intervals = tuple[tuple[float, float], ...]
+FOREVER = float("inf")
+
+
 @dataclass(frozen=True)
 class Vm:
     name: str
@@ -33,6 +37,23 @@ class Vm:
     scale_set: str
     size: str
     location: str
+    # Labels of the target besides `job` and `instance`, such as `cluster`.
+    target_labels: tuple[tuple[str, str], ...] = ()
+    job: str = ""  # if it is not that of the other VMs
+    begin: float = -FOREVER  # the target is in service discovery from then on
+    end: float = FOREVER  # the target is not in service discovery any more
+    down: Intervals = ()  # the exporter does not answer scrapes
+    failing: Intervals = ()  # IMDS does not answer the exporter
+    warming_up: Intervals = ()
+    named: float = -FOREVER  # the instance metadata has the name from then on
+    renamed: tuple[float, str] | None = None
+
+    def is_up(self, t: float) -> bool:
+        return self.begin <= t < self.end and not within(self.down, t)
+
+
+def within(intervals: Intervals, t: float) -> bool:
+    return any(begin <= t < end for begin, end in intervals)
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,7 @@ class Event:
     approved: bool = False
     description: str = ""
     is_advisory: bool = False
+    resources: int = 0  # VMs that it names, if that is not the number of `vms`
 
 
 def vms(count: int = 24) -> list[Vm]:

@@ -97,5 +97,4 @@ def run_scenario(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, st
         )
         prometheus.wait_for("Prometheus to scrape all expected series", lambda: api.instant(complete, time.time()))
         ended = time.time()
-        name = api.instant("azure_scheduled_events_vm_info", ended)[0]["metric"]["vm_name"]
-        yield api, {"vm": name, "target": f"127\\\\.0\\\\.0\\\\.1:{port}"}, began, ended
+        yield api, {"instance": f"127.0.0.1:{port}"}, began, ended

@@ -13,11 +13,13 @@ from typing import Any
 import promql_parser as promql
 
 import boards
+import catalog
 from boards import Query
 
 Board = dict[str, Any]
 Finding = tuple[str, str, str]  # rule, panel, what is wrong
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+METRICS = catalog.read()
 # The version whose form the files have.
 GRAFANA, SCHEMA = "12.2.0", 42
 # The units that these dashboards use, from Grafana's list (packages/grafana-data/src/valueFormats/categories.ts).
@@ -146,20 +148,24 @@ def _selectors(query: Query, node: Any) -> Iterator[Finding]:
         for label in ("job", "instance"):
             if (label, str(promql.MatchOp.Re), f"${label}") not in matchers:
                 yield f"target-{label}-rule", query.panel, f'{query.ref}: {at.name} without {label}=~"${label}"'
-        # Where the linter's rule is excluded, another matcher must select the instance.
-        if not any(
-            name == "instance" and op == str(promql.MatchOp.Re) and value.startswith("$")
-            for name, op, value in matchers
-        ):
-            yield (
-                "instance-matcher",
-                query.panel,
-                f"{query.ref}: {at.name} without an instance matcher that uses a variable",
-            )
+        if wrong := _unselected(at, matchers):
+            yield "selection", query.panel, f"{query.ref}: {at.name or 'a selector'} without {', '.join(wrong)}"
         if at.name.endswith("_total") and not any(
             isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above
         ):
             yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} without rate or increase"
+
+
+def _unselected(at: Any, matchers: set[tuple[str, str, str]]) -> list[str]:
+    """The variables that a selector does not use although the series have the label. No exclusion applies to this."""
+    names = [at.name] if at.name else [value for name, _, value in matchers if name == "__name__"]
+    have = set().union(*(METRICS[name].labels for each in names for name in each.split("|") if name in METRICS))
+    if "event_id" in {name for name, _, _ in matchers} and "ALERTS" in names:
+        have -= {"job", "instance"}  # alerts about an event have neither
+    if at.name == "azure_scheduled_events:target" and not matchers:
+        return []  # read to see whether the rules are evaluated at all
+    used = {(name, value) for name, op, value in matchers if op == str(promql.MatchOp.Re)}
+    return [label for label in ("cluster", "job", "instance") if label in have and (label, f"${label}") not in used]
 
 
 def importable(board: Board) -> Iterator[Finding]:
@@ -178,6 +184,10 @@ def importable(board: Board) -> Iterator[Finding]:
     for panel in boards.panels(board):
         if panel["type"] != "row" and panel.get("pluginVersion") != GRAFANA:
             yield "importable", panel["title"], f"is not in the form of Grafana {GRAFANA}"
+    for note in board["annotations"]["list"]:
+        # The built-in annotation has no query. Grafana converts the older form with `expr` and `step` when it loads it.
+        if not note.get("builtIn") and (note.keys() & {"expr", "step"} or "target" not in note):
+            yield "importable", f"annotation {note['name']}", "is not in the present form"
     ids = [panel["id"] for panel in boards.panels(board)]
     if ids != list(range(1, len(ids) + 1)):
         yield "importable", "", "panel ids are not 1, 2, 3, …"
