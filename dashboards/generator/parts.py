@@ -397,7 +397,7 @@ def text_variable(name: str, label: str, value: str, description: str) -> dict[s
     }
 
 
-def datasource_variable(name: str, label: str, kind: str, description: str = "") -> dict[str, Any]:
+def datasource_variable(name: str, label: str, kind: str, description: str = "", hide: int = 0) -> dict[str, Any]:
     return {
         "type": "datasource",
         "name": name,
@@ -405,7 +405,7 @@ def datasource_variable(name: str, label: str, kind: str, description: str = "")
         "description": description,
         "query": kind,
         "regex": "",
-        "hide": 0,
+        "hide": hide,
         "multi": False,
         "includeAll": False,
         "current": {},
@@ -416,9 +416,12 @@ def datasource_variable(name: str, label: str, kind: str, description: str = "")
 
 
 DATASOURCE_VARIABLE = datasource_variable("datasource", "Data source", "prometheus")
+# Hidden, because Grafana marks a variable as an error if there is no data source of its kind. The URL can set them.
 TRACE_VARIABLES = [
-    datasource_variable("tempo", "Tempo", "tempo", "Where the link from an event to its trace in Tempo leads"),
-    datasource_variable("jaeger", "Jaeger", "jaeger", "Where the link from an event to its trace in Jaeger leads"),
+    datasource_variable("tempo", "Tempo", "tempo", "Where the link from an event to its trace in Tempo leads", hide=2),
+    datasource_variable(
+        "jaeger", "Jaeger", "jaeger", "Where the link from an event to its trace in Jaeger leads", hide=2
+    ),
 ]
 
 # The options are the labels of records and of the exporters' own metrics in the whole time range, so they include a VM
