@@ -22,6 +22,7 @@ import lint
 import packages
 import prometheus
 import record
+import world_check
 
 DAY = 86400
 # The first VM of the synthetic fleet.
@@ -244,8 +245,17 @@ def check_synthetic_fleet(report: Report, directory: Path, quiet: bool) -> None:
             )
 
 
+def check_worlds(report: Report, chosen: list[str]) -> None:
+    failed, untrue, count = world_check.check_all(chosen)
+    report.check("every query of every dashboard in scripted worlds", failed, f"{count} worlds, texts in worlds/*.txt")
+    print(f"      not true yet: {len(untrue)} findings, listed by tests/dashboards.d/world_check.py", flush=True)
+
+
 def main() -> int:
     report = Report()
+    if "--worlds" in sys.argv[1:]:
+        check_worlds(report, [name for name in sys.argv[1:] if name != "--worlds"])
+        return 1 if report.findings else 0
     check_generated_files(report)
     check_lint_rules(report)
     check_colours(report)
@@ -254,6 +264,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         check_promtool(report, Path(scratch))
         if "--static" not in sys.argv[1:]:
+            check_worlds(report, [])
             check_synthetic_fleet(report, Path(scratch) / "busy", quiet=False)
             check_synthetic_fleet(report, Path(scratch) / "quiet", quiet=True)
             check_scripted_hour(report, Path(scratch) / "hour")

@@ -1,0 +1,294 @@
+"""Looks at the dashboards in the scripted worlds: python3 world_check.py [WORLD...].
+
+Writes what row 1 and the tables show to worlds/NAME.txt, if UPDATE_GOLDENS is set; otherwise compares it.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boards
+import grafana_panels
+import truths
+import worlds
+from boards import Query
+from evaluation import Answer, Question, Sample, Series, copy_with_label, evaluate, rule_files
+from exposition import Exporters
+from fleet import MINUTE, Vm
+from grafana_panels import Look
+from grafana_values import UnsupportedError
+from worlds import Moment, World
+
+GOLDENS = Path(__file__).resolve().parent / "worlds"
+LABEL_VALUES = re.compile(r"label_values\((?:(.*), *)?(\w+)\)")
+SELECTOR = re.compile(r"([\w:]+)?(?:\{(.*)\})?$")
+MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")')
+# Points in seconds after now at which a panel about the coming week is evaluated.
+AHEAD = (*range(0, 3601, 600), 3 * 3600, 6 * 3600, *range(12 * 3600, 7 * 86400 + 1, 12 * 3600))
+
+
+def series_of(world: World) -> list[dict[str, str]]:
+    end = max(moment.at for moment in world.moments) + 2 * MINUTE
+    out: list[dict[str, str]] = []
+    for replica in world.replicas or ("",):
+        writer = Series(end, world.scrape, {"replica": replica} if replica else {})
+        for vms in (world.vms, world.extra):
+            detailed = [vm for vm in vms if not world.detailed or vm.name in world.detailed]
+            others = [vm for vm in vms if vm not in detailed]
+            for some, is_detailed in ((detailed, True), (others, False)):
+                _write(writer, world, some, end, is_detailed)
+        out += writer.found
+    return out
+
+
+def _write(writer: Series, world: World, vms: list[Vm], end: int, is_detailed: bool) -> None:
+    """The series of these targets. Another target of a VM has the VM's events."""
+    same = {vm.name: vm for vm in vms}
+    events = [
+        replace(each, vms=tuple(same[vm.name] for vm in each.vms if vm.name in same), resources=len(each.vms))
+        for each in world.events
+    ]
+    events = [each for each in events if each.vms]
+    exporters = Exporters(vms, events, 0, end, world.scrape, dense=end + 1, sparse=world.scrape, job=worlds.JOB)
+    exporters.write_series(writer) if is_detailed else exporters.write_main_series(writer)
+
+
+def link_variables(vm: Vm | None) -> dict[str, str]:
+    """What a link to the VM dashboard sets."""
+    return (
+        {}
+        if vm is None
+        else {"instance": vm.instance} | {name: value for name, value in vm.target_labels if name == "cluster"}
+    )
+
+
+def escape(value: str) -> str:
+    """A value of a variable for `=~`, as Grafana escapes it."""
+    return re.sub(r"[$^*{}\[\]'+?.()|]", lambda found: "\\\\" + found.group(), value.replace("\\", "\\\\\\\\"))
+
+
+def metrics_of_variables(board: dict[str, Any]) -> set[str]:
+    return {
+        name
+        for each in board["templating"]["list"]
+        if each["type"] == "query"
+        for name in [SELECTOR.match(_label_values(each)[0]).group(1)]
+        if name
+    }
+
+
+def _label_values(variable: dict[str, Any]) -> tuple[str, str]:
+    found = LABEL_VALUES.fullmatch(variable["definition"].strip())
+    if not found:
+        raise UnsupportedError(f"variable {variable['name']}: {variable['definition']}")
+    return found.group(1) or "", found.group(2)
+
+
+def resolve(board: dict[str, Any], chosen: dict[str, str], known: dict[str, list[Sample]]) -> dict[str, str]:
+    """The value of each variable after a dashboard is opened by a link: chosen there, All, or the first option."""
+    values: dict[str, str] = {}
+    for each in board["templating"]["list"]:
+        name = each["name"]
+        if each["type"] == "query":
+            options = _options(each, values, known)
+            if name in chosen:
+                values[name] = escape(chosen[name])
+            elif each["includeAll"]:
+                values[name] = each.get("allValue") or f"({'|'.join(map(escape, options))})"
+            else:
+                values[name] = escape(options[0]) if options else ""
+        elif each["type"] == "custom":
+            values[name] = each.get("allValue", ".+")
+        elif each["type"] in ("textbox", "constant"):
+            values[name] = each["query"]
+    return values
+
+
+def _options(variable: dict[str, Any], values: dict[str, str], known: dict[str, list[Sample]]) -> list[str]:
+    selector, label = _label_values(variable)
+    metric, matchers = SELECTOR.match(boards.interpolate(selector, values, 3600, 15)).groups()
+    tests = [(name, op, ast.literal_eval(text)) for name, op, text in MATCHER.findall(matchers or "")]
+    found = {
+        sample.labels[label]
+        for sample in known[metric]
+        if sample.labels.get(label) and all(_fits(sample.labels.get(name, ""), op, text) for name, op, text in tests)
+    }
+    return sorted(found)
+
+
+def _fits(value: str, op: str, text: str) -> bool:
+    does_match = bool(re.fullmatch(text, value)) if "~" in op else value == text
+    return does_match != op.startswith("!")
+
+
+def questions(query: Query, variables: dict[str, str], span: int, at: int) -> Iterator[tuple[float, Question]]:
+    """The evaluations of a query, by time: one of an instant query, the last of a range query, some of the future."""
+    step = boards.step(query, query.ahead or span, boards.SCRAPE_INTERVAL)
+    expr = boards.interpolate(query.expr, variables, query.ahead or span, step)
+    if not query.ahead:
+        yield at, Question(expr, at if query.instant else at - at % step)
+        return
+    if "@ start()" not in expr:
+        raise UnsupportedError(f"{query.where}: reads the future without @ start()")
+    # The rules are evaluated only until now, so the query is too. Grafana aligns the start to a full step.
+    fixed = expr.replace("@ start()", f"@ {at - step}")
+    for offset in AHEAD:
+        yield at + offset, Question(fixed.replace("time()", f"({at + offset})"), at)
+
+
+def look_at(world: World) -> dict[Moment, list[Look]]:
+    with tempfile.TemporaryDirectory() as scratch:
+        files = rule_files(world.rules)
+        if world.replicas and not world.is_ruler_global:
+            files = copy_with_label(files, "replica", Path(scratch))
+        series = [] if world.does_fail else series_of(world)
+
+        def ask(asked: list[Question]):
+            return evaluate(series, files, world.scrape, world.interval, asked)
+
+        return _look(world, boards.load(), ask)
+
+
+def _look(world: World, loaded: dict[str, dict[str, Any]], ask) -> dict[Moment, list[Look]]:
+    names = sorted({name for board in loaded.values() for name in metrics_of_variables(board)})
+    lookups = {
+        (name, moment): Question(f"last_over_time({name}[6h])", moment.at) for name in names for moment in world.moments
+    }
+    # The variables depend on results. A guess from the script saves most worlds a second run.
+    known = {(name, moment): _guess(world, moment) for name, moment in lookups}
+    answers: dict[Question, Answer] = {}
+    while True:
+        variables = {
+            (board, moment): resolve(
+                loaded[board],
+                link_variables(world.looked_at) if board == "azse-vm.json" else {},
+                {name: known[name, moment] for name in names},
+            )
+            for board in loaded
+            for moment in world.moments
+        }
+        asked = {
+            (query, moment): list(questions(query, variables[name, moment], _span(board), moment.at))
+            for name, board in loaded.items()
+            for query in boards.queries(name, board)
+            for moment in world.moments
+        }
+        every = [*lookups.values(), *(one for some in asked.values() for _, one in some)]
+        if missing := [] if world.does_fail else [one for one in every if one not in answers]:
+            answers |= ask(missing)
+            known = {key: answers[one] for key, one in lookups.items()}
+            continue
+        return {
+            moment: [_shown(name, board, moment, asked, answers) for name, board in loaded.items()]
+            for moment in world.moments
+        }
+
+
+def _span(board: dict[str, Any]) -> int:
+    return boards.seconds(board["time"]["from"].removeprefix("now-"))
+
+
+def _guess(world: World, moment: Moment) -> list[Sample]:
+    """The labels that most metrics of the VMs have."""
+    return [
+        Sample(
+            {"job": vm.job or worlds.JOB, "instance": vm.instance, "vm_name": vm.name}
+            | {"vm_scale_set": vm.scale_set, "location": vm.location, **dict(vm.target_labels)},
+            1.0,
+        )
+        for vm in [*world.vms, *world.extra]
+        if vm.begin <= moment.at
+    ]
+
+
+def _shown(name: str, board: dict[str, Any], moment: Moment, asked, results) -> Look:
+    look = Look(name)
+    of_panel: dict[str, list[Query]] = {}
+    for query in boards.queries(name, board):
+        of_panel.setdefault(query.panel, []).append(query)
+        for _, one in asked[query, moment]:
+            if isinstance(error := results.get(one), RuntimeError):
+                look.failures.append(f"{query.where}: {error}")
+                break
+    for panel in boards.panels(board):
+        if "targets" not in panel:
+            continue
+        points: dict[float, dict[str, list[Sample]]] = {}
+        for query in of_panel[panel["title"]]:
+            for at, one in asked[query, moment]:
+                answer = results.get(one, [])
+                points.setdefault(at, {})[query.ref] = [] if isinstance(answer, RuntimeError) else answer
+        if panel["type"] == "state-timeline":
+            shown = grafana_panels.show_timeline(panel, sorted(points.items()), moment.at)
+        else:
+            shown = grafana_panels.show(panel, points[moment.at], moment.at)
+        look.panels.append(shown)
+        if panel["gridPos"]["y"] == 0:
+            look.row_1.append(shown)
+    return look
+
+
+def text(world: World, looks: dict[Moment, list[Look]]) -> str:
+    lines = [f"{world.name}: {world.about}"]
+    for moment, boards_shown in looks.items():
+        hours, rest = divmod(moment.at, 3600)
+        lines += ["", f"== {hours:02}:{rest // 60:02}:{rest % 60:02} {moment.about}"]
+        for look in boards_shown:
+            if look.board not in world.shown:
+                continue
+            lines += ["", f"-- {look.board.removesuffix('.json')}"]
+            lines += [line for panel in look.row_1 for line in panel.lines()]
+            rest_of = [
+                panel for panel in look.panels if panel not in look.row_1 and panel.kind not in grafana_panels.GRAPHS
+            ]
+            lines += [line for panel in rest_of for line in panel.lines()]
+    return "\n".join(lines) + "\n"
+
+
+def check(world: World) -> tuple[list[str], list[str]]:
+    """What fails, and what is not true."""
+    try:
+        looks = look_at(world)
+    except UnsupportedError as why:
+        return [f"{world.name}: not supported: {why}"], []
+    failures = [
+        f"{world.name} at {moment.at // MINUTE} min: {failure}"
+        for moment, shown in looks.items()
+        for look in shown
+        for failure in look.failures
+    ]
+    untrue = [
+        finding
+        for moment, shown in looks.items()
+        for finding in truths.findings(world, moment, {look.board: look for look in shown})
+    ]
+    path, got = GOLDENS / f"{world.name}.txt", text(world, looks)
+    if os.environ.get("UPDATE_GOLDENS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(got, encoding="utf-8")
+    elif not path.exists() or path.read_text(encoding="utf-8") != got:
+        failures.append(f"{path.name} differs; UPDATE_GOLDENS=1 tests/dashboards writes it")
+    return failures, untrue
+
+
+def check_all(chosen: list[str]) -> tuple[list[str], list[str], int]:
+    """What fails, what is not true, and the number of worlds. promtool runs in two processes."""
+    every = [world for world in worlds.script() if not chosen or world.name in chosen]
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(check, every))
+    return [one for some, _ in results for one in some], [one for _, some in results for one in some], len(every)
+
+
+if __name__ == "__main__":
+    failed, not_true, _ = check_all(sys.argv[1:])
+    print("\n".join(failed + not_true))
+    sys.exit(bool(failed + not_true))
