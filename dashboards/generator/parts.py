@@ -36,6 +36,8 @@ TYPE_COLOURS = {
 }
 # A type that Azure adds has a colour of another one; no sixth colour differs from all. Its name is beside it.
 OTHER_TYPE = TYPE_COLOURS["Terminate"]
+# For a graph with up to five series.
+SERIES = tuple(TYPE_COLOURS.values())
 OUTCOME_COLOURS = {"completed": "dark-green", "cancelled": "semi-dark-blue", "unknown": "text", "not ended": "yellow"}
 # Lines and bars of other graphs: what is usual, what is bad, and a third series.
 LINE, BAD_LINE, OTHER_LINE = "blue", "semi-dark-orange", "text"
@@ -48,7 +50,6 @@ COLOURED_CELL = {"type": "color-background", "mode": "basic", "applyToRow": Fals
 
 # Thresholds of the alerts (alerts/scheduled-events.rules.yml, exporter-health.rules.yml).
 HOUR, DAY = 3600, 86400
-STALE_SECONDS = 900
 FLEET_AT_RISK = 0.1
 SHORT_FREEZE_SECONDS = 10
 # Minimum notice in Azure's documentation, and the tolerance of the alert.
@@ -174,8 +175,8 @@ def stat(
     *,
     legend: str = "__auto",
     text: str = "value",
+    title_size: int | None = None,
     instant: bool = True,
-    colour: str = "",  # noqa: ARG001 without effect, until no caller sets it
     **more: Any,
 ) -> dict[str, Any]:
     """A single value. Its colour is the background. A fixed colour "text" means none."""
@@ -185,6 +186,7 @@ def stat(
         "justifyMode": "center",
         "orientation": "auto",
         "textMode": text,
+        **({"text": {"titleSize": title_size}} if title_size else {}),
         "wideLayout": False,
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     }
@@ -382,19 +384,6 @@ def custom_variable(name: str, label: str, values: list[str], description: str) 
         + [{"selected": False, "text": v, "value": v} for v in values],
     }
 
-
-def text_variable(name: str, label: str, value: str, description: str) -> dict[str, Any]:
-    return {
-        "type": "textbox",
-        "name": name,
-        "label": label,
-        "description": description,
-        "query": value,
-        "hide": 0,
-        "skipUrlSync": False,
-        "current": {"selected": True, "text": value, "value": value},
-        "options": [{"selected": True, "text": value, "value": value}],
-    }
 
 
 def datasource_variable(name: str, label: str, kind: str, description: str = "", hide: int = 0) -> dict[str, Any]:
