@@ -25,7 +25,7 @@ from scenario import promtool_series
 GROUP = re.compile(r"^  - name: (\S+)$", re.MULTILINE)
 SAMPLE = re.compile(r'[\w:]*\{((?:\w+="(?:[^"\\]|\\.)*"(?:, )?)*)\} (\S+?)(?:, |$)')
 LABEL = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*")')
-DURATION = {"h": 3600, "m": 60, "s": 1}
+DURATION = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def parse(output: str) -> dict[Question, Answer]:
     answers: dict[Question, Answer] = {}
     question = None
     for line in output.splitlines():
-        if found := re.match(r'\s+expr: ("(?:[^"\\]|\\.)*"), time: ([0-9hms]+),(?: err: (.*))?', line):
+        if found := re.match(r'\s+expr: ("(?:[^"\\]|\\.)*"), time: ([0-9dhms]+),(?: err: (.*))?', line):
             question = Question(ast.literal_eval(found.group(1)), seconds(found.group(2)))
             if found.group(3):
                 answers[question] = RuntimeError(found.group(3))
@@ -120,4 +120,4 @@ def parse(output: str) -> dict[Question, Answer]:
 
 
 def seconds(duration: str) -> int:
-    return sum(int(number) * DURATION[unit] for number, unit in re.findall(r"(\d+)([hms])", duration))
+    return sum(int(number) * DURATION[unit] for number, unit in re.findall(r"(\d+)([dhms])", duration))

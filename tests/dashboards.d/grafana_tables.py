@@ -164,4 +164,29 @@ def limit(frames: list[Frame], options: dict[str, Any]) -> list[Frame]:
     return [Frame(frame.columns, frame.rows[: int(options["limitField"])], frame.names) for frame in frames]
 
 
-TRANSFORMATIONS = {"merge": merge, "organize": organize, "sortBy": sort_by, "groupBy": group_by, "limit": limit}
+def grouping_to_matrix(frames: list[Frame], options: dict[str, Any]) -> list[Frame]:
+    """One row per value of a column, and one column per value of another one."""
+    empty = {"zero": 0.0, "null": None, "empty": ""}[options.get("emptyValue", "empty")]
+    out = []
+    for frame in frames:
+        row_of, column_of, value_of = (frame.column(options[f"{name}Field"]) for name in ("row", "column", "value"))
+        if not (row_of and column_of and value_of):
+            return frames
+        columns = _unique([str(row[column_of]) for row in frame.rows])
+        corner = f"{options['rowField']}\\{options['columnField']}"
+        rows: dict[str, Row] = {}
+        for row in frame.rows:
+            new = rows.setdefault(str(row[row_of]), {corner: str(row[row_of]), **dict.fromkeys(columns, empty)})
+            new[str(row[column_of])] = row[value_of]
+        out.append(Frame([corner, *columns], list(rows.values())))
+    return out
+
+
+TRANSFORMATIONS = {
+    "groupingToMatrix": grouping_to_matrix,
+    "merge": merge,
+    "organize": organize,
+    "sortBy": sort_by,
+    "groupBy": group_by,
+    "limit": limit,
+}

@@ -12,7 +12,7 @@ from worlds import Moment, World
 
 ALL_CLEAR = re.compile(r"\b(none|nothing|no events?|no VMs?|all clear)\b", re.IGNORECASE)
 # Texts for missing data that state nothing: Grafana shows them for a failed query too.
-NEUTRAL = re.compile(r"–|No data|no rows: see .*|", re.IGNORECASE)
+NEUTRAL = re.compile(r"–|No data|no (rows|data): see .*|", re.IGNORECASE)
 KINDS = re.compile(rf"\b({'|'.join((*fleet.TYPES, *fleet.ADVISORY_TYPES))})\b")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 ADVISORIES = "Advisories"
@@ -52,7 +52,7 @@ def _of_fleet(world: World, moment: Moment, look: Look) -> Iterator[str]:
         return
     if set(world.rules) < {"alerts", "dashboards"}:
         yield from _missing(row, "no rules")
-    yield from _all_clear(look, bool(events or blind or not known or len(world.rules) < 2))
+    yield from _all_clear(look, events, now, bool(blind or not known or len(world.rules) < 2))
     if not events and not blind and known and not ALL_CLEAR.search(row):
         yield f"row 1 does not say that nothing is pending: {row}"
     if len(world.rules) < 2:
@@ -83,14 +83,17 @@ def _of_vm(world: World, moment: Moment, look: Look) -> Iterator[str]:
     vm = world.looked_at
     events = [event for event in world.open_events(moment.at) if vm.name in {one.name for one in event.vms}]
     is_blind = vm.name in {one.name for one in world.blind(moment.at)}
-    yield from _all_clear(look, bool(events or is_blind))
+    yield from _all_clear(look, events, moment.at, is_blind)
     if len(world.rules) == 2:
         yield from _states(events, moment.at, _text(look.row_1))
         yield from _table(world, look, events)
 
 
-def _all_clear(look: Look, is_false: bool) -> Iterator[str]:
+def _all_clear(look: Look, events: list[Event], now: float, is_blind: bool) -> Iterator[str]:
+    """The panel Now is about events that have started. The others are about all open events."""
+    is_running = any(event.started is not None and event.started <= now for event in events)
     for shown in look.row_1:
+        is_false = is_blind or (is_running if shown.title == "Now" else bool(events))
         said = [text for row in shown.cells for text in row if ALL_CLEAR.search(text)]
         if is_false and said and shown.title != ADVISORIES:
             yield f"{shown.title}: says {', '.join(said)}"

@@ -5,7 +5,7 @@ Writes what row 1 and the tables show to worlds/NAME.txt, if UPDATE_GOLDENS is s
 
 from __future__ import annotations
 
-import ast
+import json
 import os
 import re
 import sys
@@ -29,9 +29,7 @@ from grafana_values import UnsupportedError
 from worlds import Moment, World
 
 GOLDENS = Path(__file__).resolve().parent / "worlds"
-LABEL_VALUES = re.compile(r"label_values\((?:(.*), *)?(\w+)\)")
-SELECTOR = re.compile(r"([\w:]+)?(?:\{(.*)\})?$")
-MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")')
+VARIABLE = re.compile(r"label_values\((?:(.*), *)?(\w+)\)|query_result\((.*)\)")
 # Points in seconds after now at which a panel about the coming week is evaluated.
 AHEAD = (*range(0, 3601, 600), 3 * 3600, 6 * 3600, *range(12 * 3600, 7 * 86400 + 1, 12 * 3600))
 
@@ -76,58 +74,65 @@ def escape(value: str) -> str:
     return re.sub(r"[$^*{}\[\]'+?.()|]", lambda found: "\\\\" + found.group(), value.replace("\\", "\\\\\\\\"))
 
 
-def metrics_of_variables(board: dict[str, Any]) -> set[str]:
-    return {
-        name
-        for each in board["templating"]["list"]
-        if each["type"] == "query"
-        for name in [SELECTOR.match(_label_values(each)[0]).group(1)]
-        if name
-    }
+class Variables:
+    """The variables of a dashboard that a link opens: chosen by the link, All, or the first option.
+
+    Options come from queries with the values of earlier variables. `answers` has the results that are known; for the
+    others, the options are those of the VM that is looked at.
+    """
+
+    def __init__(self, board: dict[str, Any], world: World, moment: Moment, answers: dict[Question, Answer]):
+        self.world, self.moment, self.answers = world, moment, answers
+        self.asked: list[Question] = []
+        self.values: dict[str, str] = {}
+        chosen = link_variables(world.looked_at) if board["uid"] == "azse-vm" else {}
+        span = boards.seconds(board["time"]["from"].removeprefix("now-"))
+        for each in board["templating"]["list"]:
+            name = each["name"]
+            if each["type"] == "query":
+                options = self._options(each, span)
+                if name in chosen:
+                    self.values[name] = escape(chosen[name])
+                elif each["includeAll"]:
+                    self.values[name] = each.get("allValue") or f"({'|'.join(map(escape, options))})"
+                else:
+                    self.values[name] = escape(options[0]) if options else ""
+            elif each["type"] == "custom":
+                self.values[name] = each["allValue"] if each["includeAll"] else each["current"]["value"]
+            elif each["type"] in ("textbox", "constant"):
+                self.values[name] = each["query"]
+
+    def _options(self, variable: dict[str, Any], span: int) -> list[str]:
+        found = VARIABLE.fullmatch(variable["definition"].strip())
+        if not found:
+            raise UnsupportedError(f"variable {variable['name']}: {variable['definition']}")
+        series, label, query = found.groups()
+        of = boards.interpolate(series or query or "", self.values, span, 15)
+        expr = f"group by ({label}) (last_over_time({of}[{span}s]))" if label else of
+        question = Question(expr, self.moment.at)
+        self.asked.append(question)
+        answer = self.answers.get(question)
+        if answer is None or isinstance(answer, RuntimeError):
+            vm = self.world.looked_at
+            labels = {"vm_name": vm.name, "job": vm.job or worlds.JOB, "instance": vm.instance} if vm else {}
+            answer = [Sample(labels | dict(vm.target_labels), 1.0)] if vm else []
+        texts = [sample.labels.get(label, "") if label else as_text(sample) for sample in answer]
+        return sorted({value for text in texts if (value := option(text, variable.get("regex", "")))})
 
 
-def _label_values(variable: dict[str, Any]) -> tuple[str, str]:
-    found = LABEL_VALUES.fullmatch(variable["definition"].strip())
+def as_text(sample: Sample) -> str:
+    """A sample as Grafana writes it for query_result()."""
+    return f"{{{','.join(f'{k}={json.dumps(v)}' for k, v in sorted(sample.labels.items()))}}} {sample.value:g}"
+
+
+def option(text: str, regex: str) -> str:
+    """The value of an option: what the variable's regular expression finds in the text."""
+    if not regex:
+        return text
+    found = re.search(regex.strip("/").replace("(?<", "(?P<"), text)
     if not found:
-        raise UnsupportedError(f"variable {variable['name']}: {variable['definition']}")
-    return found.group(1) or "", found.group(2)
-
-
-def resolve(board: dict[str, Any], chosen: dict[str, str], known: dict[str, list[Sample]]) -> dict[str, str]:
-    """The value of each variable after a dashboard is opened by a link: chosen there, All, or the first option."""
-    values: dict[str, str] = {}
-    for each in board["templating"]["list"]:
-        name = each["name"]
-        if each["type"] == "query":
-            options = _options(each, values, known)
-            if name in chosen:
-                values[name] = escape(chosen[name])
-            elif each["includeAll"]:
-                values[name] = each.get("allValue") or f"({'|'.join(map(escape, options))})"
-            else:
-                values[name] = escape(options[0]) if options else ""
-        elif each["type"] == "custom":
-            values[name] = each.get("allValue", ".+")
-        elif each["type"] in ("textbox", "constant"):
-            values[name] = each["query"]
-    return values
-
-
-def _options(variable: dict[str, Any], values: dict[str, str], known: dict[str, list[Sample]]) -> list[str]:
-    selector, label = _label_values(variable)
-    metric, matchers = SELECTOR.match(boards.interpolate(selector, values, 3600, 15)).groups()
-    tests = [(name, op, ast.literal_eval(text)) for name, op, text in MATCHER.findall(matchers or "")]
-    found = {
-        sample.labels[label]
-        for sample in known[metric]
-        if sample.labels.get(label) and all(_fits(sample.labels.get(name, ""), op, text) for name, op, text in tests)
-    }
-    return sorted(found)
-
-
-def _fits(value: str, op: str, text: str) -> bool:
-    does_match = bool(re.fullmatch(text, value)) if "~" in op else value == text
-    return does_match != op.startswith("!")
+        return ""
+    return found.groupdict().get("value") or (found.group(1) if found.groups() else text)
 
 
 def questions(query: Query, variables: dict[str, str], span: int, at: int) -> Iterator[tuple[float, Question]]:
@@ -159,55 +164,27 @@ def look_at(world: World) -> dict[Moment, list[Look]]:
 
 
 def _look(world: World, loaded: dict[str, dict[str, Any]], ask) -> dict[Moment, list[Look]]:
-    names = sorted({name for board in loaded.values() for name in metrics_of_variables(board)})
-    lookups = {
-        (name, moment): Question(f"last_over_time({name}[6h])", moment.at) for name in names for moment in world.moments
-    }
-    # The variables depend on results. A guess from the script saves most worlds a second run.
-    known = {(name, moment): _guess(world, moment) for name, moment in lookups}
     answers: dict[Question, Answer] = {}
     while True:
-        variables = {
-            (board, moment): resolve(
-                loaded[board],
-                link_variables(world.looked_at) if board == "azse-vm.json" else {},
-                {name: known[name, moment] for name in names},
-            )
-            for board in loaded
-            for moment in world.moments
-        }
-        asked = {
-            (query, moment): list(questions(query, variables[name, moment], _span(board), moment.at))
-            for name, board in loaded.items()
-            for query in boards.queries(name, board)
-            for moment in world.moments
-        }
-        every = [*lookups.values(), *(one for some in asked.values() for _, one in some)]
-        if missing := [] if world.does_fail else [one for one in every if one not in answers]:
-            answers |= ask(missing)
-            known = {key: answers[one] for key, one in lookups.items()}
-            continue
-        return {
-            moment: [_shown(name, board, moment, asked, answers) for name, board in loaded.items()]
-            for moment in world.moments
-        }
-
-
-def _span(board: dict[str, Any]) -> int:
-    return boards.seconds(board["time"]["from"].removeprefix("now-"))
-
-
-def _guess(world: World, moment: Moment) -> list[Sample]:
-    """The labels that most metrics of the VMs have."""
-    return [
-        Sample(
-            {"job": vm.job or worlds.JOB, "instance": vm.instance, "vm_name": vm.name}
-            | {"vm_scale_set": vm.scale_set, "location": vm.location, **dict(vm.target_labels)},
-            1.0,
-        )
-        for vm in [*world.vms, *world.extra]
-        if vm.begin <= moment.at
-    ]
+        asked: dict[tuple[Query, Moment], list[tuple[float, Question]]] = {}
+        every: list[Question] = []
+        for name, board in loaded.items():
+            span = boards.seconds(board["time"]["from"].removeprefix("now-"))
+            for moment in world.moments:
+                variables = Variables(board, world, moment, answers)
+                every += variables.asked
+                for query in boards.queries(name, board):
+                    asked[query, moment] = list(questions(query, variables.values, span, moment.at))
+                    every += [one for _, one in asked[query, moment]]
+        # In most worlds, the variables do not change with the first answers.
+        missing = [] if world.does_fail else [one for one in every if one not in answers]
+        if not missing:
+            break
+        answers |= ask(missing)
+    return {
+        moment: [_shown(name, board, moment, asked, answers) for name, board in loaded.items()]
+        for moment in world.moments
+    }
 
 
 def _shown(name: str, board: dict[str, Any], moment: Moment, asked, results) -> Look:

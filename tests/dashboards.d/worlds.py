@@ -286,6 +286,17 @@ def large() -> World:
     return World("large", "1,500 VMs with 40 events.", vms, events, moments, looked_at, detailed=named, scrape=60)
 
 
+def month() -> World:
+    """A month in steps of four minutes: with longer ones, series would be stale between two scrapes."""
+    end = 30 * DAY
+    # An exporter restarts, so its counters start again.
+    vms = fleet.vms(8)
+    events = fleet.past(vms, end, 29, 40)
+    moments = [Moment(end, "the last 30 days")]
+    about = "30 days of history with 40 events."
+    return World("month", about, vms, events, moments, vms[1], detailed=frozenset({"-"}), scrape=240, interval=240)
+
+
 def script() -> list[World]:
     of_world = (
         healthy, types, started, overdue, no_not_before, evicted, failing, no_exporter, query_errors, no_rules,
