@@ -160,7 +160,7 @@ WHEN = value_map(
 HIDDEN = ("First", "Instance", "Job", "Cluster")
 
 
-def severity_column(width: int = 85) -> dict[str, Any]:
+def severity_column(width: int = 105) -> dict[str, Any]:
     return override(
         "Severity", mappings=[SEVERITY_MAP], custom__cellOptions=COLOURED_CELL, custom__width=width, **NOTHING
     )
@@ -221,14 +221,14 @@ def of_fleet(title: str, description: str, at: tuple[int, int, int, int]) -> dic
         overrides=[
             override("Starts in", unit="s", decimals=0, mappings=[WHEN], custom__width=105, **NOTHING),
             type_column(),
-            override("First VMs", links=[vm_link("Everything about ${__data.fields.First}")], custom__minWidth=200),
+            override("First VMs", links=[vm_link("Everything about ${__data.fields.First}")], custom__minWidth=250),
             override("VMs", unit="none", custom__width=65, **NOTHING),
             severity_column(),
-            override("Not before", unit="time:MM-DD HH:mm", custom__width=110, **NOTHING),
+            override("Not before", unit="time:MM-DD HH:mm", custom__width=125, **NOTHING),
             length_column(),
-            override("Scale set", custom__minWidth=110, **NOTHING),
-            override("Location", custom__minWidth=100, **NOTHING),
-            override("In cluster", custom__minWidth=90, **NOTHING),
+            override("Scale set", custom__width=190, **NOTHING),
+            override("Location", custom__width=130, **NOTHING),
+            override("In cluster", custom__width=120, **NOTHING),
             override("Source", custom__width=90, **NOTHING),
             *id_columns(95),
             *(carried(name) for name in HIDDEN),

@@ -53,10 +53,10 @@ def variables() -> list[dict[str, Any]]:
     ]
 
 
-def add(panel: dict[str, Any], expr: str, legend: str = "__auto") -> dict[str, Any]:
-    """A second query of a panel, whose values are below those of the first."""
+def add(panel: dict[str, Any], expr: str, legend: str = "__auto", orientation: str = "horizontal") -> dict[str, Any]:
+    """A second query of a panel, whose values are below those of the first, or for "vertical" beside them."""
     panel["targets"].append(target(expr, "B", legend=legend, instant=True))
-    panel["options"]["orientation"] = "horizontal"
+    panel["options"]["orientation"] = orientation
     return panel
 
 
@@ -121,6 +121,7 @@ def figures(y: int) -> list[dict[str, Any]]:
             defaults=PLAIN,
         ),
         second,
+        orientation="vertical",
     )
     length = f"({events.duration()} or on ({events.EVENT}) -1 * {events.known_open()})"
     first, second = both(length)
@@ -135,6 +136,7 @@ def figures(y: int) -> list[dict[str, Any]]:
             defaults={**PLAIN, "mappings": [words]},
         ),
         second,
+        orientation="vertical",
     )
     clear = events.all_clear()
     hour = stat(
@@ -198,7 +200,7 @@ def shares(y: int) -> list[dict[str, Any]]:
             "VMs with a pending event",
             "How many VMs had an announced or started event, by type. A VM with two events counts under both.",
             (0, y, 10, 8),
-            [target(events.pending_vms_by_type(), legend="{{event_type}}")],
+            [target(events.count_vms(events.selected(), "event_type"), legend="{{event_type}}")],
             stacked=True,
             unit="none",
             maxDataPoints=240,
@@ -246,7 +248,7 @@ def blind(y: int) -> dict[str, Any]:
     return table(
         "Exporters that do not report, and why",
         "As long as one is listed here, events of its VM may be missing above. At most 100 are shown.",
-        (0, y, 24, 8),
+        (0, y, 24, 7),
         [target(events.why_blind(), table=True)],
         {"vm_name": "VM", "Value": "Trouble", "cluster": "In cluster", "instance": "Instance", "in": "Cluster"},
         sort="VM",
