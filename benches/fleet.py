@@ -189,6 +189,7 @@ def write_totals(out, options, count, end):
     rec = Recording(out, options, 0)
     rec.stamps = list(range(end - PAST, end - 7_200, MINUTE))
     rec.constant("azure_scheduled_events:history_vms", job, count)
+    rec.constant("azure_scheduled_events:history_since", "", end - PAST)
     rec.stamps = rec.stamps[::5]
     for kind in TYPES[:3]:
         rec.varying("azure_scheduled_events:approvals", f'{job},event_type="{kind}",result="approved"', lambda now: now % 7)

@@ -52,7 +52,6 @@ EVENT = "cluster, event_id"
 TYPED = "cluster, event_id, event_type"
 VM = "cluster, job, instance"
 CLUSTER = 'cluster=~"$cluster"'
-JOBS = f'{CLUSTER}, job=~"$job"'
 EVENTS = f'{CLUSTER}, event_type=~"$event_type"'
 TARGETS = f'{CLUSTER}, job=~"$job", instance=~"$instance"'
 VMS = f'{TARGETS}, vm_scale_set=~"$scale_set", location=~"$location"'
@@ -205,22 +204,23 @@ def kept(by: str = "", over: str = RANGE) -> str:
     return f"avg {by} ({notice(over)} >= bool on (event_type) group_left () ({q.type_table(allowed)}))"
 
 
+SINCE = f"min(last_over_time(azure_scheduled_events:history_since{{{CLUSTER}}}{RANGE}))"
+
+
 def or_zero(expr: str) -> str:
     """0 instead of nothing if the rules were evaluated in this time, so that no data means that nothing is known."""
-    return f"{expr} or 0 * sum(last_over_time(azure_scheduled_events:history_vms{{{JOBS}}}{RANGE}))"
+    return f"{expr} or 0 * {SINCE}"
 
 
 def vm_hours() -> str:
-    """Of all VMs, of single ones, or of scale sets."""
+    """Of all VMs since the rules are evaluated, else of single ones or of scale sets."""
     fleet = f'azure_scheduled_events:history_vms{{any=~"$scale_set$location", {TARGETS}}}'
     single = f'azure_scheduled_events:target{{any!~"$instance", {TARGETS}}}'
     scale_sets = f'azure_scheduled_events:scale_set_vms{{any!~"$scale_set", any=~"$instance", {CLUSTER}, vm_scale_set=~"$scale_set"}}'
-    each = (
-        f"max by (cluster, job) ({fleet})",
-        f"group by ({VM}) ({single})",
-        f"max by (cluster, vm_scale_set) ({scale_sets})",
-    )
-    return " or ".join(f"sum(sum_over_time(({of})[$__range:1h]))" for of in each)
+    hours = f"(time() - clamp_min({SINCE}, time() - $__range_s)) / 3600"
+    few = (f"group by ({VM}) ({single})", f"max by (cluster, vm_scale_set) ({scale_sets})")
+    sums = " or ".join(f"sum(sum_over_time(({of})[$__range:5m])) / 12" for of in few)
+    return f"sum(max by (cluster, job) (avg_over_time({fleet}{RANGE}))) * {hours} or {sums}"
 
 
 def headline() -> list[dict[str, Any]]:
@@ -286,13 +286,11 @@ def headline() -> list[dict[str, Any]]:
         ),
         stat(
             "Recorded since",
-            "The rules record history since then, or since before this time began. Select Events before the rules to see older events.",
+            "Since then, the rules record what this dashboard shows. Set Events before the rules to yes to see older events.",
             (21, 0, 3, 4),
-            # Without timestamp(), with which Prometheus 2.42 reads a series from its beginning for each step.
-            f"1000 * min(min_over_time((0 * azure_scheduled_events:history_vms{{{JOBS}}} + time())[$__range:1h]))",
+            f"1000 * {SINCE} or vector(-1)",
             unit="dateTimeAsIsoNoDateIfToday",
-            empty="no rules",
-            defaults=none,
+            defaults={**none, "mappings": [value_map({"-1": ("no rules", WARNING)})]},
         ),
     ]
 
@@ -424,11 +422,11 @@ def organized(hidden: tuple[str, ...] = (), columns: dict[str, str] | None = Non
 
 
 def promise(y: int) -> list[dict[str, Any]]:
-    week = "[7d]"
+    week = "[7d] offset -1d"
     return [
         graph(
             "Events with the promised notice",
-            "Share of the events of the seven days before each point that had the notice that Azure's documentation promises, but for a minute (10 s for Preempt).",
+            "Share of the events of seven days, until the end of the day of each point, that had the notice that Azure's documentation promises, but for a minute (10 s for Preempt).",
             (0, y, 16, 8),
             [target(kept("by (event_type)", week), legend="{{event_type}}", interval="1d")],
             unit="percentunit",

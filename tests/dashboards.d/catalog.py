@@ -72,6 +72,7 @@ def recorded() -> dict[str, Metric]:
             "node",
         ),
         "azure_scheduled_events:history_vms": ("cluster", "job"),
+        "azure_scheduled_events:history_since": ("cluster",),
         "azure_scheduled_events:approvals": ("cluster", "job", "event_type", "result"),
         "azure_scheduled_events:scale_set_vms": ("cluster", "vm_scale_set"),
         "azure_scheduled_events:target": ("cluster", "job", "instance"),
