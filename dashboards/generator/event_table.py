@@ -221,15 +221,15 @@ def of_fleet(title: str, description: str, at: tuple[int, int, int, int]) -> dic
         overrides=[
             override("Starts in", unit="s", decimals=0, mappings=[WHEN], custom__width=105, **NOTHING),
             type_column(),
-            override("First VMs", links=[vm_link("Everything about ${__data.fields.First}")], custom__minWidth=250),
+            override("First VMs", links=[vm_link("Everything about ${__data.fields.First}")], custom__minWidth=215),
             override("VMs", unit="none", custom__width=65, **NOTHING),
             severity_column(),
-            override("Not before", unit="time:MM-DD HH:mm", custom__width=125, **NOTHING),
+            override("Not before", unit="time:MM-DD HH:mm", custom__width=120, **NOTHING),
             length_column(),
-            override("Scale set", custom__width=190, **NOTHING),
-            override("Location", custom__width=130, **NOTHING),
+            override("Scale set", custom__width=150, **NOTHING),
+            override("Location", custom__width=120, **NOTHING),
             override("In cluster", custom__width=120, **NOTHING),
-            override("Source", custom__width=90, **NOTHING),
+            override("Source", custom__width=88, **NOTHING),
             *id_columns(95),
             *(carried(name) for name in HIDDEN),
         ],
@@ -275,7 +275,7 @@ def week(title: str, description: str, at: tuple[int, int, int, int]) -> dict[st
         drop=("day\\event_type",),
         overrides=[
             override("Day", unit="time:ddd DD MMM", custom__minWidth=95),
-            *(override(name, unit="none", custom__minWidth=70, **NOTHING) for name in TYPE_COLOURS),
+            *(override(name, unit="none", custom__minWidth=78, **NOTHING) for name in TYPE_COLOURS),
         ],
     )
     matrix = {"columnField": "event_type", "rowField": "day", "valueField": "Value", "emptyValue": "null"}

@@ -222,8 +222,8 @@ def _further_vms() -> str:
     """A label `others` with the names of a second and a third VM, for events that have one."""
     named = f"azure_scheduled_event:vm{{{PLACED}, {TYPE}}} == 1"
     one = f"topk by ({EVENT}) (1, {named})"
-    two = f"topk by ({EVENT}) (1, {named} unless on ({EVENT}, vm_name) {one})"
-    three = f"topk by ({EVENT}) (1, {named} unless on ({EVENT}, vm_name) {one} unless on ({EVENT}, vm_name) {two})"
+    two = f"topk by ({EVENT}) (1, {named} unless on ({VM}, event_id) {one})"
+    three = f"topk by ({EVENT}) (1, {named} unless on ({VM}, event_id) {one} unless on ({VM}, event_id) {two})"
     second = f'label_replace({two}, "second", ", $1", "vm_name", "(.*)")'
     third = f'label_replace({three}, "third", ", $1", "vm_name", "(.*)")'
     return f'label_join({second} * on ({EVENT}) group_left (third) {third} or on ({EVENT}) {second}, "others", "", "second", "third")'
@@ -270,4 +270,6 @@ def per_day(days: int) -> str:
 
 def why_blind() -> str:
     """The reason why an exporter does not report, as recorded, with the name of its VM."""
-    return within_cluster(f"topk(100, max by ({VM}, vm_name) (azure_scheduled_events:blind{{{PLACED}}}))")
+    return within_cluster(
+        f"topk(100, topk by ({VM}) (1, max by ({VM}, vm_name) (azure_scheduled_events:blind{{{PLACED}}})))"
+    )
