@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import queries as q
-from event_table import carried, type_column
+from event_table import type_column
 from parts import (
     ALLOWED_LESS,
     BAD_LINE,
@@ -29,6 +29,7 @@ from parts import (
     bars,
     by_name,
     by_type,
+    carried,
     cluster_variable,
     custom_variable,
     dashboard,
@@ -339,7 +340,10 @@ def per_day(y: int) -> list[dict[str, Any]]:
     ]
 
 
-NOT_THERE = {"type": "special", "options": {"match": "null+nan", "result": {"color": CALM, "index": 9, "text": NO_VALUE}}}
+NOT_THERE = {
+    "type": "special",
+    "options": {"match": "null+nan", "result": {"color": CALM, "index": 9, "text": NO_VALUE}},
+}
 SECONDS = {"unit": "s", "decimals": 1, "noValue": NO_VALUE, "custom__minWidth": 75}
 
 
@@ -572,7 +576,9 @@ def risk(y: int) -> list[dict[str, Any]]:
     at_once = of_sets("vms", ">= 0", "count")
     size = f"max by ({scale_set}) (last_over_time(azure_scheduled_events:scale_set_vms{{{CLUSTER}}}[1h]))"
     # The name can arrive after the first event of a VM.
-    name, no_name = (f"count by ({vm}) ({hit(f'{vm}, event_id', vms(VMS, of))})" for of in ('vm_name!=""', 'vm_name=""'))
+    name, no_name = (
+        f"count by ({vm}) ({hit(f'{vm}, event_id', vms(VMS, of))})" for of in ('vm_name!=""', 'vm_name=""')
+    )
     hits = f'{name} or on ({VM}) label_replace({no_name}, "vm_name", "$1", "instance", "(.*)")'
     count = {"unit": "none", "decimals": 0, "noValue": NO_VALUE, "custom__width": 80}
     return [

@@ -51,7 +51,6 @@ COLOURED_CELL = {"type": "color-background", "mode": "basic", "applyToRow": Fals
 # Thresholds of the alerts (alerts/scheduled-events.rules.yml, exporter-health.rules.yml).
 HOUR, DAY = 3600, 86400
 FLEET_AT_RISK = 0.1
-SHORT_FREEZE_SECONDS = 10
 # Minimum notice in Azure's documentation, and the tolerance of the alert.
 PROMISED_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 ALLOWED_LESS = {"Preempt": 10}
@@ -61,7 +60,6 @@ def thresholds(*steps: tuple[float | None, str]) -> dict[str, Any]:
     return {"mode": "absolute", "steps": [{"color": colour, "value": value} for value, colour in steps]}
 
 
-URGENCY = thresholds((None, CRITICAL), (HOUR, WARNING), (DAY, NOTICE))
 # Severities as numbers, so that a query can choose the colour: 3 critical, 2 warning, 1 info, 0 none, below 0 not known.
 SEVERITIES = {"critical": 3, "warning": 2, "info": 1}
 SEVERITY = thresholds((None, BLIND), (0, CALM), (1, NOTICE), (2, WARNING), (3, CRITICAL))
@@ -383,7 +381,6 @@ def custom_variable(name: str, label: str, values: list[str], description: str) 
         "options": [{"selected": True, "text": "All", "value": "$__all"}]
         + [{"selected": False, "text": v, "value": v} for v in values],
     }
-
 
 
 def datasource_variable(name: str, label: str, kind: str, description: str = "", hide: int = 0) -> dict[str, Any]:
