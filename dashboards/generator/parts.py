@@ -432,22 +432,18 @@ def vm_label_variable(name: str, label: str, of: str) -> dict[str, Any]:
 def vm_variable(*, multi: bool, more: str = "") -> dict[str, Any]:
     """The VMs. The value is the instance, the text is the name of the VM, or the instance if the name is not known."""
     of = f'cluster=~"$cluster", job=~"$job"{", " + more if more else ""}'
-    seen = f"last_over_time(azure_scheduled_event:vm{{{of}}}[$__range])"
-    running = f"last_over_time(azure_scheduled_events_vm_info{{{of}}}[15m])"
-    by_address = [seen]
-    if not more:  # these series have no labels of the VM, so a selection by scale set or location excludes them
-        by_address += [f"last_over_time(azure_scheduled_events{name}{{{of}}}[15m])" for name in (":target", "_up")]
-    named = (
-        f"group by (cluster, instance, vm_name) ({seen} == 1)"
-        f" or on (cluster, instance) group by (cluster, instance, vm_name) ({running})"
-        f' or on (cluster, instance) label_replace(group by (cluster, instance) ({" or ".join(by_address)}), "vm_name", "$1", "instance", "(.*)")'
-    )
+    # Instant selectors: over 10,000 VMs, a range of 15 minutes takes ten times as long. Each line adds VMs that the lines
+    # before it do not have: without the records, without a name, after the VM was deleted.
+    series = [f"azure_scheduled_events:known_vm{{{of}}}", f"azure_scheduled_events_vm_info{{{of}}}"]
+    if not more:  # these have no labels of the VM
+        series += [f"azure_scheduled_events:target{{{of}}}", f"azure_scheduled_events_up{{{of}}}"]
+    series.append(f"last_over_time(azure_scheduled_event:vm{{{of}}}[$__range])")
     return query_variable(
         "instance",
         "VM",
-        f"query_result({named})",
+        f"query_result(group by (instance, vm_name) ({' or on (cluster, instance) '.join(series)}))",
         multi=multi,
-        regex='/instance="(?<value>[^"]+)",vm_name="(?<text>[^"]+)"/',
+        regex='/instance="(?<value>[^"]+)"(?:,vm_name="(?<text>[^"]+)")?/',
     )
 
 

@@ -183,7 +183,7 @@ def timeline(y: int) -> dict[str, Any]:
         "From the first sight to the end: Scheduled or Advisory, Started, and ten minutes in which an ended event is still shown. While the exporter is not scraped, "
         "an open event is continued from what the rules remember.",
         (0, y, 24, 6),
-        [target(q.short_id(v.life()), legend="{{event_type}} {{id}}")],
+        [target(q.short_id(v.life()), legend="{{event_type}} {{id}}", interval="1m")],
         defaults={"mappings": [states], "color": {"mode": "thresholds"}, "thresholds": thresholds((None, BLIND))},
         custom={"fillOpacity": 100, "lineWidth": 0},
         options={
