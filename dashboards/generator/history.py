@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import queries as q
-from event_table import carried, type_column
+from event_table import type_column
 from parts import (
     ALLOWED_LESS,
     BAD_LINE,
@@ -29,6 +29,7 @@ from parts import (
     bars,
     by_name,
     by_type,
+    carried,
     cluster_variable,
     custom_variable,
     dashboard,
