@@ -47,9 +47,14 @@ class Vm:
     warming_up: Intervals = ()
     named: float = -FOREVER  # the instance metadata has the name from then on
     renamed: tuple[float, str] | None = None
+    restarts: tuple[float, ...] = ()  # of the exporter: its counters start at 0
 
     def is_up(self, t: float) -> bool:
         return self.begin <= t < self.end and not within(self.down, t)
+
+    def running_since(self, t: float) -> float:
+        """The last start of the exporter; its begin if it has not been restarted."""
+        return max((restart for restart in self.restarts if restart <= t), default=self.begin)
 
 
 def within(intervals: Intervals, t: float) -> bool:
@@ -72,7 +77,11 @@ class Event:
     approved: bool = False
     description: str = ""
     is_advisory: bool = False
+    moved: tuple[float, float] | None = None  # since then it has another NotBefore
     resources: int = 0  # VMs that it names, if that is not the number of `vms`
+
+    def not_before_at(self, t: float) -> float | None:
+        return self.moved[1] if self.moved and t >= self.moved[0] else self.not_before
 
 
 def vms(count: int = 24) -> list[Vm]:
