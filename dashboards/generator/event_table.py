@@ -157,10 +157,10 @@ WHEN = value_map(
     }
 )
 # A link needs these, so the columns exist but are not shown.
-HIDDEN = ("First", "Instance", "Job", "Cluster")
+HIDDEN = ("First", "Instance", "Cluster")
 
 
-def severity_column(width: int = 85) -> dict[str, Any]:
+def severity_column(width: int = 105) -> dict[str, Any]:
     return override(
         "Severity", mappings=[SEVERITY_MAP], custom__cellOptions=COLOURED_CELL, custom__width=width, **NOTHING
     )
@@ -207,7 +207,6 @@ def of_fleet(title: str, description: str, at: tuple[int, int, int, int]) -> dic
         "event_id": "Id",
         "vm_name": "First",
         "instance": "Instance",
-        "job": "Job",
         "in": "Cluster",
     }
     rows = table(
@@ -221,16 +220,17 @@ def of_fleet(title: str, description: str, at: tuple[int, int, int, int]) -> dic
         overrides=[
             override("Starts in", unit="s", decimals=0, mappings=[WHEN], custom__width=105, **NOTHING),
             type_column(),
-            override("First VMs", links=[vm_link("Everything about ${__data.fields.First}")], custom__minWidth=200),
+            override("First VMs", links=[vm_link("Everything about ${__data.fields.First}")], custom__minWidth=215),
             override("VMs", unit="none", custom__width=65, **NOTHING),
             severity_column(),
-            override("Not before", unit="time:MM-DD HH:mm", custom__width=110, **NOTHING),
+            override("Not before", unit="time:MM-DD HH:mm", custom__width=120, **NOTHING),
             length_column(),
-            override("Scale set", custom__minWidth=110, **NOTHING),
-            override("Location", custom__minWidth=100, **NOTHING),
-            override("In cluster", custom__minWidth=90, **NOTHING),
-            override("Source", custom__width=90, **NOTHING),
-            *id_columns(95),
+            override("Scale set", custom__minWidth=140, **NOTHING),
+            override("Location", custom__width=120, **NOTHING),
+            override("In cluster", custom__width=120, **NOTHING),
+            override("Source", custom__width=88, **NOTHING),
+            override("Event", links=trace_links(), custom__width=105),
+            *(carried(name) for name in ("Trace", "Id")),
             *(carried(name) for name in HIDDEN),
         ],
     )
@@ -275,7 +275,7 @@ def week(title: str, description: str, at: tuple[int, int, int, int]) -> dict[st
         drop=("day\\event_type",),
         overrides=[
             override("Day", unit="time:ddd DD MMM", custom__minWidth=95),
-            *(override(name, unit="none", custom__minWidth=70, **NOTHING) for name in TYPE_COLOURS),
+            *(override(name, unit="none", custom__minWidth=78, **NOTHING) for name in TYPE_COLOURS),
         ],
     )
     matrix = {"columnField": "event_type", "rowField": "day", "valueField": "Value", "emptyValue": "null"}

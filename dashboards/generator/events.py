@@ -1,7 +1,7 @@
 """PromQL about open events and about the exporters that report, for the fleet dashboard.
 
 The rules in alerts/ remember an event while the VM that reported it is down, so these queries read what the rules
-record. The exporters' own series add what no rule has evaluated yet: an event of the last seconds, and the name of its VM.
+record. The records have one series per event, property, or VM of an event, so the size of the fleet hardly matters.
 
 Each result is aggregated by the labels of an event or of a VM, with `cluster`, before it is joined or counted. Labels of
 replicas, and duplicates while a pod or a VM is replaced, therefore cause no error and no wrong count.
@@ -11,9 +11,8 @@ from __future__ import annotations
 
 EVENT = "cluster, event_id, event_type"
 VM = "cluster, job, instance"
-ANSWER_SECONDS = 60
-# Age of the newest sample of a scrape or a rule. Intervals of a minute and one late sample are normal.
-SAMPLE_SECONDS = 150
+# Age of the newest evaluation of the rules: intervals of a minute, one late evaluation, and delays of a remote write.
+EVALUATION_SECONDS = 200
 HOUR, DAY = 3600, 86400
 
 CLUSTER = 'cluster=~"$cluster"'
@@ -21,81 +20,62 @@ TYPE = 'event_type=~"$event_type"'
 TARGET = f'{CLUSTER}, job=~"$job", instance=~"$instance"'
 PLACED = f'{TARGET}, vm_scale_set=~"$scale_set", location=~"$location"'
 # No series has the label `any`, so `any=~` matches every series if all values are selected, and none for a selection.
-ANY_PLACE = 'any=~"$scale_set", any=~"$location"'
-ANY_VM = f'any=~"$job", any=~"$instance", {ANY_PLACE}'
+ANY_VM = 'any=~"$job", any=~"$instance", any=~"$scale_set", any=~"$location"'
 
 NOW, ANY_MOMENT, DUE = -2, -1, 0
 # As in parts.SEVERITY. `BLIND` is for what is not known, `NONE` for what is known to be nothing.
 BLIND, NONE, INFO, WARNING, CRITICAL = -1, 0, 1, 2, 3
 
 
-def raw(metric: str, more: str = "", of: str = f"{TARGET}, {TYPE}") -> str:
-    """A metric of the exporters. Exporters report an event that names only other VMs with `scope="other"`."""
-    return f'azure_scheduled_event_{metric}{{{of}, scope!="other"{", " + more if more else ""}}}'
-
-
-def _shown(of: str = f"{TARGET}, {TYPE}") -> str:
-    return f"""{raw("status", 'event_status!~"Ended|Advisory"', of)} == 1"""
-
-
-def _open(matchers: str = f"{CLUSTER}, {TYPE}") -> str:
-    return f"max by ({EVENT}) (azure_scheduled_event:state{{{matchers}}}) == 1"
-
-
-def known_open() -> str:
-    """Every open event, of any VM. An event that no rule has evaluated yet is open if an exporter shows it."""
-    unseen = f"group by ({EVENT}) ({_shown()}) unless on (cluster, event_id) azure_scheduled_event:state{{{CLUSTER}}}"
-    return f"({_open()} or {unseen})"
-
-
-def _unnamed() -> str:
-    """VMs of events that no rule has evaluated yet, and those whose name no rule has seen."""
-    return f"{_shown(f'{TARGET}, {TYPE}, {ANY_PLACE}')} or azure_scheduled_event:vm{{{PLACED}, {TYPE}}} == 0"
+def known_open(matchers: str = f"{CLUSTER}, {TYPE}") -> str:
+    """Every open event, of any VM."""
+    return f"(max by ({EVENT}) (azure_scheduled_event:state{{{matchers}}}) == 1)"
 
 
 def vms() -> str:
+    """The selected VMs that events name."""
+    return f"azure_scheduled_event:vm{{{PLACED}, {TYPE}}}"
+
+
+def named_vms() -> str:
     """The selected VMs that events name, with their names.
 
     A name that a rule has recorded takes precedence: it is kept for the whole event. Then comes the name that the
-    exporter reports now, and then the instance.
+    exporter reports now, before the next evaluation of the rule. Else the name is the instance.
     """
-    by = f"{VM}, event_id, event_type"
-    named = f"azure_scheduled_event:vm{{{PLACED}, {TYPE}}} == 1"
-    nameless = f"group by ({by}) ({_unnamed()})"
-    names = f"group by ({VM}, vm_name, vm_scale_set, location) (azure_scheduled_events_vm_info{{{TARGET}}} and on ({VM}) ({_unnamed()}))"
+    nameless = f"group by ({VM}, event_id, event_type) ({vms()} == 0)"
+    names = f"group by ({VM}, vm_name, vm_scale_set, location) (azure_scheduled_events_vm_info{{{TARGET}}} and on ({VM}) ({vms()} == 0))"
     return (
-        f"({named} or on ({VM}, event_id) {nameless} * on ({VM}) group_left (vm_name, vm_scale_set, location) topk by ({VM}) (1, {names}) "
-        f'or on ({VM}, event_id) label_replace({nameless}, "vm_name", "$1", "instance", "(.*)"))'
+        f"({vms()} == 1 or on ({VM}, event_id) {nameless} * on ({VM}) group_left (vm_name, vm_scale_set, location) "
+        f"topk by ({VM}) (1, {names}) or on ({VM}, event_id) {vms()})"
     )
 
 
 def selected() -> str:
     """Open events of the selected VMs. If all VMs are selected, also those that name no VM with an exporter."""
-    of_vms = f"(azure_scheduled_event:vm{{{PLACED}, {TYPE}}} or {_shown(f'{TARGET}, {TYPE}, {ANY_PLACE}')})"
-    return f"({known_open()} and on ({EVENT}) {of_vms} or {_open(f'{CLUSTER}, {TYPE}, {ANY_VM}')})"
+    return f"({known_open()} and on ({EVENT}) {vms()} or {known_open(f'{CLUSTER}, {TYPE}, {ANY_VM}')})"
 
 
-def _property(name: str, metric: str, best: str) -> str:
-    recorded = f'azure_scheduled_event:property{{{CLUSTER}, {TYPE}, property="{name}"}}'
-    return f"({best} by ({EVENT}) ({recorded}) or on ({EVENT}) {best} by ({EVENT}) ({raw(metric)}))"
+def _property(name: str, best: str) -> str:
+    return f'{best} by ({EVENT}) (azure_scheduled_event:property{{{CLUSTER}, {TYPE}, property="{name}"}})'
 
 
 def started() -> str:
-    return _property("started", "started_timestamp_seconds", "min")
+    return _property("started", "min")
 
 
 def not_before() -> str:
-    return _property("not_before", "not_before_timestamp_seconds", "min")
+    return _property("not_before", "min")
 
 
 def duration() -> str:
     """Announced seconds; no value for an unknown duration."""
-    return _property("duration", "duration_seconds", "max")
+    return _property("duration", "max")
 
 
 def resources() -> str:
     """Number of VMs that an event names, with or without an exporter."""
-    return _property("resources", "resources", "max")
+    return _property("resources", "max")
 
 
 def severity() -> str:
@@ -142,7 +122,7 @@ def when(events: str) -> str:
 
 def first_vm() -> str:
     """One VM of each event."""
-    return f'(topk by ({EVENT}) (1, {vms()}) or on ({EVENT}) label_replace({known_open()}, "vm_name", "a VM", "", ""))'
+    return f'(topk by ({EVENT}) (1, {named_vms()}) or on ({EVENT}) label_replace({known_open()}, "vm_name", "a VM", "", ""))'
 
 
 def text(events: str, suffix: str = "") -> str:
@@ -168,18 +148,9 @@ def known() -> str:
     return f"group by ({VM}) (azure_scheduled_events:known_vm{{{PLACED}}})"
 
 
-def answering() -> str:
-    """Exporters that Prometheus scrapes and that had read the metadata service in the minute before the scrape."""
-    success = f"azure_scheduled_events_last_success_timestamp_seconds{{{TARGET}}}"
-    return (
-        f"((timestamp({success}) > time() - {SAMPLE_SECONDS}) - {success} < {ANSWER_SECONDS} "
-        f"unless on ({VM}) azure_scheduled_events_warming_up{{{TARGET}}} == 1)"
-    )
-
-
 def blind() -> str:
     """Exporters whose VM may have an event that nobody sees."""
-    return f"({known()} unless on ({VM}) {answering()})"
+    return f"group by ({VM}) (azure_scheduled_events:blind{{{PLACED}}})"
 
 
 def _out_of(value: str, count: str, total: str, words: str) -> str:
@@ -190,8 +161,9 @@ def _out_of(value: str, count: str, total: str, words: str) -> str:
 
 
 def no_rules() -> str:
-    """A value if no rule has been evaluated for some minutes."""
-    return f"(vector({BLIND}) unless on () max(timestamp(azure_scheduled_events:target)) > time() - {SAMPLE_SECONDS})"
+    """A value if the rules have not been evaluated for some minutes."""
+    evaluated = f"min(max by (cluster) (azure_scheduled_events:evaluation_timestamp_seconds{{{CLUSTER}}}))"
+    return f"(vector({BLIND}) unless on () {evaluated} > time() - {EVALUATION_SECONDS})"
 
 
 def all_clear() -> str:
@@ -209,10 +181,10 @@ def state() -> str:
 
 
 def coverage() -> str:
-    """`BLIND` if an exporter does not answer, with a text such as "22 of 24 report"."""
-    missing = f"({BLIND} * group({blind()}) or {NONE} * count({known()}))"
-    reporting = f"(count({known()} and on ({VM}) {answering()}) or 0 * count({known()}))"
-    report = _out_of(missing, reporting, f"count({known()})", "$1 of $2 report")
+    """`BLIND` if an exporter does not report, with a text such as "22 of 24 report"."""
+    worst = f"({BLIND} * group({blind()}) or {NONE} * group({known()}))"
+    reporting = f"(count({known()}) - (count({blind()}) or vector(0)))"
+    report = _out_of(worst, reporting, f"count({known()})", "$1 of $2 report")
     return f"{_say(no_rules(), 'no rules')} or on () {report} or on () {_say(f'vector({BLIND})', 'no exporter')}"
 
 
@@ -241,12 +213,6 @@ def count_vms(events: str, by: str = "") -> str:
     return f"count{f' by ({by})' if by else ''} ({grouped})"
 
 
-def pending_vms_by_type() -> str:
-    """The same from the records alone, for a graph."""
-    pending = f"azure_scheduled_event:vm{{{PLACED}, {TYPE}}} and on ({EVENT}) (azure_scheduled_event:state{{{CLUSTER}, {TYPE}}} == 1)"
-    return f"count by (event_type) (group by ({VM}, event_type) ({pending}))"
-
-
 def advisories() -> str:
     advice = f'max by (cluster, event_id) (azure_scheduled_event:property{{{CLUSTER}, property="advisory"}}) == 1'
     return f"count({advice} and on (cluster, event_id) azure_scheduled_event:vm{{{PLACED}}})"
@@ -256,8 +222,8 @@ def _further_vms() -> str:
     """A label `others` with the names of a second and a third VM, for events that have one."""
     named = f"azure_scheduled_event:vm{{{PLACED}, {TYPE}}} == 1"
     one = f"topk by ({EVENT}) (1, {named})"
-    two = f"topk by ({EVENT}) (1, {named} unless on ({EVENT}, vm_name) {one})"
-    three = f"topk by ({EVENT}) (1, {named} unless on ({EVENT}, vm_name) {one} unless on ({EVENT}, vm_name) {two})"
+    two = f"topk by ({EVENT}) (1, {named} unless on ({VM}, event_id) {one})"
+    three = f"topk by ({EVENT}) (1, {named} unless on ({VM}, event_id) {one} unless on ({VM}, event_id) {two})"
     second = f'label_replace({two}, "second", ", $1", "vm_name", "(.*)")'
     third = f'label_replace({three}, "third", ", $1", "vm_name", "(.*)")'
     return f'label_join({second} * on ({EVENT}) group_left (third) {third} or on ({EVENT}) {second}, "others", "", "second", "third")'
@@ -270,19 +236,19 @@ def within_cluster(expr: str) -> str:
 
 def rows() -> str:
     """The severity of each selected event, 0 without an alert. The labels have the first VMs, the place and the source."""
-    source = f"topk by ({EVENT}) (1, group by ({EVENT}, event_source) (azure_scheduled_event:state{{{CLUSTER}, {TYPE}}} == 1 or {_shown()}))"
+    source = f"topk by ({EVENT}) (1, group by ({EVENT}, event_source) (azure_scheduled_event:state{{{CLUSTER}, {TYPE}}} == 1))"
     row = (
         f"{ranked(selected(), 0)} * on ({EVENT}) group_left (event_source) {source} "
-        f"* on ({EVENT}) group_left (vm_name, vm_scale_set, location, job, instance) {first_vm()} ^ 0 "
+        f"* on ({EVENT}) group_left (vm_name, vm_scale_set, location, instance) {first_vm()} ^ 0 "
         f"* on ({EVENT}) group_left (others) ({_further_vms()} or on ({EVENT}) {known_open()})"
     )
     return f'label_join({within_cluster(row)}, "names", "", "vm_name", "others")'
 
 
 def order() -> str:
-    """Sorts the table: what can start at any moment first, what has started last, because nobody can prepare for it."""
+    """Sorts the table: what can start at any moment first, by severity, and what has started last, as nobody can prepare for it."""
     return (
-        f"(1e10 * ({started()} ^ 0) or on ({EVENT}) clamp_min({not_before()} - time(), 0) or on ({EVENT}) -1 * ({known_open()})) "
+        f"(1e10 * ({started()} ^ 0) or on ({EVENT}) ({not_before()} > time()) - time() or on ({EVENT}) -1 * {ranked(known_open(), NONE)}) "
         f"and on ({EVENT}) {selected()}"
     )
 
@@ -303,12 +269,7 @@ def per_day(days: int) -> str:
 
 
 def why_blind() -> str:
-    """Why an exporter does not report: 1 not scraped, 2 no answer of the metadata service, 3 warming up, 4 old, 5 gone."""
-    target = f"max by ({VM}) (azure_scheduled_events:target{{{TARGET}}})"
-    reasons = (
-        f"({target} == 0) + 1 or on ({VM}) max by ({VM}) (azure_scheduled_events:failing{{{TARGET}}} == 2) "
-        f"or on ({VM}) 3 * max by ({VM}) (azure_scheduled_events_warming_up{{{TARGET}}} == 1) or on ({VM}) {target} * 0 + 4 or on ({VM}) {known()} * 5"
+    """The reason why an exporter does not report, as recorded, with the name of its VM."""
+    return within_cluster(
+        f"topk(100, topk by ({VM}) (1, max by ({VM}, vm_name) (azure_scheduled_events:blind{{{PLACED}}})))"
     )
-    names = f"topk by ({VM}) (1, azure_scheduled_events:known_vm{{{PLACED}}}) ^ 0"
-    listed = f"topk(100, (({reasons}) and on ({VM}) {blind()}) * on ({VM}) group_left (vm_name) {names})"
-    return within_cluster(listed)

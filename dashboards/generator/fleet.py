@@ -53,10 +53,10 @@ def variables() -> list[dict[str, Any]]:
     ]
 
 
-def add(panel: dict[str, Any], expr: str, legend: str = "__auto") -> dict[str, Any]:
-    """A second query of a panel, whose values are below those of the first."""
+def add(panel: dict[str, Any], expr: str, legend: str = "__auto", orientation: str = "horizontal") -> dict[str, Any]:
+    """A second query of a panel, whose values are below those of the first, or for "vertical" beside them."""
     panel["targets"].append(target(expr, "B", legend=legend, instant=True))
-    panel["options"]["orientation"] = "horizontal"
+    panel["options"]["orientation"] = orientation
     return panel
 
 
@@ -70,7 +70,7 @@ def now_and_next() -> list[dict[str, Any]]:
     now = stat(
         "Now",
         f"Events that have started and are not over, the three worst ones, also while their VMs are down. The colour is that of the alert. {SAYS}",
-        (0, 0, 9, 5),
+        (0, 0, 8, 5),
         f"{events.running_text()} or on () {events.state()}",
         **says,
     )
@@ -80,7 +80,7 @@ def now_and_next() -> list[dict[str, Any]]:
         stat(
             "Next",
             f"The event that starts next, with the number of VMs that it names. Above it an event that can start at any moment, if there is one: NotBefore has passed, or Azure gave none. {SAYS}",
-            (9, 0, 9, 5),
+            (8, 0, 9, 5),
             events.text(events.imminent()),
             **says,
         ),
@@ -92,7 +92,7 @@ def now_and_next() -> list[dict[str, Any]]:
         stat(
             "Starts in",
             'Until NotBefore, before which Azure does not start it unless somebody approves it. "due": NotBefore has passed. "any moment": Azure gave no NotBefore.',
-            (18, 0, 3, 5),
+            (17, 0, 3, 5),
             first,
             unit="s",
             defaults={**PLAIN, "decimals": 0, "mappings": [event_table.WHEN]},
@@ -102,7 +102,7 @@ def now_and_next() -> list[dict[str, Any]]:
     coverage = stat(
         "Coverage",
         "How many of the exporters that were a target in the last 15 minutes report: Prometheus scrapes them, they have read the metadata service in the minute before the scrape, and they are not warming up.",
-        (21, 0, 3, 5),
+        (20, 0, 4, 5),
         events.coverage(),
         **says,
     )
@@ -121,6 +121,7 @@ def figures(y: int) -> list[dict[str, Any]]:
             defaults=PLAIN,
         ),
         second,
+        orientation="vertical",
     )
     length = f"({events.duration()} or on ({events.EVENT}) -1 * {events.known_open()})"
     first, second = both(length)
@@ -135,6 +136,7 @@ def figures(y: int) -> list[dict[str, Any]]:
             defaults={**PLAIN, "mappings": [words]},
         ),
         second,
+        orientation="vertical",
     )
     clear = events.all_clear()
     hour = stat(
@@ -181,12 +183,12 @@ def coming(y: int) -> list[dict[str, Any]]:
         event_table.later(
             "After the next hour",
             "Announced events with more than an hour left, in the order of their NotBefore. Events whose alert is of severity info, such as pauses of seconds, come last.",
-            (0, y, 14, 9),
+            (0, y, 13, 9),
         ),
         event_table.week(
             "The coming 7 days",
             "Announced events by day of NotBefore and by type. Days begin at midnight UTC. An event without NotBefore, or whose NotBefore has passed, counts for the first day.",
-            (14, y, 10, 9),
+            (13, y, 11, 9),
         ),
     ]
 
@@ -198,7 +200,7 @@ def shares(y: int) -> list[dict[str, Any]]:
             "VMs with a pending event",
             "How many VMs had an announced or started event, by type. A VM with two events counts under both.",
             (0, y, 10, 8),
-            [target(events.pending_vms_by_type(), legend="{{event_type}}")],
+            [target(events.count_vms(events.selected(), "event_type"), legend="{{event_type}}")],
             stacked=True,
             unit="none",
             maxDataPoints=240,
@@ -238,15 +240,15 @@ def blind(y: int) -> dict[str, Any]:
         {
             "1": ("cannot be scraped", CRITICAL),
             "2": ("cannot read metadata", WARNING),
-            "3": ("warming up: Scheduled Events was enabled less than five minutes ago", NOTICE),
-            "4": ("has not read metadata for a minute", WARNING),
+            "3": ("warming up", NOTICE),
+            "4": ("last answer is more than a minute old", WARNING),
             "5": ("is not a target any more", NOTICE),
         }
     )
     return table(
         "Exporters that do not report, and why",
-        "As long as one is listed here, events of its VM may be missing above. At most 100 are shown.",
-        (0, y, 24, 8),
+        "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. At most 100 are shown.",
+        (0, y, 24, 7),
         [target(events.why_blind(), table=True)],
         {"vm_name": "VM", "Value": "Trouble", "cluster": "In cluster", "instance": "Instance", "in": "Cluster"},
         sort="VM",

@@ -341,7 +341,10 @@ def per_day(y: int) -> list[dict[str, Any]]:
     ]
 
 
-NOT_THERE = {"type": "special", "options": {"match": "null+nan", "result": {"color": CALM, "index": 9, "text": NO_VALUE}}}
+NOT_THERE = {
+    "type": "special",
+    "options": {"match": "null+nan", "result": {"color": CALM, "index": 9, "text": NO_VALUE}},
+}
 SECONDS = {"unit": "s", "decimals": 1, "noValue": NO_VALUE, "custom__minWidth": 75}
 
 
@@ -574,7 +577,9 @@ def risk(y: int) -> list[dict[str, Any]]:
     at_once = of_sets("vms", ">= 0", "count")
     size = f"max by ({scale_set}) (last_over_time(azure_scheduled_events:scale_set_vms{{{CLUSTER}}}[1h]))"
     # The name can arrive after the first event of a VM.
-    name, no_name = (f"count by ({vm}) ({hit(f'{vm}, event_id', vms(VMS, of))})" for of in ('vm_name!=""', 'vm_name=""'))
+    name, no_name = (
+        f"count by ({vm}) ({hit(f'{vm}, event_id', vms(VMS, of))})" for of in ('vm_name!=""', 'vm_name=""')
+    )
     hits = f'{name} or on ({VM}) label_replace({no_name}, "vm_name", "$1", "instance", "(.*)")'
     count = {"unit": "none", "decimals": 0, "noValue": NO_VALUE, "custom__width": 80}
     return [

@@ -76,6 +76,8 @@ def recorded() -> dict[str, Metric]:
         "azure_scheduled_events:scale_set_vms": ("cluster", "vm_scale_set"),
         "azure_scheduled_events:target": ("cluster", "job", "instance"),
         "azure_scheduled_events:known_vm": ("cluster", "job", "instance", "vm_name", "vm_scale_set", "location"),
+        "azure_scheduled_events:blind": ("cluster", "job", "instance", "vm_name", "vm_scale_set", "location"),
+        "azure_scheduled_events:evaluation_timestamp_seconds": ("cluster",),
         "azure_scheduled_events:targets": ("cluster", "job"),
         "azure_scheduled_events:failing": ("cluster", "job", "instance"),
     }

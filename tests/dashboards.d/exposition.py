@@ -260,7 +260,7 @@ class Exporters:
                 "up",
                 self._target(vm),
                 lambda t, vm=vm: float(vm.is_up(t)),
-                [t for t in self.times if vm.begin <= t < vm.end],
+                [t for t in self.times if vm.is_target(t)],
             )
         w.family("azure_scheduled_events_vm_info", "gauge")
         for vm in self.fleet:
