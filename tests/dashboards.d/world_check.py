@@ -307,9 +307,11 @@ def check(world: World) -> tuple[list[str], list[str]]:
     return failures, untrue
 
 
-def check_all(chosen: list[str]) -> tuple[list[str], list[str], int]:
+def check_all(chosen: list[str], with_slow: bool = False) -> tuple[list[str], list[str], int]:
     """What fails, what is not true, and the number of worlds. promtool runs in two processes."""
-    every = [world for world in worlds.script() if not chosen or world.name in chosen]
+    every = [
+        world for world in worlds.script() if world.name in chosen or (not chosen and (with_slow or not world.is_slow))
+    ]
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(check, every))
     return [one for some, _ in results for one in some], [one for _, some in results for one in some], len(every)
