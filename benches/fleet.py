@@ -173,7 +173,11 @@ def write_history(out, options, event):
     for vm in event.vms:
         names = f'vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",location="{vm.location}"'
         of_vm = f'{vm.target},event_id="{event.id}",event_type="{event.type}",{names}'
-        rec.varying("azure_scheduled_event:history_vm", of_vm, lambda now: 4 if now > event.ended else 0 if now > event.started else -1)
+        rec.varying(
+            "azure_scheduled_event:history_vm",
+            of_vm,
+            lambda now: 4 if now > event.ended else 0 if now > event.started else -1,
+        )
 
 
 def since_of(name, event):
@@ -189,9 +193,12 @@ def write_totals(out, options, count, end):
     rec = Recording(out, options, 0)
     rec.stamps = list(range(end - PAST, end - 7_200, MINUTE))
     rec.constant("azure_scheduled_events:history_vms", job, count)
+    rec.constant("azure_scheduled_events:history_since", "", end - PAST)
     rec.stamps = rec.stamps[::5]
     for kind in TYPES[:3]:
-        rec.varying("azure_scheduled_events:approvals", f'{job},event_type="{kind}",result="approved"', lambda now: now % 7)
+        rec.varying(
+            "azure_scheduled_events:approvals", f'{job},event_type="{kind}",result="approved"', lambda now: now % 7
+        )
 
 
 def write_vm(rec, vm, rng, started_at):

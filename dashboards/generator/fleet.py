@@ -20,6 +20,7 @@ from parts import (
     WARNING,
     bars,
     by_type,
+    carried,
     cluster_variable,
     custom_variable,
     dashboard,
@@ -257,7 +258,7 @@ def blind(y: int) -> dict[str, Any]:
             override("VM", links=[vm_link("Everything about ${__data.fields.VM}")], custom__minWidth=200),
             override("Trouble", mappings=[trouble], custom__cellOptions=COLOURED_CELL, custom__minWidth=250),
             override("Instance", custom__minWidth=150),
-            event_table.carried("Cluster"),
+            carried("Cluster"),
         ],
     )
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import queries as q
-from event_table import carried, type_column
+from event_table import type_column
 from parts import (
     ALLOWED_LESS,
     BAD_LINE,
@@ -29,6 +29,7 @@ from parts import (
     bars,
     by_name,
     by_type,
+    carried,
     cluster_variable,
     custom_variable,
     dashboard,
@@ -52,7 +53,6 @@ EVENT = "cluster, event_id"
 TYPED = "cluster, event_id, event_type"
 VM = "cluster, job, instance"
 CLUSTER = 'cluster=~"$cluster"'
-JOBS = f'{CLUSTER}, job=~"$job"'
 EVENTS = f'{CLUSTER}, event_type=~"$event_type"'
 TARGETS = f'{CLUSTER}, job=~"$job", instance=~"$instance"'
 VMS = f'{TARGETS}, vm_scale_set=~"$scale_set", location=~"$location"'
@@ -205,22 +205,23 @@ def kept(by: str = "", over: str = RANGE) -> str:
     return f"avg {by} ({notice(over)} >= bool on (event_type) group_left () ({q.type_table(allowed)}))"
 
 
+SINCE = f"min(last_over_time(azure_scheduled_events:history_since{{{CLUSTER}}}{RANGE}))"
+
+
 def or_zero(expr: str) -> str:
     """0 instead of nothing if the rules were evaluated in this time, so that no data means that nothing is known."""
-    return f"{expr} or 0 * sum(last_over_time(azure_scheduled_events:history_vms{{{JOBS}}}{RANGE}))"
+    return f"{expr} or 0 * {SINCE}"
 
 
 def vm_hours() -> str:
-    """Of all VMs, of single ones, or of scale sets."""
+    """Of all VMs since the rules are evaluated, else of single ones or of scale sets."""
     fleet = f'azure_scheduled_events:history_vms{{any=~"$scale_set$location", {TARGETS}}}'
     single = f'azure_scheduled_events:target{{any!~"$instance", {TARGETS}}}'
     scale_sets = f'azure_scheduled_events:scale_set_vms{{any!~"$scale_set", any=~"$instance", {CLUSTER}, vm_scale_set=~"$scale_set"}}'
-    each = (
-        f"max by (cluster, job) ({fleet})",
-        f"group by ({VM}) ({single})",
-        f"max by (cluster, vm_scale_set) ({scale_sets})",
-    )
-    return " or ".join(f"sum(sum_over_time(({of})[$__range:1h]))" for of in each)
+    hours = f"(time() - clamp_min({SINCE}, time() - $__range_s)) / 3600"
+    few = (f"group by ({VM}) ({single})", f"max by (cluster, vm_scale_set) ({scale_sets})")
+    sums = " or ".join(f"sum(sum_over_time(({of})[$__range:5m])) / 12" for of in few)
+    return f"sum(max by (cluster, job) (avg_over_time({fleet}{RANGE}))) * {hours} or {sums}"
 
 
 def headline() -> list[dict[str, Any]]:
@@ -231,7 +232,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Events",
             "Events of this selection that were announced, started or ended in this time, each counted once however many VMs it named.",
-            (0, 0, 3, 4),
+            (0, 0, 2, 4),
             or_zero(f"count({seen('announced|started|ended')})"),
             unit="none",
             defaults=none,
@@ -239,7 +240,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "VMs hit",
             "VMs for which an event started.",
-            (3, 0, 3, 4),
+            (2, 0, 2, 4),
             or_zero(f"count({hit(VM)})"),
             unit="none",
             defaults=none,
@@ -247,7 +248,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Median notice",
             "Half of the events were announced at least this long before NotBefore, as it was first announced: a later postponement does not count.",
-            (6, 0, 3, 4),
+            (4, 0, 3, 4),
             f"quantile(0.5, {notice()})",
             unit="s",
             defaults={**none, "decimals": 1},
@@ -255,7 +256,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Too short",
             "Share of the events with less notice than Azure's documentation promises, by more than a minute (10 s for Preempt).",
-            (9, 0, 3, 4),
+            (7, 0, 3, 4),
             f"1 - {kept()}",
             unit="percentunit",
             defaults={"decimals": 1, "thresholds": thresholds((None, CALM), (0.0001, WARNING))},
@@ -263,7 +264,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Cancelled",
             "Share of the ended events that Azure took back before they began.",
-            (12, 0, 3, 4),
+            (10, 0, 3, 4),
             f"(count({cancelled}) or 0 * {all_ended}) / {all_ended}",
             unit="percentunit",
             defaults={**none, "decimals": 1},
@@ -271,28 +272,26 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Time lost",
             "The sum of the interruptions that the VMs measured on themselves, each VM and event once.",
-            (15, 0, 3, 4),
+            (13, 0, 3, 4),
             or_zero(seconds),
             unit="s",
             defaults={**none, "decimals": 1},
         ),
         stat(
-            "Hours lost per 1,000 VM-hours",
-            "The time lost, divided by the time for which there were VMs with an exporter. 1 is 0.1 %. A selection by location alone has no such time.",
-            (18, 0, 3, 4),
-            f"({or_zero(seconds)}) / 3.6 / ({vm_hours()})",
-            unit="none",
-            defaults={**none, "decimals": 3},
+            "Lost per 1,000 VM-h",
+            "Time lost per 1,000 VM-hours: per 1,000 VMs with an exporter in an hour. A selection by location alone has no such time.",
+            (16, 0, 4, 4),
+            f"1000 * ({or_zero(seconds)}) / ({vm_hours()})",
+            unit="s",
+            defaults={**none, "decimals": 1},
         ),
         stat(
             "Recorded since",
-            "The rules record history since then, or since before this time began. Select Events before the rules to see older events.",
-            (21, 0, 3, 4),
-            # Without timestamp(), with which Prometheus 2.42 reads a series from its beginning for each step.
-            f"1000 * min(min_over_time((0 * azure_scheduled_events:history_vms{{{JOBS}}} + time())[$__range:1h]))",
+            "Since then, the rules record what this dashboard shows. Set Events before the rules to yes to see older events.",
+            (20, 0, 4, 4),
+            f"1000 * {SINCE} or vector(-1)",
             unit="dateTimeAsIsoNoDateIfToday",
-            empty="no rules",
-            defaults=none,
+            defaults={**none, "mappings": [value_map({"-1": ("no rules", WARNING)})]},
         ),
     ]
 
@@ -427,11 +426,11 @@ def organized(hidden: tuple[str, ...] = (), columns: dict[str, str] | None = Non
 
 
 def promise(y: int) -> list[dict[str, Any]]:
-    week = "[7d]"
+    week = "[7d] offset -1d"
     return [
         graph(
             "Events with the promised notice",
-            "Share of the events of the seven days before each point that had the notice that Azure's documentation promises, but for a minute (10 s for Preempt).",
+            "Share of the events of seven days, until the end of the day of each point, that had the notice that Azure's documentation promises, but for a minute (10 s for Preempt).",
             (0, y, 16, 8),
             [target(kept("by (event_type)", week), legend="{{event_type}}", interval="1d")],
             unit="percentunit",
@@ -605,7 +604,7 @@ def risk(y: int) -> list[dict[str, Any]]:
             desc=True,
             empty=NO_ROWS,
             overrides=[
-                override("Most at once", unit="percentunit", decimals=0, noValue=NO_VALUE, custom__width=110),
+                override("Most at once", unit="percentunit", decimals=0, noValue=NO_VALUE, custom__width=130),
                 *[override(name, **count) for name in ("Events", "VMs hit")],
                 override("Lost", **{**SECONDS, "custom__width": 90}),
             ],

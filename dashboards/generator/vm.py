@@ -15,10 +15,14 @@ from parts import (
     LINE,
     NO_VALUE,
     NOTICE,
+    OTHER_LINE,
+    OTHER_TYPE,
+    SERIES,
     SEVERITY_COLOURS,
     SEVERITY_NAMES,
     STATUS_COLOURS,
     TRACE_VARIABLES,
+    TYPE_COLOURS,
     WARNING,
     by_name,
     carried,
@@ -45,6 +49,12 @@ from vm_events import exporter as own
 UNKNOWN_LENGTH = value_map({"0": ("no interruption", CALM), str(v.UNKNOWN_LENGTH): ("unknown", CALM)})
 WAITS = value_map({str(v.NOW): ("now", CALM), str(v.ANY_MOMENT): ("any moment", CALM), str(v.DUE): ("due", CALM)})
 
+UNKNOWN_AGE = {
+    "type": "value",
+    "options": {str(v.NO_ANSWER): {"text": NO_VALUE, "index": 0}},
+}
+IS_BLIND = matching("/^(blind|no rules)/", color=fixed(BLIND))
+
 
 def variables() -> list[dict[str, Any]]:
     return [cluster_variable(), job_variable(), vm_variable(multi=False), *TRACE_VARIABLES]
@@ -57,7 +67,7 @@ def now() -> list[dict[str, Any]]:
             "Now and next",
             "The open events of this VM, the started ones first, with the severity of the alert. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "
             '"none": the exporter answered within the last minute, and no event is open. "blind": an event can be missing here. "no rules": the rules are not loaded, or do not select this exporter.',
-            (0, 0, 9, 4),
+            (0, 0, 7, 4),
             v.summary(),
             legend="{{text}}",
             text="name",
@@ -65,13 +75,13 @@ def now() -> list[dict[str, Any]]:
             defaults={"color": fixed(CALM)},
             overrides=[
                 *[matching(f"/ · {name}$/", color=fixed(colour)) for name, colour in SEVERITY_COLOURS.items()],
-                matching("/^(blind|no rules)/", color=fixed(BLIND)),
+                IS_BLIND,
             ],
         ),
         stat(
             "Starts in",
             "Until the next NotBefore in the future. An event without it, a due one and a started one are on the left.",
-            (9, 0, 4, 4),
+            (7, 0, 4, 4),
             v.next_in(),
             legend="{{event_type}}",
             text="value_and_name",
@@ -81,7 +91,7 @@ def now() -> list[dict[str, Any]]:
         stat(
             "Lasts",
             "The interruption that Azure announces for each open event. Unknown is not short.",
-            (13, 0, 4, 4),
+            (11, 0, 4, 4),
             v.lengths(),
             legend="{{event_type}}",
             text="value_and_name",
@@ -91,22 +101,19 @@ def now() -> list[dict[str, Any]]:
         stat(
             "Coverage",
             "Whether the exporter of this VM answers, and the age of its newest good answer. While it does not, an event can be missing on this dashboard.",
-            (17, 0, 4, 4),
+            (15, 0, 5, 4),
             v.coverage(),
             legend="{{text}}",
             text="value_and_name",
             unit="s",
-            defaults={
-                "color": fixed(BLIND),
-                "decimals": 0,
-                "mappings": [value_map({str(v.NO_ANSWER): (NO_VALUE, BLIND)})],
-            },
-            overrides=[override(v.REPORTS, color=fixed(CALM))],
+            defaults={"color": fixed(CALM), "decimals": 0, "mappings": [UNKNOWN_AGE]},
+            overrides=[IS_BLIND],
+            title_size=16,
         ),
         stat(
             "Advisories",
             "Advice by Azure that is not maintenance, such as a higher risk of eviction of a Spot VM. It has no deadline.",
-            (21, 0, 3, 4),
+            (20, 0, 4, 4),
             f"""sum(max by (cluster, instance, scope) ({own("advisories", 'scope!="other"')}))""",
             unit="none",
             defaults={"thresholds": thresholds((None, CALM), (1, NOTICE))},
@@ -176,7 +183,7 @@ def timeline(y: int) -> dict[str, Any]:
         "From the first sight to the end: Scheduled or Advisory, Started, and ten minutes in which an ended event is still shown. While the exporter is not scraped, "
         "an open event is continued from what the rules remember.",
         (0, y, 24, 6),
-        [target(q.short_id(v.life()), legend="{{event_type}} {{id}}")],
+        [target(q.short_id(v.life()), legend="{{event_type}} {{id}}", interval="1m")],
         defaults={"mappings": [states], "color": {"mode": "thresholds"}, "thresholds": thresholds((None, BLIND))},
         custom={"fillOpacity": 100, "lineWidth": 0},
         options={
@@ -280,6 +287,8 @@ def past(y: int) -> list[dict[str, Any]]:
             )
         ],
         unit="m",
+        defaults={"color": fixed(OTHER_TYPE)},
+        overrides=[matching(f"/^{name} /", color=fixed(colour)) for name, colour in TYPE_COLOURS.items()],
         custom={"lineWidth": 2, "fillOpacity": 8},
     )
     return [rows, countdown, against]
@@ -339,6 +348,21 @@ def service(y: int) -> list[dict[str, Any]]:
                 ),
             ],
             unit="none",
+            overrides=by_name(
+                dict(
+                    zip(
+                        (
+                            "anomalies",
+                            "state writes failed",
+                            "span exports failed",
+                            "spans dropped",
+                            "alert pushes failed",
+                        ),
+                        SERIES,
+                        strict=True,
+                    )
+                )
+            ),
             defaults={"decimals": 0},
             custom={"axisSoftMax": 1},
         ),
@@ -378,6 +402,7 @@ def footprint(y: int) -> list[dict[str, Any]]:
                 target(f"sum(increase({own('alert_pushes_total')}[$__rate_interval]))", "C", legend="alert pushes"),
             ],
             unit="none",
+            overrides=by_name({"spans exported": LINE, "spans waiting": BAD_LINE, "alert pushes": OTHER_LINE}),
             defaults={"decimals": 0},
             custom={"axisSoftMax": 1},
         ),

@@ -72,6 +72,7 @@ def recorded() -> dict[str, Metric]:
             "node",
         ),
         "azure_scheduled_events:history_vms": ("cluster", "job"),
+        "azure_scheduled_events:history_since": ("cluster",),
         "azure_scheduled_events:approvals": ("cluster", "job", "event_type", "result"),
         "azure_scheduled_events:scale_set_vms": ("cluster", "vm_scale_set"),
         "azure_scheduled_events:target": ("cluster", "job", "instance"),
@@ -122,7 +123,7 @@ def _metric(metric: str, node: promql.VectorSelector, metrics: dict[str, Metric]
     if metric not in metrics:
         raise UnknownNameError(f"the exporter has no metric {metric}")
     have = metrics[metric].labels
-    # Some matchers use labels that the series do not have (dashboards/generator/queries.py): recorded counts have no
+    # Some matchers use labels that the series do not have (dashboards/generator/events.py): recorded counts have no
     # instance label, and no series has the label `any`.
     allowed = have | {"any", "instance", "event_type"} if ":" in metric else have | {"any"}
     _within({m.name for m in node.matchers.matchers} - {"__name__"}, allowed, f"a matcher of {metric}")

@@ -92,6 +92,11 @@ def text_on(colour: str) -> str:
     return "202226" if (red * 299 + green * 587 + blue * 114) / 1000 > 180 else "F7F8FA"
 
 
+def text_on_bar(colour: str) -> str:
+    """The colour in which Grafana writes on a bar of a state timeline: getContrastText with a threshold of 3."""
+    return "FFFFFF" if contrast("FFFFFF", colour) >= 3 else "000000"
+
+
 def lab(colour: str, vision: str) -> Triple:
     """CIELAB, for D65."""
     seen = _linear(colour)
@@ -173,7 +178,7 @@ def _roles(panel: dict[str, Any]) -> dict[str, list[set[str]]]:
         role = {"none": "", "background_solid": "background", "value": "text"}.get(options["colorMode"], "gradient")
         return {role: [every]}
     if kind == "state-timeline" and options["showValue"] != "never":
-        return {"background": [every], "shape": [every]}
+        return {"bar": [every], "shape": [every]}
     if kind == "bargauge" and options["valueMode"] == "color":
         return {"text": [every], "shape": [every]}
     return {"shape": [every]}
@@ -195,10 +200,11 @@ def _of_panel(panel: dict[str, Any]) -> Iterator[str]:
     if "gradient" in roles:
         yield "has a gradient as background; its contrast is not checked"
     for theme, colours in PALETTE.items():
-        for name in sorted(set().union(*roles.get("background", []), *roles.get("gradient", [])) - {"transparent"}):
-            ratio = contrast(colours[name], text_on(colours[name]))
-            if ratio < MIN_CONTRAST:
-                yield f"text on {name} has a contrast of {ratio:.1f} in the {theme} theme"
+        for role, of_text in (("background", text_on), ("bar", text_on_bar)):
+            for name in sorted(set().union(*roles.get(role, [])) - {"transparent"}):
+                ratio = contrast(colours[name], of_text(colours[name]))
+                if ratio < MIN_CONTRAST:
+                    yield f"text on {name} has a contrast of {ratio:.1f} in the {theme} theme"
         for name in sorted(set().union(*roles.get("text", []))):
             ratio = contrast(colours[name], BACKGROUND[theme])
             if ratio < MIN_CONTRAST:
@@ -209,8 +215,12 @@ def _of_panel(panel: dict[str, Any]) -> Iterator[str]:
                 least, theme, vision = difference(one, other)
                 if least < MIN_DIFFERENCE:
                     yield f"{one} and {other} differ by {least:.0f} for {vision} in the {theme} theme"
-    if any("transparent" in together for together in roles.get("shape", [])):
-        yield "a shape is transparent"
+    for name in sorted(set().union(*roles.get("shape", []))):
+        least, theme, vision = difference(name, "transparent")
+        if least < MIN_DIFFERENCE:
+            yield f"a shape in {name} differs from the background by {least:.0f} for {vision} in the {theme} theme"
+    if panel["type"] == "state-timeline" and panel["fieldConfig"]["defaults"]["custom"].get("fillOpacity") != 100:
+        yield "the bars are not opaque; the contrast of their text is not checked"
     yield from _alone(panel)
 
 

@@ -218,6 +218,7 @@ def current(fleet: list[Vm], now: float, seed: int = 254) -> list[Event]:
             started=now - 8 * MINUTE + 4,
             ended=now - 4 * MINUTE,
             outcome="completed",
+            approved=True,
             interruption={db[1].name: 7.2},
         ),
         event(
