@@ -29,6 +29,8 @@ REASONS = (
 )
 OUTCOMES = ("cancelled", "completed", "unknown")
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Of an exporter's series; the last three are most of them.
+PARTS = ("events", "status", "health", "counters", "process", "imds")
 Value = Callable[[float], float | None]
 
 
@@ -70,9 +72,9 @@ def _constant(value: float) -> Value:
     return lambda _t: value
 
 
-def _count(moments: list[float]) -> Value:
+def _count(moments: list[float], vm: Vm) -> Value:
     moments = sorted(moments)
-    return lambda t: float(bisect.bisect_right(moments, t))
+    return lambda t: float(bisect.bisect_right(moments, t) - bisect.bisect_right(moments, vm.running_since(t)))
 
 
 def last_success(vm: Vm, t: float) -> float | None:
@@ -115,19 +117,9 @@ class Exporters:
         out.write("# EOF\n")
         return w.samples
 
-    def write_series(self, w: Writer) -> None:
-        self._events(w)
-        self._status(w)
-        self._counters(w)
-        self._health(w)
-        self._imds(w)
-        self._process(w)
-
-    def write_main_series(self, w: Writer) -> None:
-        """Events, scrapes, polls and names, without counters and the process."""
-        self._events(w)
-        self._status(w)
-        self._health(w)
+    def write_series(self, w: Writer, parts: tuple[str, ...] = PARTS) -> None:
+        for part in parts:
+            getattr(self, f"_{part}")(w)
 
     def _event_vm_pairs(self, of: Callable[[Event, Vm], float | None]) -> Iterable[tuple[Event, Vm, float]]:
         for event in self.events:
@@ -163,18 +155,23 @@ class Exporters:
             name = f"azure_scheduled_event_{suffix}"
             w.family(name, "gauge")
             for event, vm, value in self._event_vm_pairs(of):
-                w.series(name, self._event(event, vm), _constant(value), self._event_times(event, vm))
+                w.series(
+                    name,
+                    self._event(event, vm),
+                    event.not_before_at if suffix == "not_before_timestamp_seconds" else _constant(value),
+                    self._event_times(event, vm),
+                )
         self._transition_gauges(w)
 
     def _transition_gauges(self, w: Writer) -> None:
         """Series that begin later than the event: start, end, observed interruption."""
         name = "azure_scheduled_event_not_before_countdown_seconds"
         w.family(name, "gauge")
-        for event, vm, value in self._event_vm_pairs(lambda e, v: None if e.is_advisory else e.not_before):
+        for event, vm, _ in self._event_vm_pairs(lambda e, v: None if e.is_advisory else e.not_before):
             until = event.ended or self.end
 
-            def countdown(t, e=event, nb=value):
-                return 0.0 if e.started and t >= e.started else nb - t
+            def countdown(t, e=event):
+                return 0.0 if e.started and t >= e.started else e.not_before_at(t) - t
 
             w.series(name, self._event(event, vm), countdown, [t for t in self._event_times(event, vm) if t < until])
         transitions: dict[str, Callable[[Event, Vm], tuple[float | None, float | None]]] = {
@@ -252,7 +249,7 @@ class Exporters:
                         w.series(
                             f"{name}_total",
                             self._target(vm, event_type=kind, **{label: v}),
-                            _count(moments),
+                            _count(moments, vm),
                             self._alive(vm) if moments else self._recent(vm),
                         )
 
@@ -263,7 +260,7 @@ class Exporters:
                 "up",
                 self._target(vm),
                 lambda t, vm=vm: float(vm.is_up(t)),
-                [t for t in self.times if vm.begin <= t < vm.end],
+                [t for t in self.times if vm.is_target(t)],
             )
         w.family("azure_scheduled_events_vm_info", "gauge")
         for vm in self.fleet:
@@ -354,20 +351,28 @@ class Exporters:
             w.series(f"{name}_sum", self._target(vm), lambda t: (t - base) * 0.021, self._recent(vm))
 
     def _process(self, w: Writer) -> None:
-        families: dict[str, tuple[str, str, Callable[[float], float]]] = {
-            "process_cpu_seconds": ("counter", "process_cpu_seconds_total", lambda t: (t - self.dense_from) * 0.0011),
-            "process_open_fds": ("gauge", "process_open_fds", lambda t: 14 + (t // 60) % 3),
+        families: dict[str, tuple[str, str, Callable[[Vm, float], float]]] = {
+            "process_cpu_seconds": (
+                "counter",
+                "process_cpu_seconds_total",
+                lambda vm, t: (t - self.dense_from) * 0.0011,
+            ),
+            "process_open_fds": ("gauge", "process_open_fds", lambda vm, t: 14 + (t // 60) % 3),
             "process_resident_memory_bytes": (
                 "gauge",
                 "process_resident_memory_bytes",
-                lambda t: 7.4e6 + (t // 300) % 7 * 6e4,
+                lambda vm, t: 7.4e6 + (t // 300) % 7 * 6e4,
             ),
-            "process_start_time_seconds": ("gauge", "process_start_time_seconds", lambda t: self.begin),
+            "process_start_time_seconds": (
+                "gauge",
+                "process_start_time_seconds",
+                lambda vm, t: max(self.begin, vm.running_since(t)),
+            ),
         }
         for family, (kind, name, of) in families.items():
             w.family(family, kind)
             for vm in self.fleet:
-                w.series(name, self._target(vm), of, self._recent(vm))
+                w.series(name, self._target(vm), lambda t, vm=vm, of=of: of(vm, t), self._recent(vm))
         name = "azure_scheduled_events_exporter_build_info"
         w.family(name, "gauge")
         for vm in self.fleet:

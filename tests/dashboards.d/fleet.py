@@ -42,14 +42,23 @@ class Vm:
     job: str = ""  # if it is not that of the other VMs
     begin: float = -FOREVER  # the target is in service discovery from then on
     end: float = FOREVER  # the target is not in service discovery any more
+    away: Intervals = ()  # the target is not in service discovery
     down: Intervals = ()  # the exporter does not answer scrapes
     failing: Intervals = ()  # IMDS does not answer the exporter
     warming_up: Intervals = ()
     named: float = -FOREVER  # the instance metadata has the name from then on
     renamed: tuple[float, str] | None = None
+    restarts: tuple[float, ...] = ()  # of the exporter: its counters start at 0
 
     def is_up(self, t: float) -> bool:
-        return self.begin <= t < self.end and not within(self.down, t)
+        return self.is_target(t) and not within(self.down, t)
+
+    def is_target(self, t: float) -> bool:
+        return self.begin <= t < self.end and not within(self.away, t)
+
+    def running_since(self, t: float) -> float:
+        """The last start of the exporter; its begin if it has not been restarted."""
+        return max((restart for restart in self.restarts if restart <= t), default=self.begin)
 
 
 def within(intervals: Intervals, t: float) -> bool:
@@ -72,7 +81,11 @@ class Event:
     approved: bool = False
     description: str = ""
     is_advisory: bool = False
+    moved: tuple[float, float] | None = None  # since then it has another NotBefore
     resources: int = 0  # VMs that it names, if that is not the number of `vms`
+
+    def not_before_at(self, t: float) -> float | None:
+        return self.moved[1] if self.moved and t >= self.moved[0] else self.not_before
 
 
 def vms(count: int = 24) -> list[Vm]:

@@ -40,6 +40,7 @@ class Look:
     board: str
     panels: list[Shown] = field(default_factory=list)
     row_1: list[Shown] = field(default_factory=list)
+    partial: list[Shown] = field(default_factory=list)  # panels of row 1, if one of several queries fails
     failures: list[str] = field(default_factory=list)
 
 

@@ -21,8 +21,8 @@ import grafana_panels
 import truths
 import worlds
 from boards import Query
-from evaluation import Answer, Question, Sample, Series, copy_with_label, evaluate, rule_files
-from exposition import Exporters
+from evaluation import Answer, Question, Sample, Series, copy_with_label, copy_without_alerts, evaluate, rule_files
+from exposition import PARTS, Exporters
 from fleet import MINUTE, Vm
 from grafana_panels import Look, Shown
 from grafana_values import UnsupportedError
@@ -42,15 +42,15 @@ def series_of(world: World) -> list[dict[str, str]]:
     for replica in world.replicas or ("",):
         writer = Series(end, world.scrape, {"replica": replica} if replica else {})
         for vms in (world.vms, world.extra):
-            detailed = [vm for vm in vms if not world.detailed or vm.name in world.detailed]
+            detailed = [vm for vm in vms if vm == world.looked_at]
             others = [vm for vm in vms if vm not in detailed]
-            for some, is_detailed in ((detailed, True), (others, False)):
-                _write(writer, world, some, end, is_detailed)
+            _write(writer, world, detailed, end, PARTS)
+            _write(writer, world, others, end, world.parts)
         out += writer.found
     return out
 
 
-def _write(writer: Series, world: World, vms: list[Vm], end: int, is_detailed: bool) -> None:
+def _write(writer: Series, world: World, vms: list[Vm], end: int, parts: tuple[str, ...]) -> None:
     """The series of these targets. Another target of a VM has the VM's events."""
     same = {vm.name: vm for vm in vms}
     events = [
@@ -59,7 +59,7 @@ def _write(writer: Series, world: World, vms: list[Vm], end: int, is_detailed: b
     ]
     events = [each for each in events if each.vms]
     exporters = Exporters(vms, events, 0, end, world.scrape, dense=end + 1, sparse=world.scrape, job=worlds.JOB)
-    exporters.write_series(writer) if is_detailed else exporters.write_main_series(writer)
+    exporters.write_series(writer, parts)
 
 
 def link_variables(vm: Vm | None) -> dict[str, str]:
@@ -157,12 +157,14 @@ def look_at(world: World) -> dict[Moment, list[Look]]:
         files = rule_files(world.rules)
         if world.replicas and not world.is_ruler_global:
             files = copy_with_label(files, "replica", Path(scratch))
+        if not world.has_alerts:
+            files = copy_without_alerts(files, Path(scratch))
         series = [] if world.does_fail else series_of(world)
 
         def ask(asked: list[Question]):
             return evaluate(series, files, world.scrape, world.interval, asked)
 
-        return _look(world, boards.load(), ask)
+        return _look(world, {name: board for name, board in boards.load().items() if name in world.boards}, ask)
 
 
 def _look(world: World, loaded: dict[str, dict[str, Any]], ask) -> dict[Moment, list[Look]]:
@@ -219,6 +221,9 @@ def _shown(world: World, name: str, board: dict[str, Any], moment: Moment, asked
         look.panels.append(shown)
         if panel["gridPos"]["y"] == 0:
             look.row_1.append(shown)
+            results_now = points[moment.at]
+            for ref in results_now if len(results_now) > 1 else ():
+                look.partial.append(grafana_panels.show(panel, {**results_now, ref: []}, moment.at))
     return look
 
 
@@ -302,9 +307,11 @@ def check(world: World) -> tuple[list[str], list[str]]:
     return failures, untrue
 
 
-def check_all(chosen: list[str]) -> tuple[list[str], list[str], int]:
+def check_all(chosen: list[str], with_slow: bool = False) -> tuple[list[str], list[str], int]:
     """What fails, what is not true, and the number of worlds. promtool runs in two processes."""
-    every = [world for world in worlds.script() if not chosen or world.name in chosen]
+    every = [
+        world for world in worlds.script() if world.name in chosen or (not chosen and (with_slow or not world.is_slow))
+    ]
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(check, every))
     return [one for some, _ in results for one in some], [one for _, some in results for one in some], len(every)
