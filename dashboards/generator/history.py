@@ -175,7 +175,7 @@ def seen(records: str) -> str:
 
 
 def without_end() -> str:
-    return f"{seen('announced|started')} unless on ({EVENT}) {ended(EVENT)}"
+    return f"{seen('announced')} unless on ({EVENT}) {ended(EVENT)}"
 
 
 def hit(by: str, records: str = "") -> str:
@@ -231,9 +231,9 @@ def headline() -> list[dict[str, Any]]:
     return [
         stat(
             "Events",
-            "Events of this selection that were announced, started or ended in this time, each counted once however many VMs it named.",
+            "Events of this selection that were announced or ended in this time, each counted once however many VMs it named.",
             (0, 0, 2, 4),
-            or_zero(f"count({seen('announced|started|ended')})"),
+            or_zero(f"count({seen('announced|ended')})"),
             unit="none",
             defaults=none,
         ),
@@ -265,7 +265,7 @@ def headline() -> list[dict[str, Any]]:
             "Cancelled",
             "Share of the ended events that Azure took back before they began.",
             (10, 0, 3, 4),
-            f"(count({cancelled}) or 0 * {all_ended}) / {all_ended}",
+            f"(count({cancelled}) or vector(0)) / {all_ended}",
             unit="percentunit",
             defaults={**none, "decimals": 1},
         ),
