@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 import prometheus
 from boards import ROOT
 
@@ -24,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tests" / "rules.d"))
 
 from scenario import promtool_series
 
-GROUP = re.compile(r"^ *- name: (\S+)$", re.MULTILINE)
+GROUP = re.compile(r"^  - name: (\S+)$", re.MULTILINE)
 SAMPLE = re.compile(r'[\w:]*\{((?:\w+="(?:[^"\\]|\\.)*"(?:, )?)*)\} (\S+?)(?:, |$)')
 LABEL = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*")')
 DURATION = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -74,18 +72,6 @@ def copy_with_label(files: Iterable[Path], label: str, directory: Path) -> list[
     for path in files:
         out.append(directory / path.name)
         out[-1].write_text(re.sub(r"\bcluster\b", rf"cluster, {label}", path.read_text(encoding="utf-8")))
-    return out
-
-
-def copy_without_alerts(files: Iterable[Path], directory: Path) -> list[Path]:
-    """The recording rules. They take half of the time of all rules."""
-    out = []
-    for path in files:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-        for group in document["groups"]:
-            group["rules"] = [rule for rule in group["rules"] if "record" in rule]
-        out.append(directory / path.name)
-        out[-1].write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
     return out
 
 

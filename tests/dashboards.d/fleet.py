@@ -42,7 +42,6 @@ class Vm:
     job: str = ""  # if it is not that of the other VMs
     begin: float = -FOREVER  # the target is in service discovery from then on
     end: float = FOREVER  # the target is not in service discovery any more
-    away: Intervals = ()  # the target is not in service discovery
     down: Intervals = ()  # the exporter does not answer scrapes
     failing: Intervals = ()  # IMDS does not answer the exporter
     warming_up: Intervals = ()
@@ -54,7 +53,7 @@ class Vm:
         return self.is_target(t) and not within(self.down, t)
 
     def is_target(self, t: float) -> bool:
-        return self.begin <= t < self.end and not within(self.away, t)
+        return self.begin <= t < self.end
 
     def running_since(self, t: float) -> float:
         """The last start of the exporter; its begin if it has not been restarted."""

@@ -280,8 +280,8 @@ def check_synthetic_fleet(report: Report, directory: Path, quiet: bool) -> None:
             )
 
 
-def check_worlds(report: Report, chosen: list[str], with_slow: bool = False) -> None:
-    failed, untrue, count = world_check.check_all(chosen, with_slow)
+def check_worlds(report: Report, chosen: list[str]) -> None:
+    failed, untrue, count = world_check.check_all(chosen)
     wrong, known = world_check.known_ones(untrue, chosen)
     report.check("no query fails in the scripted worlds", failed, f"{count} worlds, texts in worlds/*.txt")
     report.check("what the dashboards say in these worlds is true", wrong, f"{len(known)} known findings")
@@ -302,7 +302,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         check_promtool(report, Path(scratch))
         if "--static" not in sys.argv[1:]:
-            check_worlds(report, [], with_slow=True)
+            check_worlds(report, [])
             check_synthetic_fleet(report, Path(scratch) / "busy", quiet=False)
             check_synthetic_fleet(report, Path(scratch) / "quiet", quiet=True)
             check_scripted_hour(report, Path(scratch) / "hour")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections import Counter
 from collections.abc import Iterator
 
@@ -127,6 +128,10 @@ def _of_history(world: World, moment: Moment, look: Look) -> Iterator[str]:
         "What became of them": [f"{name}: {count}" for name, count in sorted(outcomes.items())],
         "Approvals": [f"{kind}: approved: {count}" for kind, count in sorted(approved.items())],
     }
+    if events and all(event.not_before is not None and event in ended for event in events):
+        # As first announced: a later NotBefore does not count.
+        notice = statistics.median(float(event.not_before - event.first_seen) for event in events)
+        expected["Median notice"] = [text_of(notice, {"unit": "s", "decimals": 1}, now)]
     for shown in look.panels:
         said = sorted(" ".join(row) for row in shown.cells) if not shown.is_empty else []
         if shown.title in expected and said != expected[shown.title] and not (shown.is_empty and not events):

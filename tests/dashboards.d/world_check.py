@@ -21,7 +21,7 @@ import grafana_panels
 import truths
 import worlds
 from boards import Query
-from evaluation import Answer, Question, Sample, Series, copy_with_label, copy_without_alerts, evaluate, rule_files
+from evaluation import Answer, Question, Sample, Series, copy_with_label, evaluate, rule_files
 from exposition import PARTS, Exporters
 from fleet import MINUTE, Vm
 from grafana_panels import Look, Shown
@@ -157,14 +157,12 @@ def look_at(world: World) -> dict[Moment, list[Look]]:
         files = rule_files(world.rules)
         if world.replicas and not world.is_ruler_global:
             files = copy_with_label(files, "replica", Path(scratch))
-        if not world.has_alerts:
-            files = copy_without_alerts(files, Path(scratch))
         series = [] if world.does_fail else series_of(world)
 
         def ask(asked: list[Question]):
             return evaluate(series, files, world.scrape, world.interval, asked)
 
-        return _look(world, {name: board for name, board in boards.load().items() if name in world.boards}, ask)
+        return _look(world, boards.load(), ask)
 
 
 def _look(world: World, loaded: dict[str, dict[str, Any]], ask) -> dict[Moment, list[Look]]:
@@ -307,11 +305,9 @@ def check(world: World) -> tuple[list[str], list[str]]:
     return failures, untrue
 
 
-def check_all(chosen: list[str], with_slow: bool = False) -> tuple[list[str], list[str], int]:
+def check_all(chosen: list[str]) -> tuple[list[str], list[str], int]:
     """What fails, what is not true, and the number of worlds. promtool runs in two processes."""
-    every = [
-        world for world in worlds.script() if world.name in chosen or (not chosen and (with_slow or not world.is_slow))
-    ]
+    every = [world for world in worlds.script() if not chosen or world.name in chosen]
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(check, every))
     return [one for some, _ in results for one in some], [one for _, some in results for one in some], len(every)

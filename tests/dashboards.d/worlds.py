@@ -34,11 +34,8 @@ class World:
     is_ruler_global: bool = False  # one ruler reads all replicas, instead of one in each replica
     does_fail: bool = False  # every query fails
     parts: tuple[str, ...] = PARTS  # of the series of all VMs but the one that is looked at
-    boards: tuple[str, ...] = ("azse-fleet.json", "azse-history.json", "azse-vm.json")
     shown: tuple[str, ...] = ("azse-fleet.json", "azse-vm.json")
-    has_alerts: bool = True
     extra: list[Vm] = field(default_factory=list)  # other targets of the same VMs
-    is_slow: bool = False
     scrape: int = 15
     interval: int = 60
 
@@ -346,28 +343,9 @@ def past() -> World:
     )
 
 
-def month() -> World:
-    """Steps of four minutes: with longer ones, series would be stale between two scrapes.
-
-    There are exporters only in the first and the last hours, because promtool takes minutes for all of them, and its
-    queries read at most 10,000 samples.
-    """
-    last = 30 * DAY - 6 * HOUR
-    vms = [replace(vm, away=((6 * HOUR, last),)) for vm in fleet.vms(4)]
-    events = [*_past(vms, 40 * MINUTE, 1), *_past(vms, 2 * HOUR, 4), *_past(vms, last + HOUR, 7)]
-    moments = [Moment(30 * DAY, "the last 30 days")]
-    about = "Nine events, six of them 30 days ago."
-    history = ("azse-history.json",)
-    return World(
-        "month", about, vms, events, moments, parts=PARTS[:5], boards=history, shown=history,
-        scrape=240, interval=240, has_alerts=False, is_slow=True,
-    )  # fmt: skip
-
-
 def script() -> list[World]:
-    """The slow one first, because two are evaluated at a time."""
     of_world = (
-        month, large, healthy, types, started, overdue, no_not_before, evicted, failing, no_exporter, query_errors,
+        large, healthy, types, started, overdue, no_not_before, evicted, failing, no_exporter, query_errors,
         no_rules, no_dashboard_rules, replicas, replicas_global_ruler, rollout, two_jobs, clusters, names, warming_up,
         past,
     )  # fmt: skip
