@@ -295,7 +295,7 @@ def large() -> World:
 
 
 def _past(vms: list[Vm], begin: float, number: int) -> list[Event]:
-    """A postponed Freeze of two VMs, a cancelled Redeploy, an approved Reboot, and a Terminate without an end."""
+    """A postponed Freeze of two VMs, a cancelled Redeploy, and an approved Reboot."""
     freeze_started = begin + 40 * MINUTE
     reboot_started = begin + 12 * MINUTE
     return [
@@ -326,7 +326,6 @@ def past() -> World:
             [gone],
             76 * MINUTE,
             82 * MINUTE,
-            started=82 * MINUTE,
             ended=99 * MINUTE,
             outcome="unknown",
             source="User",
