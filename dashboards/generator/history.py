@@ -205,7 +205,7 @@ def kept(by: str = "", over: str = RANGE) -> str:
     return f"avg {by} ({notice(over)} >= bool on (event_type) group_left () ({q.type_table(allowed)}))"
 
 
-SINCE = f"min(last_over_time(azure_scheduled_events:history_since{{{CLUSTER}}}{RANGE}))"
+SINCE = f"min(last_over_time(azure_scheduled_events:history_since{{{CLUSTER}}}[1h]))"
 
 
 def or_zero(expr: str) -> str:
@@ -221,7 +221,9 @@ def vm_hours() -> str:
     hours = f"(time() - clamp_min({SINCE}, time() - $__range_s)) / 3600"
     few = (f"group by ({VM}) ({single})", f"max by (cluster, vm_scale_set) ({scale_sets})")
     sums = " or ".join(f"sum(sum_over_time(({of})[$__range:5m])) / 12" for of in few)
-    return f"sum(max by (cluster, job) (avg_over_time({fleet}{RANGE}))) * {hours} or {sums}"
+    # A young Prometheus has no sample yet at a full five minutes.
+    average = f"avg_over_time({fleet}[$__range:5m]) or {fleet}"
+    return f"sum(max by (cluster, job) ({average})) * {hours} or {sums}"
 
 
 def headline() -> list[dict[str, Any]]:
@@ -604,6 +606,7 @@ def risk(y: int) -> list[dict[str, Any]]:
             desc=True,
             empty=NO_ROWS,
             overrides=[
+                matching("/.*/", noValue=NO_VALUE),
                 override("Most at once", unit="percentunit", decimals=0, noValue=NO_VALUE, custom__width=130),
                 *[override(name, **count) for name in ("Events", "VMs hit")],
                 override("Lost", **{**SECONDS, "custom__width": 90}),
@@ -628,6 +631,7 @@ def risk(y: int) -> list[dict[str, Any]]:
             drop=("job",),
             empty=NO_ROWS,
             overrides=[
+                matching("/.*/", noValue=NO_VALUE),
                 override("VM", links=[vm_link()]),
                 override("Events", **count),
                 carried("Instance"),
