@@ -50,11 +50,11 @@ use crate::{
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
     outbound::file::OsFilesystem,
-    server::{self, ServerLimits},
+    server::{self, Acceptor, Handler, ServerLimits},
     snapshot::Snapshot,
     system,
     time::Clock,
-    web::WebService,
+    web::{PROBE_PATHS, WebService},
     worker::Worker,
 };
 
@@ -88,11 +88,13 @@ pub async fn run(
     let mut tasks = Tasks::default();
     let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
+    let (handler, acceptor) = protect(&config, service)?;
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
     for listener in listeners {
-        logging::listening(&listener, &config.web.telemetry_path);
-        let stop = tasks.stop.clone().cancelled_owned();
-        let served = server::serve(listener, service.clone(), limits, stop);
+        logging::listening(&listener, &config);
+        let stop = Box::pin(tasks.stop.clone().cancelled_owned());
+        let (handler, acceptor) = (Arc::clone(&handler), acceptor.clone());
+        let served = server::serve_over(listener, acceptor, handler, limits, stop);
         tasks.spawn("HTTP server", async {
             served.await.map_err(|error| error.to_string())
         });
@@ -114,6 +116,19 @@ pub async fn run(
     }
     tasks.finish(pushers).await;
     Ok(())
+}
+
+/// The web service behind the checks of `--web.config.file`, and the acceptor of its connections.
+type Protected = (Arc<dyn Handler>, Option<Arc<dyn Acceptor>>);
+
+fn protect(config: &Config, service: WebService) -> Result<Protected, Error> {
+    let service = Arc::new(service);
+    match &config.web_config {
+        None => Ok((service, None)),
+        Some(web_config) => web_config
+            .protect(service, &PROBE_PATHS)
+            .map_err(Error::thread("reads --web.config.file")),
+    }
 }
 
 /// HTTP clients get the file descriptors that polls, state, spool, OTLP and Alertmanagers do not need.
