@@ -73,9 +73,9 @@
 //! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary uses
 //! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
 //! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
-//! [`web_config`], [`worker`], [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`], [`event`], [`lifecycle`],
-//! [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the compiler reports all
-//! other dead code.
+//! [`web_config`], [`worker`], [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`],
+//! [`event`], [`lifecycle`], [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the
+//! compiler reports all other dead code.
 //!
 //! # Invariants
 //!

@@ -50,11 +50,12 @@ use crate::{
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
     outbound::file::OsFilesystem,
-    server::{self, Acceptor, Handler, ServerLimits},
+    server::{self, ServerLimits},
     snapshot::Snapshot,
     system,
     time::Clock,
     web::{PROBE_PATHS, WebService},
+    web_config::Protected,
     worker::Worker,
 };
 
@@ -88,7 +89,7 @@ pub async fn run(
     let mut tasks = Tasks::default();
     let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
-    let (handler, acceptor) = protect(&config, service)?;
+    let Protected { handler, acceptor } = protect(&config, service)?;
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
     for listener in listeners {
         logging::listening(&listener, &config);
@@ -118,13 +119,14 @@ pub async fn run(
     Ok(())
 }
 
-/// The web service behind the checks of `--web.config.file`, and the acceptor of its connections.
-type Protected = (Arc<dyn Handler>, Option<Arc<dyn Acceptor>>);
-
+/// Puts the checks of `--web.config.file` in front of the web service.
 fn protect(config: &Config, service: WebService) -> Result<Protected, Error> {
     let service = Arc::new(service);
     match &config.web_config {
-        None => Ok((service, None)),
+        None => Ok(Protected {
+            handler: service,
+            acceptor: None,
+        }),
         Some(web_config) => web_config
             .protect(service, &PROBE_PATHS)
             .map_err(Error::thread("reads --web.config.file")),

@@ -18,7 +18,7 @@ use rustls::{
 use webpki::EndEntityCert;
 
 use super::{
-    tls::TlsError,
+    tls_error::TlsError,
     tls_settings::{ClientAuth, TlsSettings},
 };
 

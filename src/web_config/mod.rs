@@ -2,8 +2,8 @@
 //! the format of exporter-toolkit.
 //!
 //! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `reader` reads both from disk, for
-//! each request and each handshake (`source`). `access` is a [`Handler`] in front of the web service, and `handshake` an
-//! [`Acceptor`] of the server. Where the files are not valid while the exporter runs, nothing but probes is served.
+//! each request and each handshake (`source`). `access` is a [`Handler`] in front of the web service, and `handshake`
+//! an [`Acceptor`] of the server. Where the files are not valid while the exporter runs, nothing but probes is served.
 
 mod access;
 mod client_certificates;
@@ -18,6 +18,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tls_error;
 mod tls_settings;
 mod yaml;
 
@@ -30,7 +31,9 @@ use std::{
 use self::{
     access::Access, handshake::Handshakes, passwords::Passwords, reader::Reader, source::Source,
 };
-pub use self::{fields::SettingError, reader::WebConfigError, settings::Settings, tls::TlsError};
+pub use self::{
+    fields::SettingError, reader::WebConfigError, settings::Settings, tls_error::TlsError,
+};
 use crate::{
     server::{Acceptor, Handler},
     worker::Worker,
@@ -42,6 +45,13 @@ pub struct WebConfig {
     reader: Arc<Mutex<Reader>>,
     settings: Arc<Settings>,
     is_tls: bool,
+}
+
+/// What the server needs to serve by the file.
+pub(crate) struct Protected {
+    pub(crate) handler: Arc<dyn Handler>,
+    /// Of all connections. `None` for plain HTTP.
+    pub(crate) acceptor: Option<Arc<dyn Acceptor>>,
 }
 
 impl WebConfig {
@@ -73,8 +83,7 @@ impl WebConfig {
         &self.settings.notes
     }
 
-    /// Starts the threads that read the files and check passwords, and puts the checks in front of `handler`. The
-    /// acceptor is for all connections, if there is one.
+    /// Starts the threads that read the files and check passwords, and puts the checks in front of `handler`.
     ///
     /// # Errors
     /// When the system has no thread left.
@@ -82,7 +91,7 @@ impl WebConfig {
         &self,
         handler: Arc<dyn Handler>,
         open_paths: &'static [&'static str],
-    ) -> io::Result<(Arc<dyn Handler>, Option<Arc<dyn Acceptor>>)> {
+    ) -> io::Result<Protected> {
         let source = Arc::new(Source::new(
             Arc::clone(&self.reader),
             Arc::clone(&self.settings),
@@ -96,6 +105,9 @@ impl WebConfig {
             })
         });
         let access = Access::new(source, passwords, open_paths, handler);
-        Ok((Arc::new(access), acceptor))
+        Ok(Protected {
+            handler: Arc::new(access),
+            acceptor,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! Checks names and passwords. bcrypt takes up to seconds, so it runs on a thread of its own, for one request at a time.
+//! Checks names and passwords. bcrypt takes up to seconds, so it runs on a thread of its own, for one request at a
+//! time.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -28,12 +28,12 @@ impl TokenBucket {
             return true;
         };
         let burst = f64::from(burst);
-        if self.limit != limit {
-            self.limit = limit;
-            self.tokens = burst;
-        } else {
+        if self.limit == limit {
             let elapsed = now.saturating_sub(self.at);
             self.tokens += elapsed.as_secs_f64() / interval.as_secs_f64();
+        } else {
+            self.limit = limit;
+            self.tokens = burst;
         }
         self.at = now;
         self.tokens = self.tokens.min(burst);
@@ -49,14 +49,14 @@ impl TokenBucket {
 mod tests {
     use super::*;
 
-    fn limit(interval: Duration, burst: u32) -> Option<RateLimit> {
-        Some(RateLimit { interval, burst })
+    const fn limit(interval: Duration, burst: u32) -> RateLimit {
+        RateLimit { interval, burst }
     }
 
     #[test]
     fn a_burst_is_allowed_and_then_one_request_per_interval() {
         let mut bucket = TokenBucket::default();
-        let limit = limit(Duration::from_secs(2), 3);
+        let limit = Some(limit(Duration::from_secs(2), 3));
         let mut allowed = |millis| bucket.allow(limit, Duration::from_millis(millis));
         let found: Vec<_> = [0, 0, 0, 0, 1_000, 2_000, 2_000, 3_999, 4_000, 60_000]
             .into_iter()
@@ -79,10 +79,12 @@ mod tests {
         let mut bucket = TokenBucket::default();
         let now = Duration::from_secs(1);
         let hour = Duration::from_hours(1);
-        assert!(bucket.allow(limit(hour, 1), now) && !bucket.allow(limit(hour, 1), now));
-        assert!(bucket.allow(limit(hour, 2), now) && bucket.allow(limit(hour, 2), now));
-        assert!(!bucket.allow(limit(hour, 2), now));
+        assert!(
+            bucket.allow(Some(limit(hour, 1)), now) && !bucket.allow(Some(limit(hour, 1)), now)
+        );
+        assert!(bucket.allow(Some(limit(hour, 2)), now) && bucket.allow(Some(limit(hour, 2)), now));
+        assert!(!bucket.allow(Some(limit(hour, 2)), now));
         assert!(bucket.allow(None, now) && bucket.allow(None, now));
-        assert!(bucket.allow(limit(hour, 2), now));
+        assert!(bucket.allow(Some(limit(hour, 2)), now));
     }
 }

@@ -14,7 +14,8 @@ use tracing::{info, warn};
 use super::{
     fields::SettingError,
     settings::Settings,
-    tls::{TlsContent, TlsError, server_config},
+    tls::{TlsContent, server_config},
+    tls_error::TlsError,
     tls_settings::{Pem, PemSource, TlsSettings},
 };
 use crate::text::sanitize;

@@ -215,15 +215,15 @@ fn client_auth(fields: &Fields<'_>) -> Result<ClientAuth, SettingError> {
 
 /// Whether TLS 1.2 and TLS 1.3 are allowed.
 fn versions(fields: &Fields<'_>, notes: &mut Vec<String>) -> Result<(bool, bool), SettingError> {
-    let version = |key| match fields.scalar(key)? {
-        None => Ok(None),
-        Some(name) => match VERSIONS.iter().position(|known| *known == name) {
-            Some(number) => Ok(Some(number)),
-            None => {
-                let problem = format!("is {:?}: use {}", shown(name), VERSIONS.join(", "));
-                Err(fields.error(key, problem))
-            }
-        },
+    let version = |key| {
+        let Some(name) = fields.scalar(key)? else {
+            return Ok(None);
+        };
+        let number = VERSIONS.iter().position(|known| *known == name);
+        number.map(Some).ok_or_else(|| {
+            let problem = format!("is {:?}: use {}", shown(name), VERSIONS.join(", "));
+            fields.error(key, problem)
+        })
     };
     // Positions in `VERSIONS`.
     let min = version("min_version")?.unwrap_or(2);

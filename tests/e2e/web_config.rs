@@ -136,7 +136,7 @@ fn scrape_config(folder: &Path, address: &str) -> PathBuf {
     let wrong = "{username: prometheus, password: wrong}";
     let versions = |version: &str| format!("min_version: {version}, max_version: {version}, ");
     let (tls12, tls13) = (versions("TLS12"), versions("TLS13"));
-    let jobs: String = [
+    let jobs: Vec<_> = [
         ("tls12", "https", format!("{tls12}{certificate}"), Some(password.as_str())),
         ("tls13", "https", format!("{tls13}{certificate}"), Some(&password)),
         ("no-certificate", "https", "insecure_skip_verify: false".to_owned(), Some(&password)),
@@ -153,6 +153,7 @@ fn scrape_config(folder: &Path, address: &str) -> PathBuf {
         )
     })
     .collect();
+    let jobs = jobs.concat();
     let path = folder.join("scrape.yml");
     let global = "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\nscrape_configs:\n";
     fs::write(&path, format!("{global}{jobs}")).unwrap();

@@ -21,7 +21,8 @@ fn accepted(text: &str) -> Settings {
 
 /// `tls_server_config` with a certificate, a key and these lines.
 fn with_tls(lines: &str) -> String {
-    let lines: String = lines.lines().map(|line| format!("  {line}\n")).collect();
+    let lines: Vec<_> = lines.lines().map(|line| format!("  {line}\n")).collect();
+    let lines = lines.concat();
     format!("tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n{lines}")
 }
 
@@ -204,10 +205,18 @@ fn users_and_the_rate_limit_are_read() {
     assert!(!format!("{settings:?}").contains("qRTBuFoU"));
 }
 
+/// Each text is refused with an error that begins with these words.
+fn assert_refused(rows: &[(String, &str)]) {
+    for (text, expected) in rows {
+        let error = parse(text).expect_err(text);
+        assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
+}
+
 #[test]
 fn invalid_documents_are_refused_with_the_line_and_the_setting() {
-    let users = |hash: &str| format!("basic_auth_users:\n  alice: {CAROL}\n  bob: {hash}\n");
-    for (text, expected) in [
+    assert_refused(&[
         ("text".to_owned(), "line 1: the file is not a mapping"),
         ("[1]".to_owned(), "line 1: the file is not a mapping"),
         ("a: 'b".to_owned(), "line 1: the file is no YAML"),
@@ -236,6 +245,12 @@ fn invalid_documents_are_refused_with_the_line_and_the_setting() {
             with_tls("cert_file: a"),
             "line 4: tls_server_config.cert_file occurs twice",
         ),
+    ]);
+}
+
+#[test]
+fn invalid_versions_and_client_settings_are_refused() {
+    assert_refused(&[
         (
             with_tls("min_version: TLS14"),
             "line 4: tls_server_config.min_version is \"TLS14\": use TLS10, ",
@@ -284,6 +299,12 @@ fn invalid_documents_are_refused_with_the_line_and_the_setting() {
             with_tls("client_allowed_sans: [a@b.c]"),
             "line 4: tls_server_config.client_allowed_sans leaves no name",
         ),
+    ]);
+}
+
+#[test]
+fn invalid_suites_and_missing_settings_are_refused() {
+    assert_refused(&[
         (
             with_tls("cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]"),
             "line 4: tls_server_config.cipher_suites has \"TLS_RSA_WITH_RC4_128_SHA\", which is not known",
@@ -324,6 +345,14 @@ fn invalid_documents_are_refused_with_the_line_and_the_setting() {
             "tls_server_config: {client_auth_type: NoClientCert}".to_owned(),
             "line 1: tls_server_config.cert is missing",
         ),
+    ]);
+}
+
+#[expect(clippy::too_many_lines, reason = "one table")]
+#[test]
+fn invalid_http_settings_users_and_limits_are_refused() {
+    let users = |hash: &str| format!("basic_auth_users:\n  alice: {CAROL}\n  bob: {hash}\n");
+    assert_refused(&[
         (
             "http_server_config: {http3: true}".to_owned(),
             "line 1: http_server_config.http3 is not known",
@@ -389,11 +418,7 @@ fn invalid_documents_are_refused_with_the_line_and_the_setting() {
             "rate_limit: {rate: 1}".to_owned(),
             "line 1: rate_limit.rate is not known",
         ),
-    ] {
-        let error = parse(&text).expect_err(&text);
-        assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
-        assert!(!error.contains(char::is_control), "{error:?}");
-    }
+    ]);
 }
 
 #[test]

@@ -103,7 +103,8 @@ pub(super) async fn request(
     path: &str,
     headers: &[&str],
 ) -> io::Result<Response> {
-    let lines: String = headers.iter().map(|line| format!("{line}\r\n")).collect();
+    let lines: Vec<_> = headers.iter().map(|line| format!("{line}\r\n")).collect();
+    let lines = lines.concat();
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{lines}\r\n");
     stream.write_all(request.as_bytes()).await?;

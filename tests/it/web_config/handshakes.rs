@@ -58,6 +58,7 @@ async fn the_versions_are_those_of_the_file() {
 /// None, one of the client CA, one with another name, and one of a foreign CA.
 const CLIENTS: [&str; 4] = ["none", "ours", "named", "foreign"];
 
+#[expect(clippy::too_many_lines, reason = "one table")]
 #[tokio::test]
 async fn client_certificates_are_asked_for_as_the_file_says_on_every_path() {
     let foreign = Pki::new();

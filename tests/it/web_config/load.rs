@@ -15,7 +15,7 @@ use crate::support::exporter::Metrics;
 
 #[tokio::test]
 async fn three_hundred_parallel_logins_of_ten_users_succeed() {
-    let users: String = (0..10)
+    let users: Vec<_> = (0..10)
         .map(|number| {
             format!(
                 "  user{number}: {}\n",
@@ -23,6 +23,7 @@ async fn three_hundred_parallel_logins_of_ten_users_succeed() {
             )
         })
         .collect();
+    let users = users.concat();
     let exporter = Protected::start(&format!("basic_auth_users:\n{users}")).await;
     let mut logins = JoinSet::new();
     for number in 0..300 {
@@ -89,9 +90,10 @@ async fn wrong_passwords_at_full_speed_delay_neither_polls_nor_the_scrapes_of_a_
     let guesses: usize = guessing.join_all().await.into_iter().sum();
     assert!(guesses > 8, "{guesses} guesses");
     // Without the thread, each poll waits for several hashes.
+    let most = without * 2 + Duration::from_millis(100);
     assert!(
-        interval < Duration::from_millis(400),
-        "a poll every {interval:?}"
+        with_guesses < most,
+        "a poll every {with_guesses:?}, and {without:?} without guesses"
     );
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     let body = exporter

@@ -22,6 +22,7 @@ use crate::support::{DEADLINE, Pki, wait_until};
 const MAX_PARALLEL: usize = 10;
 
 /// Overwrites a file as an editor does: it is empty for a moment.
+#[expect(clippy::disallowed_methods, reason = "not atomic on purpose")]
 fn overwrite(pki: &Pki, name: &str, text: &str) {
     fs::write(Path::new(&pki.path(name)), text).unwrap();
 }
@@ -92,10 +93,11 @@ impl Scrapes {
 #[tokio::test]
 async fn certificates_and_users_rotate_under_scrapes_without_a_failed_one() {
     let with_users = |passwords: &[&str]| {
-        let users: String = passwords
+        let users: Vec<_> = passwords
             .iter()
             .map(|password| format!("  {password}: {}\n", hash(4, password)))
             .collect();
+        let users = users.concat();
         format!("{TLS}basic_auth_users:\n{users}")
     };
     let exporter = Protected::start(&with_users(&["first"])).await;
@@ -151,6 +153,7 @@ async fn until_refused(exporter: &mut Protected, words: &str) {
     );
 }
 
+#[expect(clippy::too_many_lines, reason = "one table")]
 #[tokio::test]
 async fn while_the_files_are_not_valid_connections_are_refused_with_one_log_line() {
     type Change = fn(&Pki);

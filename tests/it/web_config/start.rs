@@ -25,6 +25,7 @@ async fn refused(arguments: &[&str]) -> String {
     ended.log
 }
 
+#[expect(clippy::too_many_lines, reason = "one table")]
 #[tokio::test]
 async fn an_invalid_file_ends_the_start_with_one_line_that_names_the_file_and_the_setting() {
     let pki = Pki::new();
@@ -163,6 +164,7 @@ async fn an_invalid_file_ends_the_start_with_one_line_that_names_the_file_and_th
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "writes what is not text")]
 #[tokio::test]
 async fn a_file_that_cannot_be_read_ends_the_start_with_one_line() {
     let pki = Pki::new();
