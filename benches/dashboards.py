@@ -48,15 +48,17 @@ def main() -> None:
         span = boards.seconds(board["time"]["from"].removeprefix("now-"))
         chosen = server.first_target(args.at or time.time()) if name == "azse-vm.json" else {}
         durations: dict[str, list[float]] = {}
+        cpu_of: dict[str, list[float]] = {}
         series_count, cpu_seconds = 0, []
         for _ in range(args.repeat + 1):
-            before = cpu_time(args.pid)
+            round_before = cpu_time(args.pid)
             for query in boards.queries(name, board):
-                start = time.perf_counter()
+                start, before = time.perf_counter(), cpu_time(args.pid)
                 series = server.query_panel(query, boards.variables(board, chosen), span, args.at or time.time())
                 durations.setdefault(query.where, []).append(time.perf_counter() - start)
+                cpu_of.setdefault(query.where, []).append(cpu_time(args.pid) - before)
                 series_count += len(series)
-            cpu_seconds.append(cpu_time(args.pid) - before)
+            cpu_seconds.append(cpu_time(args.pid) - round_before)
         medians = {where: statistics.median(times[1:]) for where, times in durations.items()}
         total = statistics.median(sum(times[i] for times in durations.values()) for i in range(1, args.repeat + 1))
         browser = []
@@ -77,7 +79,8 @@ def main() -> None:
             f"{name}: {len(medians)} queries, {1000 * total:.0f} ms one at a time, {1000 * statistics.median(browser):.0f} ms six at a time{cpu}, {series_count // (args.repeat + 1)} series"
         )
         for where, seconds in sorted(medians.items(), key=lambda item: -item[1])[: args.slowest]:
-            print(f"    {1000 * seconds:6.0f} ms  {where.removeprefix(name + ': ')}")
+            cpu = f"{1000 * statistics.mean(cpu_of[where][1:]):6.0f} ms of CPU time" if args.pid else ""
+            print(f"    {1000 * seconds:6.0f} ms {cpu}  {where.removeprefix(name + ': ')}")
 
 
 if __name__ == "__main__":

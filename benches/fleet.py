@@ -11,8 +11,9 @@ Each VM has the series of an exporter without events: `up` and all series that a
 zeros. Each event has the per-event series of each VM that it names. Most events name one VM, some name 5 or 20 VMs of a
 scale set, a few name 100. Half of the events are due within the next hour, a quarter have started, a tenth have ended
 and are still exposed, and the rest are days ahead. Histograms have fewer buckets than those of the exporter, and exist
-only on VMs with an event. `--past` adds ended events of the last 30 days, with the per-event series only, because the
-history dashboard reads no others.
+only on VMs with an event. `--past` adds ended events of the last 30 days, with the per-event series and with what the
+rules record for the history dashboard (dashboards/dashboards.rules.yml): those rules would have to be evaluated over 30
+days.
 """
 
 import argparse
@@ -124,20 +125,80 @@ class Recording:
         self.out.write("".join([f"{head}{value(t)} {t}\n" for t in self.stamps if t >= since]))
 
 
+PAST = 30 * 86_400
+CHANGED = 900  # the rules record an event for so long after each change
+MINUTE = 60
+
+
 def write_past(out, options, rng, vms, end):
     """Ended events, each with samples from the first sighting until ten minutes after the end."""
     pairs = 0
     for _ in range(options.past):
         event = Event(rng, vms, end)
-        event.ended = end - rng.randrange(7_200, 30 * 86_400)
+        event.ended = end - rng.randrange(7_200, PAST)
         event.started = event.not_before = event.ended - rng.randrange(60, 600)
         event.first_seen = event.not_before - 900
         rec = Recording(out, options, event.ended + 600)
         rec.stamps = list(range(event.first_seen, event.ended + 601, options.step))
         for vm in event.vms:
             write_event(rec, vm, event)
+        write_history(out, options, event)
         pairs += len(event.vms)
+    if options.past:
+        write_totals(out, options, len(vms), end)
     return pairs
+
+
+def write_history(out, options, event):
+    """What the rules record of a past event, once a minute."""
+    values = {"announced": event.first_seen, "notice": event.not_before - event.first_seen, "started": event.started}
+    if event.duration is not None:
+        values["duration"] = event.duration
+    labels = f'event_id="{event.id}",event_type="{event.type}",event_source="{event.source}"'
+    changes = {"announced": [event.first_seen], "notice": [event.first_seen]}
+    every = [event.first_seen, event.started, event.ended]
+    rec = Recording(out, options, 0)
+    for name, value in values.items():
+        rec.stamps = minutes_after(changes.get(name, every))
+        rec.constant("azure_scheduled_event:history", f'{labels},property="{name}"', value, since_of(name, event))
+    rec.stamps = minutes_after([event.ended])
+    rec.constant("azure_scheduled_event:history", f'{labels},property="ended",outcome="completed"', event.ended)
+    lost = {"lost": 4 * len(event.vms), "longest": 4, "vms": len(event.vms)}
+    for name, value in lost.items():
+        rec.stamps = minutes_after([event.started, event.ended])
+        scale_set = "" if name == "longest" else f',vm_scale_set="{event.vms[0].scale_set}"'
+        since = event.ended if name != "vms" else 0
+        rec.constant("azure_scheduled_event:history", f'{labels},property="{name}"{scale_set}', value, since)
+    rec.stamps = minutes_after(every)
+    for vm in event.vms:
+        names = f'vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",location="{vm.location}"'
+        of_vm = f'{vm.target},event_id="{event.id}",event_type="{event.type}",{names}'
+        rec.varying(
+            "azure_scheduled_event:history_vm",
+            of_vm,
+            lambda now: 4 if now > event.ended else 0 if now > event.started else -1,
+        )
+
+
+def since_of(name, event):
+    return event.started if name == "started" else 0
+
+
+def minutes_after(changes):
+    return sorted({at - at % MINUTE + MINUTE * i for at in changes for i in range(1, CHANGED // MINUTE + 1)})
+
+
+def write_totals(out, options, count, end):
+    job = f'job="{options.job}"'
+    rec = Recording(out, options, 0)
+    rec.stamps = list(range(end - PAST, end - 7_200, MINUTE))
+    rec.constant("azure_scheduled_events:history_vms", job, count)
+    rec.constant("azure_scheduled_events:history_since", "", end - PAST)
+    rec.stamps = rec.stamps[::5]
+    for kind in TYPES[:3]:
+        rec.varying(
+            "azure_scheduled_events:approvals", f'{job},event_type="{kind}",result="approved"', lambda now: now % 7
+        )
 
 
 def write_vm(rec, vm, rng, started_at):

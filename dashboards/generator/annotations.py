@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+from parts import CRITICAL, DATASOURCE, WARNING
 
 
 def _query(name: str, expr: str, colour: str, title: str, text: str, **more: Any) -> dict[str, Any]:
@@ -14,8 +14,15 @@ def _query(name: str, expr: str, colour: str, title: str, text: str, **more: Any
         "enable": True,
         "hide": False,
         "iconColor": colour,
-        "expr": expr,
-        "step": "15s",
+        "target": {
+            "datasource": DATASOURCE,
+            "editorMode": "code",
+            "expr": expr,
+            "instant": False,
+            "interval": "15s",
+            "range": True,
+            "refId": "Anno",
+        },
         "titleFormat": title,
         "textFormat": text,
         "tagKeys": "event_type,event_source",
@@ -26,15 +33,15 @@ def _query(name: str, expr: str, colour: str, title: str, text: str, **more: Any
 def build(matchers: str = "") -> list[dict[str, Any]]:
     """`matchers` selects events. The standalone snippet has none, because other dashboards have other variables."""
     more = f", {matchers}" if matchers else ""
-    by = "event_id, event_type, event_source"
+    by = "cluster, event_id, event_type, event_source"
     started = f'max by ({by}) (azure_scheduled_event_status{{event_status="Started", scope!="other"{more}}})'
     announced = f'1000 * max by ({by}) (azure_scheduled_event_not_before_timestamp_seconds{{scope!="other"{more}}})'
     return [
-        _query("Azure maintenance", started, "#E02F44", "{{event_type}} is under way", "Event {{event_id}}"),
+        _query("Azure maintenance", started, CRITICAL, "{{event_type}} is under way", "Event {{event_id}}"),
         _query(
             "Azure maintenance, not before",
             announced,
-            "#FF9830",
+            WARNING,
             "{{event_type}} may start",
             "Event {{event_id}}",
             useValueForTime=True,

@@ -1,160 +1,167 @@
-"""The table of pending events, on the fleet dashboard and the VM dashboard."""
+"""The tables of events of the fleet dashboard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+import events
 import queries as q
 from parts import (
     CALM,
-    CRITICAL,
-    NOTICE,
-    SHORT_FREEZE_SECONDS,
-    TYPE_MAP,
-    URGENCY,
-    WARNING,
+    COLOURED_CELL,
+    SEVERITY_MAP,
+    TYPE_COLOURS,
+    carried,
     override,
-    stat,
     table,
     target,
-    thresholds,
+    trace_links,
     value_map,
+    vm_link,
 )
 
-STATUS = value_map({"Scheduled": ("Scheduled", "#C7A035"), "Started": ("Started", CRITICAL)})
 NOTHING = {"noValue": "–"}
-VM_LINK = {
-    "title": "Everything about ${__data.fields.VM}",
-    "targetBlank": False,
-    "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&${datasource:queryparam}&${job:queryparam}&${__url_time_range}",
-}
-TRACE_LINK = {
-    "title": "Trace of event ${__data.fields.Id}",
-    "targetBlank": False,
-    "url": "/explore?schemaVersion=1&orgId=1&panes=%7B%22t%22:%7B%22datasource%22:%22${traces}%22,%22queries%22:%5B%7B%22refId%22:%22A%22,"
-    "%22datasource%22:%7B%22type%22:%22tempo%22,%22uid%22:%22${traces}%22%7D,%22queryType%22:%22traceql%22,"
-    "%22query%22:%22${__data.fields.Trace}%22%7D%5D,%22range%22:%7B%22from%22:%22now-7d%22,%22to%22:%22now%22%7D%7D%7D",
-}
 
 
 def type_column(name: str = "Type", width: int = 85) -> dict[str, Any]:
-    return override(
-        name,
-        mappings=[TYPE_MAP],
-        custom__cellOptions={"type": "color-background", "mode": "basic", "applyToRow": False},
-        custom__width=width,
-    )
-
-
-def carried(name: str) -> dict[str, Any]:
-    """A hidden field that a link needs. `hidden` is for Grafana up to 12.1, `hideFrom` for 12.2 and later."""
-    return override(name, custom__hidden=True, custom__hideFrom={"legend": True, "tooltip": True, "viz": True})
+    return override(name, custom__width=width)
 
 
 def id_columns(width: int) -> list[dict[str, Any]]:
     """The first part of the event ID, with a link to the trace. The trace ID is the event ID without hyphens."""
-    return [override("Event", links=[TRACE_LINK], custom__minWidth=width), carried("Trace"), carried("Id")]
+    return [override("Event", links=trace_links(), custom__minWidth=width), carried("Trace"), carried("Id")]
 
 
-def announced_length(title: str, at: tuple[int, int, int, int], event: Callable[..., str]) -> dict[str, Any]:
-    """Announced duration of the next event. -1 is an unknown duration, which differs from no announced event."""
-    upcoming = q.next_countdown(event)
-    lasts = f"max(max by (event_id) ({event('duration_seconds')}) and on (event_id) {upcoming})"
-    words = value_map({"0": ("no interruption", CALM), "-1": ("unknown", WARNING)})
-    return stat(
-        title,
-        "The interruption that Azure announces for it. Unknown is not short.",
-        at,
-        f"{lasts} or -1 * group({event('not_before_countdown_seconds')} != 0)",
-        unit="s",
-        empty="–",
-        defaults={"thresholds": thresholds((None, NOTICE), (SHORT_FREEZE_SECONDS, WARNING)), "mappings": [words]},
+# Codes of `events.when`.
+WHEN = value_map(
+    {
+        str(events.NOW): ("now", CALM),
+        str(events.ANY_MOMENT): ("any moment", CALM),
+        str(events.DUE): ("due", CALM),
+    }
+)
+# A link needs these, so the columns exist but are not shown.
+HIDDEN = ("First", "Instance", "Cluster")
+
+
+def severity_column(width: int = 105) -> dict[str, Any]:
+    return override(
+        "Severity", mappings=[SEVERITY_MAP], custom__cellOptions=COLOURED_CELL, custom__width=width, **NOTHING
     )
 
 
-def pending(
-    title: str, description: str, at: tuple[int, int, int, int], event: Callable[..., str], *, empty: str, with_vm: bool
-) -> dict[str, Any]:
-    status = q.status(event)
+def length_column() -> dict[str, Any]:
+    return override("Lasts", unit="s", noValue="unknown", mappings=[value_map({"0": ("0 s", CALM)})], custom__width=85)
+
+
+def ordered(rows: dict[str, Any], by: str) -> dict[str, Any]:
+    """Sorts the rows by a column that is not shown. The table's own sorting needs one that is."""
+    order = {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": by, "desc": False}]}}
+    rows["transformations"].insert(1, order)
+    rows["options"]["sortBy"] = []
+    rows["fieldConfig"]["defaults"]["custom"]["filterable"] = True
+    return rows
+
+
+def of_fleet(title: str, description: str, at: tuple[int, int, int, int]) -> dict[str, Any]:
+    """One row per open event, also of an event whose VMs are down."""
+    of = events.selected()
     targets = [
-        target(q.short_id(q.traced(q.named(status, event("resources")) if with_vm else status)), "A", table=True),
-        target(q.starts_in(event), "B", table=True),
-        target(f"1000 * ({q.while_pending(event, 'not_before_timestamp_seconds')})", "C", table=True),
-        target(q.while_pending(event, "duration_seconds"), "D", table=True),
-        target(q.while_pending(event, "resources"), "E", table=True),
+        target(q.short_id(q.traced(events.rows())), "A", table=True),
+        target(events.when(of), "B", table=True),
+        target(f"1000 * {events.not_before()} and on ({events.EVENT}) {of}", "C", table=True),
+        target(f"{events.duration()} and on ({events.EVENT}) {of}", "D", table=True),
+        target(f"{events.resources()} and on ({events.EVENT}) {of}", "E", table=True),
+        target(events.order(), "F", table=True),
     ]
-    if not with_vm:  # the VM dashboard has enough width for Azure's description
-        targets.append(
-            target(
-                f"max by ({q.PAIR}, description) ({event('info')} unless on ({q.PAIR}) {event('ended_timestamp_seconds')})",
-                "F",
-                table=True,
-            )
-        )
     columns = {
-        **({"vm_name": "VM"} if with_vm else {}),
-        "event_type": "Type",
-        "event_status": "Status",
         "Value #B": "Starts in",
+        "event_type": "Type",
+        "names": "First VMs",
+        "Value #E": "VMs",
+        "Value #A": "Severity",
         "Value #C": "Not before",
         "Value #D": "Lasts",
+        "vm_scale_set": "Scale set",
+        "location": "Location",
+        "cluster": "In cluster",
         "event_source": "Source",
-        "Value #E": "VMs",
-        **({} if with_vm else {"description": "Azure says"}),
         "id": "Event",
         "trace_id": "Trace",
         "event_id": "Id",
-        **({"instance": "Instance"} if with_vm else {}),
+        "vm_name": "First",
+        "instance": "Instance",
+        "in": "Cluster",
     }
-    overrides = [
-        type_column(),
-        override("Status", mappings=[STATUS], custom__cellOptions={"type": "color-text"}, custom__width=85),
-        override(
-            "Starts in",
-            unit="s",
-            decimals=1,
-            thresholds=URGENCY,
-            mappings=[value_map({"0": ("now", CRITICAL)})],
-            custom__cellOptions={"type": "color-text"},
-            custom__width=100,
-            **NOTHING,
-        ),
-        override("Not before", unit="time:MM-DD HH:mm", custom__width=100, **NOTHING),
-        override(
-            "Lasts",
-            unit="s",
-            noValue="unknown",
-            mappings=[value_map({"0": ("0 s", "text")})],
-            thresholds=thresholds((None, "text"), (SHORT_FREEZE_SECONDS, WARNING)),
-            custom__cellOptions={"type": "color-text"},
-            custom__width=80,
-        ),
-        override("Source", custom__width=80, **NOTHING),
-        override("VMs", unit="none", custom__width=50, **NOTHING),
-        *id_columns(95),
-    ]
-    if with_vm:
-        overrides.append(override("VM", links=[VM_LINK], custom__minWidth=240))
-        overrides.append(carried("Instance"))
-    else:
-        overrides.append(
-            override(
-                "Azure says",
-                custom__minWidth=265,
-                custom__wrapText=True,
-                custom__cellOptions={"type": "auto", "wrapText": True},
-                **NOTHING,
-            )
-        )
-    return table(
+    rows = table(
         title,
         description,
         at,
         targets,
         columns,
         sort="Starts in",
-        drop=("job", "scope", "Value #A", *([] if with_vm else ["instance", "Value #F"])),
-        overrides=overrides,
-        empty=empty,
+        drop=("Value #F", "others"),
+        overrides=[
+            override("Starts in", unit="s", decimals=0, mappings=[WHEN], custom__width=105, **NOTHING),
+            type_column(),
+            override("First VMs", links=[vm_link("Everything about ${__data.fields.First}")], custom__minWidth=215),
+            override("VMs", unit="none", custom__width=65, **NOTHING),
+            severity_column(),
+            override("Not before", unit="time:MM-DD HH:mm", custom__width=120, **NOTHING),
+            length_column(),
+            override("Scale set", custom__minWidth=140, **NOTHING),
+            override("Location", custom__width=120, **NOTHING),
+            override("In cluster", custom__width=120, **NOTHING),
+            override("Source", custom__width=88, **NOTHING),
+            override("Event", links=trace_links(), custom__width=105),
+            *(carried(name) for name in ("Trace", "Id")),
+            *(carried(name) for name in HIDDEN),
+        ],
     )
+    return ordered(rows, "Value #F")
+
+
+def later(title: str, description: str, at: tuple[int, int, int, int]) -> dict[str, Any]:
+    """Events with more than an hour left."""
+    of = events.after_the_hour()
+    rows = table(
+        title,
+        description,
+        at,
+        [
+            target(events.text(events.ranked(of, events.NONE)), "A", table=True),
+            target(f"1000 * {events.not_before()} and on ({events.EVENT}) {of}", "B", table=True),
+            target(f"{events.duration()} and on ({events.EVENT}) {of}", "C", table=True),
+            target(events.order_by_severity(of), "D", table=True),
+        ],
+        {"Value #B": "Not before", "text": "Event", "Value #C": "Lasts", "Value #A": "Severity"},
+        sort="Not before",
+        drop=("cluster", "event_id", "event_type", "more", "vm_name", "Value #D"),
+        overrides=[
+            override("Not before", unit="time:ddd DD MMM HH:mm", custom__width=140, **NOTHING),
+            override("Event", custom__minWidth=220),
+            length_column(),
+            severity_column(),
+        ],
+    )
+    return ordered(rows, "Value #D")
+
+
+def week(title: str, description: str, at: tuple[int, int, int, int]) -> dict[str, Any]:
+    """Events per day and type, one row per day."""
+    rows = table(
+        title,
+        description,
+        at,
+        [target(events.per_day(7), "A", table=True)],
+        {"Day": "Day", **{name: name for name in TYPE_COLOURS}},
+        sort="Day",
+        drop=("day\\event_type",),
+        overrides=[
+            override("Day", unit="time:ddd DD MMM", custom__minWidth=95),
+            *(override(name, unit="none", custom__minWidth=78, **NOTHING) for name in TYPE_COLOURS),
+        ],
+    )
+    matrix = {"columnField": "event_type", "rowField": "day", "valueField": "Value", "emptyValue": "null"}
+    rows["transformations"] = [{"id": "groupingToMatrix", "options": matrix}, rows["transformations"][1]]
+    return rows

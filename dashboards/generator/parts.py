@@ -1,32 +1,56 @@
 """Building blocks of all dashboards: colours, panels, targets, variables, links.
 
 They do not depend on the content of a panel. Every panel has the data source of the template variable, a description
-and a text for missing data; a missing description or text raises ValueError.
+and a text for missing data; a missing title, description or query raises ValueError.
 """
 
 from __future__ import annotations
 
+import json
+import urllib.parse
 from typing import Any
 
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+# The version whose form the files have: its schema, and its panel options.
+GRAFANA, SCHEMA = "12.2.0", 42
 TAGS = ["azure", "azure-scheduled-events", "maintenance"]
 
-# One colour per meaning, the same on every dashboard. Event types differ in hue. Red means urgent or lost.
+# Colours are names of Grafana's palette, which has other values in the light theme. tests/dashboards.d/colours.py
+# computes in both themes how they differ for deuteranopes and protanopes, and the contrast of text on them.
+#
+# States, by the severity of the alert. They are backgrounds of stats and table cells, on which Grafana writes in black
+# or white. They are no colours of text: no yellow is readable as text in the light theme. The state is always written
+# out as well. "transparent" has no background, "text" is light grey in the dark theme and dark grey in the light theme.
+CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "text", "transparent"
+DIM = "transparent"
+# Of a severity as a label, of a status on a time line. The text of both is always shown.
+SEVERITY_COLOURS = {"critical": CRITICAL, "warning": WARNING, "info": NOTICE}
+STATUS_COLOURS = {"Scheduled": NOTICE, "Started": WARNING, "Ended": BLIND, "Advisory": NOTICE}
+# Event types, in graphs only. A type has no severity, so a table does not colour it.
 TYPE_COLOURS = {
-    "Freeze": "#5794F2",
-    "Reboot": "#FF9830",
-    "Redeploy": "#B877D9",
-    "Preempt": "#F2495C",
-    "Terminate": "#8E9BAE",
+    "Freeze": "light-blue",
+    "Reboot": "light-yellow",
+    "Redeploy": "dark-purple",
+    "Preempt": "super-light-red",
+    "Terminate": "dark-green",
 }
-CALM, NOTICE, WARNING, CRITICAL, DIM = "#56A64B", "#5794F2", "#FF9830", "#E02F44", "#6E7682"
-OUTCOME_COLOURS = {"completed": CALM, "cancelled": NOTICE, "unknown": "#8E9BAE"}
+# A type that Azure adds has a colour of another one; no sixth colour differs from all. Its name is beside it.
+OTHER_TYPE = TYPE_COLOURS["Terminate"]
+# For a graph with up to five series.
+SERIES = tuple(TYPE_COLOURS.values())
+OUTCOME_COLOURS = {"completed": "dark-green", "cancelled": "semi-dark-blue", "unknown": "text", "not ended": "yellow"}
+# Lines and bars of other graphs: what is usual, what is bad, and a third series.
+LINE, BAD_LINE, OTHER_LINE = "blue", "semi-dark-orange", "text"
+
+# Grafana shows these texts for an empty answer, and also for a query that failed.
+NO_VALUE, NO_ROWS, NO_DATA = "–", "no rows: see Coverage", "No data"
+
+# A table cell with the colour of its value as background.
+COLOURED_CELL = {"type": "color-background", "mode": "basic", "applyToRow": False}
 
 # Thresholds of the alerts (alerts/scheduled-events.rules.yml, exporter-health.rules.yml).
 HOUR, DAY = 3600, 86400
-STALE_SECONDS = 900
 FLEET_AT_RISK = 0.1
-SHORT_FREEZE_SECONDS = 10
 # Minimum notice in Azure's documentation, and the tolerance of the alert.
 PROMISED_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 ALLOWED_LESS = {"Preempt": 10}
@@ -36,7 +60,9 @@ def thresholds(*steps: tuple[float | None, str]) -> dict[str, Any]:
     return {"mode": "absolute", "steps": [{"color": colour, "value": value} for value, colour in steps]}
 
 
-URGENCY = thresholds((None, CRITICAL), (HOUR, WARNING), (DAY, NOTICE))
+# Severities as numbers, so that a query can choose the colour: 3 critical, 2 warning, 1 info, 0 none, below 0 not known.
+SEVERITIES = {"critical": 3, "warning": 2, "info": 1}
+SEVERITY = thresholds((None, BLIND), (0, CALM), (1, NOTICE), (2, WARNING), (3, CRITICAL))
 
 
 def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
@@ -49,7 +75,12 @@ def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-TYPE_MAP = value_map({name: (name, colour) for name, colour in TYPE_COLOURS.items()})
+SEVERITY_MAP = value_map(
+    {"3": ("critical", CRITICAL), "2": ("warning", WARNING), "1": ("info", NOTICE), "0": ("none", CALM)}
+)
+
+
+SEVERITY_NAMES = value_map({name: (name, colour) for name, colour in SEVERITY_COLOURS.items()})
 
 
 def target(
@@ -104,7 +135,7 @@ def panel(
     at: tuple[int, int, int, int],
     targets: list[dict[str, Any]],
     *,
-    empty: str,
+    empty: str = "",
     unit: str = "short",
     defaults: dict[str, Any] | None = None,
     custom: dict[str, Any] | None = None,
@@ -114,12 +145,14 @@ def panel(
     **more: Any,
 ) -> dict[str, Any]:
     """A panel at (x, y, width, height). `empty` is the text for missing data."""
-    if not (title and description and empty and targets):
-        raise ValueError(f"panel {title!r} has no title, description, text for missing data or query")
+    if not (title and description and targets):
+        raise ValueError(f"panel {title!r} has no title, description or query")
+    empty = empty or {"stat": NO_VALUE, "table": NO_ROWS}.get(kind, NO_DATA)
     x, y, w, h = at
     field = {"noValue": empty, "unit": unit, "custom": custom or {}, **(defaults or {})}
     return {
         "type": kind,
+        "pluginVersion": GRAFANA,
         "title": title,
         "description": description,
         "datasource": DATASOURCE,
@@ -139,22 +172,27 @@ def stat(
     expr: str,
     *,
     legend: str = "__auto",
-    colour: str = "value",
     text: str = "value",
+    title_size: int | None = None,
     instant: bool = True,
     **more: Any,
 ) -> dict[str, Any]:
+    """A single value. Its colour is the background. A fixed colour "text" means none."""
     options = {
-        "colorMode": colour,
+        "colorMode": "background_solid",
         "graphMode": "none",
         "justifyMode": "center",
         "orientation": "auto",
         "textMode": text,
+        **({"text": {"titleSize": title_size}} if title_size else {}),
         "wideLayout": False,
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     }
-    # Missing data must not have the colour of the lowest threshold, which can be red.
+    more.setdefault("empty", NO_VALUE)
     defaults = more["defaults"] = dict(more.get("defaults", {}))
+    if defaults.get("color") == fixed("text"):
+        defaults["color"] = fixed(CALM)
+    # Missing data must not have the colour of the lowest threshold, which can be red.
     defaults["mappings"] = [
         *defaults.get("mappings", []),
         {
@@ -187,10 +225,12 @@ def bars(
         "showUnfilled": True,
         "sizing": "auto",
         "text": {"titleSize": 12},
-        "valueMode": "color",
+        "valueMode": "text",
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": rows},
     }
-    more.setdefault("defaults", {}).setdefault("min", 0)
+    defaults = more["defaults"] = {"min": 0, **more.get("defaults", {})}
+    if "thresholds" not in defaults:
+        defaults.setdefault("color", fixed(LINE))
     return panel("bargauge", title, description, at, targets, options=options, **more)
 
 
@@ -272,6 +312,11 @@ def table(
     )
 
 
+def carried(name: str) -> dict[str, Any]:
+    """A hidden column that a link needs. `hidden` is for Grafana up to 12.1, `hideFrom` for 12.2 and later."""
+    return override(name, custom__hidden=True, custom__hideFrom={"legend": True, "tooltip": True, "viz": True})
+
+
 def row(title: str, y: int) -> dict[str, Any]:
     return {
         "type": "row",
@@ -291,6 +336,7 @@ def query_variable(
     all_value: str | None = ".*",
     description: str = "",
     sort: int = 1,
+    regex: str = "",
 ) -> dict[str, Any]:
     out = {
         "type": "query",
@@ -299,9 +345,13 @@ def query_variable(
         "description": description,
         "datasource": DATASOURCE,
         "definition": query,
-        "query": {"qryType": 1, "query": query, "refId": "PrometheusVariableQueryEditor-VariableQuery"},
+        "query": {
+            "qryType": 3 if query.startswith("query_result(") else 1,
+            "query": query,
+            "refId": "PrometheusVariableQueryEditor-VariableQuery",
+        },
         "refresh": 2,
-        "regex": "",
+        "regex": regex,
         "sort": sort,
         "hide": 0,
         "multi": multi,
@@ -333,34 +383,120 @@ def custom_variable(name: str, label: str, values: list[str], description: str) 
     }
 
 
-def text_variable(name: str, label: str, value: str, description: str) -> dict[str, Any]:
+def datasource_variable(name: str, label: str, kind: str, description: str = "", hide: int = 0) -> dict[str, Any]:
     return {
-        "type": "textbox",
+        "type": "datasource",
         "name": name,
         "label": label,
         "description": description,
-        "query": value,
-        "hide": 0,
+        "query": kind,
+        "regex": "",
+        "hide": hide,
+        "multi": False,
+        "includeAll": False,
+        "current": {},
+        "options": [],
+        "refresh": 1,
         "skipUrlSync": False,
-        "current": {"selected": True, "text": value, "value": value},
-        "options": [{"selected": True, "text": value, "value": value}],
     }
 
 
-DATASOURCE_VARIABLE = {
-    "type": "datasource",
-    "name": "datasource",
-    "label": "Data source",
-    "query": "prometheus",
-    "regex": "",
-    "hide": 0,
-    "multi": False,
-    "includeAll": False,
-    "current": {},
-    "options": [],
-    "refresh": 1,
-    "skipUrlSync": False,
-}
+DATASOURCE_VARIABLE = datasource_variable("datasource", "Data source", "prometheus")
+# Hidden, because Grafana marks a variable as an error if there is no data source of its kind. The URL can set them.
+TRACE_VARIABLES = [
+    datasource_variable("tempo", "Tempo", "tempo", "Where the link from an event to its trace in Tempo leads", hide=2),
+    datasource_variable(
+        "jaeger", "Jaeger", "jaeger", "Where the link from an event to its trace in Jaeger leads", hide=2
+    ),
+]
+
+# The options are the labels of records and of the exporters' own metrics in the whole time range, so they include a VM
+# that is down or deleted, and exist without the rules. A label that no series has gives no options: All matches then.
+_EXPORTERS = '__name__=~"azure_scheduled_events:target|azure_scheduled_events_up"'
+_VMS = '__name__=~"azure_scheduled_event:vm|azure_scheduled_events_vm_info"'
+
+
+def cluster_variable() -> dict[str, Any]:
+    return query_variable("cluster", "Cluster", f"label_values({{{_EXPORTERS}}}, cluster)")
+
+
+def job_variable() -> dict[str, Any]:
+    return query_variable("job", "Job", f'label_values({{{_EXPORTERS}, cluster=~"$cluster"}}, job)')
+
+
+def vm_label_variable(name: str, label: str, of: str) -> dict[str, Any]:
+    """The values that a label of VMs has, such as the location."""
+    return query_variable(name, label, f'label_values({{{_VMS}, cluster=~"$cluster", job=~"$job"}}, {of})')
+
+
+def vm_variable(*, multi: bool, more: str = "") -> dict[str, Any]:
+    """The VMs. The value is the instance, the text is the name of the VM, or the instance if the name is not known."""
+    of = f'cluster=~"$cluster", job=~"$job"{", " + more if more else ""}'
+    # Instant selectors: over 10,000 VMs, a range of 15 minutes takes ten times as long. Each line adds VMs that the lines
+    # before it do not have: without the records, without a name, after the VM was deleted.
+    series = [f"azure_scheduled_events:known_vm{{{of}}}", f"azure_scheduled_events_vm_info{{{of}}}"]
+    if not more:  # these have no labels of the VM
+        series += [f"azure_scheduled_events:target{{{of}}}", f"azure_scheduled_events_up{{{of}}}"]
+    series.append(f"last_over_time(azure_scheduled_event:vm{{{of}}}[$__range])")
+    return query_variable(
+        "instance",
+        "VM",
+        f"query_result(group by (instance, vm_name) ({' or on (cluster, instance) '.join(series)}))",
+        multi=multi,
+        regex='/instance="(?<value>[^"]+)"(?:,vm_name="(?<text>[^"]+)")?/',
+    )
+
+
+# Links. A dashboard inherits what is selected of clusters and jobs, and never a VM.
+SELECTION = "${datasource:queryparam}&${cluster:queryparam}&${job:queryparam}"
+UIDS = {"azse-fleet": "Fleet", "azse-vm": "VM", "azse-history": "History"}
+
+
+def vm_link(title: str = "Everything about this VM") -> dict[str, Any]:
+    """From a table row to its VM. The row has the columns Instance and Cluster, which can be hidden; Cluster can be empty."""
+    return {
+        "title": title,
+        "targetBlank": False,
+        "url": "/d/azse-vm?var-instance=${__data.fields.Instance}&var-cluster=${__data.fields.Cluster}"
+        "&${datasource:queryparam}&${job:queryparam}&${__url_time_range}",
+    }
+
+
+def trace_links() -> list[dict[str, Any]]:
+    """From a table row to the event's trace. The row has the columns Trace and Id, which can be hidden."""
+    return [_trace_link("tempo", "Tempo", {"queryType": "traceql"}), _trace_link("jaeger", "Jaeger", {})]
+
+
+def _trace_link(kind: str, name: str, more: dict[str, str]) -> dict[str, Any]:
+    source = {"type": kind, "uid": "SOURCE"}
+    query = {"refId": "A", "datasource": source, **more, "query": "TRACE"}
+    pane = {"datasource": "SOURCE", "queries": [query], "range": {"from": "now-7d", "to": "now"}}
+    panes = urllib.parse.quote(json.dumps({"t": pane}, separators=(",", ":")), safe=":,")
+    return {
+        "title": f"Trace of event ${{__data.fields.Id}} in {name}",
+        "targetBlank": False,
+        "url": "/explore?schemaVersion=1&panes="
+        + panes.replace("SOURCE", f"${{{kind}}}").replace("TRACE", "${__data.fields.Trace}"),
+    }
+
+
+def _board_links(uid: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "asDropdown": False,
+            "icon": "dashboard",
+            "includeVars": False,
+            "keepTime": True,
+            "tags": [],
+            "targetBlank": False,
+            "title": name,
+            "tooltip": "For the same time, cluster and job",
+            "type": "link",
+            "url": f"/d/{other}?{SELECTION}",
+        }
+        for other, name in UIDS.items()
+        if other != uid
+    ]
 
 
 def dashboard(
@@ -385,18 +521,6 @@ def dashboard(
         "name": "Annotations & Alerts",
         "type": "dashboard",
     }
-    others = {
-        "asDropdown": False,
-        "icon": "dashboard",
-        "includeVars": True,
-        "keepTime": True,
-        "tags": ["azure-scheduled-events"],
-        "targetBlank": False,
-        "title": "Azure Scheduled Events",
-        "tooltip": "The other dashboards, for the same time and the same selection",
-        "type": "dashboards",
-        "url": "",
-    }
     return {
         "annotations": {"list": [built_in, *(annotations or [])]},
         "description": description,
@@ -404,11 +528,10 @@ def dashboard(
         "fiscalYearStartMonth": 0,
         "graphTooltip": 1,
         "id": None,
-        "links": [others],
-        "liveNow": False,
+        "links": _board_links(uid),
         "panels": panels,
         "refresh": refresh,
-        "schemaVersion": 39,
+        "schemaVersion": SCHEMA,
         "tags": TAGS,
         "templating": {"list": [DATASOURCE_VARIABLE, *variables]},
         "time": {"from": since, "to": "now"},

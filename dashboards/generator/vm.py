@@ -1,150 +1,191 @@
-"""The VM dashboard: pending events, past events and exporter health of one VM."""
+"""The VM dashboard: open events, past events and exporter health of one VM."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import annotations
-import event_table
 import queries as q
+import vm_events as v
 from parts import (
+    BAD_LINE,
+    BLIND,
     CALM,
-    CRITICAL,
-    DIM,
+    COLOURED_CELL,
+    LINE,
+    NO_VALUE,
     NOTICE,
-    OUTCOME_COLOURS,
-    STALE_SECONDS,
+    OTHER_LINE,
+    OTHER_TYPE,
+    SERIES,
+    SEVERITY_COLOURS,
+    SEVERITY_NAMES,
+    STATUS_COLOURS,
+    TRACE_VARIABLES,
     TYPE_COLOURS,
-    URGENCY,
     WARNING,
     by_name,
+    carried,
+    cluster_variable,
     dashboard,
     fixed,
     graph,
+    job_variable,
+    matching,
     override,
     panel,
-    query_variable,
     row,
     stat,
     table,
     target,
-    text_variable,
     thresholds,
+    trace_links,
     value_map,
+    vm_variable,
 )
-from queries import vm_event as event
+from vm_events import event
+from vm_events import exporter as own
 
+UNKNOWN_LENGTH = value_map({"0": ("no interruption", CALM), str(v.UNKNOWN_LENGTH): ("unknown", CALM)})
+WAITS = value_map({str(v.NOW): ("now", CALM), str(v.ANY_MOMENT): ("any moment", CALM), str(v.DUE): ("due", CALM)})
 
-def own(metric: str, more: str = "") -> str:
-    return q.exporter(metric, more, of=q.VM_TARGET)
+UNKNOWN_AGE = {
+    "type": "value",
+    "options": {str(v.NO_ANSWER): {"text": NO_VALUE, "index": 0}},
+}
+IS_BLIND = matching("/^(blind|no rules)/", color=fixed(BLIND))
 
 
 def variables() -> list[dict[str, Any]]:
-    vm_info = 'azure_scheduled_events_vm_info{job=~"$job", instance=~"$instance"'
-    hidden = query_variable("target", "Target", f'label_values({vm_info}, vm_name=~"$vm"}}, instance)', all_value=None)
-    return [
-        query_variable("job", "Job", "label_values(azure_scheduled_events_up, job)"),
-        query_variable("instance", "Instance", 'label_values(azure_scheduled_events_up{job=~"$job"}, instance)'),
-        query_variable("vm", "VM", f"label_values({vm_info}}}, vm_name)", multi=False),
-        {**hidden, "hide": 2},
-        text_variable(
-            "traces",
-            "Traces (uid)",
-            "tempo",
-            "The uid of the Tempo data source that links from an event to its trace shall open",
-        ),
-    ]
+    return [cluster_variable(), job_variable(), vm_variable(multi=False), *TRACE_VARIABLES]
 
 
 def now() -> list[dict[str, Any]]:
-    upcoming = q.next_countdown(event)
-    kinds = [override(name, color=fixed(colour)) for name, colour in TYPE_COLOURS.items()]
-    answers = value_map({"1": ("answers", CALM), "0": ("fails", CRITICAL)})
-    age = f"time() - max({own('last_success_timestamp_seconds')})"
+    """The state of this VM: an event is happening now, or is next, or none, or nobody can know."""
     return [
         stat(
-            "Next for this VM",
-            'What will happen to it next. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "nothing yet": Scheduled Events was just enabled, and events may take five minutes to appear.',
-            (0, 0, 5, 4),
-            q.or_say(upcoming, "event_type", "nothing", f"group({own('up')})", f"group({own('warming_up')} == 1)"),
-            legend="{{event_type}}",
+            "Now and next",
+            "The open events of this VM, the started ones first, with the severity of the alert. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "
+            '"none": the exporter answered within the last minute, and no event is open. "blind": an event can be missing here. "no rules": the rules are not loaded, or do not select this exporter.',
+            (0, 0, 7, 4),
+            v.summary(),
+            legend="{{text}}",
             text="name",
             unit="none",
-            colour="background",
-            empty="nothing",
-            overrides=[*kinds, *by_name({"nothing": CALM, q.yet("nothing"): NOTICE, q.UNKNOWN: DIM})],
+            defaults={"color": fixed(CALM)},
+            overrides=[
+                *[matching(f"/ · {name}$/", color=fixed(colour)) for name, colour in SEVERITY_COLOURS.items()],
+                IS_BLIND,
+            ],
         ),
         stat(
             "Starts in",
-            "Until NotBefore. Red within the hour, orange within the day, as the alerts have it.",
-            (5, 0, 4, 4),
-            upcoming,
+            "Until the next NotBefore in the future. An event without it, a due one and a started one are on the left.",
+            (7, 0, 4, 4),
+            v.next_in(),
+            legend="{{event_type}}",
+            text="value_and_name",
             unit="s",
-            empty="–",
-            colour="background",
-            defaults={"thresholds": URGENCY, "decimals": 0},
+            defaults={"color": fixed(CALM), "decimals": 0},
         ),
-        event_table.announced_length("Lasts", (9, 0, 4, 4), event),
+        stat(
+            "Lasts",
+            "The interruption that Azure announces for each open event. Unknown is not short.",
+            (11, 0, 4, 4),
+            v.lengths(),
+            legend="{{event_type}}",
+            text="value_and_name",
+            unit="s",
+            defaults={"color": fixed(CALM), "mappings": [UNKNOWN_LENGTH]},
+        ),
+        stat(
+            "Coverage",
+            "Whether the exporter of this VM answers, and the age of its newest good answer. While it does not, an event can be missing on this dashboard.",
+            (15, 0, 5, 4),
+            v.coverage(),
+            legend="{{text}}",
+            text="value_and_name",
+            unit="s",
+            defaults={"color": fixed(CALM), "decimals": 0, "mappings": [UNKNOWN_AGE]},
+            overrides=[IS_BLIND],
+            title_size=16,
+        ),
         stat(
             "Advisories",
             "Advice by Azure that is not maintenance, such as a higher risk of eviction of a Spot VM. It has no deadline.",
-            (13, 0, 3, 4),
-            f"""sum({own("advisories", 'scope!="other"')})""",
+            (20, 0, 4, 4),
+            f"""sum(max by (cluster, instance, scope) ({own("advisories", 'scope!="other"')}))""",
             unit="none",
-            empty="not known",
-            defaults={"mappings": [value_map({"0": ("none", CALM)})], "thresholds": thresholds((None, NOTICE))},
-        ),
-        stat(
-            "Metadata",
-            "Whether the last poll of this VM's scheduled events from the instance metadata service succeeded.",
-            (16, 0, 3, 4),
-            f"min({own('up')})",
-            unit="none",
-            empty="not scraped",
-            defaults={"mappings": [answers], "color": {"mode": "thresholds"}},
-        ),
-        stat(
-            "Last good read",
-            "How old the newest good document is. The alert speaks at 15 minutes, Azure's usual notice.",
-            (19, 0, 3, 4),
-            age,
-            unit="s",
-            empty="not known",
-            defaults={"decimals": 0, "thresholds": thresholds((None, CALM), (60, WARNING), (STALE_SECONDS, CRITICAL))},
-        ),
-        stat(
-            "Exporter",
-            "The version that runs on this VM.",
-            (22, 0, 2, 4),
-            own("exporter_build_info"),
-            legend="{{version}}",
-            text="name",
-            unit="none",
-            empty="not scraped",
-            defaults={"color": fixed("text")},
+            defaults={"thresholds": thresholds((None, CALM), (1, NOTICE))},
         ),
     ]
 
 
+def pending(y: int) -> dict[str, Any]:
+    events = v.with_severity(v.open_events(), v.open_events())
+    return table(
+        "Pending",
+        "Every open event of this VM, also while the VM is down. Event opens the trace.",
+        (0, y, 24, 5),
+        [
+            target(q.short_id(q.traced(events)), "A", table=True),
+            target(f"max by ({v.EVENT}) ({v.when(v.open_events())})", "B", table=True),
+            target(f"1000 * {v.of_open(v.not_before())}", "C", table=True),
+            target(v.of_open(v.duration()), "D", table=True),
+            target(v.source(), "E", table=True),
+            target(v.description(), "F", table=True),
+        ],
+        {
+            "event_type": "Type",
+            "severity": "Alert",
+            "Value #B": "Starts",
+            "Value #C": "Not before",
+            "Value #D": "Lasts",
+            "event_source": "Source",
+            "Value #E": "VMs",
+            "description": "Azure says",
+            "id": "Event",
+            "trace_id": "Trace",
+            "event_id": "Id",
+        },
+        sort="Starts",
+        drop=("cluster", "Value #A", "Value #F"),
+        overrides=[
+            override("Type", custom__width=90),
+            override("Alert", mappings=[SEVERITY_NAMES], custom__cellOptions=COLOURED_CELL, custom__width=80),
+            override("Starts", unit="s", decimals=0, mappings=[WAITS], custom__width=100, noValue=NO_VALUE),
+            override("Not before", unit="time:MM-DD HH:mm", custom__width=100, noValue=NO_VALUE),
+            override("Lasts", unit="s", noValue="unknown", custom__width=80),
+            override("Source", custom__width=80, noValue=NO_VALUE),
+            override("VMs", unit="none", custom__width=50, noValue=NO_VALUE),
+            override(
+                "Azure says",
+                custom__minWidth=265,
+                custom__wrapText=True,
+                custom__cellOptions={"type": "auto", "wrapText": True},
+                noValue=NO_VALUE,
+            ),
+            *_id_columns(95),
+        ],
+    )
+
+
+def _id_columns(width: int) -> list[dict[str, Any]]:
+    return [override("Event", links=trace_links(), custom__minWidth=width), carried("Trace"), carried("Id")]
+
+
 def timeline(y: int) -> dict[str, Any]:
-    by = "event_id, event_type"
-    expr = (
-        f"max by ({by}) ({event('status', q.EVENT_STATUS.format('Scheduled'))} == 1 or 2 * ({event('status', q.EVENT_STATUS.format('Started'))} == 1) "
-        f"or 3 * ({event('status', q.EVENT_STATUS.format('Ended'))} == 1) or 4 * {q.advisories(event)})"
-    )
-    states = value_map(
-        {"1": ("Scheduled", "#C7A035"), "2": ("Started", CRITICAL), "3": ("Ended", CALM), "4": ("Advisory", NOTICE)}
-    )
+    codes = {"Scheduled": "1", "Started": "2", "Ended": "3", "Advisory": "4"}
+    states = value_map({code: (status, STATUS_COLOURS[status]) for status, code in codes.items()})
     return panel(
         "state-timeline",
         "The life of each event",
-        "From the first sight to the end: Scheduled or Advisory, Started, and ten minutes in which an ended event is still shown. A gap is a time in which "
-        "the exporter was not scraped.",
+        "From the first sight to the end: Scheduled or Advisory, Started, and ten minutes in which an ended event is still shown. While the exporter is not scraped, "
+        "an open event is continued from what the rules remember.",
         (0, y, 24, 6),
-        [target(q.short_id(expr), legend="{{event_type}} {{id}}")],
-        empty="No event in this time",
-        defaults={"mappings": [states], "color": {"mode": "thresholds"}, "thresholds": thresholds((None, "#8E9BAE"))},
-        custom={"fillOpacity": 85, "lineWidth": 0},
+        [target(q.short_id(v.life()), legend="{{event_type}} {{id}}", interval="1m")],
+        defaults={"mappings": [states], "color": {"mode": "thresholds"}, "thresholds": thresholds((None, BLIND))},
+        custom={"fillOpacity": 100, "lineWidth": 0},
         options={
             "alignValue": "left",
             "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
@@ -157,22 +198,21 @@ def timeline(y: int) -> dict[str, Any]:
 
 
 def past(y: int) -> list[dict[str, Any]]:
-    by = q.PAIR
+    by = "cluster, event_id"
 
     def last(metric):
         return f"max by ({by}) (max_over_time({event(metric)}[$__range]))"
 
-    over = f"and on ({by}) max_over_time({event('ended_timestamp_seconds')}[$__range])"
-    ended = f"1000 * max by ({q.OF_EVENT}, outcome) (max_over_time({event('ended_timestamp_seconds')}[$__range]))"
+    over = f"and on ({by}) {v.ended()}"
     notice = f"clamp_min(({last('not_before_timestamp_seconds')} or {last('started_timestamp_seconds')}) - min by ({by}) (min_over_time({event('first_seen_timestamp_seconds')}[$__range])), 0) {over}"
-    outcomes = value_map({name: (name, colour) for name, colour in OUTCOME_COLOURS.items()})
     excess = f"{last('observed_interruption_seconds')} - {last('duration_seconds')}"
     rows = table(
         "Past events",
-        "What ended in this time: the notice that was given, and the announced against the observed interruption. Over is what was lost beyond the announcement.",
+        "What ended in this time: the notice that was given, and the announced against the observed interruption. Over is what was lost beyond the announcement; more than 2 s is marked. "
+        "The outcome is unknown if the VM was no longer there to report it.",
         (0, y, 24, 7),
         [
-            target(q.short_id(q.traced(ended)), "A", table=True),
+            target(q.short_id(q.traced(f"1000 * {v.ended()}")), "A", table=True),
             target(notice, "B", table=True),
             target(f"{last('duration_seconds')} {over}", "C", table=True),
             target(f"{last('observed_interruption_seconds')} {over}", "D", table=True),
@@ -193,29 +233,28 @@ def past(y: int) -> list[dict[str, Any]]:
         },
         sort="Ended",
         desc=True,
-        drop=("job", "instance"),
-        empty="No event ended in this time",
+        drop=("cluster",),
         overrides=[
             override("Ended", unit="time:MM-DD HH:mm:ss", custom__width=125),
-            event_table.type_column(width=90),
-            override("Outcome", mappings=[outcomes], custom__cellOptions={"type": "color-text"}, custom__width=95),
-            override("Source", custom__width=80, noValue="–"),
-            override("Notice", unit="s", decimals=0, custom__width=80, noValue="–"),
+            override("Type", custom__width=90),
+            override("Outcome", custom__width=95),
+            override("Source", custom__width=80, noValue=NO_VALUE),
+            override("Notice", unit="s", decimals=0, custom__width=80, noValue=NO_VALUE),
             override("Announced", unit="s", decimals=0, noValue="unknown", custom__width=95),
-            override("Observed", unit="s", decimals=1, noValue="none", custom__width=85),
+            override("Observed", unit="s", decimals=1, noValue=NO_VALUE, custom__width=85),
             override(
                 "Over",
                 unit="s",
                 decimals=1,
-                noValue="–",
+                noValue=NO_VALUE,
                 thresholds=thresholds((None, CALM), (2, WARNING)),
-                custom__cellOptions={"type": "color-text"},
+                custom__cellOptions=COLOURED_CELL,
                 custom__width=80,
             ),
-            *event_table.id_columns(95),
+            *_id_columns(95),
         ],
     )
-    dashes = override("announced", color=fixed(NOTICE), custom__lineStyle={"fill": "dash", "dash": [8, 6]})
+    dashes = override("announced", color=fixed(LINE), custom__lineStyle={"fill": "dash", "dash": [8, 6]})
     against = graph(
         "Announced against observed interruption",
         "The longest announced interruption of the events that were pending, and the longest that this VM measured under one. "
@@ -226,8 +265,7 @@ def past(y: int) -> list[dict[str, Any]]:
             target(f"max({event('observed_interruption_seconds')})", "B", legend="observed"),
         ],
         unit="s",
-        empty="No event announced a length, and no interruption was measured in this time",
-        overrides=[dashes, override("observed", color=fixed(WARNING))],
+        overrides=[dashes, override("observed", color=fixed(BAD_LINE))],
         custom={
             "lineWidth": 2,
             "fillOpacity": 8,
@@ -242,12 +280,15 @@ def past(y: int) -> list[dict[str, Any]]:
         (0, y + 7, 12, 7),
         [
             target(
-                q.short_id(f"min by (event_id, event_type) ({event('not_before_countdown_seconds')}) / 60 > 0"),
+                q.short_id(
+                    f"min by (cluster, event_id, event_type) ({event('not_before_countdown_seconds')}) / 60 > 0"
+                ),
                 legend="{{event_type}} {{id}}",
             )
         ],
         unit="m",
-        empty="No event was announced in this time",
+        defaults={"color": fixed(OTHER_TYPE)},
+        overrides=[matching(f"/^{name} /", color=fixed(colour)) for name, colour in TYPE_COLOURS.items()],
         custom={"lineWidth": 2, "fillOpacity": 8},
     )
     return [rows, countdown, against]
@@ -273,8 +314,7 @@ def service(y: int) -> list[dict[str, Any]]:
                 ),
             ],
             unit="reqps",
-            empty="The exporter was not scraped in this time",
-            overrides=[override("requests", color=fixed(NOTICE))],
+            overrides=[override("requests", color=fixed(LINE)), matching("/^failed/", color=fixed(BAD_LINE))],
         ),
         graph(
             "Latency of the metadata service",
@@ -282,8 +322,7 @@ def service(y: int) -> list[dict[str, Any]]:
             (8, y, 8, 7),
             [target(quantile(0.5), "A", legend="median"), target(quantile(0.99), "B", legend="99 %")],
             unit="s",
-            empty="The exporter was not scraped in this time",
-            overrides=by_name({"median": CALM, "99 %": WARNING}),
+            overrides=by_name({"median": LINE, "99 %": BAD_LINE}),
         ),
         graph(
             "Trouble",
@@ -309,7 +348,21 @@ def service(y: int) -> list[dict[str, Any]]:
                 ),
             ],
             unit="none",
-            empty="The exporter was not scraped in this time",
+            overrides=by_name(
+                dict(
+                    zip(
+                        (
+                            "anomalies",
+                            "state writes failed",
+                            "span exports failed",
+                            "spans dropped",
+                            "alert pushes failed",
+                        ),
+                        SERIES,
+                        strict=True,
+                    )
+                )
+            ),
             defaults={"decimals": 0},
             custom={"axisSoftMax": 1},
         ),
@@ -318,7 +371,7 @@ def service(y: int) -> list[dict[str, Any]]:
 
 def footprint(y: int) -> list[dict[str, Any]]:
     def process(name):
-        return f"process_{name}{{{q.VM_TARGET}}}"
+        return f"process_{name}{{{v.VM}}}"
 
     return [
         graph(
@@ -327,8 +380,7 @@ def footprint(y: int) -> list[dict[str, Any]]:
             (0, y, 8, 6),
             [target(f"sum(rate({process('cpu_seconds_total')}[$__rate_interval]))", legend="CPU")],
             unit="percentunit",
-            empty="The exporter was not scraped in this time",
-            overrides=[override("CPU", color=fixed(NOTICE))],
+            overrides=[override("CPU", color=fixed(LINE))],
             defaults={"decimals": 2},
             custom={"axisSoftMax": 0.01},
         ),
@@ -338,8 +390,7 @@ def footprint(y: int) -> list[dict[str, Any]]:
             (8, y, 8, 6),
             [target(f"sum({process('resident_memory_bytes')})", legend="resident")],
             unit="bytes",
-            empty="The exporter was not scraped in this time",
-            overrides=[override("resident", color=fixed(NOTICE))],
+            overrides=[override("resident", color=fixed(LINE))],
         ),
         graph(
             "Traces and pushes",
@@ -351,7 +402,7 @@ def footprint(y: int) -> list[dict[str, Any]]:
                 target(f"sum(increase({own('alert_pushes_total')}[$__rate_interval]))", "C", legend="alert pushes"),
             ],
             unit="none",
-            empty="The exporter was not scraped in this time",
+            overrides=by_name({"spans exported": LINE, "spans waiting": BAD_LINE, "alert pushes": OTHER_LINE}),
             defaults={"decimals": 0},
             custom={"axisSoftMax": 1},
         ),
@@ -359,17 +410,9 @@ def footprint(y: int) -> list[dict[str, Any]]:
 
 
 def build() -> dict[str, Any]:
-    rows = event_table.pending(
-        "Pending",
-        "Every event that is announced for this VM or under way.",
-        (0, 4, 24, 5),
-        event,
-        empty="Nothing is pending for this VM",
-        with_vm=False,
-    )
     panels = [
         *now(),
-        rows,
+        pending(4),
         timeline(9),
         *past(15),
         row("Metadata service and exporter", 29),
@@ -384,5 +427,5 @@ def build() -> dict[str, Any]:
         panels,
         since="now-6h",
         refresh="15s",
-        annotations=[{**each, "hide": True} for each in annotations.build(q.VM_TARGET)],
+        annotations=[{**each, "hide": True} for each in annotations.build(v.VM)],
     )

@@ -1,9 +1,9 @@
 //! The end of an alert: whether this exporter may resolve it. Pure.
 //!
-//! All VMs that an event names push the same alert, and Alertmanager takes the latest message. If one of them sees the
-//! end too early, for example in an empty document, it must not resolve what the others still push every 30 seconds.
-//! Alertmanager sets `updatedAt` at each message, so an alert with the same `updatedAt` as 65 seconds before is pushed
-//! by none. The two values are compared with each other and not with a clock.
+//! All VMs that an event names push the same alert, Prometheus sends it for those that do not push, and Alertmanager
+//! takes the latest message. If one VM sees the end too early, for example in an empty document, it must not resolve
+//! what the others still assert. Alertmanager sets `updatedAt` at each message, so an alert with the same `updatedAt` as
+//! 130 seconds before is asserted by none. The two values are compared with each other and not with a clock.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl End {
 mod tests {
     use super::*;
 
-    const INTERVAL: Duration = Duration::from_secs(65);
+    const INTERVAL: Duration = Duration::from_secs(130);
 
     fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -101,25 +101,25 @@ mod tests {
     }
 
     #[test]
-    fn an_alert_of_several_vms_is_resolved_when_it_was_not_updated_for_65_seconds() {
+    fn an_alert_of_several_vms_is_resolved_when_it_was_not_updated_for_130_seconds() {
         let confirmed = |since| End::Confirmed {
             since: seconds(since),
         };
         for (reads, expected) in [
-            (&[(0, Some("a"))][..], unconfirmed(65, "a")),
+            (&[(0, Some("a"))][..], unconfirmed(130, "a")),
             // Too early: another alert of the event was due.
-            (&[(0, Some("a")), (64, Some("a"))], unconfirmed(65, "a")),
-            (&[(0, Some("a")), (65, Some("a"))], confirmed(65)),
-            // Another VM pushes it.
-            (&[(0, Some("a")), (65, Some("b"))], unconfirmed(130, "b")),
+            (&[(0, Some("a")), (129, Some("a"))], unconfirmed(130, "a")),
+            (&[(0, Some("a")), (130, Some("a"))], confirmed(130)),
+            // Another VM pushes it, or Prometheus sends it.
+            (&[(0, Some("a")), (130, Some("b"))], unconfirmed(260, "b")),
             (
-                &[(0, Some("a")), (65, Some("b")), (130, Some("b"))],
-                confirmed(130),
+                &[(0, Some("a")), (130, Some("b")), (260, Some("b"))],
+                confirmed(260),
             ),
             // Another VM has resolved it, or it could not be read.
             (&[(0, None)], confirmed(0)),
-            (&[(0, Some("a")), (66, None)], confirmed(66)),
-            (&[(0, None), (65, Some("b"))], confirmed(0)),
+            (&[(0, Some("a")), (131, None)], confirmed(131)),
+            (&[(0, None), (130, Some("b"))], confirmed(0)),
         ] {
             assert_eq!(after(reads), expected, "{reads:?}");
         }

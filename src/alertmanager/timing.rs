@@ -13,8 +13,9 @@ pub struct PushTiming {
     pub blind_resend_interval: Duration,
     /// Polls that have failed for this long may hide the end of an event.
     pub blind_after: Duration,
-    /// Until the second read of an ended alert of several VMs. More than twice `resend_interval`, so that every other
-    /// VM that has the event pushes the alert meanwhile.
+    /// Until the second read of an ended alert of several VMs. Every other VM that has the event pushes the alert
+    /// meanwhile. For VMs that do not push, Prometheus sends it at the first evaluation that is more than a minute later:
+    /// after at most 120 seconds if it evaluates once a minute, or more often.
     pub confirmation_interval: Duration,
     /// Between two pushes of an alert that was resolved within `resolved_resend_period`: Prometheus reports it as
     /// firing until its next scrape and evaluation, and Alertmanager takes the latest report.
@@ -32,7 +33,7 @@ impl Default for PushTiming {
             resend_interval: Duration::from_secs(30),
             blind_resend_interval: Duration::from_mins(10),
             blind_after: Duration::from_mins(1),
-            confirmation_interval: Duration::from_secs(65),
+            confirmation_interval: Duration::from_secs(130),
             resolved_resend_interval: Duration::from_secs(5),
             resolved_resend_period: Duration::from_mins(2),
             // With the timeout, at least one attempt every five seconds.

@@ -216,14 +216,15 @@ impl TrackerEntry {
         let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
         let scope = event.scope(vm_name);
         let tracked = self.tracked_mut();
+        let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.has_been_imminent(now);
         tracked.event = Event {
             id: was.id.clone(),
             not_before: was.not_before,
             ..known_rest(&was, event)
         };
         tracked.scope = scope;
-        if !(tracked.alert_type.restarts_vm() && event.event_type.restarts_vm()) {
-            tracked.alert_type = event.event_type.clone();
+        if !is_urgent_restart {
+            tracked.urgent_type = event.event_type.clone();
         }
         if !is_rest_equal(&was, &self.tracked.event) {
             transitions.push(self.transition(TransitionKind::Amended { was_scope }, now));

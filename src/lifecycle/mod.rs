@@ -29,6 +29,7 @@ mod tracker;
 mod transition;
 
 pub use outcome::{End, Outcome};
+pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
 pub use tracker::{Restored, Tracker};
 pub use transition::{Transition, TransitionKind};

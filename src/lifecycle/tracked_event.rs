@@ -8,6 +8,8 @@ use crate::{
     time::Timestamp,
 };
 
+/// An event that is due within an hour is urgent.
+pub(crate) const IMMINENT_SECONDS: f64 = 3_600.0;
 /// Changes of `NotBefore`, and interruptions, that are kept per event.
 const MAX_KEPT: usize = 32;
 
@@ -16,8 +18,9 @@ const MAX_KEPT: usize = 32;
 pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
-    /// The type that identifies its alerts: a Reboot that becomes a Redeploy, or the reverse, is the same danger.
-    pub alert_type: EventType,
+    /// The type that identifies its critical alert. A Reboot that becomes a Redeploy, or the reverse, is the same danger,
+    /// so this is the type that the restart had when it was urgent first.
+    pub urgent_type: EventType,
     pub scope: EventScope,
     /// Members that the last document lacked.
     pub missing: MissingMembers,
@@ -141,7 +144,7 @@ impl TrackedEvent {
     /// A new event.
     pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
         Self {
-            alert_type: event.event_type.clone(),
+            urgent_type: event.event_type.clone(),
             event,
             scope,
             missing: MissingMembers::default(),
@@ -282,6 +285,22 @@ impl TrackedEvent {
     /// A reboot or redeploy ends with a boot of the VM; a freeze does not.
     pub(super) fn ends_with_boot(&self) -> bool {
         self.event.event_type.restarts_vm()
+    }
+
+    /// Whether the event was started, due within the hour, or without a time, at any moment until `at`. What was urgent
+    /// stays so: a postponement must not cause a second page when the new time comes.
+    pub(crate) fn has_been_imminent(&self, at: Timestamp) -> bool {
+        let is_close = |not_before: Option<Timestamp>, at: Timestamp| {
+            // The clock may have been set back.
+            let at = at.max(self.first_seen_at);
+            not_before.is_none_or(|not_before| not_before.seconds_from(at) < IMMINENT_SECONDS)
+        };
+        let earlier = self.reschedulings.iter();
+        self.started_at.is_some()
+            || is_close(self.event.not_before, at)
+            || earlier
+                .map(|change| (change.from, change.at))
+                .any(|(not_before, until)| is_close(not_before, until))
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {

@@ -60,8 +60,19 @@ def queries(name: str, board: dict[str, Any]) -> Iterator[Query]:
                 ahead,
             )
     for note in board["annotations"]["list"]:
-        if "expr" in note:
-            yield Query(name, f"annotation {note['name']}", "Anno", note["expr"], False, note["step"], 1500, 0)
+        if "target" in note:
+            of = note["target"]
+            yield Query(
+                name, f"annotation {note['name']}", of["refId"], of["expr"], of["instant"], of["interval"], 1500, 0
+            )
+
+
+def variable_query(variable: dict[str, Any]) -> str:
+    """The PromQL of a query variable."""
+    found = re.fullmatch(r"label_values\((.*), \w+\)|query_result\((.*)\)", variable["definition"])
+    if not found or variable["query"]["query"] != variable["definition"]:
+        raise ValueError(f"variable {variable['name']}: {variable['definition']}")
+    return found.group(1) or found.group(2)
 
 
 def seconds(text: str) -> int:
@@ -97,7 +108,9 @@ def interpolate(
 
 
 def variables(board: dict[str, Any], chosen: dict[str, str] | None = None) -> dict[str, str]:
-    """The value of every variable: the one in `chosen`, or the variable's value for All."""
+    """The value of every variable: the one in `chosen`, or the value for All, or its default."""
     return {
-        v["name"]: v.get("allValue", ".+") for v in board["templating"]["list"] if v["type"] in ("query", "custom")
+        v["name"]: v.get("allValue", ".+") if v["includeAll"] or v["type"] == "query" else v["current"]["value"]
+        for v in board["templating"]["list"]
+        if v["type"] in ("query", "custom")
     } | (chosen or {})

@@ -9,7 +9,7 @@ import promql_parser as promql
 
 from boards import ROOT
 
-TARGET_LABELS = frozenset({"job", "instance"})
+TARGET_LABELS = frozenset({"cluster", "job", "instance"})
 EVENT_LABELS = ("event_id", "event_type", "event_source", "scope")
 
 
@@ -40,8 +40,16 @@ def read() -> dict[str, Metric]:
 
 def recorded() -> dict[str, Metric]:
     """The recording rules that dashboards may use, with the labels in each rule's `by (…)`."""
+    event = ("cluster", "event_id", "event_type", "event_source")
     labels = {
+        "azure_scheduled_event:report": (*event, "job", "instance", "scope"),
+        "azure_scheduled_event:property": (*event, "property", "description", "outcome"),
+        "azure_scheduled_event:imminent": event,
+        "azure_scheduled_event:state": event,
+        "azure_scheduled_event:open": event,
+        "azure_scheduled_event:started": ("cluster", "event_id"),
         "azure_scheduled_event:vm": (
+            "cluster",
             "job",
             "instance",
             "event_id",
@@ -51,19 +59,35 @@ def recorded() -> dict[str, Metric]:
             "location",
             "node",
         ),
-        "azure_scheduled_event:pending_vms": ("job",),
-        "azure_scheduled_event:pending_vms_by_type": ("job", "event_type"),
-        "azure_scheduled_event:pending_vms_by_location": ("job", "location"),
-        "azure_scheduled_events:target": ("job", "instance"),
-        "azure_scheduled_events:targets": ("job",),
-        "azure_scheduled_events:targets_up": ("job",),
-        "azure_scheduled_events:failing": ("job", "instance"),
-        "azure_scheduled_events:warming_up": ("job",),
+        "azure_scheduled_event:history": (*event, "property", "outcome", "vm_scale_set"),
+        "azure_scheduled_event:history_vm": (
+            "cluster",
+            "job",
+            "instance",
+            "event_id",
+            "event_type",
+            "vm_name",
+            "vm_scale_set",
+            "location",
+            "node",
+        ),
+        "azure_scheduled_events:history_vms": ("cluster", "job"),
+        "azure_scheduled_events:history_since": ("cluster",),
+        "azure_scheduled_events:approvals": ("cluster", "job", "event_type", "result"),
+        "azure_scheduled_events:scale_set_vms": ("cluster", "vm_scale_set"),
+        "azure_scheduled_events:target": ("cluster", "job", "instance"),
+        "azure_scheduled_events:known_vm": ("cluster", "job", "instance", "vm_name", "vm_scale_set", "location"),
+        "azure_scheduled_events:blind": ("cluster", "job", "instance", "vm_name", "vm_scale_set", "location"),
+        "azure_scheduled_events:evaluation_timestamp_seconds": ("cluster",),
+        "azure_scheduled_events:targets": ("cluster", "job"),
+        "azure_scheduled_events:failing": ("cluster", "job", "instance"),
     }
     rules = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/*.rules.yml")))
     if missing := [name for name in labels if f"- record: {name}\n" not in rules]:
         raise SystemExit(f"alerts/: no rule records {', '.join(missing)}, which the dashboards may use")
-    return {name: Metric("Gauge", frozenset(own)) for name, own in labels.items()}
+    # Prometheus and other rulers write ALERTS for each alert that fires, with the labels of the alert.
+    alerts = Metric("Gauge", frozenset({*event, "job", "instance", "alertname", "alertstate", "severity"}))
+    return {"ALERTS": alerts} | {name: Metric("Gauge", frozenset(own)) for name, own in labels.items()}
 
 
 class UnknownNameError(Exception):
@@ -91,13 +115,18 @@ def labels(node: promql.Expr, metrics: dict[str, Metric]) -> frozenset[str]:
 
 
 def _selector(node: promql.VectorSelector, metrics: dict[str, Metric]) -> frozenset[str]:
-    if node.name not in metrics:
-        raise UnknownNameError(f"the exporter has no metric {node.name}")
-    have = metrics[node.name].labels
-    # Some matchers use labels that the series do not have (dashboards/generator/queries.py): recorded counts have no
+    names = [node.name] if node.name else [m.value for m in node.matchers.matchers if m.name == "__name__"]
+    return frozenset().union(*(_metric(name, node, metrics) for each in names for name in each.split("|")))
+
+
+def _metric(metric: str, node: promql.VectorSelector, metrics: dict[str, Metric]) -> frozenset[str]:
+    if metric not in metrics:
+        raise UnknownNameError(f"the exporter has no metric {metric}")
+    have = metrics[metric].labels
+    # Some matchers use labels that the series do not have (dashboards/generator/events.py): recorded counts have no
     # instance label, and no series has the label `any`.
-    allowed = have | {"any", "instance", "event_type"} if ":" in node.name else have | {"any"}
-    _within({m.name for m in node.matchers.matchers}, allowed, f"a matcher of {node.name}")
+    allowed = have | {"any", "instance", "event_type"} if ":" in metric else have | {"any"}
+    _within({m.name for m in node.matchers.matchers} - {"__name__"}, allowed, f"a matcher of {metric}")
     return have
 
 
@@ -140,6 +169,9 @@ def _binary(node: promql.BinaryExpr, metrics: dict[str, Metric]) -> frozenset[st
 
 def _call(node: promql.Call, metrics: dict[str, Metric]) -> frozenset[str]:
     have = frozenset().union(*(labels(arg, metrics) for arg in node.args))
+    if node.func.name == "label_join":
+        _within({arg.val for arg in node.args[3:]}, have, "label_join")
+        return have | {node.args[1].val}
     if node.func.name == "label_replace":
         _within({node.args[3].val} - {""}, have, "label_replace")
         return have | {node.args[1].val}

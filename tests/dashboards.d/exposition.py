@@ -7,10 +7,11 @@ series exist from the first sighting until ten minutes after the end, and counte
 from __future__ import annotations
 
 import bisect
+import zlib
 from collections.abc import Callable, Iterable
-from typing import TextIO
+from typing import Protocol, TextIO
 
-from fleet import ADVISORY_TYPES, TYPES, Event, Vm
+from fleet import ADVISORY_TYPES, APPROVABLE, FOREVER, TYPES, Event, Vm, within
 
 ENDED_RETENTION = 600
 REASONS = (
@@ -28,6 +29,8 @@ REASONS = (
 )
 OUTCOMES = ("cancelled", "completed", "unknown")
 LATENCY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Of an exporter's series; the last three are most of them.
+PARTS = ("events", "status", "health", "counters", "process", "imds")
 Value = Callable[[float], float | None]
 
 
@@ -35,8 +38,14 @@ def _quote(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-class Writer:
-    """Writes series. OpenMetrics requires the samples of a family to be contiguous."""
+class Writer(Protocol):
+    def family(self, name: str, kind: str) -> None: ...
+
+    def series(self, name: str, labels: dict[str, str], value: Value, times: Iterable[float]) -> None: ...
+
+
+class OpenMetrics(Writer):
+    """Writes series as text. OpenMetrics requires the samples of a family to be contiguous."""
 
     def __init__(self, out: TextIO):
         self.out = out
@@ -63,9 +72,15 @@ def _constant(value: float) -> Value:
     return lambda _t: value
 
 
-def _count(moments: list[float]) -> Value:
+def _count(moments: list[float], vm: Vm) -> Value:
     moments = sorted(moments)
-    return lambda t: float(bisect.bisect_right(moments, t))
+    return lambda t: float(bisect.bisect_right(moments, t) - bisect.bisect_right(moments, vm.running_since(t)))
+
+
+def last_success(vm: Vm, t: float) -> float | None:
+    """The poll before the current failures; none if the exporter has failed since its start."""
+    began = next((begin for begin, end in vm.failing if begin <= t < end), t)
+    return None if began <= vm.begin else began - began % 1
 
 
 class Exporters:
@@ -81,35 +96,30 @@ class Exporters:
         dense: float,
         sparse: float,
         job: str,
-        down: frozenset[str] = frozenset(),
-        failing: frozenset[str] = frozenset(),
-        warming_up: frozenset[str] = frozenset(),
     ):
         self.fleet, self.events, self.begin, self.end, self.step, self.job = fleet, events, begin, end, step, job
         self.dense_from = end - dense
         self.times = _steps(begin, self.dense_from, sparse) + _steps(self.dense_from, end, step)
-        self.down, self.failing, self.warming_up = down, failing, warming_up
-        self.failure_start = end - 2400  # start of the failures
 
     def _target(self, vm: Vm, **labels: str) -> dict[str, str]:
-        return {"instance": vm.instance, "job": self.job, **labels}
+        return {"instance": vm.instance, "job": vm.job or self.job, **dict(vm.target_labels), **labels}
 
     def _alive(self, vm: Vm) -> list[float]:
-        return [t for t in self.times if not (vm.name in self.down and t > self.failure_start)]
+        return [t for t in self.times if vm.is_up(t)]
 
     def _recent(self, vm: Vm) -> list[float]:
         """Times in the dense period only: a month of these series would be gigabytes."""
         return [t for t in self._alive(vm) if t >= self.dense_from]
 
     def write(self, out: TextIO) -> int:
-        w = Writer(out)
-        self._events(w)
-        self._status(w)
-        self._counters(w)
-        self._health(w)
-        self._process(w)
+        w = OpenMetrics(out)
+        self.write_series(w)
         out.write("# EOF\n")
         return w.samples
+
+    def write_series(self, w: Writer, parts: tuple[str, ...] = PARTS) -> None:
+        for part in parts:
+            getattr(self, f"_{part}")(w)
 
     def _event_vm_pairs(self, of: Callable[[Event, Vm], float | None]) -> Iterable[tuple[Event, Vm, float]]:
         for event in self.events:
@@ -123,7 +133,7 @@ class Exporters:
         begin = max(self.begin, event.first_seen if begin is None else begin)
         step = self.step if end - begin < 7200 else 60
         times = _steps(begin, end, step)
-        return [t for t in times if not (vm.name in self.down and t > self.failure_start)]
+        return [t for t in times if vm.is_up(t)]
 
     def _event(self, event: Event, vm: Vm, **labels: str) -> dict[str, str]:
         return self._target(
@@ -138,25 +148,30 @@ class Exporters:
         gauges: dict[str, Callable[[Event, Vm], float | None]] = {
             "not_before_timestamp_seconds": lambda e, v: e.not_before,
             "duration_seconds": lambda e, v: None if e.duration < 0 else float(e.duration),
-            "resources": lambda e, v: float(len(e.vms)),
+            "resources": lambda e, v: float(e.resources or len(e.vms)),
             "first_seen_timestamp_seconds": lambda e, v: e.first_seen,
         }
         for suffix, of in gauges.items():
             name = f"azure_scheduled_event_{suffix}"
             w.family(name, "gauge")
             for event, vm, value in self._event_vm_pairs(of):
-                w.series(name, self._event(event, vm), _constant(value), self._event_times(event, vm))
+                w.series(
+                    name,
+                    self._event(event, vm),
+                    event.not_before_at if suffix == "not_before_timestamp_seconds" else _constant(value),
+                    self._event_times(event, vm),
+                )
         self._transition_gauges(w)
 
     def _transition_gauges(self, w: Writer) -> None:
         """Series that begin later than the event: start, end, observed interruption."""
         name = "azure_scheduled_event_not_before_countdown_seconds"
         w.family(name, "gauge")
-        for event, vm, value in self._event_vm_pairs(lambda e, v: None if e.is_advisory else e.not_before):
+        for event, vm, _ in self._event_vm_pairs(lambda e, v: None if e.is_advisory else e.not_before):
             until = event.ended or self.end
 
-            def countdown(t, e=event, nb=value):
-                return 0.0 if e.started and t >= e.started else nb - t
+            def countdown(t, e=event):
+                return 0.0 if e.started and t >= e.started else e.not_before_at(t) - t
 
             w.series(name, self._event(event, vm), countdown, [t for t in self._event_times(event, vm) if t < until])
         transitions: dict[str, Callable[[Event, Vm], tuple[float | None, float | None]]] = {
@@ -228,46 +243,37 @@ class Exporters:
             name = f"azure_scheduled_events_{short}"
             w.family(name, "counter")
             for vm in self.fleet:
-                for kind in TYPES:
+                for kind in APPROVABLE if short == "approvals" else TYPES:
                     for v in values:
                         moments = [m for e in by_vm[vm.name] if e.event_type == kind and (m := when(e, v)) is not None]
                         w.series(
                             f"{name}_total",
                             self._target(vm, event_type=kind, **{label: v}),
-                            _count(moments),
+                            _count(moments, vm),
                             self._alive(vm) if moments else self._recent(vm),
                         )
 
     def _health(self, w: Writer) -> None:
-        def is_failing(vm, t):
-            return vm.name in self.failing and t > self.failure_start
-
         w.family("up", "gauge")
         for vm in self.fleet:
             w.series(
                 "up",
                 self._target(vm),
-                lambda t, vm=vm: float(not (vm.name in self.down and t > self.failure_start)),
-                self.times,
+                lambda t, vm=vm: float(vm.is_up(t)),
+                [t for t in self.times if vm.is_target(t)],
             )
         w.family("azure_scheduled_events_vm_info", "gauge")
         for vm in self.fleet:
-            labels = {
-                "vm_name": vm.name,
-                "vm_id": f"{abs(hash(vm.name)) % 10**12:012d}",
-                "vm_scale_set": vm.scale_set,
-                "vm_size": vm.size,
-                "location": vm.location,
-            }
-            w.series("azure_scheduled_events_vm_info", self._target(vm, **labels), _constant(1), self._alive(vm))
-        gauges: dict[str, Callable[[Vm, float], float]] = {
-            "up": lambda vm, t: float(not is_failing(vm, t)),
-            "last_success_timestamp_seconds": lambda vm, t: (
-                min(t, self.failure_start) if vm.name in self.failing else t - t % 1
-            ),
+            changed, name = vm.renamed or (FOREVER, "")
+            self._vm_info(w, vm, vm.name, vm.named, changed)
+            if name:
+                self._vm_info(w, vm, name, changed, FOREVER)
+        gauges: dict[str, Callable[[Vm, float], float | None]] = {
+            "up": lambda vm, t: float(not within(vm.failing, t)),
+            "last_success_timestamp_seconds": last_success,
             "document_incarnation": lambda vm, t: float(sum(e.first_seen <= t for e in self.events if vm in e.vms)),
             "spans_spooled": lambda vm, t: 0.0,
-            "warming_up": lambda vm, t: float(vm.name in self.warming_up),
+            "warming_up": lambda vm, t: float(within(vm.warming_up, t)),
         }
         for short, of in gauges.items():
             name = f"azure_scheduled_events_{short}"
@@ -279,9 +285,19 @@ class Exporters:
                     lambda t, vm=vm, of=of: of(vm, t),
                     self._alive(vm) if short == "up" else self._recent(vm),
                 )
-        self._imds(w, is_failing)
 
-    def _imds(self, w: Writer, is_failing: Callable[[Vm, float], bool]) -> None:
+    def _vm_info(self, w: Writer, vm: Vm, name: str, begin: float, end: float) -> None:
+        labels = {
+            "vm_name": name,
+            "vm_id": f"{zlib.crc32(name.encode()):012d}",
+            "vm_scale_set": vm.scale_set,
+            "vm_size": vm.size,
+            "location": vm.location,
+        }
+        times = [t for t in self._alive(vm) if begin <= t < end]
+        w.series("azure_scheduled_events_vm_info", self._target(vm, **labels), _constant(1), times)
+
+    def _imds(self, w: Writer) -> None:
         """Polling counters and latency, only for the dense period, which the dashboards query."""
         base = self.dense_from
         plain: dict[str, Callable[[Vm, float], float]] = {
@@ -313,11 +329,8 @@ class Exporters:
                     rate = 1.0 if v == "throttled" else 0.0
 
                     def count(t, vm=vm, v=v, rate=rate):
-                        return float(
-                            (t - self.failure_start) // 1
-                            if is_failing(vm, t) and v == "status_5xx"
-                            else rate * ((t - base) // 900)
-                        )
+                        seconds_failed = sum(max(0.0, min(t, end) - begin) for begin, end in vm.failing)
+                        return seconds_failed // 1 if v == "status_5xx" else rate * ((t - base) // 900)
 
                     w.series(
                         f"azure_scheduled_events_{short}_total",
@@ -338,20 +351,28 @@ class Exporters:
             w.series(f"{name}_sum", self._target(vm), lambda t: (t - base) * 0.021, self._recent(vm))
 
     def _process(self, w: Writer) -> None:
-        families: dict[str, tuple[str, str, Callable[[float], float]]] = {
-            "process_cpu_seconds": ("counter", "process_cpu_seconds_total", lambda t: (t - self.dense_from) * 0.0011),
-            "process_open_fds": ("gauge", "process_open_fds", lambda t: 14 + (t // 60) % 3),
+        families: dict[str, tuple[str, str, Callable[[Vm, float], float]]] = {
+            "process_cpu_seconds": (
+                "counter",
+                "process_cpu_seconds_total",
+                lambda vm, t: (t - self.dense_from) * 0.0011,
+            ),
+            "process_open_fds": ("gauge", "process_open_fds", lambda vm, t: 14 + (t // 60) % 3),
             "process_resident_memory_bytes": (
                 "gauge",
                 "process_resident_memory_bytes",
-                lambda t: 7.4e6 + (t // 300) % 7 * 6e4,
+                lambda vm, t: 7.4e6 + (t // 300) % 7 * 6e4,
             ),
-            "process_start_time_seconds": ("gauge", "process_start_time_seconds", lambda t: self.begin),
+            "process_start_time_seconds": (
+                "gauge",
+                "process_start_time_seconds",
+                lambda vm, t: max(self.begin, vm.running_since(t)),
+            ),
         }
         for family, (kind, name, of) in families.items():
             w.family(family, kind)
             for vm in self.fleet:
-                w.series(name, self._target(vm), of, self._recent(vm))
+                w.series(name, self._target(vm), lambda t, vm=vm, of=of: of(vm, t), self._recent(vm))
         name = "azure_scheduled_events_exporter_build_info"
         w.family(name, "gauge")
         for vm in self.fleet:

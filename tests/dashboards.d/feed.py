@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import fleet
 from exposition import Exporters
 
 AHEAD = 30 * fleet.MINUTE
+FAILING = 40 * fleet.MINUTE
 
 
 def write(
@@ -27,20 +29,23 @@ def write(
     warming_up: int = 1,
 ) -> int:
     vms = fleet.vms(count)
+    end = now + AHEAD
+    failures = ((end - FAILING, fleet.FOREVER),)
+    if not quiet and count >= 20:
+        vms[14] = replace(vms[14], down=failures)
+        vms[17] = replace(vms[17], failing=failures)
+    for i in range(warming_up):
+        vms[i] = replace(vms[i], warming_up=((0.0, fleet.FOREVER),))
     fleet_events = [] if quiet else fleet.past(vms, now, days, events) + fleet.current(vms, now)
-    failed = () if quiet or count < 20 else (vms[14].name, vms[17].name)
     exporters = Exporters(
         vms,
         fleet_events,
         begin=now - days * fleet.DAY,
-        end=now + AHEAD,
+        end=end,
         step=15,
         dense=dense,
         sparse=240,
         job="azure-scheduled-events",
-        down=frozenset(failed[:1]),
-        failing=frozenset(failed[1:]),
-        warming_up=frozenset(vm.name for vm in vms[:warming_up]),
     )
     with path.open("w", encoding="utf-8", newline="\n") as out:
         return exporters.write(out)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
+APPROVABLE = ("Freeze", "Reboot", "Redeploy")
 ADVISORY_TYPES = ("SpotRebalanceRecommendation",)
 
 # Descriptions per event type, as documented for Scheduled Events.
@@ -25,6 +26,10 @@ DESCRIPTIONS = {
 }
 
 
+Intervals = tuple[tuple[float, float], ...]
+FOREVER = float("inf")
+
+
 @dataclass(frozen=True)
 class Vm:
     name: str
@@ -32,6 +37,32 @@ class Vm:
     scale_set: str
     size: str
     location: str
+    # Labels of the target besides `job` and `instance`, such as `cluster`.
+    target_labels: tuple[tuple[str, str], ...] = ()
+    job: str = ""  # if it is not that of the other VMs
+    begin: float = -FOREVER  # the target is in service discovery from then on
+    end: float = FOREVER  # the target is not in service discovery any more
+    away: Intervals = ()  # the target is not in service discovery
+    down: Intervals = ()  # the exporter does not answer scrapes
+    failing: Intervals = ()  # IMDS does not answer the exporter
+    warming_up: Intervals = ()
+    named: float = -FOREVER  # the instance metadata has the name from then on
+    renamed: tuple[float, str] | None = None
+    restarts: tuple[float, ...] = ()  # of the exporter: its counters start at 0
+
+    def is_up(self, t: float) -> bool:
+        return self.is_target(t) and not within(self.down, t)
+
+    def is_target(self, t: float) -> bool:
+        return self.begin <= t < self.end and not within(self.away, t)
+
+    def running_since(self, t: float) -> float:
+        """The last start of the exporter; its begin if it has not been restarted."""
+        return max((restart for restart in self.restarts if restart <= t), default=self.begin)
+
+
+def within(intervals: Intervals, t: float) -> bool:
+    return any(begin <= t < end for begin, end in intervals)
 
 
 @dataclass(frozen=True)
@@ -50,6 +81,11 @@ class Event:
     approved: bool = False
     description: str = ""
     is_advisory: bool = False
+    moved: tuple[float, float] | None = None  # since then it has another NotBefore
+    resources: int = 0  # VMs that it names, if that is not the number of `vms`
+
+    def not_before_at(self, t: float) -> float | None:
+        return self.moved[1] if self.moved and t >= self.moved[0] else self.not_before
 
 
 def vms(count: int = 24) -> list[Vm]:
@@ -126,7 +162,8 @@ def past(fleet: list[Vm], now: float, days: int, count: int, seed: int = 169) ->
         if rng.random() < cancel:
             out.append(Event(**common, ended=seen + (not_before - seen) * rng.uniform(0.2, 0.9), outcome="cancelled"))
             continue
-        approved = source == "User" or (kind == "Freeze" and 0 <= duration < 9)
+        # An exporter approves no Preempt and no Terminate.
+        approved = kind in APPROVABLE and (source == "User" or (kind == "Freeze" and 0 <= duration < 9))
         started = seen + 65 if approved and not_before - seen > 120 else not_before + rng.uniform(1, 40)
         length = rng.uniform(*length_range)
         outcome = "unknown" if kind in ("Preempt", "Terminate") and rng.random() < 0.2 else "completed"
@@ -181,6 +218,7 @@ def current(fleet: list[Vm], now: float, seed: int = 254) -> list[Event]:
             started=now - 8 * MINUTE + 4,
             ended=now - 4 * MINUTE,
             outcome="completed",
+            approved=True,
             interruption={db[1].name: 7.2},
         ),
         event(

@@ -13,11 +13,15 @@ from typing import Any
 import promql_parser as promql
 
 import boards
+import catalog
 from boards import Query
 
 Board = dict[str, Any]
 Finding = tuple[str, str, str]  # rule, panel, what is wrong
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
+METRICS = catalog.read()
+# The version whose form the files have.
+GRAFANA, SCHEMA = "12.2.0", 42
 # The units that these dashboards use, from Grafana's list (packages/grafana-data/src/valueFormats/categories.ts).
 UNITS = {"none", "short", "percentunit", "bytes", "s", "m", "dateTimeAsIsoNoDateIfToday", "reqps"}
 
@@ -29,7 +33,7 @@ def _template(board: Board, name: str) -> dict[str, Any]:
 def template_datasource(board: Board) -> Iterator[Finding]:
     sources = [v for v in board["templating"]["list"] if v["type"] == "datasource"]
     if (
-        len(sources) != 1
+        not sources
         or sources[0]["name"] != "datasource"
         or sources[0]["label"] not in ("Data source", "Data Source")
         or sources[0]["query"] != "prometheus"
@@ -37,7 +41,7 @@ def template_datasource(board: Board) -> Iterator[Finding]:
         yield (
             "template-datasource-rule",
             "",
-            "requires exactly one data source variable: name datasource, label Data source, type prometheus",
+            "the first data source variable must have name datasource, label Data source, type prometheus",
         )
 
 
@@ -69,15 +73,12 @@ def template_queries(board: Board) -> Iterator[Finding]:
                 "",
                 f"variable {v['name']} does not reload when the time range changes",
             )
-        text = v["query"]["query"]
-        found = re.fullmatch(r"label_values\((.*), (\w+)\)", text)
-        if not found or text != v["definition"]:
-            yield "template-label-promql-rule", "", f"variable {v['name']}: {text}"
-            continue
+        if not v["definition"].startswith("label_values("):
+            yield "template-label-promql-rule", "", f"variable {v['name']} is not of the form label_values(…)"
         try:
-            promql.parse(boards.interpolate(found.group(1), boards.variables(board), 3600, 15))
+            promql.parse(boards.interpolate(boards.variable_query(v), boards.variables(board), 3600, 15))
         except (ValueError, KeyError) as why:
-            yield "template-label-promql-rule", "", f"variable {v['name']}: {why}"
+            yield "variable-query", "", f"variable {v['name']}: {why}"
 
 
 def panel_form(board: Board) -> Iterator[Finding]:
@@ -147,20 +148,24 @@ def _selectors(query: Query, node: Any) -> Iterator[Finding]:
         for label in ("job", "instance"):
             if (label, str(promql.MatchOp.Re), f"${label}") not in matchers:
                 yield f"target-{label}-rule", query.panel, f'{query.ref}: {at.name} without {label}=~"${label}"'
-        # Where the linter's rule is excluded, another matcher must select the instance.
-        if not any(
-            name == "instance" and op == str(promql.MatchOp.Re) and value.startswith("$")
-            for name, op, value in matchers
-        ):
-            yield (
-                "instance-matcher",
-                query.panel,
-                f"{query.ref}: {at.name} without an instance matcher that uses a variable",
-            )
+        if wrong := _unselected(at, matchers):
+            yield "selection", query.panel, f"{query.ref}: {at.name or 'a selector'} without {', '.join(wrong)}"
         if at.name.endswith("_total") and not any(
             isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above
         ):
             yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} without rate or increase"
+
+
+def _unselected(at: Any, matchers: set[tuple[str, str, str]]) -> list[str]:
+    """The variables that a selector does not use although the series have the label. No exclusion applies to this."""
+    names = [at.name] if at.name else [value for name, _, value in matchers if name == "__name__"]
+    have = set().union(*(METRICS[name].labels for each in names for name in each.split("|") if name in METRICS))
+    if "event_id" in {name for name, _, _ in matchers} and "ALERTS" in names:
+        have -= {"job", "instance"}  # alerts about an event have neither
+    if at.name == "azure_scheduled_events:target" and not matchers:
+        return []  # read to see whether the rules are evaluated at all
+    used = {(name, value) for name, op, value in matchers if op == str(promql.MatchOp.Re)}
+    return [label for label in ("cluster", "job", "instance") if label in have and (label, f"${label}") not in used]
 
 
 def importable(board: Board) -> Iterator[Finding]:
@@ -169,19 +174,44 @@ def importable(board: Board) -> Iterator[Finding]:
         "editable": board["editable"] is False,
         "id": board["id"] is None,
         "uid": board["uid"].startswith("azse-"),
-        "schemaVersion": 39 <= board["schemaVersion"] <= 42,
+        "schemaVersion": board["schemaVersion"] == SCHEMA,
         "__inputs": "__inputs" not in board and "__requires" not in board,
         "tags": "azure-scheduled-events" in board["tags"],
-        "links": [(link["keepTime"], link["includeVars"], link["type"]) for link in board["links"]]
-        == [(True, True, "dashboards")],
     }
     for what, is_good in good.items():
         if not is_good:
             yield "uneditable-dashboard" if what == "editable" else "importable", "", what
+    for panel in boards.panels(board):
+        if panel["type"] != "row" and panel.get("pluginVersion") != GRAFANA:
+            yield "importable", panel["title"], f"is not in the form of Grafana {GRAFANA}"
+    for note in board["annotations"]["list"]:
+        # The built-in annotation has no query. Grafana converts the older form with `expr` and `step` when it loads it.
+        if not note.get("builtIn") and (note.keys() & {"expr", "step"} or "target" not in note):
+            yield "importable", f"annotation {note['name']}", "is not in the present form"
     ids = [panel["id"] for panel in boards.panels(board)]
     if ids != list(range(1, len(ids) + 1)):
         yield "importable", "", "panel ids are not 1, 2, 3, …"
     yield from _grid(board)
+
+
+def links(board: Board) -> Iterator[Finding]:
+    """A link passes only what both dashboards select: never the VM, and no id of an organisation."""
+    uids = {each["uid"] for each in boards.load().values()}
+    names = {v["name"] for v in board["templating"]["list"]} | {"__url_time_range"}
+    text = [(link["title"], link["url"], link["includeVars"]) for link in board["links"]]
+    for panel in boards.panels(board):
+        fields = panel.get("fieldConfig", {"overrides": []})["overrides"]
+        for each in [p for field in fields for p in field["properties"] if p["id"] == "links"]:
+            text += [(f"{panel['title']}: {link['title']}", link["url"], False) for link in each["value"]]
+    for title, url, inherits in text:
+        if inherits or "${instance" in url or "${__all_variables}" in url:
+            yield "links", title, "passes on the selected VM"
+        if "orgId" in url:
+            yield "links", title, "names an organisation"
+        if unknown := set(re.findall(r"\$\{(\w+)[}:]", url)) - names:
+            yield "links", title, f"uses {', '.join(sorted(unknown))}, which this dashboard does not have"
+        if (to := re.match(r"/d/([^?]+)", url)) and to.group(1) not in uids:
+            yield "links", title, f"leads to {to.group(1)}, which does not exist"
 
 
 def _grid(board: Board) -> Iterator[Finding]:
@@ -201,6 +231,7 @@ RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (
     template_queries,
     panel_form,
     importable,
+    links,
 )
 
 

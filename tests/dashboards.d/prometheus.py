@@ -109,8 +109,7 @@ class Api:
         found = self.instant(named, at)
         if not found:
             raise SystemExit("no VM with events found")
-        instance = found[0]["metric"]["instance"]
-        return {"vm": found[0]["metric"]["vm_name"], "target": instance.replace(".", "\\\\.")}
+        return {"instance": found[0]["metric"]["instance"]}
 
 
 @contextmanager

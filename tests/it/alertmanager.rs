@@ -24,7 +24,7 @@ const TIMING: PushTiming = PushTiming {
     resend_interval: Duration::from_mins(5),
     blind_resend_interval: Duration::from_mins(10),
     blind_after: Duration::from_mins(1),
-    confirmation_interval: Duration::from_secs(65),
+    confirmation_interval: Duration::from_secs(130),
     resolved_resend_interval: Duration::from_millis(50),
     resolved_resend_period: Duration::from_mins(2),
     retry_interval: Duration::from_millis(50),

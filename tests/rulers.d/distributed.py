@@ -60,23 +60,19 @@ def prometheus_config(cluster: Cluster, replica: int, cortex: str) -> str:
 def start_prometheus(stack: Stack, cluster: Cluster, cortex: str) -> None:
     thanos = parts.built("rulers", "thanos", "thanos")
     for replica in range(2):
-        home = stack.folder / f"prometheus-{cluster.name}-{replica}"
-        home.mkdir()
-        (home / "prometheus.yml").write_text(prometheus_config(cluster, replica, cortex), encoding="utf-8")
-        process, address = stack.listen(
+        process, address, data = parts.start_prometheus(
+            stack,
             parts.built("prometheus3", "prometheus", "prometheus"),
-            f"--config.file={home}/prometheus.yml",
-            f"--storage.tsdb.path={home}/data",
+            prometheus_config(cluster, replica, cortex),
             "--storage.tsdb.min-block-duration=2h",
             "--storage.tsdb.max-block-duration=2h",
-            "--web.listen-address=127.0.0.1:0",
         )
         grpc = free_address()
         stack.start(
             thanos,
             "sidecar",
             f"--prometheus.url=http://{address}",
-            f"--tsdb.path={home}/data",
+            f"--tsdb.path={data}",
             f"--grpc-address={grpc}",
             f"--http-address={free_address()}",
         )
@@ -260,11 +256,7 @@ def play(clusters: dict[str, Cluster]) -> dict[tuple[str, str], str]:
     for name, script in scripts.items():
         azure = clusters[name].azure
         azure.play(*script)
-        document = json.loads(
-            request(f"{azure.url}/metadata/scheduledevents?api-version=2020-07-01", headers={"Metadata": "true"})
-        )
-        for one in document["Events"]:
-            ids[name, one["EventType"]] = one["EventId"]
+        ids |= {(name, kind): event_id for kind, event_id in azure.events().items()}
     return ids
 
 

@@ -2,6 +2,8 @@
 
     paging.py round    six event types, each of 1, 3 and 30 VMs, by the rules alone and by the rules with direct push
     paging.py seam     60 events by the rules with direct push, whose ends are at all phases of scrapes and evaluations
+    paging.py minute   the events of one VM of `round` by the rules alone, evaluated once a minute, in the newest pair;
+                       docs/paging.md says what direct push does at this interval
 
 Every event is in a cluster of its own: another simulator, other exporters, and the label `cluster`. The exporters serve
 all four Prometheus servers, and push to all four Alertmanagers.
@@ -9,6 +11,7 @@ all four Prometheus servers, and push to all four Alertmanagers.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -37,6 +40,16 @@ class Case:
     addresses: list[str] = field(default_factory=list)
     azure: Azure | None = None
     event_id: str = ""
+
+
+@dataclass
+class Timing:
+    """In seconds."""
+
+    scrape: int
+    evaluation: int
+    group_interval: int
+    observe: float  # from the first announcement
 
 
 @dataclass
@@ -79,59 +92,49 @@ def start_case(stack: Stack, case: Case, pairs: list[Pair]) -> None:
     case.addresses = [case.azure.exporter(f"{case.name}_{number}", *flags)[1] for number in range(case.vms)]
 
 
-def start_prometheus(stack: Stack, pair: Pair, cases: list[Case], interval: int, rules: str) -> str:
-    home = stack.folder / pair.name
-    home.mkdir()
+def start_prometheus(stack: Stack, pair: Pair, cases: list[Case], timing: Timing, rules: str) -> str:
     jobs = "".join(f"  - {{ targets: {case.addresses}, labels: {{ cluster: {case.name} }} }}\n" for case in cases)
-    every = f"{interval}s"
-    (home / "prometheus.yml").write_text(
-        f"global: {{ scrape_interval: {every}, scrape_timeout: {every}, evaluation_interval: {every} }}\n"
+    scrape = f"scrape_interval: {timing.scrape}s, scrape_timeout: {timing.scrape}s"
+    config = (
+        f"global: {{ {scrape}, evaluation_interval: {timing.evaluation}s }}\n"
         f"rule_files: ['{rules}/*.rules.yml']\n"
         f"alerting: {{ alertmanagers: [ {{ static_configs: [ {{ targets: ['{pair.alertmanager}'] }} ] }} ] }}\n"
-        f"scrape_configs:\n- job_name: {parts.JOB}\n  static_configs:\n{jobs}",
-        encoding="utf-8",
+        f"scrape_configs:\n- job_name: {parts.JOB}\n  static_configs:\n{jobs}"
     )
-    _, address = stack.listen(
-        pair.prometheus,
-        f"--config.file={home}/prometheus.yml",
-        f"--storage.tsdb.path={home}/data",
-        "--web.listen-address=127.0.0.1:0",
-    )
-    return address
+    return parts.start_prometheus(stack, pair.prometheus, config)[1]
 
 
 def play(case: Case, began: float) -> None:
     time.sleep(max(0.0, began + case.delay - time.monotonic()))
     case.azure.play(case.script)
-    case.event_id = case.azure.event_ids()[0]
+    [case.event_id] = case.azure.events().values()
 
 
-def run(stack: Stack, cases: list[Case], interval: int, group_interval: int, observe: float) -> list[str]:
+def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> list[str]:
     prometheus = {"2.42": debian("prometheus"), "3.15": built("prometheus3", "prometheus", "prometheus")}
     managers = {
         "0.25": debian("prometheus-alertmanager"),
         "0.34": built("alertmanager", "alertmanager", "alertmanager"),
     }
     pairs = []
-    for version, program in prometheus.items():
-        for other, manager in managers.items():
-            webhook = Webhook()
-            address = parts.alertmanager(stack, manager, webhook, f"{group_interval}s")
-            pairs.append(Pair(f"prometheus-{version}-alertmanager-{other}", program, webhook, address))
+    for version, other in list(itertools.product(prometheus, managers))[pairs_used]:
+        webhook = Webhook()
+        address = parts.alertmanager(stack, managers[other], webhook, f"{timing.group_interval}s")
+        pairs.append(Pair(f"prometheus-{version}-alertmanager-{other}", prometheus[version], webhook, address))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda case: start_case(stack, case, pairs), cases))
     rules = parts.rules(stack.folder)
-    servers = [start_prometheus(stack, pair, cases, interval, str(rules)) for pair in pairs]
+    servers = [start_prometheus(stack, pair, cases, timing, str(rules)) for pair in pairs]
     total = sum(case.vms for case in cases)
     for address in servers:
         query = f"http://{address}/api/v1/query?query=count(azure_scheduled_events_up%20==%201)"
         wait_for("all targets", lambda query=query: f'"{total}"' in request(query).decode(), limit=300)
-    time.sleep(3 * interval)
+    time.sleep(3 * timing.evaluation)
     began = time.monotonic()
     print(f"{len(cases)} events, {total} exporters, load {os.getloadavg()[0]:.1f}", flush=True)
     with ThreadPoolExecutor(len(cases)) as pool:
         list(pool.map(lambda case: play(case, began), cases))
-    time.sleep(max(0.0, began + observe - time.monotonic()))
+    time.sleep(max(0.0, began + timing.observe - time.monotonic()))
     wrong = []
     for pair, address in zip(pairs, servers, strict=True):
         failed = {
@@ -154,22 +157,26 @@ def run(stack: Stack, cases: list[Case], interval: int, group_interval: int, obs
         answer = json.loads(request(f"http://{address}/api/v1/rules"))["data"]["groups"]
         slow = max(group["evaluationTime"] for group in answer)
         wrong += [f"{pair.name}: {one}" for one in parts.rule_errors(answer)]
-        if slow > interval:
+        if slow > timing.evaluation:
             wrong.append(f"{pair.name}: a group took {slow:.1f} s, longer than the interval")
     return wrong
 
 
 def main() -> int:
     kind = sys.argv[1] if len(sys.argv) == 2 else ""
+    every, newest = slice(None), slice(-1, None)
     if kind == "round":
-        cases, interval, group_interval, observe = list(round_cases()), 15, 45, 400.0
+        cases, timing, pairs = list(round_cases()), Timing(15, 15, 45, 400.0), every
     elif kind == "seam":
-        cases, interval, group_interval, observe = list(seam_cases()), 5, 20, 210.0
+        cases, timing, pairs = list(seam_cases()), Timing(5, 5, 20, 210.0), every
+    elif kind == "minute":
+        alone = [case for case in round_cases() if case.vms == 1 and not case.is_pushing]
+        cases, timing, pairs = alone, Timing(15, 60, 90, 660.0), newest
     else:
-        raise SystemExit("usage: paging.py round | seam")
+        raise SystemExit("usage: paging.py round | seam | minute")
     random.Random(1).shuffle(cases)
     with Stack() as stack:
-        wrong = run(stack, cases, interval, group_interval, observe)
+        wrong = run(stack, cases, timing, pairs)
     for one in wrong:
         print(f"FAIL  {one}")
     print(f"paging {kind}: {f'{len(wrong)} findings' if wrong else 'ok'}")

@@ -228,6 +228,20 @@ def alertmanager(stack: Stack, program: str, webhook: Webhook, group_interval: s
     return address
 
 
+def start_prometheus(stack: Stack, program: str, config: str, *flags: str) -> tuple[subprocess.Popen[bytes], str, Path]:
+    """Returns the process, its address and its data directory."""
+    home = Path(tempfile.mkdtemp(dir=stack.folder))
+    (home / "prometheus.yml").write_text(config, encoding="utf-8")
+    process, address = stack.listen(
+        program,
+        f"--config.file={home}/prometheus.yml",
+        f"--storage.tsdb.path={home}/data",
+        "--web.listen-address=127.0.0.1:0",
+        *flags,
+    )
+    return process, address, home / "data"
+
+
 class Azure:
     """The simulator, and the exporters of its VMs."""
 
@@ -249,10 +263,11 @@ class Azure:
     def play(self, *events: dict[str, Any]) -> None:
         request(f"{self.url}/simulator/start", {"scenario": {"events": list(events)}})
 
-    def event_ids(self) -> list[str]:
+    def events(self) -> dict[str, str]:
+        """The ids of the events in the document, by type."""
         url = f"{self.url}/metadata/scheduledevents?api-version=2020-07-01"
         document = json.loads(request(url, headers={"Metadata": "true"}))
-        return [event["EventId"] for event in document["Events"]]
+        return {event["EventType"]: event["EventId"] for event in document["Events"]}
 
 
 def event(event_type: str, notice: str, started_for: str, *vms: str, **more: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def run(stack: Stack) -> list[str]:
     announced = time.monotonic() - webhook.began
     spot.play(event("Preempt", "30s", "10s", "spot-a"))
     web.play(event("Reboot", "60s", "60s", "web-a"))
-    events = {"Preempt": spot.event_ids()[0], "Reboot": web.event_ids()[0]}
+    events = spot.events() | web.events()
     print(f"    {announced:7.1f} s  announced: {events}", flush=True)
     time.sleep(62)
     victim.kill()
@@ -79,6 +79,8 @@ def run(stack: Stack) -> list[str]:
             print("        " + one.annotations.get("description", "").replace("\n", "\n        "))
             if not re.search("VMs?: (spot|web)-a", one.annotations.get("description", "")):
                 wrong.append(f"{kind}: the notification does not name the VM")
+            if not all("completed" in end.annotations["summary"] for end in webhook.of_event(event_id, "resolved")):
+                wrong.append(f"{kind}: the resolved notification does not say that the event was completed")
             if set(one.labels) - {"alertname", "severity", "event_id", "event_type", "event_source"}:
                 wrong.append(f"{kind}: more labels than expected: {sorted(one.labels)}")
     complaints = [line for line in stack.log(vmalert).splitlines() if "\terror\t" in line]

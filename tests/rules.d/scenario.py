@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 # Scrape and evaluation. The last scrape of a VM that disappears is between two evaluations, because Prometheus 3 excludes
@@ -98,16 +99,20 @@ class Day:
 
 def notation(name: str, labels: dict[str, str], value: object) -> dict[str, str]:
     """A series in promtool's notation. `value` maps a time to a value, or to None if there is no sample."""
-    samples = [value(at) for at in range(0, END + 1, STEP)]
+    return promtool_series(name, labels, [value(at) for at in range(0, END + 1, STEP)], STEP)
+
+
+def promtool_series(name: str, labels: dict[str, str], samples: list[float | None], step: int) -> dict[str, str]:
+    """A series in promtool's notation, from one sample per scrape; None if a scrape has none."""
     parts: list[str] = []
     at = 0
     while at < len(samples):
         first = samples[at]
-        step = 0
+        delta = 0
         if first is not None and at + 1 < len(samples) and samples[at + 1] is not None:
-            step = samples[at + 1] - first if samples[at + 1] - first in {0, STEP} else 0
+            delta = samples[at + 1] - first if samples[at + 1] - first in {0, step} else 0
         end = at + 1
-        while end < len(samples) and samples[end] == (None if first is None else first + step * (end - at)):
+        while end < len(samples) and samples[end] == (None if first is None else first + delta * (end - at)):
             end += 1
         count = end - at
         if first is None:
@@ -117,11 +122,11 @@ def notation(name: str, labels: dict[str, str], value: object) -> dict[str, str]
                 count -= 1
             parts += [f"_x{count}"] * bool(count)
         else:
-            parts.append(f"{first}+{step}x{count - 1}" if count > 1 else f"{first}")
+            parts.append(f"{first}+{delta}x{count - 1}" if count > 1 else f"{first}")
         at = end
     if parts and parts[-1].startswith("_x"):
         parts.pop()
-    written = ",".join(f'{label}="{text}"' for label, text in labels.items())
+    written = ",".join(f"{label}={json.dumps(text, ensure_ascii=False)}" for label, text in labels.items())
     return {"series": f"{name}{{{written}}}", "values": " ".join(parts)}
 
 

@@ -5,7 +5,8 @@
 - A rule has at most three levels: raw series, record, record, alert. Every level is a delay of up to one evaluation in
   rulers that do not see the results of an evaluation within it. A rule that reads itself or a later rule of its group
   reads the previous evaluation, which is a memory and not a level. The selector of the targets is not a level either,
-  because its result changes only with the targets.
+  because its result changes only with the targets, nor is the memory of what is open, because it delays only the end of
+  an alert.
 - `cluster` is in every `by` and `on`, and every aggregation has a `by`: one ruler can evaluate several clusters with
   equal addresses.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 MAX_RULES = 20
 MAX_LEVELS = 3
 SELECTOR = "azure_scheduled_events:target"
+MEMORY = "azure_scheduled_event:open_in_"
 AGGREGATION = r"\b(?:sum|min|max|avg|group|stddev|stdvar|count|count_values|bottomk|topk|quantile)\b"
 
 
@@ -68,6 +70,7 @@ def levels(rules: list[Rule]) -> dict[int, int]:
         if index not in known:
             rule = rules[index]
             read = set(re.findall(r"[a-zA-Z_]\w*:\w+", rule.expr)) & records.keys() - {SELECTOR}
+            read = {name for name in read if not name.startswith(MEMORY)}
             earlier = [
                 other
                 for name in read

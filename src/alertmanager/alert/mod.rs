@@ -64,9 +64,16 @@ pub(super) struct Match {
 }
 
 impl Match {
-    /// For the same event.
-    pub(super) fn has_labels_of(self, other: Self) -> bool {
+    /// Whether the alerts of two states of an event are the same alert.
+    pub(super) fn has_labels_of(
+        self,
+        tracked: &TrackedEvent,
+        other: Self,
+        other_tracked: &TrackedEvent,
+    ) -> bool {
         self.rule == other.rule
+            && self.rule.event_type(tracked) == other.rule.event_type(other_tracked)
+            && tracked.event.source == other_tracked.event.source
     }
 
     pub(super) fn labels(self, tracked: &TrackedEvent, external: &Labels) -> Labels {
@@ -78,7 +85,7 @@ impl Match {
         insert("alertname", self.rule.name);
         insert("severity", self.rule.severity);
         insert("event_id", tracked.event.id.as_str());
-        insert("event_type", tracked.alert_type.as_str());
+        insert("event_type", self.rule.event_type(tracked).as_str());
         if let Some(source) = tracked.event.source_text() {
             insert("event_source", source);
         }

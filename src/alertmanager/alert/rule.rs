@@ -2,12 +2,10 @@
 
 use crate::{
     event::{Event, EventType, Source},
-    lifecycle::{PollGap, TrackedEvent},
+    lifecycle::{IMMINENT_SECONDS, PollGap, TrackedEvent},
     time::Timestamp,
 };
 
-/// An event that is due within an hour is urgent.
-pub(super) const IMMINENT_SECONDS: f64 = 3_600.0;
 /// Azure announces only predicted hardware failures more than a day ahead.
 const PREDICTED_SECONDS: f64 = 86_400.0;
 /// A pause of this length or more breaks connections.
@@ -17,6 +15,17 @@ pub(super) const LONG_FREEZE_SECONDS: u64 = 10;
 pub(super) struct AlertRule {
     pub(super) name: &'static str,
     pub(super) severity: &'static str,
+}
+
+impl AlertRule {
+    /// The type in the labels. A critical alert of a restart keeps it, so that the same danger does not page twice.
+    pub(super) fn event_type(self, tracked: &TrackedEvent) -> &EventType {
+        if [HARDWARE_FAILURE, REBOOT, REDEPLOY].contains(&self) {
+            &tracked.urgent_type
+        } else {
+            &tracked.event.event_type
+        }
+    }
 }
 
 const fn critical(name: &'static str) -> AlertRule {
@@ -56,17 +65,21 @@ pub(super) fn matching(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> 
     }
     let is_user_initiated = event.source == Some(Source::User);
     let is_first_seen_started = tracked.started_at == Some(tracked.first_seen_at);
-    let is_imminent = has_been_imminent(tracked, at);
+    let is_imminent = tracked.has_been_imminent(at);
     let notice = notice_seconds(tracked);
     let is_predicted = notice.is_some_and(|notice| notice >= PREDICTED_SECONDS);
     let is_ahead = notice.is_some_and(|notice| notice >= IMMINENT_SECONDS) && !is_predicted;
-    let restart = |imminent: AlertRule, ahead: AlertRule| {
+    let restart = |ahead: AlertRule| {
+        let imminent = match tracked.urgent_type {
+            EventType::Redeploy => REDEPLOY,
+            _ => REBOOT,
+        };
         let imminent = is_imminent.then_some(imminent);
         let ahead = is_ahead.then_some(ahead);
         imminent.into_iter().chain(ahead).collect()
     };
     let is_short = |seconds| seconds < LONG_FREEZE_SECONDS;
-    let mut rules: Vec<AlertRule> = match &tracked.alert_type {
+    let mut rules: Vec<AlertRule> = match &event.event_type {
         EventType::Preempt => vec![PREEMPT],
         EventType::Terminate => vec![TERMINATE],
         EventType::Reboot | EventType::Redeploy if is_user_initiated => {
@@ -83,8 +96,8 @@ pub(super) fn matching(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> 
         {
             vec![HARDWARE_FAILURE]
         }
-        EventType::Reboot => restart(REBOOT, REBOOT_AHEAD),
-        EventType::Redeploy => restart(REDEPLOY, REDEPLOY_AHEAD),
+        EventType::Reboot => restart(REBOOT_AHEAD),
+        EventType::Redeploy => restart(REDEPLOY_AHEAD),
         EventType::Freeze if event.is_without_interruption() => vec![FREEZE_SHORT],
         EventType::Freeze if !is_imminent && is_predicted => Vec::new(),
         EventType::Freeze if event.duration_seconds.is_some_and(is_short) => vec![FREEZE_SHORT],
@@ -96,22 +109,6 @@ pub(super) fn matching(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> 
         rules.push(DEGRADED_HARDWARE);
     }
     rules
-}
-
-/// Whether the event was started, due within the hour, or without a time, at any moment until `at`. What was urgent
-/// stays so: a postponement must not cause a second page when the new time comes.
-fn has_been_imminent(tracked: &TrackedEvent, at: Timestamp) -> bool {
-    let is_close = |not_before: Option<Timestamp>, at: Timestamp| {
-        // The clock may have been set back.
-        let at = at.max(tracked.first_seen_at);
-        not_before.is_none_or(|not_before| not_before.seconds_from(at) < IMMINENT_SECONDS)
-    };
-    let earlier = tracked.reschedulings.iter();
-    tracked.started_at.is_some()
-        || is_close(tracked.event.not_before, at)
-        || earlier
-            .map(|change| (change.from, change.at))
-            .any(|(not_before, until)| is_close(not_before, until))
 }
 
 /// The time from first sight to the first `NotBefore`.

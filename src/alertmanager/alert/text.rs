@@ -3,12 +3,12 @@
 //! All values are cut to whole units and never rounded up: a page must not promise more time than there is.
 
 use super::rule::{
-    AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, IMMINENT_SECONDS, LONG_FREEZE_SECONDS,
-    USER_WAITING, is_service_of_host, notice_seconds,
+    AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, LONG_FREEZE_SECONDS, USER_WAITING,
+    is_service_of_host, notice_seconds,
 };
 use crate::{
     event::{EventScope, EventType, Source, resource_name},
-    lifecycle::{Outcome, TrackedEvent},
+    lifecycle::{IMMINENT_SECONDS, Outcome, TrackedEvent},
     snapshot::Snapshot,
     text::label_value,
     time::{Timestamp, split_seconds},

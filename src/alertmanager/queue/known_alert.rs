@@ -81,9 +81,7 @@ impl KnownAlert {
     }
 
     pub(super) fn has_labels_of(&self, matched: Match, tracked: &TrackedEvent) -> bool {
-        self.matched.has_labels_of(matched)
-            && self.tracked.alert_type == tracked.alert_type
-            && self.tracked.event.source == tracked.event.source
+        self.matched.has_labels_of(&self.tracked, matched, tracked)
     }
 
     /// It is not sent any more.

@@ -75,7 +75,7 @@ impl From<&TrackedEvent> for SavedEvent {
         Self {
             id: event.id.as_str().to_owned(),
             event_type: event.event_type.as_str().to_owned(),
-            alert_type: Some(tracked.alert_type.as_str().to_owned()),
+            alert_type: Some(tracked.urgent_type.as_str().to_owned()),
             status: event.status.as_str().to_owned(),
             source: event
                 .source
@@ -127,7 +127,7 @@ impl From<SavedEvent> for TrackedEvent {
     fn from(saved: SavedEvent) -> Self {
         let time = |at: Option<Time>| at.map(|at| at.0);
         Self {
-            alert_type: EventType::new(saved.alert_type.as_ref().unwrap_or(&saved.event_type)),
+            urgent_type: EventType::new(saved.alert_type.as_ref().unwrap_or(&saved.event_type)),
             event: Event {
                 id: EventId::new(&saved.id),
                 event_type: EventType::new(&saved.event_type),

@@ -4,13 +4,16 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::exporter::Exporter;
 use super::webhook::{AUTOMATION, BARRIER, Webhook};
-use super::{Daemon, client, get, samples, wait_until};
+use super::{Daemon, client, get, samples, wait_until, wait_until_for};
 
+/// An exporter reports the end of an event of several VMs after 130 seconds.
+const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(4);
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
 /// Waits of the example, and those of the tests.
@@ -129,8 +132,12 @@ impl Alertmanager {
 
     /// Waits for this many notifications of events.
     pub(crate) async fn until_notified(&self, status: &str, count: usize) {
-        wait_until(&format!("{count} {status} notifications"), async || {
-            (self.webhook.of_events(status).len() >= count).then_some(())
+        let what = format!("{count} {status} notifications");
+        wait_until_for(NOTIFICATION_DEADLINE, &what, async || {
+            let found = self.webhook.of_events(status).len();
+            (found >= count)
+                .then_some(())
+                .ok_or_else(|| format!("{found} so far"))
         })
         .await;
     }
