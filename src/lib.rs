@@ -44,6 +44,7 @@
 //! | [`otlp`] | spans, the spool that keeps them, the sender that exports them |
 //! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
+//! | [`web_config`] | the file of `--web.config.file`: TLS, passwords, headers and a rate limit for [`web`] |
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
 //! | [`outbound`] | retry timing, JSON of a bounded size, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
@@ -56,10 +57,11 @@
 //! ```text
 //! main → command → cli, config, logs, app
 //! app, config → everything below
-//! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, simulator;
+//! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, web_config, simulator;
 //!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
-//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json}
+//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json},
+//!   web_config::{settings, tls_settings, fields, yaml, password, rate_limit}
 //! core, pure: lifecycle, document, snapshot
 //! basic types: event, api_version, time, text
 //! ```
@@ -71,9 +73,9 @@
 //! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary uses
 //! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
 //! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
-//! [`worker`], [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`], [`event`], [`lifecycle`],
-//! [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the compiler reports all
-//! other dead code.
+//! [`web_config`], [`worker`], [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`],
+//! [`event`], [`lifecycle`], [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the
+//! compiler reports all other dead code.
 //!
 //! # Invariants
 //!
@@ -112,4 +114,5 @@ mod system;
 mod text;
 pub mod time;
 pub mod web;
+pub mod web_config;
 pub mod worker;

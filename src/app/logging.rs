@@ -15,6 +15,7 @@ use crate::{
     state::MAX_BYTES,
     text::sanitize,
     time::{Timestamp, format_duration, in_words},
+    web_config::WebConfig,
 };
 
 pub(super) fn starting(config: &Config) {
@@ -35,6 +36,9 @@ pub(super) fn starting(config: &Config) {
         "starting"
     );
     log_api_version(&imds.api_version);
+    for note in config.web_config.iter().flat_map(WebConfig::notes) {
+        warn!("{note}");
+    }
 }
 
 fn log_api_version(version: &RequestedVersion) {
@@ -54,12 +58,18 @@ fn log_api_version(version: &RequestedVersion) {
     }
 }
 
-pub(super) fn listening(listener: &TcpListener, telemetry_path: &str) {
+pub(super) fn listening(listener: &TcpListener, config: &Config) {
     let address = listener
         .local_addr()
         .map(|address| address.to_string())
         .unwrap_or_default();
-    info!(address, telemetry_path, "listening");
+    info!(
+        address,
+        telemetry_path = config.web.telemetry_path,
+        tls = config.web_config.as_ref().is_some_and(WebConfig::is_tls),
+        password = config.web_config.as_ref().is_some_and(WebConfig::has_users),
+        "listening"
+    );
 }
 
 pub(super) fn simulating(listener: &TcpListener) {
@@ -123,14 +133,16 @@ pub(super) fn no_events_yet(until: Timestamp) {
     );
 }
 
-pub(super) fn demo(listeners: &[TcpListener], azure_url: &str) {
+pub(super) fn demo(listeners: &[TcpListener], config: &Config, azure_url: &str) {
+    let is_tls = config.web_config.as_ref().is_some_and(WebConfig::is_tls);
+    let scheme = if is_tls { "https" } else { "http" };
     for address in listeners
         .iter()
         .filter_map(|listener| listener.local_addr().ok())
     {
         info!(
-            page = format!("http://{address}/"),
-            metrics = format!("http://{address}/metrics"),
+            page = format!("{scheme}://{address}/"),
+            metrics = format!("{scheme}://{address}/metrics"),
             simulated_azure = format!("{azure_url}/"),
             "demo started: open the page, stop with Ctrl-C"
         );

@@ -54,7 +54,8 @@ use crate::{
     snapshot::Snapshot,
     system,
     time::Clock,
-    web::WebService,
+    web::{PROBE_PATHS, WebService},
+    web_config::Protected,
     worker::Worker,
 };
 
@@ -88,11 +89,13 @@ pub async fn run(
     let mut tasks = Tasks::default();
     let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
+    let Protected { handler, acceptor } = protect(&config, service)?;
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
     for listener in listeners {
-        logging::listening(&listener, &config.web.telemetry_path);
-        let stop = tasks.stop.clone().cancelled_owned();
-        let served = server::serve(listener, service.clone(), limits, stop);
+        logging::listening(&listener, &config);
+        let stop = Box::pin(tasks.stop.clone().cancelled_owned());
+        let (handler, acceptor) = (Arc::clone(&handler), acceptor.clone());
+        let served = server::serve_over(listener, acceptor, handler, limits, stop);
         tasks.spawn("HTTP server", async {
             served.await.map_err(|error| error.to_string())
         });
@@ -114,6 +117,20 @@ pub async fn run(
     }
     tasks.finish(pushers).await;
     Ok(())
+}
+
+/// Puts the checks of `--web.config.file` in front of the web service.
+fn protect(config: &Config, service: WebService) -> Result<Protected, Error> {
+    let service = Arc::new(service);
+    match &config.web_config {
+        None => Ok(Protected {
+            handler: service,
+            acceptor: None,
+        }),
+        Some(web_config) => web_config
+            .protect(service, &PROBE_PATHS)
+            .map_err(Error::thread("reads --web.config.file")),
+    }
 }
 
 /// HTTP clients get the file descriptors that polls, state, spool, OTLP and Alertmanagers do not need.

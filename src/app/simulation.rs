@@ -41,7 +41,7 @@ pub(crate) async fn demo(
     let azure_url = azure_url.map_err(Error::listen("127.0.0.1:0"))?;
     let settings = exporter(&azure_url)?;
     let listeners = bind(&[simulation.listen])?;
-    logging::demo(&listeners, &azure_url);
+    logging::demo(&listeners, &settings, &azure_url);
     let simulator = Simulator::new(simulation.simulator, clock);
     let mut serving = tokio::spawn(server::serve(
         azure,

@@ -39,6 +39,10 @@ pub(crate) struct DemoFlags {
         help_heading = "Web"
     )]
     pub(crate) listen_address: String,
+    /// File with TLS, users, headers and a rate limit, in the format of Prometheus exporter-toolkit; read for each
+    /// request.
+    #[arg(long = "web.config.file", value_name = "FILE", help_heading = "Web")]
+    pub(crate) web_config_file: Option<PathBuf>,
     /// Name of a scenario, or path of a scenario file (repeatable).
     #[arg(
         long = "scenario",
@@ -169,6 +173,10 @@ pub(crate) struct WebFlags {
         default_value = "/metrics"
     )]
     pub(crate) telemetry_path: String,
+    /// File with TLS, users, headers and a rate limit, in the format of Prometheus exporter-toolkit; read for each
+    /// request.
+    #[arg(long = "web.config.file", value_name = "FILE")]
+    pub(crate) config_file: Option<PathBuf>,
     /// Host names that may be used for / and /api/v1/events, besides IP addresses, localhost and the names of this VM;
     /// `*.DOMAIN` means all names in a domain, `*` all names (comma-separated, repeatable).
     #[arg(long = "web.allowed-hosts", value_name = "NAME", value_delimiter = ',')]

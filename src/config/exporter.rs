@@ -1,6 +1,10 @@
 //! The settings of the exporter.
 
-use std::{ffi::OsStr, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     error::{ConfigError, flag_error, in_range},
@@ -17,6 +21,7 @@ use crate::{
     otlp,
     snapshot::SeriesScope,
     system, web,
+    web_config::WebConfig,
 };
 
 const MAX_INTERVAL: Duration = Duration::from_hours(1);
@@ -27,6 +32,8 @@ const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
 pub struct Config {
     pub listen: Vec<ListenAddress>,
     pub web: web::WebSettings,
+    /// `None` for plain HTTP without passwords.
+    pub web_config: Option<WebConfig>,
     pub imds: ImdsSettings,
     /// Between two polls.
     pub interval: Duration,
@@ -59,6 +66,7 @@ impl Config {
         Ok(Self {
             listen,
             web: web_settings(&flags.web, &flags.events)?,
+            web_config: web_config(flags.web.config_file.as_deref())?,
             approvals: outputs::approvals(flags.approve, &imds.api_version)?,
             imds,
             interval: interval(&flags.poll)?,
@@ -100,6 +108,10 @@ fn state_storage(given: Option<&OsStr>) -> Result<StateStorage, ConfigError> {
 pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
     text.parse()
         .map_err(|problem: String| flag_error("web.listen-address", problem))
+}
+
+pub(super) fn web_config(path: Option<&Path>) -> Result<Option<WebConfig>, ConfigError> {
+    Ok(path.map(WebConfig::open).transpose()?)
 }
 
 fn interval(flags: &PollFlags) -> Result<Duration, ConfigError> {

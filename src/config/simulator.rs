@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     error::{ConfigError, flag_error},
-    exporter::{Config, StateStorage, listen_address, web_settings},
+    exporter::{Config, StateStorage, listen_address, web_config, web_settings},
     imds::{ImdsSettings, vm_name},
     outputs,
 };
@@ -49,12 +49,14 @@ pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config,
     let web = WebFlags {
         listen_addresses: vec![flags.listen_address.clone()],
         telemetry_path: "/metrics".to_owned(),
+        config_file: flags.web_config_file.clone(),
         allowed_hosts: Vec::new(),
         serving_lead_time: Duration::from_mins(5),
     };
     Ok(Config {
         listen: vec![listen_address(&flags.listen_address)?],
         web: web_settings(&web, &flags.events)?,
+        web_config: web_config(web.config_file.as_deref())?,
         imds: ImdsSettings::new(&imds)?,
         interval: Duration::from_secs(1),
         approvals: approval::ApprovalPolicy::default(),

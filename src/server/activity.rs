@@ -15,7 +15,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::Transport;
+use super::stream::Stream;
 
 /// A client that reads takes its response within this time. After it, the connection may be evicted.
 pub(super) const RESPONSE_GRACE: Duration = Duration::from_secs(1);
@@ -26,6 +26,8 @@ pub(super) enum ConnectionPhase {
     Silent,
     /// A part of a request head has been received.
     ReadingHead,
+    /// The client waits for the decision whether its request is handled.
+    Admission,
     /// The handler has the request.
     Handling,
     /// The system has not accepted the whole response yet.
@@ -48,10 +50,13 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// True unless a request is in progress.
+    /// True unless the handler has a request, or the client is being sent a response.
     pub(super) fn is_evictable(&self, now: Instant) -> bool {
         match self.phase {
-            ConnectionPhase::Silent | ConnectionPhase::ReadingHead | ConnectionPhase::Idle => true,
+            ConnectionPhase::Silent
+            | ConnectionPhase::ReadingHead
+            | ConnectionPhase::Admission
+            | ConnectionPhase::Idle => true,
             ConnectionPhase::Sending => now.duration_since(self.since) >= RESPONSE_GRACE,
             ConnectionPhase::Handling | ConnectionPhase::Aborted => false,
         }
@@ -133,15 +138,15 @@ impl ConnectionActivity {
 
 /// A stream that begins a phase when the first bytes of a request arrive, and when a response has been sent.
 #[derive(Debug)]
-pub(super) struct ActivityStream<T: Transport> {
-    stream: T,
+pub(super) struct ActivityStream {
+    stream: Stream,
     activity: ConnectionActivity,
     /// The bytes that were read last.
     tail: [u8; 3],
 }
 
-impl<T: Transport> ActivityStream<T> {
-    pub(super) fn new(stream: T, activity: ConnectionActivity) -> Self {
+impl ActivityStream {
+    pub(super) fn new(stream: Stream, activity: ConnectionActivity) -> Self {
         Self {
             stream,
             activity,
@@ -162,7 +167,7 @@ impl<T: Transport> ActivityStream<T> {
     }
 }
 
-impl<T: Transport> Drop for ActivityStream<T> {
+impl Drop for ActivityStream {
     fn drop(&mut self) {
         if self.phase() == ConnectionPhase::Aborted {
             self.stream.reset_on_close();
@@ -170,7 +175,7 @@ impl<T: Transport> Drop for ActivityStream<T> {
     }
 }
 
-impl<T: Transport> AsyncRead for ActivityStream<T> {
+impl AsyncRead for ActivityStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -194,7 +199,7 @@ impl<T: Transport> AsyncRead for ActivityStream<T> {
     }
 }
 
-impl<T: Transport> AsyncWrite for ActivityStream<T> {
+impl AsyncWrite for ActivityStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

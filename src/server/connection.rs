@@ -1,6 +1,6 @@
 //! One connection: its time limits, its requests and its end.
 
-use std::{future::Future, io, pin::pin, sync::Arc};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use hyper::{
     Request,
@@ -10,6 +10,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
+    net::TcpStream,
     task::yield_now,
     time::{sleep, timeout},
 };
@@ -17,31 +18,37 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    Abort, Handler, HandlerResponse, ServerLimits, Transport,
+    Abort, Acceptor, Handler, HandlerResponse, ServerLimits,
     activity::{ActivityStream, ConnectionPhase, ResponseBody},
     slots::Slot,
+    stream::Stream,
 };
 
 pub(super) struct ConnectionTask {
+    /// `None` for plain TCP.
+    pub(super) acceptor: Option<Arc<dyn Acceptor>>,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) limits: ServerLimits,
     pub(super) stopping: CancellationToken,
 }
 
 impl ConnectionTask {
-    pub(super) async fn run<T: Transport>(
-        self,
-        stream: impl Future<Output = io::Result<T>>,
-        slot: Slot,
-    ) {
-        match timeout(self.limits.header_timeout, stream).await {
+    pub(super) async fn run(self, stream: TcpStream, slot: Slot) {
+        let Some(acceptor) = &self.acceptor else {
+            return self.serve(Stream::Tcp(stream), &slot).await;
+        };
+        let accepted = tokio::select! {
+            () = self.stopping.cancelled() => return,
+            accepted = timeout(self.limits.header_timeout, acceptor.accept(stream)) => accepted,
+        };
+        match accepted {
             Ok(Ok(stream)) => self.serve(stream, &slot).await,
             Ok(Err(error)) => debug!(%error, "connection setup failed"),
             Err(_) => debug!("connection setup timed out"),
         }
     }
 
-    async fn serve<T: Transport>(self, stream: T, slot: &Slot) {
+    async fn serve(&self, stream: Stream, slot: &Slot) {
         let mut observed = slot.activity.subscribe();
         let io = TokioIo::new(ActivityStream::new(stream, slot.activity.clone()));
         let service = service_fn(|request| respond(Arc::clone(&self.handler), slot, request));
@@ -84,7 +91,7 @@ impl ConnectionTask {
 async fn respond(
     handler: Arc<dyn Handler>,
     slot: &Slot,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Result<HandlerResponse, Abort> {
     slot.activity.begin_request(!request.body().is_end_stream());
     // A client may send a request before it has read the previous response. Its connection stays evictable then.
@@ -93,11 +100,16 @@ async fn respond(
     }
     // A client that sends many requests at once gets one response per turn, like every other client.
     yield_now().await;
-    slot.wait_for_response_capacity(|| handler.makes_large_body(&request))
-        .await;
+    let response = if let Some(refusal) = refusal(&*handler, slot, &mut request).await {
+        Ok(refusal)
+    } else {
+        slot.wait_for_response_capacity(|| handler.makes_large_body(&request))
+            .await;
+        let unsent = slot.activity.get().response;
+        slot.activity.enter(ConnectionPhase::Handling, unsent);
+        handler.handle(request).await
+    };
     let unsent = slot.activity.get().response;
-    slot.activity.enter(ConnectionPhase::Handling, unsent);
-    let response = handler.handle(request).await;
     match &response {
         Ok(response) => {
             let body = response.body().clone().into_inner();
@@ -107,4 +119,20 @@ async fn respond(
         Err(Abort) => slot.activity.enter(ConnectionPhase::Aborted, unsent),
     }
     response
+}
+
+/// Like [`Handler::refusal`]. The connection can be evicted while this takes time.
+async fn refusal(
+    handler: &dyn Handler,
+    slot: &Slot,
+    request: &mut Request<Incoming>,
+) -> Option<HandlerResponse> {
+    let mut refusal = handler.refusal(request);
+    if let Poll::Ready(refusal) = poll_fn(|cx| Poll::Ready(refusal.as_mut().poll(cx))).await {
+        return refusal;
+    }
+    if slot.activity.get().response.is_none() {
+        slot.activity.enter(ConnectionPhase::Admission, None);
+    }
+    refusal.await
 }

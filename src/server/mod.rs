@@ -9,28 +9,24 @@
 //!   responses that are not read within a second are cut off. Small responses do not wait.
 //! - A failed accept is retried. Without a free file descriptor, a connection is evicted first.
 //! - A stop lets responses in flight finish, up to a deadline.
+//! - TLS is an [`Acceptor`]; a handshake that hangs is a connection that has sent no request. Passwords are checked in
+//!   [`Handler::refusal`]; a client that waits for the result can be evicted.
 
 mod activity;
 mod connection;
 mod host;
 mod slots;
+mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    future::{Future, ready},
-    io,
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::{JoinSet, yield_now},
     time::{sleep, timeout},
@@ -38,7 +34,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-pub(crate) use self::host::{RequestedHost, normalized, requested_host};
+pub(crate) use self::{
+    host::{RequestedHost, normalized, requested_host},
+    stream::{Acceptor, Stream},
+};
 use crate::system;
 use activity::ConnectionPhase;
 use connection::ConnectionTask;
@@ -101,7 +100,7 @@ impl ServerLimits {
     fn timeout(&self, phase: ConnectionPhase) -> Duration {
         match phase {
             ConnectionPhase::Silent | ConnectionPhase::ReadingHead => self.header_timeout,
-            ConnectionPhase::Handling => self.handler_timeout,
+            ConnectionPhase::Admission | ConnectionPhase::Handling => self.handler_timeout,
             ConnectionPhase::Sending | ConnectionPhase::Idle | ConnectionPhase::Aborted => {
                 self.idle_timeout
             }
@@ -116,6 +115,11 @@ pub struct Abort;
 
 pub type HandlerResponse = Response<Full<Bytes>>;
 
+/// Extension of a request whose client has not shown the credentials that other paths require: its response must not
+/// contain what they protect.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Anonymous;
+
 /// Used as a trait object, so that the binary contains the HTTP code once and not once per handler.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
@@ -123,23 +127,15 @@ pub trait Handler: Send + Sync + 'static {
     /// To close the connection without a response.
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
 
+    /// The response to a client that may not have any other, such as 401. Decided before the request waits for the
+    /// capacity for its response.
+    async fn refusal(&self, _request: &mut Request<Incoming>) -> Option<HandlerResponse> {
+        None
+    }
+
     /// False if the body of the response is small, or already in memory. Such a response does not wait for others.
     fn makes_large_body(&self, _request: &Request<Incoming>) -> bool {
         true
-    }
-}
-
-/// A byte stream under HTTP: TCP, or TLS over TCP.
-pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Makes the transport close with a reset, if it can.
-    fn reset_on_close(&self) {}
-}
-
-impl Transport for TcpStream {
-    fn reset_on_close(&self) {
-        if let Err(error) = self.set_zero_linger() {
-            debug!(%error, "connection is closed without a reset");
-        }
     }
 }
 
@@ -153,26 +149,20 @@ pub async fn serve(
     limits: ServerLimits,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<()> {
-    let wrap = |stream| ready(Ok(stream));
-    serve_over(listener, wrap, Arc::new(handler), limits, Box::pin(stop)).await
+    serve_over(listener, None, Arc::new(handler), limits, Box::pin(stop)).await
 }
 
-/// Like [`serve`], over what `wrap` makes of each TCP stream within [`ServerLimits::header_timeout`].
+/// Like [`serve`], over what `acceptor` makes of each TCP stream.
 ///
 /// # Errors
 /// When the listener cannot be used at all.
-pub(crate) async fn serve_over<W, F, T>(
+pub(crate) async fn serve_over(
     listener: std::net::TcpListener,
-    wrap: W,
+    acceptor: Option<Arc<dyn Acceptor>>,
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
     mut stop: Pin<Box<dyn Future<Output = ()> + Send + '_>>,
-) -> io::Result<()>
-where
-    W: Fn(TcpStream) -> F,
-    F: Future<Output = io::Result<T>> + Send + 'static,
-    T: Transport,
-{
+) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let slots = Arc::new(ConnectionSlots::new(
@@ -189,12 +179,13 @@ where
         // Without this, the set would keep the results of all tasks.
         while connections.try_join_next().is_some() {}
         let task = ConnectionTask {
+            acceptor: acceptor.clone(),
             handler: Arc::clone(&handler),
             limits,
             stopping: stopping.clone(),
         };
         let id = slot.id();
-        let running = connections.spawn(task.run(wrap(stream), slot));
+        let running = connections.spawn(task.run(stream, slot));
         slots.set_task(id, running);
         // The new connection reads its request before the next one can take its slot.
         yield_now().await;

@@ -42,13 +42,22 @@ use tokio::sync::watch;
 
 use crate::{
     metrics::{self, MetricsOptions, exposition::Format, negotiation},
-    server::{Abort, Handler, HandlerResponse},
+    server::{Abort, Anonymous, Handler, HandlerResponse},
     snapshot::Snapshot,
     time::{Clock, Moment},
 };
 pub use hosts::AllowedHosts;
 use recent::{Content, RecentResponses, Variant};
 use reply::{Media, WebResponse};
+
+/// Paths of the probes that a kubelet or a load balancer sends. They need no password, because those have none.
+pub(crate) const PROBE_PATHS: [&str; 5] = [
+    "/-/healthy",
+    "/healthz",
+    "/-/ready",
+    "/readyz",
+    "/-/serving",
+];
 
 #[derive(Debug, Clone)]
 pub struct WebSettings {
@@ -122,8 +131,7 @@ impl WebService {
                 .unwrap_or_else(reply::internal_error)
         } else {
             let accepts_gzip = accepts_gzip(request.headers());
-            self.small(request.uri().path(), &snapshot, (self.clock)())
-                .compress_if(accepts_gzip)
+            self.small(request, &snapshot).compress_if(accepts_gzip)
         };
         reply.into_response()
     }
@@ -171,14 +179,20 @@ impl WebService {
     }
 
     /// All other responses: one line, a static asset, or the page of a 404.
-    fn small(&self, path: &str, snapshot: &Snapshot, now: Moment) -> WebResponse {
-        match path {
+    fn small<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> WebResponse {
+        match request.uri().path() {
             "/" | "/api/v1/events" => reply::host_not_allowed(),
             "/-/healthy" | "/healthz" => WebResponse::new(Media::PlainText, "healthy\n"),
             "/-/ready" | "/readyz" => reply::probe(probe::ready(snapshot)),
             "/-/serving" => {
                 let lead_time = self.settings.serving_lead_time;
-                reply::probe(probe::serving(snapshot, lead_time, now))
+                let result = probe::serving(snapshot, lead_time, (self.clock)());
+                let is_anonymous = request.extensions().get::<Anonymous>().is_some();
+                reply::probe(if is_anonymous {
+                    result.without_reason()
+                } else {
+                    result
+                })
             }
             path => reply::asset(path).unwrap_or_else(reply::not_found),
         }
@@ -231,6 +245,15 @@ struct ProbeResult {
 }
 
 impl ProbeResult {
+    /// Names no event.
+    fn without_reason(self) -> Self {
+        let reason = if self.is_ok { "serving" } else { "not serving" };
+        Self {
+            reason: reason.to_owned(),
+            ..self
+        }
+    }
+
     fn status(&self) -> StatusCode {
         if self.is_ok {
             StatusCode::OK

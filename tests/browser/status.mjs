@@ -1,8 +1,9 @@
 // Opens a page in Chromium and prints its content and the browser's errors and warnings as JSON.
 //
 //   node status.mjs URL [--width=1280] [--height=800] [--scheme=light|dark] [--script=on|off]
-//                       [--press=BUTTON] [--watch=SECONDS] [--screenshot=FILE]
+//                       [--press=BUTTON] [--watch=SECONDS] [--screenshot=FILE] [--user=NAME --password=PASSWORD]
 //
+// Certificates are not verified: those of the tests have a CA of their own.
 // `--press` first clicks the button with this name and waits for the next page.
 // `--watch` waits until the visible text and its countdowns change, for at most this number of seconds.
 // `parts` has the text of each element with a data-testid, `countdowns` the text of each countdown before and after
@@ -20,6 +21,8 @@ const { values, positionals } = parseArgs({
     press: { type: 'string' },
     watch: { type: 'string', default: '0' },
     screenshot: { type: 'string' },
+    user: { type: 'string' },
+    password: { type: 'string', default: '' },
   },
 });
 const [url] = positionals;
@@ -44,6 +47,8 @@ try {
     viewport: { width: Number(values.width), height: Number(values.height) },
     colorScheme: values.scheme,
     javaScriptEnabled: values.script === 'on',
+    ignoreHTTPSErrors: true,
+    httpCredentials: values.user ? { username: values.user, password: values.password } : undefined,
   });
   const page = await context.newPage();
   const complaints = [];

@@ -23,4 +23,5 @@ mod pages;
 mod promtool;
 mod scrapers;
 mod support;
+mod web_config;
 mod windows;

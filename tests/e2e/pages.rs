@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::exporter::Exporter;
 use crate::support::node_script;
+use crate::web_config;
 
 /// The output of `tests/browser/status.mjs`.
 #[derive(Debug, Deserialize)]
@@ -171,6 +172,21 @@ async fn status_page_is_complete_and_reloads_without_script() {
     page.assert_loads_without_errors(&demo.url("/"));
     page.assert_shows_freeze();
     assert_ne!(page.text, page.later, "the page does not change");
+}
+
+#[tokio::test]
+async fn status_page_works_over_tls_with_a_password() {
+    let folder = TempDir::new().unwrap();
+    let config = web_config::write_files(folder.path(), web_config::ClientAuth::None);
+    let (_demo, address) = web_config::demo(folder.path(), &config).await;
+    let url = format!("https://{address}/");
+    let password = format!("--password={}", web_config::PASSWORD);
+    let page = open(&url, &["--user=prometheus", &password, "--watch=60"]);
+    page.assert_loads_without_errors(&url);
+    assert_ne!(page.text, page.later, "the page does not change");
+    let refused = open(&url, &["--user=prometheus", "--password=wrong"]);
+    assert_eq!(refused.status, 401);
+    assert!(refused.text.contains("Unauthorized"), "{}", refused.text);
 }
 
 #[tokio::test]

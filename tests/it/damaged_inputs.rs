@@ -55,6 +55,11 @@ fn any_otlp_environment_is_accepted_or_rejected_in_one_line() {
 }
 
 #[test]
+fn any_web_configuration_is_accepted_or_refused_in_one_line() {
+    holds(properties::web_config, "fuzz/seeds/web_config");
+}
+
+#[test]
 fn any_scenario_file_is_accepted_or_rejected_in_one_line() {
     holds(properties::scenario, "src/simulator/scenarios");
 }

@@ -65,3 +65,5 @@ mod tidy;
 mod unreadable;
 #[cfg(test)]
 mod web;
+#[cfg(test)]
+mod web_config;

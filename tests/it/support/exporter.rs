@@ -50,6 +50,7 @@ pub(crate) fn settings(imds: &str) -> Config {
         },
         interval: Duration::from_millis(200),
         approvals: approval::ApprovalPolicy::default(),
+        web_config: None,
         state: StateStorage::Disabled,
         traces: None,
         alertmanagers: Vec::new(),

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use azure_scheduled_events_exporter::outbound::file::{OsFilesystem, replace};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer},
@@ -42,8 +42,20 @@ impl Pki {
     }
 
     fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        self.issue_for(&[name])
+    }
+
+    /// DNS names, IP addresses and URIs.
+    fn issue_for(&self, names: &[&str]) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
+        let (uris, names): (Vec<&str>, Vec<&str>) =
+            names.iter().partition(|name| name.contains("//"));
+        let names: Vec<_> = names.into_iter().map(str::to_owned).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        let uris = uris
+            .into_iter()
+            .map(|uri| SanType::URI(uri.try_into().unwrap()));
+        params.subject_alt_names.extend(uris);
         let certificate = params.signed_by(&key, &self.authority).unwrap();
         (certificate, key)
     }
@@ -60,6 +72,13 @@ impl Pki {
     pub(crate) fn write(&self, name: &str, content: &str) {
         let path = self.folder.path().join(name);
         replace(&mut OsFilesystem, &path, content.as_bytes()).unwrap();
+    }
+
+    /// Writes `FILE.pem` and `FILE-key.pem` with a new certificate and its key.
+    pub(crate) fn write_certificate(&self, file: &str, names: &[&str]) {
+        let (certificate, key) = self.issue_for(names);
+        self.write(&format!("{file}.pem"), &certificate.pem());
+        self.write(&format!("{file}-key.pem"), &key.serialize_pem());
     }
 
     /// A proxy in front of `inside` with a certificate for `name`. With `needs_client_certificate` it requires client

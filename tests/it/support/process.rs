@@ -61,6 +61,11 @@ impl Process {
         self.child.id()
     }
 
+    #[cfg(feature = "real-parts")]
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }

@@ -1,0 +1,113 @@
+//! The file of `--web.config.file`: TLS, names and passwords, headers and a rate limit for the port of the exporter, in
+//! the format of exporter-toolkit.
+//!
+//! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `reader` reads both from disk, for
+//! each request and each handshake (`source`). `access` is a [`Handler`] in front of the web service, and `handshake`
+//! an [`Acceptor`] of the server. Where the files are not valid while the exporter runs, nothing but probes is served.
+
+mod access;
+mod client_certificates;
+mod fields;
+mod handshake;
+mod password;
+mod passwords;
+mod rate_limit;
+mod reader;
+mod settings;
+mod source;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod tls_error;
+mod tls_settings;
+mod yaml;
+
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use self::{
+    access::Access, handshake::Handshakes, passwords::Passwords, reader::Reader, source::Source,
+};
+pub use self::{
+    fields::SettingError, reader::WebConfigError, settings::Settings, tls_error::TlsError,
+};
+use crate::{
+    server::{Acceptor, Handler},
+    worker::Worker,
+};
+
+/// The file, read and checked.
+#[derive(Debug, Clone)]
+pub struct WebConfig {
+    reader: Arc<Mutex<Reader>>,
+    settings: Arc<Settings>,
+    is_tls: bool,
+}
+
+/// What the server needs to serve by the file.
+pub(crate) struct Protected {
+    pub(crate) handler: Arc<dyn Handler>,
+    /// Of all connections. `None` for plain HTTP.
+    pub(crate) acceptor: Option<Arc<dyn Acceptor>>,
+}
+
+impl WebConfig {
+    /// Reads the file, and the certificates and keys that it names.
+    ///
+    /// # Errors
+    /// The first setting or file that is not valid.
+    pub fn open(path: &Path) -> Result<Self, WebConfigError> {
+        let (reader, settings) = Reader::open(path)?;
+        Ok(Self {
+            is_tls: reader.is_tls(),
+            reader: Arc::new(Mutex::new(reader)),
+            settings,
+        })
+    }
+
+    /// Whether the port has TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
+    /// Whether requests need a password.
+    pub(crate) fn has_users(&self) -> bool {
+        !self.settings.users.is_empty()
+    }
+
+    /// Settings without the effect that they have elsewhere; a line for each.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.settings.notes
+    }
+
+    /// Starts the threads that read the files and check passwords, and puts the checks in front of `handler`.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub(crate) fn protect(
+        &self,
+        handler: Arc<dyn Handler>,
+        open_paths: &'static [&'static str],
+    ) -> io::Result<Protected> {
+        let source = Arc::new(Source::new(
+            Arc::clone(&self.reader),
+            Arc::clone(&self.settings),
+            Worker::start("web config")?,
+        ));
+        let passwords = Passwords::new(Worker::start("passwords")?)
+            .map_err(|_| io::Error::other("the system has no random numbers"))?;
+        let acceptor = self.is_tls.then(|| -> Arc<dyn Acceptor> {
+            Arc::new(Handshakes {
+                source: Arc::clone(&source),
+            })
+        });
+        let access = Access::new(source, passwords, open_paths, handler);
+        Ok(Protected {
+            handler: Arc::new(access),
+            acceptor,
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! Passwords, probes, headers and the rate limit.
+
+use super::{Protected, STARTED, TLS, basic, user};
+use crate::support::Reply;
+
+const PATHS: [&str; 6] = [
+    "/",
+    "/metrics",
+    "/api/v1/events",
+    "/assets/status.css",
+    "/nowhere",
+    "/-/healthy/",
+];
+const PROBES: [&str; 4] = ["/-/healthy", "/healthz", "/-/ready", "/readyz"];
+
+#[tokio::test]
+async fn every_path_but_the_probes_needs_a_password() {
+    let exporter = Protected::start(&user("bob", 4, "a b:c")).await;
+    let client = exporter.plain();
+    let right = basic("bob", "a b:c");
+    let wrong = [
+        String::new(),
+        basic("bob", "a b"),
+        basic("bob", ""),
+        basic("Bob", "a b:c"),
+        basic("alice", "a b:c"),
+        "Authorization: Bearer x".to_owned(),
+        "Authorization: Basic !".to_owned(),
+    ];
+    for path in PATHS {
+        for header in &wrong {
+            let headers: Vec<&str> = Some(header.as_str())
+                .filter(|text| !text.is_empty())
+                .into_iter()
+                .collect();
+            let response = client.get(path, &headers).await.unwrap();
+            assert_eq!(response.status, 401, "{path} {header}");
+            assert!(
+                response.head.contains("\r\nwww-authenticate: basic\r\n"),
+                "{}",
+                response.head
+            );
+            assert_eq!(response.body, "Unauthorized\n");
+        }
+        let status = client.status(path, &[&right]).await;
+        let expected = if ["/nowhere", "/-/healthy/"].contains(&path) {
+            404
+        } else {
+            200
+        };
+        assert_eq!(status, expected, "{path}");
+    }
+    for path in PROBES {
+        for headers in [&[][..], &[right.as_str()], &[wrong[1].as_str()]] {
+            assert_eq!(client.status(path, headers).await, 200, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_probe_names_an_event_only_where_no_password_is_needed() {
+    for (config, body) in [
+        (user("bob", 4, "a"), "not serving\n"),
+        (String::new(), "not serving: Freeze has started\n"),
+    ] {
+        let mut exporter = Protected::start(&config).await;
+        let before = exporter.plain().get("/-/serving", &[]).await.unwrap();
+        assert_eq!((before.status, before.body.as_str()), (200, "serving\n"));
+        exporter.imds.now(Reply::ok(STARTED));
+        exporter.process.says("transition=started").await;
+        let response = exporter.plain().get("/-/serving", &[]).await.unwrap();
+        assert_eq!((response.status, response.body.as_str()), (503, body));
+    }
+}
+
+#[tokio::test]
+async fn configured_headers_are_on_every_response() {
+    let headers = "http_server_config:\n  headers:\n    X-Frame-Options: deny\n    X-XSS-Protection: 1\n    \
+                   Strict-Transport-Security: max-age=60\n    Content-Security-Policy: default-src 'self'\n";
+    let config = format!(
+        "{headers}rate_limit: {{interval: 1h, burst: 2}}\n{}",
+        user("bob", 4, "a")
+    );
+    let exporter = Protected::start(&config).await;
+    let client = exporter.plain();
+    let right = basic("bob", "a");
+    for (path, headers, status) in [
+        ("/-/healthy", &[][..], 200),
+        ("/metrics", &[right.as_str()], 200),
+        ("/metrics", &[], 401),
+        ("/metrics", &[right.as_str()], 429),
+        ("/-/serving", &[], 200),
+    ] {
+        let response = client.get(path, headers).await.unwrap();
+        assert_eq!(response.status, status, "{path}");
+        for line in [
+            "x-frame-options: deny",
+            "x-xss-protection: 1",
+            "strict-transport-security: max-age=60",
+            "content-security-policy: default-src 'self'",
+            "x-content-type-options: nosniff",
+        ] {
+            assert_eq!(
+                response.head.matches(line).count(),
+                1,
+                "{line}\n{}",
+                response.head
+            );
+        }
+        assert_eq!(response.head.matches("content-security-policy").count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_rate_limit_counts_all_requests_but_probes() {
+    let exporter = Protected::start("rate_limit: {interval: 1h, burst: 3}").await;
+    let client = exporter.plain();
+    for _ in 0..20 {
+        assert_eq!(client.status("/-/healthy", &[]).await, 200);
+    }
+    for status in [200, 200, 200, 429, 429] {
+        assert_eq!(client.status("/metrics", &[]).await, status);
+    }
+    let response = client.get("/", &[]).await.unwrap();
+    assert_eq!(response.body, "Too Many Requests\n");
+    assert_eq!(client.status("/-/ready", &[]).await, 200);
+}
+
+#[tokio::test]
+async fn passwords_and_tls_work_together() {
+    let exporter = Protected::start(&format!("{TLS}{}", user("bob", 4, "a"))).await;
+    let client = exporter.tls();
+    assert_eq!(client.status("/metrics", &[]).await, 401);
+    assert_eq!(client.status("/metrics", &[&basic("bob", "a")]).await, 200);
+    assert_eq!(client.status("/-/healthy", &[]).await, 200);
+}

@@ -1,0 +1,301 @@
+//! Files that change while the exporter runs.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, interval};
+
+use super::{
+    Protected, SERVER_NAMES, TLS, basic, client,
+    client::{Client, Tls},
+    hash, user,
+};
+use crate::support::{DEADLINE, Pki, wait_until};
+
+const MAX_PARALLEL: usize = 10;
+
+/// Overwrites a file as an editor does: it is empty for a moment.
+#[expect(clippy::disallowed_methods, reason = "not atomic on purpose")]
+fn overwrite(pki: &Pki, name: &str, text: &str) {
+    fs::write(Path::new(&pki.path(name)), text).unwrap();
+}
+
+/// Scrapes a hundred times a second, each on a new connection, until it is dropped. Less often on a machine that is so
+/// slow that many scrapes run at a time.
+struct Scrapes {
+    is_stopped: Arc<AtomicBool>,
+    succeeded: Arc<AtomicUsize>,
+    running: tokio::task::JoinHandle<Vec<String>>,
+}
+
+impl Scrapes {
+    fn start(client: Client, headers: &[String]) -> Self {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let succeeded = Arc::new(AtomicUsize::new(0));
+        let (stopped, counted) = (Arc::clone(&is_stopped), Arc::clone(&succeeded));
+        let headers = headers.to_vec();
+        let running = tokio::spawn(async move {
+            let mut ticks = interval(Duration::from_millis(10));
+            let mut scrapes = tokio::task::JoinSet::new();
+            let mut problems: Vec<String> = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                ticks.tick().await;
+                if scrapes.len() >= MAX_PARALLEL {
+                    problems.extend(scrapes.join_next().await.unwrap().unwrap());
+                }
+                let (client, headers) = (client.clone(), headers.clone());
+                let counted = Arc::clone(&counted);
+                scrapes.spawn(async move {
+                    let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+                    let problem = match client.get("/metrics", &headers).await {
+                        Ok(response) if response.status == 200 => None,
+                        Ok(response) => Some(response.status.to_string()),
+                        Err(error) => Some(error.to_string()),
+                    };
+                    counted.fetch_add(usize::from(problem.is_none()), Ordering::Relaxed);
+                    problem
+                });
+            }
+            problems.extend(scrapes.join_all().await.into_iter().flatten());
+            problems
+        });
+        Self {
+            is_stopped,
+            succeeded,
+            running,
+        }
+    }
+
+    /// Waits for more successful scrapes.
+    async fn more(&self, count: usize) {
+        let before = self.succeeded.load(Ordering::Relaxed);
+        wait_until(DEADLINE, "scrapes succeed", || {
+            let now = self.succeeded.load(Ordering::Relaxed);
+            (now >= before + count).then_some(())
+        })
+        .await;
+    }
+
+    /// What went wrong.
+    async fn stop(self) -> Vec<String> {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.running.await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn certificates_and_users_rotate_under_scrapes_without_a_failed_one() {
+    let with_users = |passwords: &[&str]| {
+        let users: Vec<_> = passwords
+            .iter()
+            .map(|password| format!("  {password}: {}\n", hash(4, password)))
+            .collect();
+        let users = users.concat();
+        format!("{TLS}basic_auth_users:\n{users}")
+    };
+    let exporter = Protected::start(&with_users(&["first"])).await;
+    let scrapes = Scrapes::start(exporter.tls(), &[basic("first", "first")]);
+    scrapes.more(20).await;
+    for round in 0..10 {
+        // The certificate does not belong to the key between the two writes.
+        exporter.pki.write_certificate("server", &SERVER_NAMES);
+        scrapes.more(5).await;
+        let others = [format!("other{round}"), "first".to_owned()];
+        let others: Vec<&str> = others.iter().map(String::as_str).collect();
+        overwrite(&exporter.pki, "web.yml", &with_users(&others));
+        scrapes.more(5).await;
+        let added = basic(others[0], others[0]);
+        assert_eq!(exporter.tls().status("/metrics", &[&added]).await, 200);
+    }
+    let problems = scrapes.stop().await;
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(
+        exporter.logged("level=error"),
+        0,
+        "{}",
+        exporter.process.log()
+    );
+    assert!(exporter.logged("TLS certificates and settings changed") >= 10);
+    let removed = basic("other0", "other0");
+    assert_eq!(exporter.tls().status("/metrics", &[&removed]).await, 401);
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_shown_by_the_next_handshake() {
+    let exporter = Protected::start(TLS).await;
+    let shown = async || {
+        let stream = exporter.tls().connect_tls().await.unwrap();
+        let (_, session) = stream.get_ref();
+        session.peer_certificates().unwrap()[0].to_vec()
+    };
+    let first = shown().await;
+    assert_eq!(shown().await, first);
+    exporter.pki.write_certificate("server", &SERVER_NAMES);
+    assert_ne!(shown().await, first);
+}
+
+/// Waits for the log line about a failure.
+async fn until_refused(exporter: &mut Protected, words: &str) {
+    let line = exporter
+        .process
+        .says("web configuration is not valid")
+        .await;
+    assert!(
+        line.contains("level=error") && line.contains(words),
+        "{line}"
+    );
+}
+
+#[expect(clippy::too_many_lines, reason = "one table")]
+#[tokio::test]
+async fn while_the_files_are_not_valid_connections_are_refused_with_one_log_line() {
+    type Change = fn(&Pki);
+    let changes: [(Change, &str); 6] = [
+        (|pki| pki.write("web.yml", "a: 'b"), "the file is no YAML"),
+        (
+            |pki| pki.write("web.yml", ""),
+            "tls_server_config was removed",
+        ),
+        (
+            |pki| fs::remove_file(pki.path("web.yml")).unwrap(),
+            "cannot be read",
+        ),
+        (|pki| pki.write("server.pem", ""), "has no certificate"),
+        (
+            |pki| fs::remove_file(pki.path("server-key.pem")).unwrap(),
+            "cannot be read",
+        ),
+        (
+            |pki| pki.write("server.pem", &pki.authority()),
+            "does not belong",
+        ),
+    ];
+    for (change, words) in changes {
+        let mut exporter = Protected::start(TLS).await;
+        let client = exporter.tls();
+        let kept = client.connect_tls().await.unwrap();
+        change(&exporter.pki);
+        for _ in 0..3 {
+            assert!(client.get("/metrics", &[]).await.is_err(), "{words}");
+        }
+        until_refused(&mut exporter, words).await;
+        for _ in 0..20 {
+            let began = Instant::now();
+            assert!(client.get("/-/healthy", &[]).await.is_err(), "{words}");
+            assert!(
+                began.elapsed() < Duration::from_secs(1),
+                "only the first ones wait"
+            );
+        }
+        assert_eq!(
+            exporter.logged("level=error"),
+            1,
+            "{}",
+            exporter.process.log()
+        );
+        // A connection that exists does not need the certificate, but the settings.
+        let response = client::request(kept, "/metrics", &[]).await.unwrap();
+        let needs_settings = !words.contains("certificate") && !words.contains("belong");
+        let is_settings = needs_settings && !exporter.process.log().contains("key_file");
+        assert_eq!(
+            response.status,
+            if is_settings { 500 } else { 200 },
+            "{words}"
+        );
+
+        exporter.pki.write("web.yml", TLS);
+        exporter.pki.write_certificate("server", &SERVER_NAMES);
+        assert_eq!(client.status("/metrics", &[]).await, 200, "{words}");
+        exporter
+            .process
+            .says("web configuration is valid again")
+            .await;
+        assert_eq!(
+            exporter.logged("level=error"),
+            1,
+            "{}",
+            exporter.process.log()
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_tls_requests_are_refused_and_probes_answered() {
+    let config = user("bob", 4, "a");
+    for (text, words) in [
+        ("", "basic_auth_users was removed"),
+        ("basic_auth_users:\n", "basic_auth_users was removed"),
+        ("basic_auth_users: {bob: a}", "is not a bcrypt hash"),
+    ] {
+        let mut exporter = Protected::start(&config).await;
+        let (client, right) = (exporter.plain(), basic("bob", "a"));
+        assert_eq!(client.status("/metrics", &[&right]).await, 200);
+        overwrite(&exporter.pki, "web.yml", text);
+        for headers in [&[][..], &[right.as_str()]] {
+            let response = client.get("/metrics", headers).await.unwrap();
+            assert_eq!(
+                (response.status, response.body.as_str()),
+                (500, "Internal Server Error\n")
+            );
+        }
+        until_refused(&mut exporter, words).await;
+        assert_eq!(client.status("/-/healthy", &[]).await, 200);
+        let serving = client.get("/-/serving", &[]).await.unwrap();
+        assert_eq!((serving.status, serving.body.as_str()), (200, "serving\n"));
+        overwrite(&exporter.pki, "web.yml", &config);
+        assert_eq!(client.status("/metrics", &[&right]).await, 200);
+        assert_eq!(client.status("/metrics", &[]).await, 401);
+        assert_eq!(
+            exporter.logged("level=error"),
+            1,
+            "{}",
+            exporter.process.log()
+        );
+    }
+}
+
+#[tokio::test]
+async fn users_who_are_added_and_changed_count_at_once() {
+    let exporter = Protected::start("").await;
+    let client = exporter.plain();
+    assert_eq!(client.status("/metrics", &[]).await, 200);
+    let (first, second) = (basic("bob", "first"), basic("bob", "second"));
+    for (password, first_status, second_status) in [("first", 200, 401), ("second", 401, 200)] {
+        overwrite(&exporter.pki, "web.yml", &user("bob", 4, password));
+        assert_eq!(client.status("/metrics", &[]).await, 401);
+        assert_eq!(client.status("/metrics", &[&first]).await, first_status);
+        assert_eq!(client.status("/metrics", &[&second]).await, second_status);
+    }
+}
+
+#[tokio::test]
+async fn tls_that_is_added_has_no_effect_before_a_restart() {
+    let mut exporter = Protected::start("").await;
+    overwrite(&exporter.pki, "web.yml", TLS);
+    assert_eq!(exporter.plain().status("/metrics", &[]).await, 200);
+    let line = exporter.process.says("tls_server_config was added").await;
+    assert!(line.contains("level=warn"), "{line}");
+}
+
+#[tokio::test]
+async fn a_replaced_client_ca_refuses_the_certificates_of_the_old_one() {
+    let pki = Pki::new();
+    pki.write_certificate("old", &["a"]);
+    let config =
+        format!("{TLS}  client_ca_file: ca.pem\n  client_auth_type: RequireAndVerifyClientCert\n");
+    let exporter = Protected::start_with(pki, &config, &[]).await;
+    let client = exporter.tls_with(&Tls {
+        certificate: Some((&exporter.pki, "old")),
+        ..Tls::default()
+    });
+    assert_eq!(client.status("/metrics", &[]).await, 200);
+    exporter.pki.write("ca.pem", &Pki::new().authority());
+    assert!(client.get("/metrics", &[]).await.is_err());
+}
