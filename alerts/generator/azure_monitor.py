@@ -114,8 +114,7 @@ def _annotations(rule: dict) -> dict[str, str]:
     texts = _replacements(rule["alert"])
     annotations = {}
     for name, text in rule["annotations"].items():
-        plain = re.sub(r"\{\{ with \$labels\.cluster \}\}.*\{\{ end \}\}", "", text)
-        plain = re.sub(r"\{\{ ?(\$labels\.\w+) \| urlquery ?\}\}", r"{{ \1 }}", plain)
+        plain = re.sub(r"\{\{ ?(\$labels\.\w+) \| urlquery ?\}\}", r"{{ \1 }}", text)
         is_plain = "{{" not in PLAIN_ACTION.sub("", plain)
         annotations[name] = plain.strip() if is_plain else texts[name]
     return annotations

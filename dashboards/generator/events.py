@@ -161,9 +161,10 @@ def _out_of(value: str, count: str, total: str, words: str) -> str:
 
 
 def no_rules() -> str:
-    """A value if the rules have not been evaluated for some minutes."""
+    """A value if the rules have not been evaluated for some minutes. Without any exporter, only an alert tells."""
     evaluated = f"min(max by (cluster) (azure_scheduled_events:evaluation_timestamp_seconds{{{CLUSTER}}}))"
-    return f"(vector({BLIND}) unless on () {evaluated} > time() - {EVALUATION_SECONDS})"
+    absent = f'ALERTS{{alertname="AzureScheduledEventsExporterAbsent"}} unless on () {evaluated}'
+    return f"(vector({BLIND}) unless on () {evaluated} > time() - {EVALUATION_SECONDS} unless on () ({absent}))"
 
 
 def all_clear() -> str:

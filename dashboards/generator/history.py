@@ -667,7 +667,7 @@ def hours(y: int) -> list[dict[str, Any]]:
             override(
                 "Day",
                 mappings=[value_map({str(i): (name, "transparent") for i, name in enumerate(WEEKDAYS)})],
-                custom__width=60,
+                custom__width=40,
                 custom__cellOptions={"type": "auto"},
             )
         ],

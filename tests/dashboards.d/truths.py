@@ -19,11 +19,6 @@ NEUTRAL = re.compile(r"–|No data|no (rows|data): see .*|", re.IGNORECASE)
 KINDS = re.compile(rf"\b({'|'.join((*fleet.TYPES, *fleet.ADVISORY_TYPES))})\b")
 LABEL_NAME = re.compile(r"[a-z][a-z0-9_]*")
 ADVISORIES = "Advisories"
-# Beginnings of findings that do not fail the check yet. One that is not found any more does.
-KNOWN = (
-    "no-exporter at 10 min: azse-fleet.json: row 1 says no rules, but they are loaded",
-    "past at 140 min: azse-history.json: VMs hit most: a cell says that there are no rows",
-)
 
 
 def findings(world: World, moment: Moment, looks: dict[str, Look]) -> Iterator[str]:

@@ -268,17 +268,6 @@ def text(world: World, looks: dict[Moment, list[Look]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def known_ones(untrue: list[str], chosen: list[str]) -> tuple[list[str], list[str]]:
-    """Findings that fail the check, and those that are known."""
-    known = [one for one in untrue if one.startswith(truths.KNOWN)]
-    gone = [
-        f"{one}: not found any more; remove it from truths.KNOWN"
-        for one in truths.KNOWN
-        if not any(finding.startswith(one) for finding in known) and (not chosen or one.split(" ")[0] in chosen)
-    ]
-    return [one for one in untrue if one not in known] + gone, known
-
-
 def check(world: World) -> tuple[list[str], list[str]]:
     """What fails, and what is not true."""
     try:
