@@ -234,7 +234,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Events",
             "Events of this selection that were announced or ended in this time, each counted once however many VMs it named.",
-            (0, 0, 2, 4),
+            (0, 0, 6, 3),
             or_zero(f"count({seen('announced|ended')})"),
             unit="none",
             defaults=none,
@@ -242,7 +242,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "VMs hit",
             "VMs for which an event started.",
-            (2, 0, 2, 4),
+            (6, 0, 6, 3),
             or_zero(f"count({hit(VM)})"),
             unit="none",
             defaults=none,
@@ -250,7 +250,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Median notice",
             "Half of the events were announced at least this long before NotBefore, as it was first announced: a later postponement does not count.",
-            (4, 0, 3, 4),
+            (12, 0, 6, 3),
             f"quantile(0.5, {notice()})",
             unit="s",
             defaults={**none, "decimals": 1},
@@ -258,7 +258,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Too short",
             "Share of the events with less notice than Azure's documentation promises, by more than a minute (10 s for Preempt).",
-            (7, 0, 3, 4),
+            (18, 0, 6, 3),
             f"1 - {kept()}",
             unit="percentunit",
             defaults={"decimals": 1, "thresholds": thresholds((None, CALM), (0.0001, WARNING))},
@@ -266,7 +266,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Cancelled",
             "Share of the ended events that Azure took back before they began.",
-            (10, 0, 3, 4),
+            (0, 3, 6, 3),
             f"(count({cancelled}) or vector(0)) / {all_ended}",
             unit="percentunit",
             defaults={**none, "decimals": 1},
@@ -274,7 +274,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Time lost",
             "The sum of the interruptions that the VMs measured on themselves, each VM and event once.",
-            (13, 0, 3, 4),
+            (6, 3, 6, 3),
             or_zero(seconds),
             unit="s",
             defaults={**none, "decimals": 1},
@@ -282,7 +282,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Lost per 1,000 VM-h",
             "Time lost per 1,000 VM-hours: per 1,000 VMs with an exporter in an hour. A selection by location alone has no such time.",
-            (16, 0, 4, 4),
+            (12, 3, 6, 3),
             f"1000 * ({or_zero(seconds)}) / ({vm_hours()})",
             unit="s",
             defaults={**none, "decimals": 1},
@@ -290,7 +290,7 @@ def headline() -> list[dict[str, Any]]:
         stat(
             "Recorded since",
             "Since then, the rules record what this dashboard shows. Set Events before the rules to yes to see older events.",
-            (20, 0, 4, 4),
+            (18, 3, 6, 3),
             f"1000 * {SINCE} or vector(-1)",
             unit="dateTimeAsIsoNoDateIfToday",
             defaults={**none, "mappings": [value_map({"-1": ("no rules", WARNING)})]},
@@ -692,13 +692,13 @@ def hours(y: int) -> list[dict[str, Any]]:
 def build() -> dict[str, Any]:
     panels = [
         *headline(),
-        *per_day(4),
-        *notice_panels(13),
-        *promise(20),
-        *cost(28),
-        *lost_per_day(35),
-        *risk(43),
-        *hours(53),
+        *per_day(6),
+        *notice_panels(15),
+        *promise(22),
+        *cost(30),
+        *lost_per_day(37),
+        *risk(45),
+        *hours(55),
     ]
     return dashboard(
         "azse-history",

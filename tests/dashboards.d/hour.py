@@ -83,6 +83,7 @@ def run_scenario(directory: Path) -> Iterator[tuple[prometheus.Api, dict[str, st
         imds_url = f"--imds.url=http://127.0.0.1:{prometheus.listening_port(azure)}"
         exporter = [program, imds_url, listen, "--imds.poll-interval=250ms"]
         exporter += ["--approve.user-events", "--approve.delay=1s"]
+        exporter += ["--imds.api-version=2025-01-01"]  # older ones have no advisory of a rebalance recommendation
         process = stack.enter_context(running(exporter, directory / "exporter.log"))
         port = prometheus.listening_port(process)
         closed = stack.enter_context(prometheus.closed_port())

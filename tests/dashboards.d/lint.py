@@ -164,6 +164,8 @@ def _unselected(at: Any, matchers: set[tuple[str, str, str]]) -> list[str]:
         have -= {"job", "instance"}  # alerts about an event have neither
     if at.name == "azure_scheduled_events:target" and not matchers:
         return []  # read to see whether the rules are evaluated at all
+    if ("alertname", "AzureScheduledEventsExporterAbsent") in {(name, value) for name, _, value in matchers}:
+        return []  # about all exporters
     used = {(name, value) for name, op, value in matchers if op == str(promql.MatchOp.Re)}
     return [label for label in ("cluster", "job", "instance") if label in have and (label, f"${label}") not in used]
 
