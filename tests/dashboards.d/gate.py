@@ -147,8 +147,8 @@ def empty_panels(
             seen.append(query.panel)
         try:
             # A scripted hour takes a minute, which is the least step of some panels.
-            query = dataclasses.replace(query, interval="") if scrape < boards.SCRAPE_INTERVAL else query
-            if has_value(api.query_panel(query, variables, span, at, scrape)):
+            asked = dataclasses.replace(query, interval="") if scrape < boards.SCRAPE_INTERVAL else query
+            if has_value(api.query_panel(asked, variables, span, at, scrape)):
                 filled.add(query.panel)
         except RuntimeError as why:
             failed.append(f"{query.where}: {why}")
