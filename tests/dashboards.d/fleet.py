@@ -202,7 +202,7 @@ def current(fleet: list[Vm], now: float, seed: int = 254) -> list[Event]:
     return [
         event("Reboot", db[1:2], -4 * MINUTE, 11 * MINUTE, 600),
         event("Freeze", web[0:3], -2 * MINUTE, 13 * MINUTE, 5),
-        event("Terminate", spot[2:4], -1 * MINUTE, 9 * MINUTE + 30 + 6 * MINUTE, -1, source="User"),
+        event("Terminate", spot[2:4], -3 * MINUTE, 9 * MINUTE + 30 + 6 * MINUTE, -1, source="User"),
         event("Freeze", aks[1:2], -17 * MINUTE, -2 * MINUTE, 9, started=now - 90, interruption={aks[1].name: 8.6}),
         event("SpotRebalanceRecommendation", spot[0:1], -40 * MINUTE, -30 * MINUTE, -1, is_advisory=True),
         event("Redeploy", db[3:4], -26 * HOUR, 1.9 * DAY, -1),
