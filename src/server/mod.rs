@@ -9,7 +9,7 @@
 //!   responses that are not read within a second are cut off. Small responses do not wait.
 //! - A failed accept is retried. Without a free file descriptor, a connection is evicted first.
 //! - A stop lets responses in flight finish, up to a deadline.
-//! - TLS is an [`Acceptor`]; a handshake that hangs is a connection that has sent no request. Passwords are checked in
+//! - TLS is an `Acceptor`; a handshake that hangs is a connection that has sent no request. Passwords are checked in
 //!   [`Handler::refusal`]; a client that waits for the result can be evicted.
 
 mod activity;

@@ -3,7 +3,7 @@
 //!
 //! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `reader` reads both from disk, for
 //! each request and each handshake (`source`). `access` is a [`Handler`] in front of the web service, and `handshake`
-//! an [`Acceptor`] of the server. Where the files are not valid while the exporter runs, nothing but probes is served.
+//! an `Acceptor` of the server. Where the files are not valid while the exporter runs, nothing but probes is served.
 
 mod access;
 mod client_certificates;
