@@ -102,8 +102,13 @@ impl Alertmanager {
     /// Waits until this many more alerts of events have been received with `status`, repeated ones included.
     pub(crate) async fn until_received(&self, status: &str, more: u32) {
         let expected = self.received(status).await.unwrap() + f64::from(more);
-        wait_until(&format!("{more} more {status} alerts"), async || {
-            (self.received(status).await? >= expected).then_some(())
+        let what = format!("{more} more {status} alerts");
+        wait_until_for(NOTIFICATION_DEADLINE, &what, async || {
+            let found = self.received(status).await;
+            found
+                .is_some_and(|found| found >= expected)
+                .then_some(())
+                .ok_or_else(|| format!("{found:?} of {expected}"))
         })
         .await;
     }
