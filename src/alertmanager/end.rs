@@ -2,8 +2,9 @@
 //!
 //! All VMs that an event names push the same alert, Prometheus sends it for those that do not push, and Alertmanager
 //! takes the latest message. If one VM sees the end too early, for example in an empty document, it must not resolve
-//! what the others still assert. Alertmanager sets `updatedAt` at each message, so an alert with the same `updatedAt` as
-//! 130 seconds before is asserted by none. The two values are compared with each other and not with a clock.
+//! what the others still assert. Alertmanager sets `updatedAt` at each message, so an alert with the same
+//! `updatedAt` as 130 seconds before is asserted by none. The two values are compared with each other and not with a
+//! clock.
 
 use std::time::Duration;
 

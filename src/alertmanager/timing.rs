@@ -14,8 +14,8 @@ pub struct PushTiming {
     /// Polls that have failed for this long may hide the end of an event.
     pub blind_after: Duration,
     /// Until the second read of an ended alert of several VMs. Every other VM that has the event pushes the alert
-    /// meanwhile. For VMs that do not push, Prometheus sends it at the first evaluation that is more than a minute later:
-    /// after at most 120 seconds if it evaluates once a minute, or more often.
+    /// meanwhile. For VMs that do not push, Prometheus sends it at the first evaluation that is more than a minute
+    /// later: after at most 120 seconds if it evaluates once a minute, or more often.
     pub confirmation_interval: Duration,
     /// Between two pushes of an alert that was resolved within `resolved_resend_period`: Prometheus reports it as
     /// firing until its next scrape and evaluation, and Alertmanager takes the latest report.

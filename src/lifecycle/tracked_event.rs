@@ -18,8 +18,8 @@ const MAX_KEPT: usize = 32;
 pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
-    /// The type that identifies its critical alert. A Reboot that becomes a Redeploy, or the reverse, is the same danger,
-    /// so this is the type that the restart had when it was urgent first.
+    /// The type that identifies its critical alert. A Reboot that becomes a Redeploy, or the reverse, is the same
+    /// danger, so this is the type that the restart had when it was urgent first.
     pub urgent_type: EventType,
     pub scope: EventScope,
     /// Members that the last document lacked.

@@ -1,5 +1,6 @@
 //! After a change of the type, direct push has the alerts of the Prometheus rules. `alerts/tests/changes.yml` has the
-//! series and the alerts that promtool expects; here the documents that those series describe must give the same alerts.
+//! series and the alerts that promtool expects. Here the documents that those series describe must give the same
+//! alerts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
