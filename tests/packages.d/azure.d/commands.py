@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 
 from azure.cli.core import get_default_cli
+from azure.cli.core.azclierror import AzCLIError
 
 ROOT = Path(__file__).resolve().parents[3]
 # Groups of extensions: https://learn.microsoft.com/cli/azure/azure-cli-extensions-list
@@ -67,13 +70,25 @@ def parse(arguments: list[str]) -> str | None:
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             invocation.parser.parse_args(arguments)
+    except AzCLIError as error:
+        return str(error)
     except SystemExit:
         return "refused"
     return None
 
 
+def write_settings(folder: str) -> None:
+    """The parser reads this file, whose content is a block of the page."""
+    page = (ROOT / "docs" / "install.md").read_text()
+    (block,) = re.findall(r'```json\n(\{\n *"fileUris".*?)```', page, re.DOTALL)
+    Path(folder, "settings.json").write_text(block)
+
+
 def main() -> int:
     checked = skipped = failed = 0
+    folder = tempfile.TemporaryDirectory()
+    write_settings(folder.name)
+    os.chdir(folder.name)
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         for arguments in commands(path.read_text()):
             if arguments[0] in EXTENSIONS:
@@ -84,6 +99,7 @@ def main() -> int:
             if problem is not None:
                 failed += 1
                 print(f"{path.name}: {problem}: az {shlex.join(arguments)}", file=sys.stderr)
+    folder.cleanup()
     print(f"{checked} commands, {skipped} of extensions not checked")
     # Documents without a command would pass as well.
     return 1 if failed or not checked else 0
