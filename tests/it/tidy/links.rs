@@ -112,7 +112,7 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c| !is_path(c))
         .map(|word| word.trim_end_matches(['.', '/']))
         .filter(|word| FOLDERS.iter().any(|folder| word.starts_with(folder)))
-        .filter(|word| !word.contains(['*', '…', '{', '$']) && !word.contains("XX"))
+        .filter(|word| !word.contains(['*', '…', '{', '$']) && !word.contains("NAME"))
 }
 
 #[test]
