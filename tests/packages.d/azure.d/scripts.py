@@ -1,12 +1,14 @@
-"""Runs packaging/azure/install.sh and the script in cloud-init.yaml with stubs of apt-get, rpm, systemctl and curl.
+"""Runs the scripts of packaging/azure with stubs of apt-get, rpm, systemctl and curl.
 
-Each run has a directory in place of /etc/default.
+They are install.sh, the command in exporter.bicep and the script in cloud-init.yaml. Each run has a directory in place of /etc/default.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -75,6 +77,22 @@ def cloud_init(sha256: str) -> Done:
         return run(Path(folder), *command)
 
 
+def extension(flags: str) -> Done:
+    """Runs the command of the custom script extension as exporter.bicep composes it."""
+    text = (AZURE / "exporter.bicep").read_text()
+    (command,) = re.findall(r"^var linuxCommand = '(.*)'$", text, re.MULTILINE)
+    values = {
+        "linuxScript": base64.b64encode((AZURE / "install.sh").read_bytes()).decode(),
+        "file": "exporter.deb",
+        "packageSha256": SHA256,
+        "quotedFlags": flags,
+    }
+    command = re.sub(r"\$\{(\w+)\}", lambda found: values[found[1]], command.replace("\\'", "'"))
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "exporter.deb").write_bytes(PACKAGE)
+        return run(Path(folder), "sh", "-c", command)
+
+
 def commands(done: Done) -> list[str]:
     return [" ".join(call.split()[:2]) for call in done.calls]
 
@@ -109,6 +127,12 @@ def main() -> None:
     done = install("exporter.zip", SHA256)
     assert done.status == 64, done
     assert done.calls == [], done.calls
+
+    done = extension("")
+    assert done.status == 0, done.errors
+    assert commands(done) == ["apt-get install", *start], done.calls
+    # Refused before anything is written
+    assert extension("$x").status == 64, "the flags do not reach install.sh"
 
     done = cloud_init(SHA256)
     assert done.status == 0, done.errors
