@@ -297,10 +297,8 @@ fn cipher_suites(
             (None, None) => Choice::Unknown,
         }
     };
-    let none_left = format!(
-        "leaves no cipher suite: use one of {}",
-        TLS12_SUITES.join(", ")
-    );
+    let all = TLS12_SUITES.join(", ");
+    let none_left = format!("leaves no cipher suite: use one of {all}");
     let mut suites = choices(fields, "cipher_suites", choice, &none_left, notes)?;
     if let Some(suites) = &mut suites {
         suites.retain(|suite| TLS12_SUITES.contains(suite));
