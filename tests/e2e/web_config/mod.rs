@@ -1,4 +1,7 @@
-//! Prometheus scrapes over TLS 1.2 and 1.3 with a client certificate and a password; Chromium shows the status page.
+//! Prometheus scrapes over TLS 1.2 and 1.3 with a client certificate and a password; Chromium shows the status page;
+//! OpenSSL finds what the port accepts.
+
+mod openssl;
 
 use std::fs;
 use std::path::{Path, PathBuf};
