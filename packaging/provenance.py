@@ -32,6 +32,7 @@ PACKAGES = (
     "rust-web-src",
     "rustc-web",
     "tar",
+    "wixl",
     "zlib1g",
 )
 

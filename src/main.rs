@@ -11,7 +11,12 @@ use azure_scheduled_events_exporter::{
 };
 
 fn main() -> ExitCode {
-    match cli::parse(std::env::args_os()) {
+    let parsed = cli::parse(std::env::args_os());
+    #[cfg(windows)]
+    if command::run_as_service(&parsed) {
+        return ExitCode::SUCCESS;
+    }
+    match parsed {
         Ok(Parsed::Info(text)) => print_stdout(&text),
         Ok(Parsed::Command(cli)) => match command::dispatch(*cli) {
             Ok(text) => print_stdout(&text),

@@ -45,6 +45,31 @@ pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// UTF-16 units of an event in the Windows event log, which refuses texts of more than 31,839.
+#[cfg(any(windows, test))]
+const MAX_EVENT_LENGTH: usize = 31_000;
+
+/// A text for the Windows event log, cut to a length that it accepts. The event viewer replaces `%1` in a text by
+/// another one, so a space keeps `%` and a digit apart
+/// (<https://learn.microsoft.com/windows/win32/api/winbase/nf-winbase-reporteventw>).
+#[cfg(any(windows, test))]
+pub(crate) fn event_log_text(text: &str) -> String {
+    let mut shown = String::new();
+    let mut length = 0;
+    for character in text.trim_end().chars() {
+        if character.is_ascii_digit() && shown.ends_with('%') {
+            shown.push(' ');
+            length += 1;
+        }
+        length += character.len_utf16();
+        if length > MAX_EVENT_LENGTH {
+            break;
+        }
+        shown.push(character);
+    }
+    shown
+}
+
 /// A label value: at most 256 characters. Metrics and pushed alerts use the same values, so that Alertmanager merges
 /// the alert of a rule and a pushed one.
 pub(crate) fn label_value(text: &str) -> Cow<'_, str> {
@@ -105,6 +130,17 @@ pub(crate) fn strip_brackets(host: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn event_log_text_has_no_insertion_and_a_bounded_length() {
+        assert_eq!(event_log_text("a%20b 100% %n\n"), "a% 20b 100% %n");
+        let long = "𝄞%1".repeat(MAX_EVENT_LENGTH);
+        let length = event_log_text(&long).encode_utf16().count();
+        assert!(
+            (MAX_EVENT_LENGTH - 2..=MAX_EVENT_LENGTH).contains(&length),
+            "{length}"
+        );
+    }
 
     #[test]
     fn control_bidi_and_zero_width_characters_are_made_visible() {

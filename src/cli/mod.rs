@@ -68,6 +68,26 @@ pub(crate) enum Command {
     /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
     /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes.
     Approve(ApproveCommand),
+    /// Install, remove, start or stop the exporter as a Windows service. Needs an elevated prompt.
+    #[cfg(windows)]
+    #[command(subcommand)]
+    Service(ServiceCommand),
+}
+
+#[cfg(windows)]
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Install the service with these flags of the exporter, or change the flags of the installed one.
+    ///
+    /// The service starts with Windows and is restarted when it fails. It runs as LocalService, which must be able to
+    /// read the files that the flags name. Changed flags take effect when the service is started again.
+    Install(Box<RunFlags>),
+    /// Stop and remove the service. The state directory stays.
+    Uninstall,
+    /// Start the service and wait until it runs.
+    Start,
+    /// Stop the service and wait until it has saved its state.
+    Stop,
 }
 
 #[derive(Debug)]

@@ -7,8 +7,12 @@ mod error;
 mod exporter;
 mod imds;
 mod outputs;
+#[cfg(any(windows, test))]
+mod service;
 mod simulator;
 
+#[cfg(windows)]
+pub(crate) use self::service::{check_service_paths, service_state_directory, system_program};
 pub(crate) use self::simulator::{demo, demo_exporter, simulate};
 pub use self::{
     error::ConfigError,

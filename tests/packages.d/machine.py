@@ -104,7 +104,7 @@ class Machine:
     def run(self, *command: str, check: bool = True) -> str:
         """The output of a command in the machine."""
         done = subprocess.run(
-            self.inside(*command), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+            self.inside(*command), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=LIMIT
         )
         if check and done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")

@@ -1,10 +1,13 @@
-//! Log lines on stderr, in logfmt or as JSON.
+//! Log lines on stderr or, of a Windows service, in the event log; in logfmt or as JSON.
 //!
 //! A separate thread writes the lines, so that a stderr whose reader has stopped cannot block the event loop. The queue
 //! in front of it is bounded. Lines that find it full are dropped and counted, and a warning reports them as soon as
 //! the queue is empty again.
 //!
 //! Libraries log from `warn` on, whatever the level.
+
+#[cfg(windows)]
+pub(crate) mod event_log;
 
 use std::{
     io::{self, Write},
@@ -18,7 +21,8 @@ use std::{
 };
 
 use tracing::{
-    Dispatch, Subscriber, dispatcher, level_filters::LevelFilter, subscriber::SetGlobalDefaultError,
+    Dispatch, Level, Metadata, Subscriber, dispatcher, level_filters::LevelFilter,
+    subscriber::SetGlobalDefaultError,
 };
 use tracing_subscriber::{Layer, filter::Targets, fmt::MakeWriter, layer::SubscriberExt};
 
@@ -26,6 +30,9 @@ use crate::{
     cli::{LogFlags, LogFormat, LogLevel},
     text::sanitize,
 };
+
+/// Where the lines go: writes one line of this level, which ends in a line feed.
+pub(crate) type WriteLine = fn(Level, &[u8]) -> io::Result<()>;
 
 /// Bytes that wait for stderr; more are dropped. A line that is longer fits into an empty queue.
 const QUEUE_CAPACITY: usize = 1 << 20;
@@ -66,28 +73,31 @@ impl Drop for LogGuard {
 }
 
 /// Call it once per process.
-pub(crate) fn init(flags: LogFlags) -> Result<LogGuard, InitError> {
+pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, InitError> {
     let (queue, lines) = LineQueue::new(QUEUE_CAPACITY);
     let written = queue.clone();
     let (ended, writer_ended) = mpsc::channel();
-    let direct = Dispatch::new(subscriber(flags, io::stderr));
+    let direct = Dispatch::new(subscriber(flags, Lines(write_line)));
     let report = move |count| {
         dispatcher::with_default(&direct, || tracing::warn!(count, "log lines dropped"));
     };
     let write = move || {
-        write_lines(&lines, io::stderr(), &written, report);
+        write_lines(&lines, &write_line, &written, report);
         drop(ended);
     };
     thread::Builder::new()
         .name("log".to_owned())
         .spawn(write)
         .map_err(InitError::Thread)?;
-    let lines = queue.clone();
-    tracing::subscriber::set_global_default(subscriber(flags, move || lines.clone()))?;
+    tracing::subscriber::set_global_default(subscriber(flags, Lines(queue.clone())))?;
     Ok(LogGuard {
         queue,
         writer_ended,
     })
+}
+
+pub(crate) fn write_stderr(_level: Level, line: &[u8]) -> io::Result<()> {
+    io::stderr().write_all(line)
 }
 
 /// Writes the last line of a process. The line is dropped if stderr does not accept it in time.
@@ -138,18 +148,76 @@ where
     tracing_subscriber::registry().with(layer.with_filter(targets))
 }
 
+/// Accepts single lines.
+trait LineSink {
+    fn write_line(&self, level: Level, line: &[u8]) -> io::Result<()>;
+}
+
+impl<F: Fn(Level, &[u8]) -> io::Result<()>> LineSink for F {
+    fn write_line(&self, level: Level, line: &[u8]) -> io::Result<()> {
+        self(level, line)
+    }
+}
+
+/// The output of a layer, which writes each line with a single call.
+struct Lines<S>(S);
+
+impl<'a, S: LineSink + 'a> MakeWriter<'a> for Lines<S> {
+    type Writer = LineWriter<'a, S>;
+
+    /// The layers call the other function.
+    fn make_writer(&'a self) -> Self::Writer {
+        let level = Level::INFO;
+        LineWriter {
+            level,
+            sink: &self.0,
+        }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
+        let level = *metadata.level();
+        LineWriter {
+            level,
+            sink: &self.0,
+        }
+    }
+}
+
+/// Writes one line.
+struct LineWriter<'a, S> {
+    level: Level,
+    sink: &'a S,
+}
+
+impl<S: LineSink> Write for LineWriter<'_, S> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.sink.write_line(self.level, line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Line {
+    level: Level,
+    text: Vec<u8>,
+}
+
 /// Never blocks: what does not fit is dropped and counted.
 #[derive(Debug, Clone)]
 struct LineQueue {
     /// `None` once the queue is closed.
-    sender: Arc<Mutex<Option<Sender<Vec<u8>>>>>,
+    sender: Arc<Mutex<Option<Sender<Line>>>>,
     capacity: usize,
     queued_bytes: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
 }
 
 impl LineQueue {
-    fn new(capacity: usize) -> (Self, Receiver<Vec<u8>>) {
+    fn new(capacity: usize) -> (Self, Receiver<Line>) {
         let (sender, lines) = mpsc::channel();
         let queue = Self {
             sender: Arc::new(Mutex::new(Some(sender))),
@@ -170,27 +238,23 @@ impl LineQueue {
     }
 }
 
-/// The layers write each line with a single call. Values in it may come from Azure, a collector or an Alertmanager.
-impl Write for LineQueue {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+impl LineSink for LineQueue {
+    /// Values in the line may come from Azure, a collector or an Alertmanager.
+    fn write_line(&self, level: Level, line: &[u8]) -> io::Result<()> {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = &*sender else {
-            return Ok(line.len());
+            return Ok(());
         };
-        let shown = sanitized(line);
-        let size = shown.len() + LINE_OVERHEAD;
+        let text = sanitized(line);
+        let size = text.len() + LINE_OVERHEAD;
         let queued = self.queued_bytes.load(Ordering::Relaxed);
         if queued > 0 && queued + size > self.capacity {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         } else {
             self.queued_bytes.fetch_add(size, Ordering::Relaxed);
             // The writer ends only after the queue is closed.
-            sender.send(shown).ok();
+            sender.send(Line { level, text }).ok();
         }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -205,8 +269,8 @@ fn sanitized(line: &[u8]) -> Vec<u8> {
 
 /// Runs until the queue is closed and empty. A line that cannot be written counts as dropped.
 fn write_lines(
-    lines: &Receiver<Vec<u8>>,
-    mut output: impl Write,
+    lines: &Receiver<Line>,
+    output: &impl LineSink,
     queue: &LineQueue,
     report: impl Fn(u64),
 ) {
@@ -222,88 +286,102 @@ fn write_lines(
         report_dropped();
         lines.recv()
     }) {
-        if output.write_all(&line).is_err() {
+        if output.write_line(line.level, &line.text).is_err() {
             queue.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        let size = line.len() + LINE_OVERHEAD;
+        let size = line.text.len() + LINE_OVERHEAD;
         queue.queued_bytes.fetch_sub(size, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{cell::RefCell, fmt::Write as _};
+
     use super::*;
 
-    /// Shows what was written, and in which order.
-    #[derive(Debug, Clone, Default)]
-    struct Output(Arc<Mutex<String>>);
-
-    impl Write for Output {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let text = std::str::from_utf8(bytes).unwrap();
-            self.0.lock().unwrap().push_str(text);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
+    fn write(queue: &LineQueue, line: &[u8]) {
+        queue.write_line(Level::INFO, line).unwrap();
     }
 
-    /// The output for a closed queue.
-    fn written(queue: &LineQueue, lines: &Receiver<Vec<u8>>) -> String {
+    /// The output for a closed queue, in its order.
+    fn written(queue: &LineQueue, lines: &Receiver<Line>) -> String {
         queue.close();
-        let output = Output::default();
-        let report = |count| writeln!(output.clone(), "{count} dropped").unwrap();
-        write_lines(lines, output.clone(), queue, report);
-        output.0.lock().unwrap().clone()
+        let output = RefCell::new(String::new());
+        let write_line = |level: Level, line: &[u8]| {
+            let text = std::str::from_utf8(line).unwrap();
+            write!(output.borrow_mut(), "{level} {text}").unwrap();
+            Ok(())
+        };
+        let report = |count| writeln!(output.borrow_mut(), "{count} dropped").unwrap();
+        write_lines(lines, &write_line, queue, report);
+        output.into_inner()
     }
 
     #[test]
-    fn lines_keep_their_order() {
-        let (mut queue, lines) = LineQueue::new(1_000);
-        for line in ["one\n", "two\n", "three\n"] {
-            queue.write_all(line.as_bytes()).unwrap();
-        }
-        assert_eq!(written(&queue, &lines), "one\ntwo\nthree\n");
+    fn lines_keep_their_order_and_level() {
+        let (queue, lines) = LineQueue::new(1_000);
+        write(&queue, b"one\n");
+        queue.write_line(Level::ERROR, b"two\n").unwrap();
+        write(&queue, b"three\n");
+        assert_eq!(written(&queue, &lines), "INFO one\nERROR two\nINFO three\n");
+    }
+
+    #[test]
+    fn layers_pass_the_level_of_each_line() {
+        let (queue, lines) = LineQueue::new(1_000);
+        let flags = LogFlags {
+            level: LogLevel::Info,
+            format: LogFormat::Logfmt,
+        };
+        let subscriber = subscriber(flags, Lines(queue.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!("one");
+            tracing::debug!("hidden");
+            tracing::error!("two");
+        });
+        let output = written(&queue, &lines);
+        let levels = output.lines().filter_map(|line| line.split(' ').next());
+        assert_eq!(levels.collect::<Vec<_>>(), ["WARN", "ERROR"], "{output}");
     }
 
     #[test]
     fn lines_beyond_the_capacity_are_counted_and_reported_after_the_queued_ones() {
-        let (mut queue, lines) = LineQueue::new(2 * (LINE_OVERHEAD + 4));
+        let (queue, lines) = LineQueue::new(2 * (LINE_OVERHEAD + 4));
         for line in ["one\n", "two\n", "three\n", "four\n"] {
-            queue.write_all(line.as_bytes()).unwrap();
+            write(&queue, line.as_bytes());
         }
         assert_eq!(queue.dropped.load(Ordering::Relaxed), 2);
-        assert_eq!(written(&queue, &lines), "one\ntwo\n2 dropped\n");
+        assert_eq!(written(&queue, &lines), "INFO one\nINFO two\n2 dropped\n");
     }
 
     #[test]
     fn a_long_line_fits_into_an_empty_queue_only() {
-        let (mut queue, lines) = LineQueue::new(10);
-        queue.write_all(b"longer than ten bytes\n").unwrap();
-        queue.write_all(b"no\n").unwrap();
+        let (queue, lines) = LineQueue::new(10);
+        write(&queue, b"longer than ten bytes\n");
+        write(&queue, b"no\n");
         assert_eq!(
             written(&queue, &lines),
-            "longer than ten bytes\n1 dropped\n"
+            "INFO longer than ten bytes\n1 dropped\n"
         );
         assert_eq!(queue.queued_bytes.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn line_that_cannot_be_written_counts_as_dropped() {
-        let (mut queue, lines) = LineQueue::new(2);
-        queue.write_all(b"line\n").unwrap();
+        let (queue, lines) = LineQueue::new(2);
+        write(&queue, b"line\n");
         queue.close();
-        write_lines(&lines, &mut [][..], &queue, |_| {});
+        let fail = |_, _: &[u8]| Err(io::Error::from(io::ErrorKind::WriteZero));
+        write_lines(&lines, &fail, &queue, |_| {});
         assert_eq!(queue.dropped.load(Ordering::Relaxed), 1);
     }
 
     #[test]
     fn closed_queue_ignores_lines() {
-        let (mut queue, lines) = LineQueue::new(1);
+        let (queue, lines) = LineQueue::new(1);
         queue.close();
-        queue.write_all(b"line\n").unwrap();
+        write(&queue, b"line\n");
         assert_eq!(queue.dropped.load(Ordering::Relaxed), 0);
         assert_eq!(written(&queue, &lines), "");
     }

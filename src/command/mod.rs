@@ -1,9 +1,14 @@
 //! Runs a command: resolves its settings, reports everything that can fail at start-up, then starts the runtime.
 
+#[cfg(windows)]
+mod service;
+
 use std::{fmt, io::Write as _, pin::Pin};
 
 use tokio::sync::oneshot;
 
+#[cfg(windows)]
+pub use self::service::run_as_service;
 use crate::{
     app,
     cli::{
@@ -12,7 +17,7 @@ use crate::{
     },
     config::{self, Config, ConfigError, ImdsSettings},
     event::EventId,
-    logs::{self, LogGuard},
+    logs::{self, LogGuard, WriteLine},
     simulator, state,
     system::{self, Signals},
     time::Clock,
@@ -68,26 +73,38 @@ pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
         Some(Command::Simulate(flags)) => simulate(&flags),
         Some(Command::List(flags)) => list(&flags),
         Some(Command::Approve(flags)) => approve(&flags),
+        #[cfg(windows)]
+        Some(Command::Service(command)) => service::manage(&command),
     }
 }
 
 fn run(flags: &RunFlags) -> Result<String, CommandError> {
+    let (_log_guard, exporter) = exporter(flags, logs::write_stderr)?;
+    run_until_signal(exporter)
+}
+
+/// The settings are valid and the sockets are open when this returns.
+fn exporter(
+    flags: &RunFlags,
+    write_line: WriteLine,
+) -> Result<(LogGuard, StartWork), CommandError> {
     let settings = Config::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
-    let log = init_process(flags.log)?;
+    let log = init_process(flags.log, write_line)?;
     let dropped_log_lines = log.dropped_lines();
-    run_until_signal(Box::new(|stop| {
+    let start: StartWork = Box::new(|stop| {
         Box::pin(async move {
             let clock = Clock::start();
             let exporter = app::run(settings, listeners, dropped_log_lines, clock, stop);
             Ok(Box::pin(exporter).await?)
         })
-    }))
+    });
+    Ok((log, start))
 }
 
 fn demo(flags: DemoFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
-    let log = init_process(flags.log)?;
+    let log = init_process(flags.log, logs::write_stderr)?;
     let dropped_log_lines = log.dropped_lines();
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
     run_until_signal(Box::new(|stop| {
@@ -116,7 +133,7 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
         return Ok(lines.concat());
     }
     let simulation = config::simulate(flags)?;
-    let _log_guard = init_process(flags.log)?;
+    let _log_guard = init_process(flags.log, logs::write_stderr)?;
     run_until_signal(Box::new(|stop| {
         Box::pin(async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) })
     }))
@@ -124,7 +141,7 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
 
 fn list(flags: &QueryFlags) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.imds)?;
-    let _log_guard = init_process(flags.log)?;
+    let _log_guard = init_process(flags.log, logs::write_stderr)?;
     Ok(runtime()?.block_on(app::list(&settings, flags.output, Clock::start()))?)
 }
 
@@ -135,7 +152,7 @@ fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
         dry_run: flags.dry_run,
         output: flags.query.output,
     };
-    let _log_guard = init_process(flags.query.log)?;
+    let _log_guard = init_process(flags.query.log, logs::write_stderr)?;
     Ok(runtime()?.block_on(app::approve(&settings, &request, announce, Clock::start()))?)
 }
 
@@ -145,9 +162,9 @@ fn announce(text: &str) {
 }
 
 /// Sets up logging and cryptography. Fails if it is called twice.
-fn init_process(flags: LogFlags) -> Result<LogGuard, CommandError> {
-    let log =
-        logs::init(flags).map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
+fn init_process(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, CommandError> {
+    let log = logs::init(flags, write_line)
+        .map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| CommandError::system("cannot set up cryptography", &"already done"))?;
@@ -172,30 +189,46 @@ type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 type Work = Pin<Box<dyn Future<Output = Result<(), CommandError>> + Send>>;
 
+type StartWork = Box<dyn FnOnce(Stop) -> Work>;
+
 /// Runs `work` until the first signal, which requests an orderly shutdown. A second signal ends it immediately.
-///
-/// `work` is a task of its own: waking the future that `block_on` runs interrupts the runtime's wait for I/O, waking a
-/// task does not, and each poll wakes its task several times.
-fn run_until_signal(work: Box<dyn FnOnce(Stop) -> Work>) -> Result<String, CommandError> {
-    let (stop_sender, stop) = oneshot::channel();
-    let work = work(Box::pin(async {
-        stop.await.ok();
-    }));
-    let runtime = runtime()?;
-    let result = runtime.block_on(async {
-        let mut signals = Signals::listen()
-            .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
-        let signalled_twice = async {
+fn run_until_signal(start: StartWork) -> Result<String, CommandError> {
+    run_with(start, |stop| {
+        Box::pin(async move {
+            let mut signals = Signals::listen()
+                .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
             signals.next().await;
-            stop_sender.send(()).ok();
+            stop.send(()).ok();
             signals.next().await;
             tracing::warn!("second signal, exiting without an orderly shutdown");
-        };
+            Ok(())
+        })
+    })
+}
+
+/// Requests an orderly shutdown, and ends for an immediate one.
+type Control = Pin<Box<dyn Future<Output = Result<(), CommandError>>>>;
+
+/// Runs the work until its end or the end of its control.
+///
+/// The work is a task of its own: waking the future that `block_on` runs interrupts the runtime's wait for I/O, waking
+/// a task does not, and each poll wakes its task several times.
+fn run_with(
+    start: StartWork,
+    control: impl FnOnce(oneshot::Sender<()>) -> Control,
+) -> Result<String, CommandError> {
+    let (stop_sender, stop) = oneshot::channel();
+    let work = start(Box::pin(async {
+        stop.await.ok();
+    }));
+    let control = control(stop_sender);
+    let runtime = runtime()?;
+    let result = runtime.block_on(async {
         tokio::select! {
             result = tokio::spawn(work) => result.unwrap_or_else(|cause| {
                 Err(CommandError::system("the main task ended unexpectedly", &cause))
             }),
-            () = signalled_twice => Ok(()),
+            result = control => result,
         }
     });
     runtime.shutdown_background();
