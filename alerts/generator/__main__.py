@@ -22,7 +22,6 @@ def files() -> dict[Path, str]:
             rules[path.name.removesuffix(".rules.yml")] = path.read_text(encoding="utf-8")
     return {
         OUTPUT / "kubernetes" / "prometheusrule.yaml": prometheus_rule.build(rules),
-        OUTPUT / "helm" / "prometheusrule.yaml": prometheus_rule.build_helm(rules),
         OUTPUT / "azure-monitor" / "rule-groups.json": azure_monitor.build(rules),
     }
 

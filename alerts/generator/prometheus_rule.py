@@ -11,33 +11,16 @@ HEAD = """\
 # kube-prometheus-stack. The selector of the targets is in the first rule: edit only that one.
 """
 
-HELM_HEAD = """\
-{{- /*
-Written by alerts/generator. Copy this file to the folder templates of a Helm chart. Braces of the rules are escaped,
-because Helm would evaluate them. The selector of the targets is in the first rule: edit only that one.
-*/ -}}
-"""
-
 
 def build(rules: dict[str, str]) -> str:
-    return HEAD + "".join(_one(name, text, "") for name, text in rules.items())
-
-
-def build_helm(rules: dict[str, str]) -> str:
-    release = "    release: {{ .Release.Name | quote }}\n"
-    return HELM_HEAD + "".join(_one(name, _escape(text), release) for name, text in rules.items())
-
-
-def _escape(text: str) -> str:
-    """Helm writes the string for the action; closing braces outside of an action are plain text."""
-    return text.replace("{{", '{{ "{{" }}')
+    return HEAD + "".join(_one(name, text) for name, text in rules.items())
 
 
 def _resource(name: str) -> str:
     return "azure-scheduled-events" if name == "scheduled-events" else f"azure-scheduled-events-{name}"
 
 
-def _one(name: str, text: str, labels: str) -> str:
+def _one(name: str, text: str) -> str:
     groups = text[text.index("\ngroups:\n") + 1 :]
     body = "".join(f"  {line}\n" if line else "\n" for line in groups.splitlines())
     return f"""\
@@ -48,5 +31,5 @@ metadata:
   name: {_resource(name)}
   labels:
     app.kubernetes.io/name: azure-scheduled-events-exporter
-{labels}spec:
+spec:
 {body}"""

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import annotations
-import configmap
 import fleet
 import history
 import vm
@@ -21,14 +20,10 @@ ROOT = HERE.parent
 
 def files() -> dict[Path, str]:
     out = {}
-    boards = {}
     for build in (fleet.build, vm.build, history.build):
         board = build()
-        boards[f"{board['uid']}.json"] = text(board)
-    for name, content in boards.items():
-        out[HERE / name] = content
+        out[HERE / f"{board['uid']}.json"] = text(board)
     out[HERE / "annotations.json"] = text(annotations.build())
-    out[ROOT / "packaging" / "grafana" / "kubernetes" / "configmap.yaml"] = configmap.build(boards)
     return out
 
 

@@ -1,10 +1,10 @@
 //! The end of an alert: whether this exporter may resolve it. Pure.
 //!
-//! All VMs that an event names push the same alert, Prometheus sends it for those that do not push, and Alertmanager
-//! takes the latest message. If one VM sees the end too early, for example in an empty document, it must not resolve
-//! what the others still assert. Alertmanager sets `updatedAt` at each message, so an alert with the same
-//! `updatedAt` as 130 seconds before is asserted by none. The two values are compared with each other and not with a
-//! clock.
+//! All VMs that an event names push the same alert, Prometheus sends it too, and Alertmanager takes the latest message.
+//! If one VM sees the end too early, for example in an empty document, it must not resolve what the others still
+//! assert. If it sees the end before Prometheus does, the next message of Prometheus would fire the alert again.
+//! Alertmanager sets `updatedAt` at each message, so an alert with the same `updatedAt` as 130 seconds before is
+//! asserted by none. The two values are compared with each other and not with a clock.
 
 use std::time::Duration;
 
@@ -21,13 +21,24 @@ pub(super) struct ListedAlert {
     pub(super) updated_at: String,
 }
 
+/// What Alertmanager answered about an alert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listed<'a> {
+    /// It fires, and was updated at this time.
+    Firing(&'a str),
+    NotFiring,
+    /// There was no answer.
+    Unknown,
+}
+
 /// The end of an alert at one Alertmanager. Times are those of the monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// Another VM may have the event: the alert is to be read.
+    /// Another VM or Prometheus may assert the alert: it is to be read.
     Unconfirmed {
+        since: Duration,
         read_at: Duration,
-        /// Of the last read.
+        /// Of the last read; empty if that failed.
         updated_at: Option<String>,
     },
     /// The alert is resolved.
@@ -35,23 +46,28 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn begin(names_only_this_vm: bool, now: Duration) -> Self {
-        if names_only_this_vm {
-            Self::Confirmed { since: now }
-        } else {
-            Self::Unconfirmed {
-                read_at: now,
-                updated_at: None,
-            }
+    pub(super) fn begin(now: Duration) -> Self {
+        Self::Unconfirmed {
+            since: now,
+            read_at: now,
+            updated_at: None,
         }
     }
 
-    /// The alert was read. `updated_at` is `None` if it does not fire, or could not be read: an end that is reported
-    /// too early is better than none.
-    pub(super) fn read(&mut self, updated_at: Option<&str>, interval: Duration, now: Duration) {
+    /// When it began, or was confirmed.
+    pub(super) fn since(&self) -> Duration {
+        match self {
+            Self::Unconfirmed { since, .. } | Self::Confirmed { since } => *since,
+        }
+    }
+
+    /// The alert was read. After two failed reads the end is confirmed: one that is reported too early is better than
+    /// none.
+    pub(super) fn read(&mut self, listed: Listed<'_>, interval: Duration, now: Duration) {
         let Self::Unconfirmed {
             read_at,
             updated_at: last,
+            ..
         } = self
         else {
             return;
@@ -59,7 +75,12 @@ impl End {
         if *read_at > now {
             return;
         }
-        match updated_at {
+        let current = match listed {
+            Listed::Firing(updated_at) => Some(updated_at),
+            Listed::Unknown => Some(""),
+            Listed::NotFiring => None,
+        };
+        match current {
             Some(current) if last.as_deref() != Some(current) => {
                 *read_at = now.saturating_add(interval);
                 *last = Some(current.to_owned());
@@ -71,7 +92,7 @@ impl End {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Listed::*, *};
 
     const INTERVAL: Duration = Duration::from_secs(130);
 
@@ -80,47 +101,54 @@ mod tests {
     }
 
     /// The state after reads at these times.
-    fn after(reads: &[(u64, Option<&str>)]) -> End {
-        let mut end = End::begin(false, seconds(0));
-        for (at, updated_at) in reads {
-            end.read(*updated_at, INTERVAL, seconds(*at));
+    fn after(reads: &[(u64, Listed<'_>)]) -> End {
+        let mut end = End::begin(seconds(0));
+        for (at, listed) in reads {
+            end.read(*listed, INTERVAL, seconds(*at));
         }
         end
     }
 
     fn unconfirmed(read_at: u64, updated_at: &str) -> End {
         End::Unconfirmed {
+            since: seconds(0),
             read_at: seconds(read_at),
             updated_at: Some(updated_at.to_owned()),
         }
     }
 
     #[test]
-    fn an_alert_of_this_vm_alone_is_resolved_at_once() {
-        let end = End::begin(true, seconds(7));
-        assert_eq!(end, End::Confirmed { since: seconds(7) });
-    }
-
-    #[test]
-    fn an_alert_of_several_vms_is_resolved_when_it_was_not_updated_for_130_seconds() {
+    fn an_alert_is_resolved_when_it_was_not_updated_for_130_seconds() {
         let confirmed = |since| End::Confirmed {
             since: seconds(since),
         };
         for (reads, expected) in [
-            (&[(0, Some("a"))][..], unconfirmed(130, "a")),
+            (&[(0, Firing("a"))][..], unconfirmed(130, "a")),
             // Too early: another alert of the event was due.
-            (&[(0, Some("a")), (129, Some("a"))], unconfirmed(130, "a")),
-            (&[(0, Some("a")), (130, Some("a"))], confirmed(130)),
-            // Another VM pushes it, or Prometheus sends it.
-            (&[(0, Some("a")), (130, Some("b"))], unconfirmed(260, "b")),
             (
-                &[(0, Some("a")), (130, Some("b")), (260, Some("b"))],
+                &[(0, Firing("a")), (129, Firing("a"))],
+                unconfirmed(130, "a"),
+            ),
+            (&[(0, Firing("a")), (130, Firing("a"))], confirmed(130)),
+            // Another VM pushes it, or Prometheus sends it.
+            (
+                &[(0, Firing("a")), (130, Firing("b"))],
+                unconfirmed(260, "b"),
+            ),
+            (
+                &[(0, Firing("a")), (130, Firing("b")), (260, Firing("b"))],
                 confirmed(260),
             ),
-            // Another VM has resolved it, or it could not be read.
-            (&[(0, None)], confirmed(0)),
-            (&[(0, Some("a")), (131, None)], confirmed(131)),
-            (&[(0, None), (130, Some("b"))], confirmed(0)),
+            // Another VM or Prometheus has resolved it.
+            (&[(0, NotFiring)], confirmed(0)),
+            (&[(0, Firing("a")), (131, NotFiring)], confirmed(131)),
+            (&[(0, NotFiring), (130, Firing("b"))], confirmed(0)),
+            // It could not be read.
+            (&[(0, Unknown)], unconfirmed(130, "")),
+            (&[(0, Unknown), (130, Unknown)], confirmed(130)),
+            (&[(0, Unknown), (130, NotFiring)], confirmed(130)),
+            (&[(0, Unknown), (130, Firing("a"))], unconfirmed(260, "a")),
+            (&[(0, Firing("a")), (130, Unknown)], unconfirmed(260, "")),
         ] {
             assert_eq!(after(reads), expected, "{reads:?}");
         }

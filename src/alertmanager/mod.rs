@@ -1,13 +1,13 @@
 //! Pushes the events that name this VM to Alertmanager. The path through Prometheus (scrape, evaluation, `group_wait`)
 //! can take longer than the 30 seconds of a Spot eviction.
 //!
-//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent, and `end` when an alert that
-//! several VMs push is resolved; `push` sends them with `client`. A pushed alert has the labels of the same alert of
+//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent, and `end` when an alert is
+//! resolved; `push` sends them with `client`. A pushed alert has the labels of the same alert of
 //! `alerts/scheduled-events.rules.yml`, so that Alertmanager deduplicates the two.
 //!
 //! Invariants: labels do not change during the life of an event; a failed poll resolves no alert, and asserts none that
-//! Alertmanager does not have; an alert that another VM still pushes is not resolved; a slow Alertmanager does not
-//! delay another.
+//! Alertmanager does not have; an alert that another VM or Prometheus still sends is not resolved; a slow Alertmanager
+//! does not delay another.
 
 pub(crate) mod alert;
 mod client;

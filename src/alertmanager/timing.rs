@@ -13,14 +13,13 @@ pub struct PushTiming {
     pub blind_resend_interval: Duration,
     /// Polls that have failed for this long may hide the end of an event.
     pub blind_after: Duration,
-    /// Until the second read of an ended alert of several VMs. Every other VM that has the event pushes the alert
-    /// meanwhile. For VMs that do not push, Prometheus sends it at the first evaluation that is more than a minute
-    /// later: after at most 120 seconds if it evaluates once a minute, or more often.
+    /// Between two reads of an ended alert. Every other VM that has the event pushes the alert meanwhile. Prometheus,
+    /// if it has the alert, sends it at the first evaluation that is more than a minute later: after at most 120
+    /// seconds if it evaluates once a minute, or more often.
     pub confirmation_interval: Duration,
-    /// Between two pushes of an alert that was resolved within `resolved_resend_period`: Prometheus reports it as
-    /// firing until its next scrape and evaluation, and Alertmanager takes the latest report.
+    /// Between two pushes of an alert that was resolved within `resolved_resend_period`: if another sender reports it
+    /// as firing after all, Alertmanager takes the latest report.
     pub resolved_resend_interval: Duration,
-    /// Prometheus' default scrape interval and its default evaluation interval.
     pub resolved_resend_period: Duration,
     /// From a failed push to the next.
     pub retry_interval: Duration,

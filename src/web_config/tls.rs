@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::{
-    RootCertStore, ServerConfig, SupportedProtocolVersion,
+    CertificateError, OtherError, RootCertStore, ServerConfig, SupportedProtocolVersion,
     crypto::{CryptoProvider, SupportedKxGroup, ring},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     server::NoServerSessionStorage,
@@ -54,6 +54,13 @@ pub(super) fn server_config(
                 &settings.key,
                 "has a private key that is not supported: use RSA, ECDSA with P-256 or P-384, or Ed25519",
             ),
+            rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(error)))
+                if error.downcast_ref() == Some(&webpki::Error::UnsupportedCertVersion) =>
+            {
+                certificate(
+                    "is not of X.509 version 3: create it with an extension, such as subjectAltName".to_owned(),
+                )
+            }
             error => certificate(format!("cannot be used: {error}")),
         })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

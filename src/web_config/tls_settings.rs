@@ -59,7 +59,6 @@ const UNUSABLE_SUITES: [&str; 4] = [
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
 ];
-const UNUSABLE_CURVE: &str = "CurveP521";
 
 #[derive(Debug)]
 pub(super) struct TlsSettings {
@@ -243,72 +242,85 @@ fn versions(fields: &Fields<'_>, notes: &mut Vec<String>) -> Result<(bool, bool)
     Ok((min <= 2, max == 3))
 }
 
+/// An entry of a list.
+enum Choice<T> {
+    Usable(T),
+    /// exporter-toolkit accepts it, and it cannot be used here.
+    Unusable,
+    Unknown,
+}
+
+/// The usable entries of a list; `None` without a list, and for an empty one. `none_left` is the error if there are
+/// only entries that cannot be used.
+fn choices<T>(
+    fields: &Fields<'_>,
+    key: &str,
+    choice: impl Fn(&str) -> Choice<T>,
+    none_left: &str,
+    notes: &mut Vec<String>,
+) -> Result<Option<Vec<T>>, SettingError> {
+    let Some(names) = fields.list(key)?.filter(|names| !names.is_empty()) else {
+        return Ok(None);
+    };
+    let mut usable = Vec::new();
+    for name in names {
+        match choice(name) {
+            Choice::Usable(value) => usable.push(value),
+            Choice::Unusable => notes.push(format!(
+                "{PATH}.{key}: {name} cannot be used and is left out"
+            )),
+            Choice::Unknown => {
+                let problem = format!("has {:?}, which is not known", shown(name));
+                return Err(fields.error(key, problem));
+            }
+        }
+    }
+    if usable.is_empty() {
+        return Err(fields.error(key, none_left));
+    }
+    Ok(Some(usable))
+}
+
 /// Those of TLS 1.2. A list cannot exclude those of TLS 1.3.
 fn cipher_suites(
     fields: &Fields<'_>,
     allows_tls13: bool,
     notes: &mut Vec<String>,
 ) -> Result<Option<Vec<&'static str>>, SettingError> {
-    let key = "cipher_suites";
-    let Some(names) = fields.list(key)?.filter(|names| !names.is_empty()) else {
-        return Ok(None);
-    };
-    let mut suites = Vec::new();
-    let mut is_usable = false;
-    for name in names {
-        if let Some(suite) = TLS12_SUITES.iter().find(|suite| **suite == name) {
-            suites.push(*suite);
-        } else if TLS13_SUITES.contains(&name) {
-            is_usable |= allows_tls13;
-        } else if UNUSABLE_SUITES.contains(&name) {
-            notes.push(format!(
-                "{PATH}.{key}: {name} is not supported and left out"
-            ));
-        } else {
-            let problem = format!("has {:?}, which is not known", shown(name));
-            return Err(fields.error(key, problem));
+    let choice = |name: &str| {
+        let find = |suites: &[&'static str]| suites.iter().copied().find(|suite| *suite == name);
+        match (find(&TLS12_SUITES), find(&TLS13_SUITES)) {
+            (Some(suite), _) => Choice::Usable(suite),
+            (None, Some(suite)) if allows_tls13 => Choice::Usable(suite),
+            (None, Some(_)) => Choice::Unusable,
+            (None, None) if UNUSABLE_SUITES.contains(&name) => Choice::Unusable,
+            (None, None) => Choice::Unknown,
         }
+    };
+    let none_left = format!(
+        "leaves no cipher suite: use one of {}",
+        TLS12_SUITES.join(", ")
+    );
+    let mut suites = choices(fields, "cipher_suites", choice, &none_left, notes)?;
+    if let Some(suites) = &mut suites {
+        suites.retain(|suite| TLS12_SUITES.contains(suite));
     }
-    if suites.is_empty() && !is_usable {
-        let problem = format!(
-            "leaves no cipher suite: use one of {}",
-            TLS12_SUITES.join(", ")
-        );
-        return Err(fields.error(key, problem));
-    }
-    Ok(Some(suites))
+    Ok(suites)
 }
 
 fn curves(
     fields: &Fields<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Option<Vec<Curve>>, SettingError> {
-    let key = "curve_preferences";
-    let Some(names) = fields.list(key)?.filter(|names| !names.is_empty()) else {
-        return Ok(None);
+    let choice = |name: &str| match name {
+        "X25519" => Choice::Usable(Curve::X25519),
+        "CurveP256" => Choice::Usable(Curve::P256),
+        "CurveP384" => Choice::Usable(Curve::P384),
+        "CurveP521" => Choice::Unusable,
+        _ => Choice::Unknown,
     };
-    let mut curves = Vec::new();
-    for name in names {
-        match name {
-            "X25519" => curves.push(Curve::X25519),
-            "CurveP256" => curves.push(Curve::P256),
-            "CurveP384" => curves.push(Curve::P384),
-            UNUSABLE_CURVE => {
-                notes.push(format!(
-                    "{PATH}.{key}: {name} is not supported and left out"
-                ));
-            }
-            other => {
-                let problem = format!("has {:?}, which is not known", shown(other));
-                return Err(fields.error(key, problem));
-            }
-        }
-    }
-    if curves.is_empty() {
-        let problem = "leaves no curve: use X25519, CurveP256 or CurveP384";
-        return Err(fields.error(key, problem));
-    }
-    Ok(Some(curves))
+    let none_left = "leaves no curve: use X25519, CurveP256 or CurveP384";
+    choices(fields, "curve_preferences", choice, none_left, notes)
 }
 
 /// DNS names, URIs and IP addresses. Those of e-mail cannot be read from a certificate here.

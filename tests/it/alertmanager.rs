@@ -24,7 +24,7 @@ const TIMING: PushTiming = PushTiming {
     resend_interval: Duration::from_mins(5),
     blind_resend_interval: Duration::from_mins(10),
     blind_after: Duration::from_mins(1),
-    confirmation_interval: Duration::from_secs(130),
+    confirmation_interval: Duration::from_millis(100),
     resolved_resend_interval: Duration::from_millis(50),
     resolved_resend_period: Duration::from_mins(2),
     retry_interval: Duration::from_millis(50),
@@ -422,6 +422,39 @@ async fn unsent_resolution_is_pushed_on_shutdown() {
     alertmanager.now(Reply::ok(""));
     exporter.stop().await;
     assert!(alertmanager.alerts().last().unwrap().is_resolved());
+}
+
+#[tokio::test]
+async fn end_that_a_shutdown_leaves_unconfirmed_is_confirmed_after_the_restart() {
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let directory = TempDir::new().unwrap();
+    let mut settings = pushing(&imds, &[]);
+    settings.state = StateStorage::Directory(directory.path().to_owned());
+    let target = Target::new(&alertmanager.base()).unwrap();
+    let unconfirmed = PushTiming {
+        confirmation_interval: DEADLINE,
+        ..TIMING
+    };
+    settings.alertmanagers = vec![target.clone().with_timing(unconfirmed)];
+    let exporter = Exporter::start(settings.clone());
+    alertmanager
+        .until("the event is pushed", |it| !it.alerts().is_empty())
+        .await;
+    imds.now(Reply::ok(NOTHING));
+    alertmanager
+        .until("the alert is read", |it| it.reads() >= 1)
+        .await;
+    exporter.stop().await;
+    assert!(!alertmanager.alerts().iter().any(ReceivedAlert::is_resolved));
+    settings.alertmanagers = vec![target.with_timing(TIMING)];
+    let exporter = Exporter::start(settings);
+    alertmanager
+        .until("the end is pushed", |it| {
+            it.alerts().iter().any(ReceivedAlert::is_resolved)
+        })
+        .await;
+    exporter.stop().await;
 }
 
 #[tokio::test]

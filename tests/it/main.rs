@@ -42,6 +42,8 @@ mod mock_server;
 #[cfg(test)]
 mod otlp;
 #[cfg(test)]
+mod packaging;
+#[cfg(test)]
 mod polling;
 #[cfg(test)]
 #[cfg(unix)]

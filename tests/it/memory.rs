@@ -78,7 +78,7 @@ async fn slow_reader(address: SocketAddr) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// With the setting of glibc that the systemd unit and the manifest of the README have.
+/// With the setting of glibc that the systemd unit and the image have.
 #[tokio::test]
 async fn memory_of_a_large_document_and_of_slow_readers_is_returned() {
     let imds = FakeImds::standing(document(1, &[])).await;

@@ -1,8 +1,7 @@
-"""Checks the forms of the rules in packaging/prometheus: python3 tests/rules.d/forms.py PROMTOOL AMTOOL.
+"""Checks the forms of the rules in packaging/prometheus: python3 tests/rules.d/forms.py PROMTOOL.
 
 - all: current, and with the same rules as alerts/*.rules.yml
 - Kubernetes: the structure of the custom resource of the Prometheus Operator (PrometheusRule, v1)
-- Helm: rendered as a Go template, it is the Kubernetes form
 - Azure Monitor: the structure of Microsoft.AlertsManagement/prometheusRuleGroups 2023-03-01, the limits of the service,
   and annotations without functions
 """
@@ -75,22 +74,6 @@ def check_kubernetes(text: str, plain: list[dict]) -> list[dict]:
     return groups
 
 
-def check_helm(amtool: str, kubernetes: str) -> None:
-    """Helm uses Go templates, as amtool does. In its data `.Receiver` takes the place of the name of the release."""
-    text = (FORMS / "helm" / "prometheusrule.yaml").read_text()
-    expect(text.count(".Release.Name | quote") == kubernetes.count("kind: PrometheusRule"), "Helm: no release label")
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "helm").write_text(text.replace(".Release.Name | quote", ".Receiver"))
-        rendered = run(
-            amtool, "template", "render", f"--template.glob={folder}/helm", '--template.text={{ template "helm" . }}'
-        )
-    resources = [resource for resource in yaml.safe_load_all(rendered) if resource]
-    for resource in resources:
-        resource["metadata"]["labels"].pop("release", None)
-    expected = [resource for resource in yaml.safe_load_all(kubernetes) if resource]
-    expect(resources == expected, "Helm: renders to something else than the Kubernetes form")
-
-
 def check_azure(promtool: str, plain: list[dict]) -> None:
     template = json.loads((FORMS / "azure-monitor" / "rule-groups.json").read_text())
     parameters = {"azureMonitorWorkspaceId", "location", "clusterName"}
@@ -151,12 +134,11 @@ def check_promtool(promtool: str, groups: list[dict]) -> None:
 
 
 def main() -> int:
-    promtool, amtool = sys.argv[1:]
+    (promtool,) = sys.argv[1:]
     run(sys.executable, ROOT / "alerts" / "generator", "--check")
     plain = plain_groups()
     kubernetes = (FORMS / "kubernetes" / "prometheusrule.yaml").read_text()
     check_promtool(promtool, check_kubernetes(kubernetes, plain))
-    check_helm(amtool, kubernetes)
     check_azure(promtool, plain)
     for failure in failures:
         print(failure, file=sys.stderr)

@@ -10,7 +10,7 @@ use super::super::{
 use crate::{lifecycle::TrackedEvent, time::Moment};
 
 /// A resolved alert is sent for this long, for an Alertmanager that was unreachable. An end is confirmed within this
-/// time, or left to the VMs that still push the alert.
+/// time, or left to those who still send the alert.
 pub(super) const RESOLVED_RETENTION: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
@@ -68,16 +68,14 @@ impl KnownAlert {
         if matched.resolved_at.is_none() {
             self.end = None;
         } else if self.end.is_none() {
-            self.end = Some(End::begin(tracked.names_only_this_vm(), now));
+            self.end = Some(End::begin(now));
         }
     }
 
     /// It does not match any more.
     pub(super) fn replace(&mut self, now: Moment) {
-        let is_alone = self.tracked.names_only_this_vm();
         self.matched.resolved_at.get_or_insert(now.wall);
-        self.end
-            .get_or_insert_with(|| End::begin(is_alone, now.monotonic));
+        self.end.get_or_insert_with(|| End::begin(now.monotonic));
     }
 
     pub(super) fn has_labels_of(&self, matched: Match, tracked: &TrackedEvent) -> bool {
@@ -85,16 +83,9 @@ impl KnownAlert {
     }
 
     /// It is not sent any more.
-    pub(super) fn is_expired(&self, now: Moment) -> bool {
-        let ended_for = match &self.end {
-            None => return false,
-            Some(End::Confirmed { since }) => now.monotonic.saturating_sub(*since),
-            Some(End::Unconfirmed { .. }) => self
-                .matched
-                .resolved_at
-                .map_or(Duration::ZERO, |at| now.wall.saturating_since(at)),
-        };
-        ended_for >= RESOLVED_RETENTION
+    pub(super) fn is_expired(&self, now: Duration) -> bool {
+        let end = self.end.as_ref();
+        end.is_some_and(|end| now.saturating_sub(end.since()) >= RESOLVED_RETENTION)
     }
 
     pub(super) fn due(&self, timing: &PushTiming, sight: Sight, now: Duration) -> Due {

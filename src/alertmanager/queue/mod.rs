@@ -11,7 +11,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use self::known_alert::{Accepted, Due, KnownAlert, RESOLVED_RETENTION};
 use super::{
     alert::{Alert, Labels, matches},
-    end::ListedAlert,
+    end::{Listed, ListedAlert},
     timing::{PushTiming, Sight},
 };
 use crate::{
@@ -165,20 +165,22 @@ impl AlertQueue {
         now: Duration,
     ) {
         let labels = &self.labels;
-        let updated_at = |known: &KnownAlert| {
+        let find = |known: &KnownAlert| {
             let own = known.matched.labels(&known.tracked, labels);
-            let listed = listed.unwrap_or_default().iter();
-            let mut same = listed.filter(|alert| alert.labels == own);
-            same.next().map(|alert| alert.updated_at.as_str())
+            let Some(listed) = listed else {
+                return Listed::Unknown;
+            };
+            let found = listed.iter().find(|alert| alert.labels == own);
+            found.map_or(Listed::NotFiring, |alert| Listed::Firing(&alert.updated_at))
         };
         let known = self.alerts.get_mut(id).into_iter().flatten();
         let mut firing = Vec::new();
         for alert in known {
-            let updated_at = updated_at(alert);
+            let found = find(alert);
             if let Some(end) = &mut alert.end {
-                end.read(updated_at, self.timing.confirmation_interval, now);
+                end.read(found, self.timing.confirmation_interval, now);
             } else {
-                firing.push((alert, updated_at.is_some()));
+                firing.push((alert, matches!(found, Listed::Firing(_))));
             }
         }
         // A second alert of the event, which is new, is as true as the first.
@@ -230,7 +232,7 @@ impl AlertQueue {
         // Of events that are not tracked any more, Alertmanager ends the firing alerts after their time to live.
         for (id, mut known) in before {
             let count = known.len();
-            known.retain(|alert| alert.end.is_some() && !alert.is_expired(now));
+            known.retain(|alert| alert.end.is_some() && !alert.is_expired(now.monotonic));
             self.len = (self.len + known.len()).saturating_sub(count);
             if !known.is_empty() {
                 self.alerts.insert(id, known);
@@ -272,7 +274,7 @@ impl AlertQueue {
             alert.replace(now);
         }
         current.extend(known);
-        current.retain(|alert| !alert.is_expired(now));
+        current.retain(|alert| !alert.is_expired(now.monotonic));
         current
     }
 }

@@ -9,6 +9,7 @@ mod comments;
 mod cycles;
 mod imports;
 mod layers;
+mod links;
 mod names;
 mod reliability;
 

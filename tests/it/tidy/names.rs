@@ -97,7 +97,7 @@ fn every_metric_has_its_row_in_the_readme() {
 }
 
 /// The flags that a text names.
-fn flags(text: &str) -> BTreeSet<&str> {
+pub(super) fn flags(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "-.".contains(c)))
         .filter_map(|word| word.trim_end_matches('.').strip_prefix("--"))
         .collect()
@@ -125,7 +125,7 @@ fn every_flag_is_explained() {
     assert!(missing.is_empty(), "not explained: {missing:?}");
 }
 
-fn long(command: &clap::Command) -> impl Iterator<Item = &str> {
+pub(super) fn long(command: &clap::Command) -> impl Iterator<Item = &str> {
     command.get_arguments().filter_map(|flag| flag.get_long())
 }
 

@@ -34,20 +34,13 @@ fn push_has_the_alerts_of_the_rules_after_a_change_of_the_type() {
         let mut firing = BTreeSet::new();
         for minute in 0..=last {
             setup.poll_body(if minute > 0 { 60 } else { 0 }, &event(&series, minute));
-            loop {
-                let batch = setup.next();
-                if batch.is_empty() {
-                    break;
+            for alert in setup.sent_alone() {
+                let identity = LABELS.map(|name| alert.labels[name].clone());
+                if alert.is_resolved {
+                    firing.remove(&identity);
+                } else {
+                    firing.insert(identity);
                 }
-                for alert in batch.alerts() {
-                    let identity = LABELS.map(|name| alert.labels[name].clone());
-                    if alert.is_resolved {
-                        firing.remove(&identity);
-                    } else {
-                        firing.insert(identity);
-                    }
-                }
-                setup.queue.accepted(batch, setup.now);
             }
             if let Some(expected) = expected.get(&minute) {
                 assert_eq!(firing, *expected, "{name}, after {minute} minutes");

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Installs or upgrades a package of azure-scheduled-events-exporter and restarts the service. It can run again.
+#
+#     install.sh FILE SHA256 [FLAGS]
+#
+# FILE is a .deb or a .rpm. FLAGS become ARGS in /etc/default; without FLAGS the file is left as it is.
+# For the custom script extension (exporter.bicep, docs/install.md) and for a shell on the VM. Needs root.
+set -eu
+
+if [ $# -lt 2 ] || [ $# -gt 3 ]; then
+    echo "usage: install.sh FILE SHA256 [FLAGS]" >&2
+    exit 64
+fi
+name=azure-scheduled-events-exporter
+file=$(readlink -f "$1") sha256=$2 flags=${3-}
+
+# The format of an environment file of systemd gives these characters a meaning.
+case $flags in
+    *[\"\\\`\$]*) echo "install.sh: FLAGS must not contain any of \" \\ \` \$" >&2; exit 64 ;;
+esac
+
+printf '%s  %s\n' "$sha256" "$file" | sha256sum --check --strict
+
+# Before the package, which starts the service.
+[ -z "$flags" ] || printf 'ARGS="%s"\n' "$flags" >"/etc/default/$name"
+
+case $file in
+    *.deb)
+        # A VM that has just started often installs other packages.
+        DEBIAN_FRONTEND=noninteractive apt-get install -y --allow-downgrades \
+            -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-confold "$file"
+        ;;
+    *.rpm) rpm --upgrade --oldpackage --replacepkgs "$file" ;;
+    *) echo "install.sh: $file is neither a .deb nor a .rpm" >&2; exit 64 ;;
+esac
+
+systemctl enable "$name.service"
+systemctl restart "$name.service"
+# The exporter ends at once if FLAGS are invalid. The extension then fails, with the reason in its output.
+sleep 2
+if ! systemctl is-active --quiet "$name.service"; then
+    journalctl --unit "$name.service" --lines 5 --no-pager --output cat >&2
+    exit 1
+fi

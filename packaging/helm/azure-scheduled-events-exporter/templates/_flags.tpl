@@ -1,0 +1,81 @@
+{{/* The flags of the exporter. Arguments: root, stateDirectory. */}}
+{{- define "azse.args" -}}
+{{- $values := .root.Values }}
+{{- $args := list (printf "--state.directory=%s" .stateDirectory) }}
+{{- range default (list (printf ":%d" (int $values.port))) $values.listenAddresses }}
+{{- $args = append $args (printf "--web.listen-address=%s" .) }}
+{{- end }}
+{{- if $values.webConfig.secretName }}
+{{- $args = append $args (printf "--web.config.file=%s/web/%s" (include "azse.etc" .) $values.webConfig.key) }}
+{{- end }}
+{{- $args = append $args (printf "--events.scope=%s" $values.events.scope) }}
+{{- $args = concat $args (fromJsonArray (include "azse.approveArgs" $values.approve)) }}
+{{- if $values.alertmanager.urls }}
+{{- $args = concat $args (fromJsonArray (include "azse.alertmanagerArgs" $values.alertmanager)) }}
+{{- end }}
+{{- $args = concat $args (list (printf "--log.level=%s" $values.log.level) (printf "--log.format=%s" $values.log.format)) }}
+{{- toYaml (concat $args $values.extraArgs) }}
+{{- end }}
+
+{{- define "azse.approveArgs" -}}
+{{- $args := list }}
+{{- if .userEvents }}{{ $args = append $args "--approve.user-events" }}{{ end }}
+{{- with .freezeBelow }}{{ $args = append $args (printf "--approve.freeze-below=%s" .) }}{{ end }}
+{{- with .delay }}{{ $args = append $args (printf "--approve.delay=%s" .) }}{{ end }}
+{{- with .drain }}{{ $args = append $args (printf "--approve.drain=%s" .) }}{{ end }}
+{{- if .dryRun }}{{ $args = append $args "--approve.dry-run" }}{{ end }}
+{{- toJson $args }}
+{{- end }}
+
+{{- define "azse.alertmanagerArgs" -}}
+{{- $args := list }}
+{{- range .urls }}{{ $args = append $args (printf "--alertmanager.url=%s" .) }}{{ end }}
+{{- range $name, $value := .externalLabels }}
+{{- $args = append $args (printf "--alertmanager.external-label=%s=%s" $name $value) }}
+{{- end }}
+{{- $folder := printf "%s/alertmanager" (include "azse.etc" .) }}
+{{- with .secret }}
+{{- if and .name .basicAuthKey }}{{ $args = append $args (printf "--alertmanager.basic-auth-file=%s/%s" $folder .basicAuthKey) }}{{ end }}
+{{- if and .name .bearerTokenKey }}{{ $args = append $args (printf "--alertmanager.bearer-token-file=%s/%s" $folder .bearerTokenKey) }}{{ end }}
+{{- if and .name .caKey }}{{ $args = append $args (printf "--alertmanager.ca-file=%s/%s" $folder .caKey) }}{{ end }}
+{{- end }}
+{{- toJson $args }}
+{{- end }}
+
+{{/* The environment of the container. Arguments: root, os. */}}
+{{- define "azse.env" -}}
+{{- $values := .root.Values }}
+{{- $env := list }}
+{{- if eq .os "linux" }}
+{{- /* glibc then returns the memory of an unusually large document to the system. */}}
+{{- $env = append $env (dict "name" "MALLOC_TRIM_THRESHOLD_" "value" "131072") }}
+{{- end }}
+{{- if $values.otlp.endpoint }}
+{{- $env = concat $env (fromJsonArray (include "azse.otlpEnv" $values.otlp)) }}
+{{- end }}
+{{- with concat $env $values.extraEnv }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "azse.otlpEnv" -}}
+{{- $attributes := list "k8s.node.name=$(K8S_NODE_NAME)" }}
+{{- range $name, $value := .resourceAttributes }}
+{{- $attributes = append $attributes (printf "%s=%s" $name (urlquery $value | replace "+" "%20")) }}
+{{- end }}
+{{- $env := list
+  (dict "name" "K8S_NODE_NAME" "valueFrom" (dict "fieldRef" (dict "fieldPath" "spec.nodeName")))
+  (dict "name" "OTEL_RESOURCE_ATTRIBUTES" "value" (join "," $attributes))
+  (dict "name" "OTEL_EXPORTER_OTLP_ENDPOINT" "value" .endpoint)
+  (dict "name" "OTEL_EXPORTER_OTLP_COMPRESSION" "value" .compression) }}
+{{- $secret := .secret }}
+{{- if and $secret.name $secret.headersKey }}
+{{- $reference := dict "secretKeyRef" (dict "name" $secret.name "key" $secret.headersKey) }}
+{{- $env = append $env (dict "name" "OTEL_EXPORTER_OTLP_HEADERS" "valueFrom" $reference) }}
+{{- end }}
+{{- if and $secret.name $secret.caKey }}
+{{- $file := printf "%s/otlp/%s" (include "azse.etc" .) $secret.caKey }}
+{{- $env = append $env (dict "name" "OTEL_EXPORTER_OTLP_CERTIFICATE" "value" $file) }}
+{{- end }}
+{{- toJson $env }}
+{{- end }}

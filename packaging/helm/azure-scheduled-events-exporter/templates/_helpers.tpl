@@ -1,0 +1,86 @@
+{{- define "azse.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* Short enough for the suffixes of the resources. */}}
+{{- define "azse.fullname" -}}
+{{- $name := include "azse.name" . }}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 45 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name }}
+{{- .Release.Name | trunc 45 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 45 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "azse.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride }}
+{{- end }}
+
+{{- define "azse.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "azse.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "azse.labels" -}}
+{{ include "azse.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: {{ include "azse.name" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "azse.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "azse.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* Arguments: image, the values of an image; key, their name in the values; version, the default of the tag. */}}
+{{- define "azse.image" -}}
+{{- $message := printf "%s.repository is required: no image of azure-scheduled-events-exporter is published. Build one and push it to your registry, see README.md" .key }}
+{{- $repository := required $message .image.repository }}
+{{- with .image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $repository }}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ default .version .image.tag }}{{ end }}
+{{- end }}
+
+{{- define "azse.scheme" -}}
+{{ if and .Values.webConfig.secretName .Values.webConfig.tls }}https{{ else }}http{{ end }}
+{{- end }}
+
+{{/* What a PodMonitor and a ServiceMonitor have in common. Arguments: root, monitor. */}}
+{{- define "azse.endpoint" -}}
+port: metrics
+path: /metrics
+scheme: {{ include "azse.scheme" .root }}
+interval: {{ .monitor.interval }}
+{{- with .monitor.scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+{{- with .monitor.tlsConfig }}
+tlsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .monitor.basicAuth }}
+basicAuth:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+relabelings:
+  - targetLabel: job
+    replacement: {{ .root.Values.jobName | quote }}
+  - sourceLabels: [__meta_kubernetes_pod_node_name]
+    targetLabel: node
+  {{- with .monitor.relabelings }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .monitor.metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,155 @@
+{{/* A probe. Arguments: root, path, timing. */}}
+{{- define "azse.probe" -}}
+{{- if and .root.Values.webConfig.secretName .root.Values.webConfig.clientCertificates }}
+tcpSocket:
+  port: metrics
+{{- else }}
+httpGet:
+  path: {{ .path }}
+  port: metrics
+  scheme: {{ include "azse.scheme" .root | upper }}
+{{- end }}
+{{- with .timing }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The security context of the pod. */}}
+{{- define "azse.podSecurityContext" -}}
+{{- $values := .root.Values }}
+{{- if eq .os "windows" }}
+windowsOptions:
+  hostProcess: true
+  runAsUserName: {{ $values.windows.runAsUserName | quote }}
+{{- else if eq $values.state.type "hostPath" }}
+{{- $user := int $values.state.hostPathUser }}
+{{- $context := set (deepCopy $values.podSecurityContext) "runAsUser" $user }}
+{{- toYaml (set (set $context "runAsGroup" $user) "runAsNonRoot" (ne $user 0)) }}
+{{- else }}
+{{- toYaml $values.podSecurityContext }}
+{{- end }}
+{{- end }}
+
+{{/*
+A DaemonSet. Arguments: root; os, linux or windows; name; settings, the values of the operating system (image, resources,
+nodeSelector, tolerations, affinity); imageKey, the name of the image in the values; stateDirectory.
+*/}}
+{{- define "azse.daemonSet" -}}
+{{- $values := .root.Values }}
+{{- $volumes := fromJsonArray (include "azse.volumes" .) }}
+apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  name: {{ .name }}
+  namespace: {{ include "azse.namespace" .root }}
+  labels:
+    {{- include "azse.labels" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .os }}
+  {{- with $values.daemonSetAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  selector:
+    matchLabels:
+      {{- include "azse.selectorLabels" .root | nindent 6 }}
+      app.kubernetes.io/component: {{ .os }}
+  {{- with $values.updateStrategy }}
+  updateStrategy:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  template:
+    metadata:
+      {{- /* Without the version of the chart, so that an upgrade restarts only pods that change. */}}
+      labels:
+        {{- include "azse.selectorLabels" .root | nindent 8 }}
+        app.kubernetes.io/component: {{ .os }}
+        {{- with $values.commonLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+        {{- with $values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $values.podAnnotations }}
+      annotations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    spec:
+      {{- /* A HostProcess container is always in the network of the host. */}}
+      {{- $hostNetwork := or $values.hostNetwork (eq .os "windows") }}
+      hostNetwork: {{ $hostNetwork }}
+      {{- with default (ternary "ClusterFirstWithHostNet" "" $hostNetwork) $values.dnsPolicy }}
+      dnsPolicy: {{ . }}
+      {{- end }}
+      serviceAccountName: {{ include "azse.serviceAccountName" .root }}
+      automountServiceAccountToken: false
+      {{- with $values.imagePullSecrets }}
+      imagePullSecrets:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $values.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      securityContext:
+        {{- include "azse.podSecurityContext" . | trim | nindent 8 }}
+      containers:
+        - name: exporter
+          image: {{ include "azse.image" (dict "image" .settings.image "key" .imageKey "version" .root.Chart.AppVersion) | quote }}
+          imagePullPolicy: {{ .settings.image.pullPolicy }}
+          args:
+            {{- include "azse.args" . | nindent 12 }}
+          {{- with include "azse.env" . }}
+          env:
+            {{- . | nindent 12 }}
+          {{- end }}
+          ports:
+            - name: metrics
+              containerPort: {{ int $values.port }}
+              protocol: TCP
+          livenessProbe:
+            {{- include "azse.probe" (dict "root" .root "path" "/-/healthy" "timing" $values.livenessProbe) | trim | nindent 12 }}
+          readinessProbe:
+            {{- include "azse.probe" (dict "root" .root "path" "/-/ready" "timing" $values.readinessProbe) | trim | nindent 12 }}
+          {{- with .settings.resources }}
+          resources:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
+          {{- if eq .os "linux" }}
+          securityContext:
+            {{- toYaml $values.securityContext | nindent 12 }}
+          {{- end }}
+          {{- if or $volumes $values.extraVolumeMounts }}
+          volumeMounts:
+            {{- range $volumes }}
+            - name: {{ .volume.name }}
+              mountPath: {{ .path }}
+              {{- if .volume.secret }}
+              readOnly: true
+              {{- end }}
+            {{- end }}
+            {{- with $values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          {{- end }}
+      {{- if or $volumes $values.extraVolumes }}
+      volumes:
+        {{- range $volumes }}
+        {{- toYaml (list .volume) | nindent 8 }}
+        {{- end }}
+        {{- with $values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- end }}
+      {{- with .settings.nodeSelector }}
+      nodeSelector:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .settings.tolerations }}
+      tolerations:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with .settings.affinity }}
+      affinity:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+{{- end }}

@@ -1,0 +1,207 @@
+//! The same files and requests with exporter-toolkit 0.20 and with the exporter. Each difference is in the table of
+//! docs/http.md.
+
+mod cases;
+mod servers;
+
+use tokio::task::JoinSet;
+
+use self::{
+    cases::{Case, headers, other_cases, tls_cases, users},
+    servers::{
+        Observed, ask, is_valid_for_promtool, observe, start_oracle, start_ours,
+        without_own_headers,
+    },
+};
+use super::{SERVER_NAMES, TLS, hash};
+use crate::support::Pki;
+
+/// The files that the cases name.
+fn pki() -> Pki {
+    let pki = Pki::new();
+    pki.write_certificate("server", &SERVER_NAMES);
+    pki.write_certificate("other", &SERVER_NAMES);
+    pki.write_certificate(
+        "ours",
+        &["ours.example.com", "10.9.9.9", "spiffe://example.com/x"],
+    );
+    pki.write("empty.pem", "");
+    pki
+}
+
+/// Certificate and key within the file.
+fn with_inline(pki: &Pki, config: &str) -> String {
+    if !config.starts_with("INLINE") {
+        return config.to_owned();
+    }
+    let text = |name: &str| {
+        let text = std::fs::read_to_string(pki.path(name)).unwrap();
+        text.lines()
+            .fold(String::new(), |text, line| text + "    " + line + "\n")
+    };
+    let (certificate, key) = (text("server.pem"), text("server-key.pem"));
+    format!("tls_server_config:\n  cert: |\n{certificate}  key: |\n{key}")
+}
+
+/// The problem with a case, if there is one.
+async fn compare(case: Case, documented: String) -> Option<String> {
+    let pki = pki();
+    let foreign = Pki::new();
+    foreign.write_certificate("foreign", &["foreign.example.com"]);
+    for end in [".pem", "-key.pem"] {
+        let text = std::fs::read_to_string(foreign.path(&format!("foreign{end}"))).unwrap();
+        pki.write(&format!("foreign{end}"), &text);
+    }
+    pki.write("web.yml", &with_inline(&pki, &case.config));
+    let path = pki.path("web.yml");
+    let theirs = observe(&pki, start_oracle(&path).await).await;
+    let ours = observe(&pki, start_ours(&path).await).await;
+    let accepted = |observed: &Observed| *observed != Observed::Refused;
+    let promtool = is_valid_for_promtool(&path);
+    if promtool != accepted(&theirs) {
+        return Some(format!(
+            "{}\npromtool: {promtool}, toolkit: {theirs:?}",
+            case.config
+        ));
+    }
+    let is_same = if accepted(&theirs) && accepted(&ours) {
+        without_own_headers(&theirs, ours) == theirs
+    } else {
+        accepted(&theirs) == accepted(&ours)
+    };
+    match case.difference {
+        None if is_same => None,
+        None => {
+            let ours = observe(&pki, start_ours(&path).await).await;
+            Some(format!(
+                "{}\nours: {ours:#?}\ntoolkit: {theirs:#?}",
+                case.config
+            ))
+        }
+        Some(row) if is_same => Some(format!("{}\nno difference: {row}", case.config)),
+        Some(row) => {
+            let is_listed = documented
+                .lines()
+                .any(|line| line.starts_with("| ") && line.contains(row));
+            (!is_listed).then(|| format!("docs/http.md has no row with {row:?}"))
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_and_requests_have_the_results_of_exporter_toolkit_or_a_documented_difference() {
+    let documented = include_str!("../../../../docs/http.md");
+    let mut problems = Vec::new();
+    let mut cases: Vec<Case> = tls_cases();
+    cases.extend(other_cases());
+    let count = cases.len();
+    assert!(count >= 100, "{count} cases");
+    let mut running = JoinSet::new();
+    for case in cases {
+        // A few at a time: each has two processes.
+        if running.len() >= 4 {
+            problems.extend(running.join_next().await.unwrap().unwrap());
+        }
+        running.spawn(compare(case, documented.to_owned()));
+    }
+    problems.extend(running.join_all().await.into_iter().flatten());
+    assert!(
+        problems.is_empty(),
+        "{} of {count}:\n{}",
+        problems.len(),
+        problems.join("\n\n")
+    );
+}
+
+/// The file is replaced while both run; then the first is back.
+async fn after_change(first: &str, second: &str, number: usize) -> [Vec<String>; 2] {
+    let pki = pki();
+    let mut observed = [Vec::new(), Vec::new()];
+    for (program, lines) in observed.iter_mut().enumerate() {
+        pki.write("web.yml", first);
+        let path = pki.path("web.yml");
+        let server = match program {
+            0 => start_oracle(&path).await,
+            _ => start_ours(&path).await,
+        };
+        let server = server.unwrap();
+        for config in [first, second, first] {
+            pki.write("web.yml", config);
+            lines.push(ask(&pki, &server.address, number).await);
+        }
+    }
+    observed
+}
+
+#[expect(clippy::too_many_lines, reason = "one table")]
+#[tokio::test]
+async fn changes_have_the_results_of_exporter_toolkit_or_a_documented_difference() {
+    let documented = include_str!("../../../../docs/http.md");
+    let (bob, other) = (users(&hash(4, "a")), users(&hash(4, "b")));
+    let deny = headers("X-Frame-Options: deny");
+    let same_origin = headers("X-Frame-Options: sameorigin");
+    let with_bob = format!("{TLS}{bob}");
+    for (first, second, number, difference) in [
+        (
+            "",
+            bob.as_str(),
+            0,
+            Some("`basic_auth_users` removed while running"),
+        ),
+        (&bob, &other, 1, None),
+        (
+            &bob,
+            "",
+            1,
+            Some("`basic_auth_users` removed while running"),
+        ),
+        (&bob, "a: 'b", 1, None),
+        (
+            &bob,
+            "basic_auth_users: {bob: secret}",
+            1,
+            Some("hash that is not 60 characters"),
+        ),
+        (&deny, &same_origin, 0, None),
+        (&deny, "http_server_config: {headers: {Server: a}}", 0, None),
+        (TLS, "", 3, None),
+        (TLS, "a: 'b", 3, None),
+        (
+            TLS,
+            "tls_server_config: {cert_file: gone.pem, key_file: server-key.pem}",
+            3,
+            None,
+        ),
+        (
+            TLS,
+            &with_bob,
+            3,
+            Some("`basic_auth_users` removed while running"),
+        ),
+        (
+            &with_bob,
+            TLS,
+            6,
+            Some("`basic_auth_users` removed while running"),
+        ),
+        ("", TLS, 0, None),
+        (
+            "rate_limit: {interval: 1h, burst: 1}",
+            "",
+            0,
+            Some("`rate_limit` changed while running"),
+        ),
+    ] {
+        let [theirs, ours] = after_change(first, second, number).await;
+        let own = without_own_headers(&Observed::Served(theirs.clone()), Observed::Served(ours));
+        let is_same = own == Observed::Served(theirs.clone());
+        let is_expected = match difference {
+            None => is_same,
+            Some(row) => !is_same && documented.contains(row),
+        };
+        assert!(
+            is_expected,
+            "{first}\n{second}\nours: {own:#?}\ntoolkit: {theirs:#?}"
+        );
+    }
+}
