@@ -8,8 +8,8 @@
 //!
 //! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order
 //! is kept; only `Spool::complete` and the limits remove a batch, and each dropped record is counted by its reason. A
-//! crash can repeat a batch but not lose one. The content of a batch on disk is not kept in memory. A batch that exceeds
-//! the limit of one batch is stored in parts; larger files in the directory are not read.
+//! crash can repeat a batch but not lose one. The content of a batch on disk is not kept in memory. A batch that
+//! exceeds the limit of one batch is stored in parts; larger files in the directory are not read.
 
 #[doc(hidden)] // for the fuzz targets
 pub mod codec;

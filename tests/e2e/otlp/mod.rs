@@ -57,7 +57,8 @@ fn certificates(folder: &Path) {
     }
 }
 
-/// The Collector, with a plain receiver and one that requires client certificates; its log has every span and log record.
+/// The Collector, with a plain receiver and one that requires client certificates; its log has every span and log
+/// record.
 struct Collector {
     http: SocketAddrV4,
     https: SocketAddrV4,
