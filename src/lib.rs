@@ -17,13 +17,13 @@
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
 //! has none. The [`engine`] takes the result as an input and returns effects; inside it
 //! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event
-//! loop in [`app`] performs the effects in their order: spans to the spool, the state file, one immutable
-//! [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that snapshot once:
-//! all values of a response come from the same snapshot. The OTLP sender and the Alertmanager pushers run on a thread
-//! of their own and delay nothing.
+//! loop in [`app`] performs the effects in their order: spans and log records to the spools, the state file, one
+//! immutable [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that
+//! snapshot once: all values of a response come from the same snapshot. The OTLP senders and the Alertmanager pushers
+//! run on a thread of their own and delay nothing.
 //!
-//! From a poll to a span: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
-//! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::AppendSpans` →
+//! From a poll to a span, or a log record: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
+//! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::Export` →
 //! `otlp::spool` → `otlp::sender`.
 //!
 //! # Modules
@@ -41,7 +41,7 @@
 //! | `azure_json`, `list` | an event in Azure's own JSON; the pending events as a table |
 //! | [`imds`] | the client of Azure's Instance Metadata Service, the delay before the next request and its timeout |
 //! | [`state`] | what must survive a restart, in one file |
-//! | [`otlp`] | spans, the spool that keeps them, the sender that exports them |
+//! | [`otlp`] | spans and log records, the spools that keep them, the senders that export them |
 //! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`web_config`] | the file of `--web.config.file`: TLS, passwords, headers and a rate limit for [`web`] |
@@ -59,7 +59,8 @@
 //! app, config → everything below
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, web_config, simulator;
 //!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
-//! pure: engine; metrics, otlp::{trace, resource, settings}, alertmanager::alert, web::{status, api, probe},
+//! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
+//!   alertmanager::alert, web::{status, api, probe},
 //!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json},
 //!   web_config::{settings, tls_settings, fields, yaml, password, rate_limit}
 //! core, pure: lifecycle, document, snapshot

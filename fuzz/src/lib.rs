@@ -9,9 +9,10 @@ use azure_scheduled_events_exporter::{
     event::EventId,
     metrics::{self, MetricsOptions},
     otlp::{
+        attribute::{Attribute, Value},
+        batch::{Batch, Record},
         settings::OtlpSettings,
         spool::codec,
-        trace::{Attribute, Batch, Value},
     },
     simulator::Scenario,
     snapshot::SeriesScope,
@@ -69,7 +70,7 @@ fn start_with(saved: SavedState) {
     };
     let config = EngineConfig {
         boot_id: Some("1".to_owned()),
-        traces: OtlpSettings::from_env(endpoint).expect("the endpoint is valid"),
+        otlp: OtlpSettings::from_env(endpoint).expect("the endpoint is valid"),
         is_persistent: true,
         ..EngineConfig::default()
     };
@@ -104,7 +105,7 @@ pub fn spool(content: &[u8]) {
     let Ok(mut batch) = codec::decode(content) else {
         return;
     };
-    let written = codec::encode(&batch.resource, &batch.spans, usize::MAX)
+    let written = codec::encode(&batch.resource, &batch.records, usize::MAX)
         .expect("a batch that was read can be written")
         .expect("any size is allowed");
     let mut again = codec::decode(&written).expect("a batch that was written can be read");
@@ -120,10 +121,14 @@ fn clear_floats(batch: &mut Batch) {
             *number = 0.0;
         }
     };
-    for span in &mut batch.spans {
-        span.attributes.iter_mut().for_each(clear);
-        for event in &mut span.events {
-            event.attributes.iter_mut().for_each(clear);
+    for record in &mut batch.records {
+        match record {
+            Record::Span(span) => {
+                span.attributes.iter_mut().for_each(clear);
+                let events = span.events.iter_mut();
+                events.for_each(|event| event.attributes.iter_mut().for_each(clear));
+            }
+            Record::Log(record) => record.attributes.iter_mut().for_each(clear),
         }
     }
 }
@@ -142,7 +147,10 @@ pub fn environment(text: &[u8]) {
     };
     match OtlpSettings::from_env(lookup) {
         Ok(Some(settings)) => {
-            assert!(settings.endpoint.has_host() && !settings.timeout.is_zero());
+            assert!(!settings.exporters.is_empty());
+            for exporter in &settings.exporters {
+                assert!(exporter.endpoint.has_host() && !exporter.timeout.is_zero());
+            }
             assert!(settings.ignored.iter().all(|message| is_one_line(message)));
         }
         Ok(None) => {}

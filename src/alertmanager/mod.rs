@@ -9,7 +9,7 @@
 //! Alertmanager does not have; an alert that another VM or Prometheus still sends is not resolved; a slow Alertmanager
 //! does not delay another.
 
-mod alert;
+pub(crate) mod alert;
 mod client;
 mod end;
 mod push;

@@ -17,6 +17,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    export_queue::ExportQueue,
     logging,
     publisher::{DISK_TIMEOUT, Publisher},
     state_writer::StateWriter,
@@ -31,8 +32,8 @@ use crate::{
         cadence::{self, PollResult},
         timeouts::PollTimeouts,
     },
-    otlp::spool::SpoolHandle,
-    snapshot::{PushCounts, RequestError, SpanCounts},
+    otlp::signal::Signal,
+    snapshot::{ExportCounts, PushCounts, RequestError},
     time::{Clock, Moment},
 };
 
@@ -46,8 +47,8 @@ pub(super) struct Driver {
     pub(super) engine: Engine,
     pub(super) clock: Clock,
     pub(super) state: Option<StateWriter>,
-    pub(super) spool: Option<SpoolHandle>,
-    pub(super) span_counts: Option<watch::Receiver<SpanCounts>>,
+    pub(super) spans: Option<ExportQueue>,
+    pub(super) log_records: Option<ExportQueue>,
     pub(super) push_counts: watch::Receiver<PushCounts>,
     pub(super) publisher: Publisher,
     /// An approval requested by the engine.
@@ -77,9 +78,13 @@ impl Driver {
                     state.discard_foreign(now.wall);
                 }
             }
-            Effect::AppendSpans(batch) => {
-                if let Some(spool) = &self.spool {
-                    spool.append(batch, now);
+            Effect::Export(signal, batch) => {
+                let queue = match signal {
+                    Signal::Traces => &self.spans,
+                    Signal::Logs => &self.log_records,
+                };
+                if let Some(queue) = queue {
+                    queue.spool.append(batch, now);
                 }
             }
             Effect::SaveState(saved) => {
@@ -110,8 +115,9 @@ impl Driver {
                     self.publisher.state_is_late();
                     continue;
                 }
-                counts = changed(self.span_counts.as_mut()) => Input::SpanCounts(counts),
-                counts = changed(Some(&mut self.push_counts)) => Input::PushCounts(counts),
+                counts = exported(&mut self.spans) => Input::ExportCounts(Signal::Traces, counts),
+                counts = exported(&mut self.log_records) => Input::ExportCounts(Signal::Logs, counts),
+                counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
             };
         }
     }
@@ -155,11 +161,16 @@ async fn written(state: &mut Option<StateWriter>) -> Result<(), String> {
     }
 }
 
-/// The next value; never ready if it has no sender.
-async fn changed<T: Clone>(values: Option<&mut watch::Receiver<T>>) -> T {
-    if let Some(values) = values
-        && values.changed().await.is_ok()
-    {
+async fn exported(queue: &mut Option<ExportQueue>) -> ExportCounts {
+    match queue {
+        Some(queue) => changed(&mut queue.counts).await,
+        None => pending().await,
+    }
+}
+
+/// The next value; never ready without a sender.
+async fn changed<T: Clone>(values: &mut watch::Receiver<T>) -> T {
+    if values.changed().await.is_ok() {
         return values.borrow_and_update().clone();
     }
     pending().await

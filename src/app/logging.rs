@@ -36,6 +36,9 @@ pub(super) fn starting(config: &Config) {
         "starting"
     );
     log_api_version(&imds.api_version);
+    for ignored in config.otlp.iter().flat_map(|settings| &settings.ignored) {
+        warn!("{ignored}");
+    }
     for note in config.web_config.iter().flat_map(WebConfig::notes) {
         warn!("{note}");
     }

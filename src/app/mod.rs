@@ -6,6 +6,7 @@
 mod alert_pushers;
 mod error;
 mod event_loop;
+mod export_queue;
 mod logging;
 mod output_thread;
 mod publisher;
@@ -32,6 +33,7 @@ pub use self::error::Error;
 use self::{
     alert_pushers::AlertPushers,
     event_loop::{Driver, EventLoop},
+    export_queue::ExportQueue,
     output_thread::OutputThread,
     publisher::Publisher,
     state_writer::StateWriter,
@@ -45,11 +47,7 @@ use crate::{
     engine::{Engine, EngineConfig},
     imds::Client,
     listen::ListenAddress,
-    otlp::{
-        sender::{self, RetryTiming},
-        spool::{Spool, SpoolHandle, SpoolLimits},
-    },
-    outbound::file::OsFilesystem,
+    otlp::signal::Signal,
     server::{self, ServerLimits},
     snapshot::Snapshot,
     system,
@@ -170,27 +168,24 @@ async fn assemble(
     };
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
-    let spool = config.traces.clone().map(|settings| {
-        let spool = open_spool(state.as_ref(), worker.clone());
-        let sending = sender::run(
-            settings,
-            spool.clone(),
-            clock,
-            RetryTiming::default(),
-            tasks.stop.clone(),
-        );
+    let mut export = |signal| {
+        let settings = config.otlp.as_ref()?.exporter(signal)?.clone();
+        let directory = state.as_ref().map(StateWriter::path);
+        let queue = ExportQueue::open(signal, directory, worker.clone());
+        let sending = queue.send(settings, clock, tasks.stop.clone());
         tasks.spawn_on(&outputs, "OTLP sender", async {
             sending.await;
             Ok(())
         });
-        spool
-    });
+        Some(queue)
+    };
+    let (spans, log_records) = (export(Signal::Traces), export(Signal::Logs));
     let engine_config = EngineConfig {
         vm_name: config.imds.vm_name.clone(),
         poll_interval: config.interval,
         approvals: config.approvals,
         boot_id,
-        traces: config.traces.clone(),
+        otlp: config.otlp.clone(),
         is_persistent: state.is_some(),
     };
     let engine = Engine::new(engine_config, restored, now);
@@ -207,8 +202,8 @@ async fn assemble(
         engine,
         clock,
         state,
-        span_counts: spool.as_ref().map(SpoolHandle::counts),
-        spool,
+        spans,
+        log_records,
         push_counts,
         publisher,
         approval: None,
@@ -216,13 +211,6 @@ async fn assemble(
     };
     let event_loop = EventLoop::new(client, config.imds.clone(), config.interval, driver);
     Ok((event_loop, snapshots, pushers))
-}
-
-fn open_spool(state: Option<&StateWriter>, worker: Option<Worker>) -> SpoolHandle {
-    let directory = state.map(|state| state.path().join("spool"));
-    let limits = SpoolLimits::default();
-    let spool = Spool::open(directory.as_deref(), Box::new(OsFilesystem), limits);
-    SpoolHandle::new(spool, worker)
 }
 
 /// The tasks that run until the end of the process.
@@ -256,10 +244,11 @@ impl Tasks {
 
     /// Starts the runtime of the tasks that send, where there are any.
     fn start_outputs(&mut self, config: &Config) -> Result<Handle, Error> {
-        if config.traces.is_none() && config.alertmanagers.is_empty() {
+        if config.otlp.is_none() && config.alertmanagers.is_empty() {
             return Ok(Handle::current());
         }
-        let outputs = OutputThread::start().map_err(Error::thread("sends traces and alerts"))?;
+        let outputs =
+            OutputThread::start().map_err(Error::thread("sends traces, logs and alerts"))?;
         Ok(self.outputs.insert(outputs).handle().clone())
     }
 

@@ -257,7 +257,7 @@ pub(crate) struct ApproveFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "State")]
 pub(crate) struct StateFlags {
-    /// Directory that keeps events and unsent spans over a restart; without it they are kept in memory only.
+    /// Directory that keeps events, unsent spans and log records over a restart; without it they are in memory only.
     #[arg(
         long = "state.directory",
         value_name = "DIRECTORY",

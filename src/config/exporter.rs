@@ -39,8 +39,8 @@ pub struct Config {
     pub interval: Duration,
     pub approvals: approval::ApprovalPolicy,
     pub state: StateStorage,
-    /// `None` if no spans are exported.
-    pub traces: Option<otlp::settings::OtlpSettings>,
+    /// `None` if neither spans nor log records are exported.
+    pub otlp: Option<otlp::settings::OtlpSettings>,
     pub alertmanagers: Vec<Target>,
 }
 
@@ -71,7 +71,7 @@ impl Config {
             imds,
             interval: interval(&flags.poll)?,
             state: state_storage(flags.state.directory.as_deref())?,
-            traces: outputs::traces()?,
+            otlp: outputs::otlp()?,
             alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
         })
     }

@@ -1,4 +1,4 @@
-//! Settings of what the exporter sends: spans, approvals and alerts.
+//! Settings of what the exporter sends: spans and log records, approvals and alerts.
 
 use std::{collections::BTreeMap, env, time::Duration};
 
@@ -25,7 +25,7 @@ const MAX_DRAIN: Duration = Duration::from_mins(10);
     clippy::disallowed_methods,
     reason = "config reads the environment for the modules below"
 )]
-pub(super) fn traces() -> Result<Option<OtlpSettings>, ConfigError> {
+pub(super) fn otlp() -> Result<Option<OtlpSettings>, ConfigError> {
     let not_utf8 = env::vars_os()
         .filter(|(_, value)| value.to_str().is_none())
         .filter_map(|(name, _)| name.into_string().ok())

@@ -61,7 +61,7 @@ pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config,
         interval: Duration::from_secs(1),
         approvals: approval::ApprovalPolicy::default(),
         state: StateStorage::Disabled,
-        traces: outputs::traces()?,
+        otlp: outputs::otlp()?,
         alertmanagers: Vec::new(),
     })
 }

@@ -8,8 +8,8 @@ use crate::{
     document::Answer,
     event::EventId,
     lifecycle::TrackedEvent,
-    otlp::{settings::OtlpSettings, trace::Batch},
-    snapshot::{Identity, PushCounts, RequestError, Snapshot, SpanCounts},
+    otlp::{batch::Batch, settings::OtlpSettings, signal::Signal},
+    snapshot::{ExportCounts, Identity, PushCounts, RequestError, Snapshot},
     time::Timestamp,
 };
 
@@ -24,8 +24,8 @@ pub struct EngineConfig {
     pub approvals: ApprovalPolicy,
     /// The boot id of the running system, where it has one.
     pub boot_id: Option<String>,
-    /// The source of resource attributes; `None` makes no spans.
-    pub traces: Option<OtlpSettings>,
+    /// Which of spans and log records are made, and the source of resource attributes; `None` makes neither.
+    pub otlp: Option<OtlpSettings>,
     /// Emit [`Effect::SaveState`].
     pub is_persistent: bool,
 }
@@ -54,8 +54,8 @@ pub enum Input {
     Tick,
     /// The write of an [`Effect::SaveState`] ended.
     StateWritten(Result<(), String>),
-    /// The counters of the span spool and its sender changed.
-    SpanCounts(SpanCounts),
+    /// The counters of the spool and the sender of a signal changed.
+    ExportCounts(Signal, ExportCounts),
     /// The counters of the Alertmanager push changed.
     PushCounts(PushCounts),
     /// The process is about to end: the state is saved and the snapshot published once more.
@@ -69,7 +69,8 @@ pub enum Effect {
     /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a
     /// whole document.
     DiscardForeignState,
-    AppendSpans(Batch),
+    /// Append spans, or log records, to the spool of their signal.
+    Export(Signal, Batch),
     /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
     SaveState(Box<SavedState>),
     /// Publish this snapshot to every reader.

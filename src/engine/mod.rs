@@ -5,9 +5,9 @@
 //! their order. It never awaits, reads no clock, and touches no file and no socket. The event loop in `app` and the
 //! tests drive the same engine.
 //!
-//! Invariants: an input that carries an error ends no event; spans come before the state that counts them, and the
-//! state before the snapshot, so that a crash between two effects repeats and loses nothing; an approval is part of the
-//! state before its request is sent.
+//! Invariants: an input that carries an error ends no event; spans and log records come before the state that counts
+//! them, and the state before the snapshot, so that a crash between two effects repeats and loses nothing; an approval
+//! is part of the state before its request is sent.
 
 mod anomalies;
 mod approvals;
@@ -28,8 +28,10 @@ use crate::{
     heartbeat::Heartbeat,
     lifecycle::{Restored, TrackedEvent, Tracker, Transition},
     otlp::{
-        resource,
-        trace::{self, Batch, VmKey},
+        batch::{Batch, Record},
+        log_record, resource,
+        signal::Signal,
+        trace::{self, VmKey},
     },
     snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
     time::Moment,
@@ -56,9 +58,9 @@ pub struct Engine {
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
-    /// Transitions since the last effects, whose spans have not been emitted.
+    /// Transitions since the last effects, which have not been emitted as spans and log records.
     transitions: Vec<Transition>,
-    /// Events that were found late to name this VM; their past spans have not been emitted.
+    /// Events that were found late to name this VM; their past has not been emitted.
     newly_own: Vec<Arc<TrackedEvent>>,
     effects: Vec<Effect>,
     publish: bool,
@@ -129,8 +131,12 @@ impl Engine {
                 let log = self.saves.written(result);
                 self.report_saves(log);
             }
-            Input::SpanCounts(counts) => {
-                Arc::make_mut(&mut self.outputs).spans = counts;
+            Input::ExportCounts(signal, counts) => {
+                let outputs = Arc::make_mut(&mut self.outputs);
+                match signal {
+                    Signal::Traces => outputs.spans = counts,
+                    Signal::Logs => outputs.log_records = Some(counts),
+                }
                 self.publish = true;
             }
             Input::PushCounts(counts) => {
@@ -225,7 +231,7 @@ impl Engine {
 
     fn take_effects(&mut self, now: Moment) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
-        effects.extend(self.take_spans().map(Effect::AppendSpans));
+        self.take_exports(now, &mut effects);
         if self.saves.begin(self.tracker.pending() > 0, now) {
             effects.push(Effect::SaveState(Box::new(self.saved_state(now))));
         }
@@ -236,24 +242,41 @@ impl Engine {
         effects
     }
 
-    fn take_spans(&mut self) -> Option<Batch> {
+    fn take_exports(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let transitions = std::mem::take(&mut self.transitions);
         let newly_own = std::mem::take(&mut self.newly_own);
-        let settings = self.config.traces.as_ref()?;
+        let Some(settings) = self.config.otlp.as_ref() else {
+            return;
+        };
+        if transitions.is_empty() && newly_own.is_empty() {
+            return;
+        }
         let vm = VmKey::of(self.identity.as_deref(), self.vm_name.as_deref());
-        let spans: Vec<_> = newly_own
-            .iter()
-            .flat_map(|tracked| trace::backfill(tracked, &vm))
-            .chain(
-                transitions
-                    .iter()
-                    .flat_map(|transition| trace::spans(transition, &vm)),
-            )
-            .collect();
-        (!spans.is_empty()).then(|| Batch {
-            resource: resource::of(settings, self.identity.as_deref(), self.vm_name.as_deref()),
-            spans,
-        })
+        let snapshot = self.snapshot(now);
+        for exporter in &settings.exporters {
+            let past = newly_own.iter();
+            let new = transitions.iter();
+            let records: Vec<_> = match exporter.signal {
+                Signal::Traces => past
+                    .flat_map(|tracked| trace::backfill(tracked, &vm))
+                    .chain(new.flat_map(|transition| trace::spans(transition, &vm)))
+                    .map(Record::Span)
+                    .collect(),
+                Signal::Logs => past
+                    .flat_map(|tracked| log_record::backfill(tracked, &vm, &snapshot))
+                    .chain(
+                        new.flat_map(|transition| log_record::records(transition, &vm, &snapshot)),
+                    )
+                    .map(Record::Log)
+                    .collect(),
+            };
+            if !records.is_empty() {
+                let (identity, vm_name) = (self.identity.as_deref(), self.vm_name.as_deref());
+                let resource = resource::of(settings, identity, vm_name);
+                let batch = Batch { resource, records };
+                effects.push(Effect::Export(exporter.signal, batch));
+            }
+        }
     }
 
     fn saved_state(&self, now: Moment) -> SavedState {

@@ -109,6 +109,14 @@ catalog! {
         "Unix time of the last successful poll, also of one before a restart of the exporter.";
     LOG_LINES_DROPPED = "azure_scheduled_events_log_lines_dropped_total", Counter, &[],
         "Log lines that did not reach stderr because its reader is too slow or has stopped.";
+    LOG_RECORD_EXPORT_FAILURES = "azure_scheduled_events_log_record_export_failures_total", Counter, &["reason"],
+        "Failed attempts to export log records, by reason. Absent if none are exported.";
+    LOG_RECORDS_DROPPED = "azure_scheduled_events_log_records_dropped_total", Counter, &["reason"],
+        "Log records that will never be exported, by reason. Absent if none are exported.";
+    LOG_RECORDS_EXPORTED = "azure_scheduled_events_log_records_exported_total", Counter, &[],
+        "Log records accepted by a collector. Absent if none are exported.";
+    LOG_RECORDS_SPOOLED = "azure_scheduled_events_log_records_spooled", Gauge, &[],
+        "Log records waiting to be exported. Absent if none are exported.";
     NOTICE = "azure_scheduled_events_notice_seconds", Histogram, &["event_type"],
         "Time from the first observation to the start of events, as observed by this exporter.";
     OBSERVED_INTERRUPTION = "azure_scheduled_events_observed_interruption_seconds", Histogram, &["event_type"],

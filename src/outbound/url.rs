@@ -12,7 +12,14 @@ use reqwest::Url;
 /// In place of a secret, as in Go's `url.URL.Redacted`.
 const MASK: &str = "xxxxx";
 /// Path segments of documented APIs, which are no secrets.
-const PUBLIC_SEGMENTS: [&str; 5] = ["otlp", "traces", "alerts", "metadata", "alertmanager"];
+const PUBLIC_SEGMENTS: [&str; 6] = [
+    "otlp",
+    "traces",
+    "logs",
+    "alerts",
+    "metadata",
+    "alertmanager",
+];
 /// A shorter text is no secret, and masking it would make messages unreadable.
 const MIN_SECRET: usize = 4;
 

@@ -3,20 +3,20 @@
 
 mod approval;
 mod counters;
+mod export_counts;
 mod health;
 mod histogram;
 mod outputs;
-mod span_counts;
 mod warm_up;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) use approval::{Approval, ApprovalReason, SkipReason};
 pub(crate) use counters::{EventCounters, TypeLabel};
+pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Failure, FailureReason, Health, RequestError};
 pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
-pub use span_counts::{DropReason, ExportFailure, SpanCounts};
 pub(crate) use warm_up::WARM_UP_TIME;
 pub use warm_up::WarmUp;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{SpanCounts, TypeLabel};
+use super::{ExportCounts, TypeLabel};
 use crate::event::EventType;
 
 /// The result of an approval: the closed set of values of the label `result`.
@@ -44,8 +44,10 @@ pub struct PushCounts {
 pub struct OutputCounters {
     pub pushes: PushCounts,
     pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
-    pub spans: SpanCounts,
-    /// Failed writes of the state file. Those of the spool are in `spans`.
+    pub spans: ExportCounts,
+    /// `None` if no log records are exported.
+    pub log_records: Option<ExportCounts>,
+    /// Failed writes of the state file. Those of the spools are in `spans` and `log_records`.
     pub state_write_failures: u64,
 }
 
@@ -59,7 +61,8 @@ impl Default for OutputCounters {
         Self {
             pushes: PushCounts::default(),
             approvals: approvals.collect(),
-            spans: SpanCounts::default(),
+            spans: ExportCounts::default(),
+            log_records: None,
             state_write_failures: 0,
         }
     }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{
     DEADLINE, FakeImds, Reply, client_of,
-    collector::FakeCollector,
+    collector::{FakeCollector, Received},
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process, page},
 };
@@ -85,13 +85,17 @@ async fn spans_wait_for_the_identity_and_are_sent_once_it_is_known() {
         sleep(Duration::from_millis(5)).await;
     }
     imds.now(Reply::silence());
-    while collector.received().is_empty() {
-        assert!(Instant::now() < deadline, "no span: {}", exporter.log());
+    while collector.received().len() < 2 {
+        assert!(Instant::now() < deadline, "not sent: {}", exporter.log());
         sleep(Duration::from_millis(5)).await;
     }
     let received = collector.received();
-    let names: Vec<_> = received[0].spans().map(|span| span.name.clone()).collect();
+    let spans = received.iter().flat_map(Received::spans);
+    let names: Vec<_> = spans.map(|span| span.name.clone()).collect();
     assert_eq!(names, ["scheduled_event announced"]);
+    let records = received.iter().flat_map(Received::log_records);
+    let names: Vec<_> = records.map(|record| record.event_name.clone()).collect();
+    assert_eq!(names, ["azure.scheduled_event.announced"]);
 }
 
 /// A classic cloud service has no instance metadata; the Metadata Security Protocol may refuse them alone.

@@ -1,5 +1,6 @@
-//! Exporters are killed at random moments while events come and go. In the end the collector has every span of every
-//! event, and repeated spans have the same id. `KILLS=10000 cargo test --test it kills` kills them more often.
+//! Exporters are killed at random moments while events come and go. In the end the collector has every span and every
+//! log record of every event, and repeated ones have the same id. `KILLS=10000 cargo test --test it kills` kills them
+//! more often.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,7 +41,7 @@ fn minimums() -> (usize, u32) {
 struct Summary {
     kills: usize,
     events: u32,
-    spans: usize,
+    records: usize,
     repeats: usize,
 }
 
@@ -153,22 +154,48 @@ fn start(imds: &FakeImds, collector: &FakeCollector, state_directory: &Path) -> 
     Process::start_as(&mut command)
 }
 
-/// The ids of each span by trace and name.
-fn spans(collector: &FakeCollector) -> BTreeMap<(Vec<u8>, String), BTreeSet<Vec<u8>>> {
-    let mut spans: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+/// A busy machine can delay the heartbeat by a second, which is measured as an interruption.
+const INTERRUPTED: &str = "azure.scheduled_event.interrupted";
+
+/// Trace, name and id of each span and log record, with repeats.
+fn all_records(collector: &FakeCollector) -> Vec<(Vec<u8>, String, Vec<u8>)> {
+    let mut all = Vec::new();
     for received in collector.received() {
-        for span in received.spans() {
-            let key = (span.trace_id.clone(), span.name.clone());
-            spans.entry(key).or_default().insert(span.span_id.clone());
-        }
+        let spans = received.spans().cloned();
+        all.extend(spans.map(|span| (span.trace_id, span.name, span.span_id)));
+        let logs = received.log_records().cloned();
+        all.extend(logs.map(|record| {
+            let mut attributes = record.attributes.iter();
+            let uid = attributes.find(|attribute| attribute.key == "log.record.uid");
+            let uid = format!("{:?}", uid.expect("each record has an id").value);
+            (record.trace_id, record.event_name, uid.into_bytes())
+        }));
     }
-    spans
+    all.retain(|(_, name, _)| name != INTERRUPTED);
+    all
+}
+
+/// The ids of each span and log record by trace and name.
+fn records(collector: &FakeCollector) -> BTreeMap<(Vec<u8>, String), BTreeSet<Vec<u8>>> {
+    let mut records: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+    for (trace, name, id) in all_records(collector) {
+        records.entry((trace, name)).or_default().insert(id);
+    }
+    records
 }
 
 fn expected(events: u32) -> BTreeSet<(Vec<u8>, String)> {
     let names = |number| {
-        ["announced", "notice", "impact", Script::event_type(number)]
-            .map(|name| format!("scheduled_event {name}"))
+        let event_type = Script::event_type(number);
+        let spans = ["announced", "notice", "impact", event_type];
+        // It starts long before its time. A Spot eviction is carried out and not approved.
+        let is_approved = (event_type != "Preempt").then_some("approved_elsewhere");
+        let logs = ["announced", "started", "ended"]
+            .into_iter()
+            .chain(is_approved);
+        let spans = spans.map(|name| format!("scheduled_event {name}"));
+        let logs = logs.map(|name| format!("azure.scheduled_event.{name}"));
+        spans.into_iter().chain(logs).collect::<Vec<_>>()
     };
     let traces = (1..=events).map(|number| {
         let hex: String = Script::event_id(number)
@@ -179,12 +206,15 @@ fn expected(events: u32) -> BTreeSet<(Vec<u8>, String)> {
         (number, trace.to_be_bytes().to_vec())
     });
     traces
-        .flat_map(|(number, trace)| names(number).map(|name| (trace.clone(), name)))
+        .flat_map(|(number, trace)| {
+            let names = names(number).into_iter();
+            names.map(move |name| (trace.clone(), name))
+        })
         .collect()
 }
 
 #[tokio::test]
-async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
+async fn no_span_and_no_log_record_is_lost_when_the_exporter_is_killed_at_any_moment() {
     let started_at = Instant::now();
     let mut exporters = JoinSet::new();
     for seed in 0..EXPORTERS {
@@ -193,10 +223,10 @@ async fn no_span_is_lost_when_the_exporter_is_killed_at_any_moment() {
     let all = exporters.join_all().await;
     let kills: usize = all.iter().map(|one| one.kills).sum();
     println!(
-        "{kills} kills ({:.1} per second), {} events, {} spans expected and received, {} repeats",
+        "{kills} kills ({:.1} per second), {} events, {} spans and log records expected and received, {} repeats",
         kills as f64 / started_at.elapsed().as_secs_f64(),
         all.iter().map(|one| one.events).sum::<u32>(),
-        all.iter().map(|one| one.spans).sum::<usize>(),
+        all.iter().map(|one| one.records).sum::<usize>(),
         all.iter().map(|one| one.repeats).sum::<usize>(),
     );
 }
@@ -235,35 +265,31 @@ async fn kill_repeatedly(seed: u64) -> Summary {
     let events = finish(&mut script, &imds, &collector, &state_directory).await;
     // A new process polls while the request of the killed one is still in flight.
     imds.take_complaints();
-    let (spans, repeats) = check(&collector, events);
+    let (records, repeats) = check(&collector, events);
     Summary {
         kills,
         events,
-        spans,
+        records,
         repeats,
     }
 }
 
-/// The number of distinct spans of these events, and of repeats.
+/// The number of distinct spans and log records of these events, and of repeats.
 pub(crate) fn check(collector: &FakeCollector, events: u32) -> (usize, usize) {
-    let received = spans(collector);
+    let received = records(collector);
     let keys: BTreeSet<_> = received.keys().cloned().collect();
-    assert_eq!(keys, expected(events), "the spans of {events} events");
+    assert_eq!(keys, expected(events), "the records of {events} events");
     assert!(
         received.values().all(|ids| ids.len() == 1),
-        "one id for each span of each event"
+        "one id for each record of each event: {received:?}"
     );
     let distinct: BTreeSet<_> = received.values().flatten().collect();
-    assert_eq!(distinct.len(), received.len(), "no id for two spans");
-    let sent: usize = collector
-        .received()
-        .iter()
-        .map(|request| request.spans().count())
-        .sum();
+    assert_eq!(distinct.len(), received.len(), "no id for two records");
+    let sent = all_records(collector).len();
     (received.len(), sent - received.len())
 }
 
-/// Waits until the current event has ended and all spans have been exported; returns its number.
+/// Waits until the current event has ended and all spans and log records have been exported; returns its number.
 async fn finish(
     script: &mut Script,
     imds: &FakeImds,
@@ -284,9 +310,13 @@ pub(crate) async fn until_exported(
     let last = script.number;
     wait_until(DEADLINE, "the last event ends and is exported", || {
         if script.number == last && script.advance(state_directory) {
-            imds.now(script.document());
+            let is_last = script.number == last;
+            // The next event is not announced.
+            if is_last {
+                imds.now(script.document());
+            }
         }
-        (script.number > last && spans(collector).len() >= expected(last).len()).then_some(())
+        (script.number > last && records(collector).len() >= expected(last).len()).then_some(())
     })
     .await;
     last

@@ -163,7 +163,7 @@ impl Process {
             poll_interval: Duration::from_secs(1),
             approvals: ApprovalPolicy::default(),
             boot_id: Some(boot.to_string()),
-            traces: None,
+            otlp: None,
             is_persistent: true,
         };
         Self {

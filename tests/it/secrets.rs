@@ -176,13 +176,17 @@ async fn log_lines_do_not_contain_an_authorization_header_that_a_server_repeats(
         format!("--alertmanager.url={}", alertmanager.base()),
         format!("--alertmanager.basic-auth-file={}", credentials.display()),
     ];
-    let lines = ["trace export failed", "alert push failed"];
+    let lines = [
+        "trace export failed",
+        "log export failed",
+        "alert push failed",
+    ];
     let ended = output(&environment, &flags, &lines).await;
     let sent = format!("Basic {BASIC}");
     let (spans, alerts) = (collector.received(), alertmanager.requests());
     assert_eq!(spans[0].header("authorization"), Some(sent.as_str()));
     assert_eq!(alerts[0].header("authorization"), Some(sent.as_str()));
-    assert_eq!(ended.log.matches("Basic xxxxx").count(), 2, "{}", ended.log);
+    assert_eq!(ended.log.matches("Basic xxxxx").count(), 3, "{}", ended.log);
     assert_secret(&ended, "echo");
 }
 

@@ -12,7 +12,7 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use serde::Serialize;
 
 use self::{
-    rule::{AlertRule, USER_WAITING},
+    rule::{AlertRule, NO_ALERT, USER_WAITING},
     text::Text,
 };
 use crate::{
@@ -159,6 +159,30 @@ pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<I
         let resolved_at = waited_until.or(ended_at);
         Match { rule, resolved_at }
     })
+}
+
+/// The highest severity of the alerts that an event of this VM has at `now`, and its summary.
+pub(crate) fn summary_of(
+    tracked: &TrackedEvent,
+    snapshot: &Snapshot,
+    now: Timestamp,
+) -> (Option<&'static str>, String) {
+    let is_resolved = tracked.end.is_some();
+    let severities = ["critical", "warning", "info"];
+    let rank = |rule: &AlertRule| severities.iter().position(|known| *known == rule.severity);
+    let rule = matches(tracked, now)
+        .filter(|matched| is_resolved || matched.resolved_at.is_none())
+        .map(|matched| matched.rule)
+        .min_by_key(rank);
+    let text = Text {
+        rule: rule.unwrap_or(NO_ALERT),
+        tracked,
+        snapshot,
+        now,
+        is_resolved,
+    };
+    let severity = rule.filter(|_| !is_resolved).map(|rule| rule.severity);
+    (severity, text.summary())
 }
 
 #[cfg(test)]

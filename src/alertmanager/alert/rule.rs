@@ -56,6 +56,8 @@ pub(super) const DEGRADED_HARDWARE: AlertRule = warning("AzureScheduledEventDegr
 pub(super) const USER_WAITING: AlertRule = warning("AzureScheduledEventUserInitiatedWaiting");
 const ADVISORY: AlertRule = info("AzureScheduledEventAdvisory");
 const UNKNOWN_TYPE: AlertRule = warning("AzureScheduledEventUnknownType");
+/// In place of a rule, for an event without an alert.
+pub(super) const NO_ALERT: AlertRule = info("");
 
 /// The rules that match a pending event at a point in time.
 pub(super) fn matching(tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {

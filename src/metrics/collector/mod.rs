@@ -15,7 +15,7 @@ use super::{
 use crate::{
     event::{EventScope, EventType},
     lifecycle::TrackedEvent,
-    snapshot::{Histogram, Snapshot, TypeLabel},
+    snapshot::{ExportCounts, Histogram, Snapshot, TypeLabel},
     text::label_value,
     time::{Moment, Timestamp},
 };
@@ -75,6 +75,9 @@ impl Scrape {
         let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
         family::optional_gauge(encoder, &catalog::LAST_SUCCESS, last_success)?;
         family::counter(encoder, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
+        if let Some(counts) = &self.snapshot.outputs.log_records {
+            exports(encoder, &LOG_RECORD_METRICS, counts)?;
+        }
         by_type(encoder, &catalog::NOTICE, &counters.notice)?;
         by_type(
             encoder,
@@ -90,7 +93,8 @@ impl Scrape {
             observed.event_counter(&labels, counter.count, counter.last.as_ref())?;
         }
         self.pending(encoder)?;
-        self.span_and_state_metrics(encoder)?;
+        exports(encoder, &SPAN_METRICS, &self.snapshot.outputs.spans)?;
+        self.state_metrics(encoder)?;
         family::begin(encoder, &catalog::UP)?.int_gauge(&[], health.is_up().into())?;
         self.vm_info(encoder)?;
         let is_warming_up = health.warm_up.is_active(self.now);
@@ -187,28 +191,53 @@ impl Scrape {
             })
     }
 
-    fn span_and_state_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn state_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let outputs = &self.snapshot.outputs;
-        let mut failures = family::begin(encoder, &catalog::SPAN_EXPORT_FAILURES)?;
-        for (reason, count) in &outputs.spans.failures {
-            failures.counter(&[("reason", reason.as_str())], *count)?;
-        }
-        let mut dropped = family::begin(encoder, &catalog::SPANS_DROPPED)?;
-        for (reason, count) in &outputs.spans.dropped {
-            dropped.counter(&[("reason", reason.as_str())], *count)?;
-        }
-        family::counter(encoder, &catalog::SPANS_EXPORTED, outputs.spans.exported)?;
-        family::optional_gauge(
-            encoder,
-            &catalog::SPANS_SPOOLED,
-            Some(outputs.spans.spooled as f64),
-        )?;
+        let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
+        let failures: u64 = spools
+            .iter()
+            .flatten()
+            .map(|counts| counts.write_failures)
+            .sum();
         family::counter(
             encoder,
             &catalog::STATE_WRITE_FAILURES,
-            outputs.state_write_failures + outputs.spans.write_failures,
+            outputs.state_write_failures + failures,
         )
     }
+}
+
+/// Failures, dropped, exported and waiting records of one signal.
+type ExportMetrics = [&'static Metric; 4];
+
+const LOG_RECORD_METRICS: ExportMetrics = [
+    &catalog::LOG_RECORD_EXPORT_FAILURES,
+    &catalog::LOG_RECORDS_DROPPED,
+    &catalog::LOG_RECORDS_EXPORTED,
+    &catalog::LOG_RECORDS_SPOOLED,
+];
+const SPAN_METRICS: ExportMetrics = [
+    &catalog::SPAN_EXPORT_FAILURES,
+    &catalog::SPANS_DROPPED,
+    &catalog::SPANS_EXPORTED,
+    &catalog::SPANS_SPOOLED,
+];
+
+fn exports(
+    encoder: &mut DescriptorEncoder<'_>,
+    [failures, dropped, exported, spooled]: &ExportMetrics,
+    counts: &ExportCounts,
+) -> fmt::Result {
+    let mut failures = family::begin(encoder, failures)?;
+    for (reason, count) in &counts.failures {
+        failures.counter(&[("reason", reason.as_str())], *count)?;
+    }
+    let mut dropped = family::begin(encoder, dropped)?;
+    for (reason, count) in &counts.dropped {
+        dropped.counter(&[("reason", reason.as_str())], *count)?;
+    }
+    family::counter(encoder, exported, counts.exported)?;
+    family::optional_gauge(encoder, spooled, Some(counts.spooled as f64))
 }
 
 fn by_type(

@@ -9,10 +9,14 @@ use std::{
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{
-    Compression, ExporterBuildError, Protocol, RetryPolicy, SpanExporter, WithExportConfig,
-    WithHttpConfig,
+    Compression, ExporterBuildError, LogExporter, Protocol, RetryPolicy, SpanExporter,
+    WithExportConfig, WithHttpConfig,
 };
-use opentelemetry_sdk::trace::SpanExporter as _;
+use opentelemetry_sdk::{
+    error::OTelSdkResult,
+    logs::{LogBatch, LogExporter as _, SdkLogger},
+    trace::SpanExporter as _,
+};
 use reqwest::{
     Client, Url,
     header::{self, HeaderMap, HeaderValue},
@@ -20,7 +24,12 @@ use reqwest::{
 
 use super::{disposition::ExportAttempt, sdk};
 use crate::{
-    otlp::{resource::Resource, settings::OtlpSettings, trace::Batch},
+    otlp::{
+        batch::{Batch, Record},
+        resource::Resource,
+        settings::ExporterSettings,
+        signal::Signal,
+    },
     outbound::{
         error::{causes, is_tls, root_cause},
         http::{self, PemError, USER_AGENT, read_up_to},
@@ -67,7 +76,7 @@ impl SetupError {
 
 #[derive(Debug)]
 pub(super) struct CollectorClient {
-    exporter: SpanExporter,
+    exporter: Exporter,
     last_attempt: LastAttempt,
     resource: Option<Resource>,
 }
@@ -75,7 +84,7 @@ pub(super) struct CollectorClient {
 impl CollectorClient {
     /// Reads the certificates; the first batch connects.
     pub(super) async fn open(
-        settings: &OtlpSettings,
+        settings: &ExporterSettings,
         worker: &Worker,
         clock: Clock,
     ) -> Result<Self, SetupError> {
@@ -92,19 +101,8 @@ impl CollectorClient {
             clock,
             last_attempt: Arc::clone(&last_attempt),
         };
-        let mut builder = SpanExporter::builder()
-            .with_http()
-            .with_http_client(http_client)
-            .with_protocol(Protocol::HttpBinary)
-            // The spool retries, also over restarts.
-            .with_retry_policy(RetryPolicy::disabled())
-            .with_timeout(settings.timeout)
-            .with_endpoint(settings.endpoint.as_str());
-        if settings.gzip {
-            builder = builder.with_compression(Compression::Gzip);
-        }
         Ok(Self {
-            exporter: builder.build()?,
+            exporter: Exporter::new(settings, http_client)?,
             last_attempt,
             resource: None,
         })
@@ -113,11 +111,10 @@ impl CollectorClient {
     /// Sends a batch in one request.
     pub(super) async fn send(&mut self, batch: &Batch) -> ExportAttempt {
         if self.resource.as_ref() != Some(&batch.resource) {
-            self.exporter.set_resource(&sdk::resource(&batch.resource));
+            self.exporter.set_resource(&batch.resource);
             self.resource = Some(batch.resource.clone());
         }
-        let spans = batch.spans.iter().map(sdk::span).collect();
-        let exported = self.exporter.export(spans).await;
+        let exported = self.exporter.export(&batch.records).await;
         let attempt = lock(&self.last_attempt).take();
         // Without an attempt, the exporter failed before the request.
         attempt.unwrap_or_else(|| ExportAttempt::NoResponse {
@@ -127,6 +124,76 @@ impl CollectorClient {
                 Err(error) => error.to_string(),
             },
         })
+    }
+}
+
+/// OpenTelemetry's exporter of one signal.
+#[derive(Debug)]
+enum Exporter {
+    Traces(SpanExporter),
+    Logs(LogExporter, SdkLogger),
+}
+
+impl Exporter {
+    fn new(
+        settings: &ExporterSettings,
+        client: RecordingHttpClient,
+    ) -> Result<Self, ExporterBuildError> {
+        Ok(match settings.signal {
+            Signal::Traces => {
+                let builder = SpanExporter::builder().with_http();
+                Self::Traces(configure(builder, settings, client).build()?)
+            }
+            Signal::Logs => {
+                let builder = LogExporter::builder().with_http();
+                Self::Logs(configure(builder, settings, client).build()?, sdk::logger())
+            }
+        })
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        let resource = sdk::resource(resource);
+        match self {
+            Self::Traces(exporter) => exporter.set_resource(&resource),
+            Self::Logs(exporter, _) => exporter.set_resource(&resource),
+        }
+    }
+
+    async fn export(&self, records: &[Record]) -> OTelSdkResult {
+        match self {
+            Self::Traces(exporter) => {
+                let spans = records.iter().filter_map(Record::as_span);
+                exporter.export(spans.map(sdk::span).collect()).await
+            }
+            Self::Logs(exporter, logger) => {
+                let records = records.iter().filter_map(Record::as_log);
+                let records: Vec<_> = records
+                    .map(|record| sdk::log_record(record, logger))
+                    .collect();
+                let scope = sdk::scope();
+                let scoped: Vec<_> = records.iter().map(|record| (record, &scope)).collect();
+                exporter.export(LogBatch::new(&scoped)).await
+            }
+        }
+    }
+}
+
+fn configure<B: WithExportConfig + WithHttpConfig>(
+    builder: B,
+    settings: &ExporterSettings,
+    client: RecordingHttpClient,
+) -> B {
+    let builder = builder
+        .with_http_client(client)
+        .with_protocol(Protocol::HttpBinary)
+        // The spool retries, also over restarts.
+        .with_retry_policy(RetryPolicy::disabled())
+        .with_timeout(settings.timeout)
+        .with_endpoint(settings.endpoint.as_str());
+    if settings.gzip {
+        builder.with_compression(Compression::Gzip)
+    } else {
+        builder
     }
 }
 
@@ -194,7 +261,7 @@ fn reason(error: &reqwest::Error) -> ExportFailure {
     }
 }
 
-fn client(settings: &OtlpSettings, resolver: Resolver) -> Result<Client, SetupError> {
+fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, SetupError> {
     const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
     const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
     const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";

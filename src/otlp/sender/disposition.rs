@@ -3,7 +3,7 @@
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429,
 //! 502, 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the
 //! cause is usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 407,
-//! 408 and the other 5xx the spans are kept and retried slowly. After 413 a batch is sent in parts.
+//! 408 and the other 5xx the batch is kept and retried slowly. After 413 a batch is sent in parts.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use prost::Message;
 use reqwest::StatusCode;
 
 use crate::{
+    otlp::signal::Signal,
     outbound::{
         http::{describe, excerpt},
         url::Secrets,
@@ -41,7 +42,7 @@ pub(super) enum ExportAttempt {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Disposition {
-    /// Except for the given number of spans, which must not be sent again.
+    /// Except for the given number of records, which must not be sent again.
     Accepted { rejected: u64, message: String },
     /// The batch must not be sent again.
     Rejected { message: String },
@@ -59,7 +60,7 @@ pub(super) enum Disposition {
 
 impl Disposition {
     /// The messages do not contain the secrets.
-    pub(super) fn of(attempt: ExportAttempt, secrets: &Secrets) -> Self {
+    pub(super) fn of(attempt: ExportAttempt, signal: Signal, secrets: &Secrets) -> Self {
         let (status, retry_after, body) = match attempt {
             ExportAttempt::NoResponse { reason, message } => {
                 return Self::Retry {
@@ -75,7 +76,12 @@ impl Disposition {
                 body,
             } => (status, retry_after, body),
         };
-        let message = describe(status, &body, MAX_MESSAGE, secrets);
+        let mut message = describe(status, &body, MAX_MESSAGE, secrets);
+        if status == StatusCode::NOT_FOUND {
+            let (name, exporter) = (signal.as_str(), signal.exporter_variable());
+            let hint = format!("; set {exporter}=none if the collector has no {name} pipeline");
+            message.push_str(&hint);
+        }
         let (reason, is_slow) = match status.as_u16() {
             200..=299 => return Self::accepted(body, secrets),
             401 | 403 | 404 | 407 | 408 => (ExportFailure::Status4xx, true),
@@ -93,7 +99,8 @@ impl Disposition {
         }
     }
 
-    /// A body that cannot be decoded does not make a success a failure.
+    /// A body that cannot be decoded does not make a success a failure. The response for log records has the same
+    /// fields by other names (<https://github.com/open-telemetry/opentelemetry-proto>).
     fn accepted(body: Bytes, secrets: &Secrets) -> Self {
         let partial = ExportTraceServiceResponse::decode(body)
             .ok()
@@ -119,7 +126,7 @@ mod tests {
             body: Bytes::copy_from_slice(body),
         };
         let url = "http://collector".parse().unwrap();
-        Disposition::of(attempt, &Secrets::of(&url))
+        Disposition::of(attempt, Signal::Traces, &Secrets::of(&url))
     }
 
     #[test]

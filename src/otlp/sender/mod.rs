@@ -1,4 +1,4 @@
-//! Exports the batches of the spool to the collector, one request at a time.
+//! Exports the batches of the spool of one signal to its collector, one request at a time.
 //!
 //! Invariants:
 //! - Only a batch that the collector accepted or rejected is removed from the spool.
@@ -15,6 +15,7 @@ mod client;
 mod disposition;
 mod parts;
 mod sdk;
+mod sent;
 mod timing;
 
 use std::{io, pin::pin, time::Duration};
@@ -28,12 +29,13 @@ use self::{
     client::CollectorClient,
     disposition::{Disposition, ExportAttempt},
     parts::{IncompleteBatches, Parts},
+    sent::log_sent,
     timing::Retry,
 };
 use super::{
-    settings::OtlpSettings,
+    batch::Batch,
+    settings::ExporterSettings,
     spool::{BatchId, Completion, Lease, SpoolHandle},
-    trace::Batch,
 };
 use crate::{
     outbound::{http::add_proxy_secrets, url::Secrets},
@@ -47,21 +49,20 @@ const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
 
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(
-    settings: OtlpSettings,
+    settings: ExporterSettings,
     spool: SpoolHandle,
     clock: Clock,
     timing: RetryTiming,
     stop: CancellationToken,
 ) {
+    let signal = settings.signal;
     info!(
         endpoint = settings.redacted_endpoint(),
         gzip = settings.gzip,
         durable = spool.is_durable(),
-        "trace export enabled"
+        "{} export enabled",
+        signal.as_str()
     );
-    for ignored in &settings.ignored {
-        warn!("{ignored}");
-    }
     let mut secrets = settings.secrets();
     add_proxy_secrets(&mut secrets);
     let mut sender = Sender {
@@ -85,22 +86,23 @@ pub async fn run(
         () = stop.cancelled() => {
             // A batch whose request is cut off is sent again after the next start.
             if timeout(timing.flush_timeout, sending).await.is_err() {
-                info!("trace flush timed out");
+                info!("{} flush timed out", signal.as_str());
             }
         }
     }
-    let spans = spool.counts().borrow().spooled;
-    if spans > 0 {
+    let count = spool.counts().borrow().spooled;
+    if count > 0 {
         warn!(
-            spans,
+            count,
             kept = spool.is_durable(),
-            "stopping with unsent spans"
+            "stopping with unsent {}",
+            signal.records()
         );
     }
 }
 
 struct Sender {
-    settings: OtlpSettings,
+    settings: ExporterSettings,
     secrets: Secrets,
     spool: SpoolHandle,
     clock: Clock,
@@ -151,7 +153,7 @@ impl Sender {
     async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
         let mut parts = self.incomplete.resume(lease);
         while let Some(part) = parts.next() {
-            let disposition = Disposition::of(self.attempt(&part).await, &self.secrets);
+            let disposition = self.disposition(&part).await;
             if let Err(retry) = self.apply(&part, disposition, &mut parts).await {
                 self.incomplete.suspend(parts);
                 return Err(retry);
@@ -159,6 +161,11 @@ impl Sender {
         }
         self.spool.complete(parts.id, parts.completion()).await;
         Ok(())
+    }
+
+    async fn disposition(&mut self, part: &Batch) -> Disposition {
+        let attempt = self.attempt(part).await;
+        Disposition::of(attempt, self.settings.signal, &self.secrets)
     }
 
     async fn attempt(&mut self, batch: &Batch) -> ExportAttempt {
@@ -199,45 +206,41 @@ impl Sender {
         disposition: Disposition,
         parts: &mut Parts,
     ) -> Result<(), Retry> {
-        let spans = part.spans.len() as u64;
+        let count = part.records.len() as u64;
+        let signal = self.settings.signal;
         match disposition {
             Disposition::Accepted { rejected, message } => {
                 self.recovered().await;
-                let rejected = rejected.min(spans);
-                if rejected > 0 {
-                    self.count(ExportFailure::PartialSuccess);
-                    warn!(
-                        rejected,
-                        of = spans,
-                        message,
-                        "collector rejected part of the spans, dropped"
-                    );
-                } else if !message.is_empty() {
-                    warn!(message, "collector accepted spans with a warning");
-                }
+                let rejected = rejected.min(count);
+                self.log_acceptance(rejected, count, &message);
                 parts.complete(Completion {
-                    exported: spans - rejected,
+                    exported: count - rejected,
                     rejected,
                     too_large: 0,
                 });
-                // A partial success does not name the rejected spans.
-                if rejected < spans {
+                // A partial success does not name the rejected ones.
+                if rejected < count {
                     log_sent(part);
                 }
             }
             Disposition::Rejected { message } => {
                 self.recovered().await;
                 self.count(ExportFailure::Rejected);
-                warn!(spans, error = message, "collector rejected spans, dropped");
+                warn!(
+                    count,
+                    error = message,
+                    "collector rejected {}, dropped",
+                    signal.records()
+                );
                 parts.complete(Completion {
-                    rejected: spans,
+                    rejected: count,
                     ..Completion::default()
                 });
             }
             Disposition::TooLarge { message } => {
                 self.recovered().await;
                 self.count(ExportFailure::TooLarge);
-                parts.split(&message);
+                parts.split(signal.record(), &message);
             }
             Disposition::Retry {
                 reason,
@@ -255,6 +258,19 @@ impl Sender {
         Ok(())
     }
 
+    fn log_acceptance(&self, rejected: u64, of: u64, message: &str) {
+        let records = self.settings.signal.records();
+        if rejected > 0 {
+            self.count(ExportFailure::PartialSuccess);
+            warn!(
+                rejected,
+                of, message, "collector rejected part of the {records}, dropped"
+            );
+        } else if !message.is_empty() {
+            warn!(message, "collector accepted {records} with a warning");
+        }
+    }
+
     fn count(&self, reason: ExportFailure) {
         self.spool.count(|counts| counts.fail(reason));
     }
@@ -268,7 +284,8 @@ impl Sender {
                 reason = reason.as_str(),
                 error = message,
                 endpoint = self.settings.redacted_endpoint(),
-                "trace export failed"
+                "{} export failed",
+                self.settings.signal.as_str()
             );
         }
     }
@@ -279,7 +296,7 @@ impl Sender {
             self.spool.end_deferrals().await;
         }
         if self.last_failure.take().is_some() {
-            info!("trace export recovered");
+            info!("{} export recovered", self.settings.signal.as_str());
         }
     }
 
@@ -310,7 +327,7 @@ impl Sender {
         }
     }
 
-    /// Spans of a new event end our own backoff, since a Spot VM has only seconds, but not a delay that the collector
+    /// A new batch ends our own backoff, since a Spot VM has only seconds, but not a delay that the collector
     /// asked for.
     async fn wait_for_retry(&mut self, retry: &Retry, delay: Duration) {
         if self.stop.is_cancelled() {
@@ -327,18 +344,4 @@ impl Sender {
 
 fn start_worker() -> io::Result<Worker> {
     Worker::start("otlp")
-}
-
-/// One line per span, so that the log leads to the trace.
-fn log_sent(batch: &Batch) {
-    for span in &batch.spans {
-        info!(
-            trace_id = span.trace_id_hex(),
-            span_id = span.span_id_hex(),
-            span = span.name,
-            start = span.start.rfc3339_millis(),
-            end = span.end.rfc3339_millis(),
-            "span sent"
-        );
-    }
 }

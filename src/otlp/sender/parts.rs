@@ -1,14 +1,14 @@
 //! A batch that is sent in parts, because the collector found the whole of it too large (413).
 //!
-//! The parts are not stored: after a crash the whole batch is sent again, with the same span ids.
+//! The parts are not stored: after a crash the whole batch is sent again, with the same ids.
 
 use std::collections::BTreeMap;
 
 use tracing::{info, warn};
 
 use crate::otlp::{
+    batch::Batch,
     spool::{BatchId, Completion, Lease},
-    trace::Batch,
 };
 
 /// The accepted parts of further batches are sent again.
@@ -17,21 +17,21 @@ const MAX_INCOMPLETE: usize = 64;
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) id: BatchId,
-    /// The spans that are not sent.
+    /// The records that are not sent.
     unsent: Batch,
     progress: Progress,
 }
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// The number of spans of the parts that need not be sent again.
+    /// The number of records of the parts that need not be sent again.
     done: usize,
-    /// The numbers of spans of the other parts. The last one is the next to be sent.
+    /// The numbers of records of the other parts. The last one is the next to be sent.
     sizes: Vec<usize>,
     completion: Completion,
 }
 
-/// The progress of batches that were sent in part, without their spans.
+/// The progress of batches that were sent in part, without their records.
 #[derive(Debug, Default)]
 pub(super) struct IncompleteBatches(BTreeMap<BatchId, Progress>);
 
@@ -43,10 +43,12 @@ impl IncompleteBatches {
             batch: mut unsent,
         } = lease;
         let progress = self.0.remove(&id).unwrap_or_else(|| Progress {
-            sizes: vec![unsent.spans.len()],
+            sizes: vec![unsent.records.len()],
             ..Progress::default()
         });
-        unsent.spans.drain(..progress.done.min(unsent.spans.len()));
+        unsent
+            .records
+            .drain(..progress.done.min(unsent.records.len()));
         Parts {
             id,
             unsent,
@@ -74,17 +76,19 @@ impl Progress {
 impl Parts {
     pub(super) fn next(&mut self) -> Option<Batch> {
         let size = *self.progress.sizes.last()?;
-        let spans = self.unsent.spans.iter().take(size);
+        let records = self.unsent.records.iter().take(size);
         Some(Batch {
             resource: self.unsent.resource.clone(),
-            spans: spans.cloned().collect(),
+            records: records.cloned().collect(),
         })
     }
 
     /// What became of the part that was sent.
     pub(super) fn complete(&mut self, part: Completion) {
         let size = self.progress.sizes.pop().unwrap_or_default();
-        self.unsent.spans.drain(..size.min(self.unsent.spans.len()));
+        self.unsent
+            .records
+            .drain(..size.min(self.unsent.records.len()));
         self.progress.done += size;
         let completion = &mut self.progress.completion;
         completion.exported += part.exported;
@@ -97,28 +101,28 @@ impl Parts {
         self.progress.completion
     }
 
-    /// Halves the next part, which was too large. A single span is dropped.
-    pub(super) fn split(&mut self, message: &str) {
-        let spans = self.progress.sizes.last().copied().unwrap_or_default();
-        if spans < 2 {
+    /// Halves the next part, which was too large for the collector. A single record is dropped.
+    pub(super) fn split(&mut self, record: &str, message: &str) {
+        let count = self.progress.sizes.last().copied().unwrap_or_default();
+        if count < 2 {
             warn!(
                 error = message,
-                "span is too large for the collector, dropped"
+                "{record} is too large for the collector, dropped"
             );
             return self.complete(Completion {
-                too_large: spans as u64,
+                too_large: count as u64,
                 ..Completion::default()
             });
         }
         if !self.progress.is_split() {
             info!(
-                spans,
+                count,
                 error = message,
                 "batch is too large for the collector, sent in parts"
             );
         }
         self.progress.sizes.pop();
-        let first = spans / 2;
-        self.progress.sizes.extend([spans - first, first]);
+        let first = count / 2;
+        self.progress.sizes.extend([count - first, first]);
     }
 }

@@ -1,19 +1,23 @@
-//! Converts spans and resources to the types of OpenTelemetry's SDK.
+//! Converts spans, log records and resources to the types of OpenTelemetry's SDK.
 
 use std::time::SystemTime;
 
 use opentelemetry::{
     Array, InstrumentationScope, KeyValue, StringValue,
+    logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity},
     trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
 };
 use opentelemetry_sdk::{
     self as sdk,
+    logs::{SdkLogRecord, SdkLogger, SdkLoggerProvider},
     trace::{SpanData, SpanEvents, SpanLinks},
 };
 
 use crate::otlp::{
+    attribute::{Attribute, Value},
+    log_record::{self, LogRecord},
     resource::{Resource, SCHEMA_URL, SERVICE},
-    trace::{Attribute, Span, Value},
+    trace::Span,
 };
 
 /// Without the SDK's detectors, which read the environment.
@@ -57,10 +61,50 @@ pub(super) fn span(span: &Span) -> SpanData {
             Some(message) => Status::error(message.clone()),
             None => Status::Unset,
         },
-        instrumentation_scope: InstrumentationScope::builder(SERVICE)
-            .with_version(env!("CARGO_PKG_VERSION"))
-            .build(),
+        instrumentation_scope: scope(),
     }
+}
+
+pub(super) fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder(SERVICE)
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .build()
+}
+
+/// Makes empty log records; the SDK has no other way. It exports nothing.
+pub(super) fn logger() -> SdkLogger {
+    SdkLoggerProvider::builder().build().logger(SERVICE)
+}
+
+pub(super) fn log_record(record: &LogRecord, logger: &SdkLogger) -> SdkLogRecord {
+    let mut data = logger.create_log_record();
+    data.set_event_name(record.name.as_str());
+    data.set_timestamp(record.at.into());
+    data.set_observed_timestamp(record.at.into());
+    data.set_severity_number(match record.severity {
+        log_record::Severity::Info => Severity::Info,
+        log_record::Severity::Warn => Severity::Warn,
+        log_record::Severity::Error => Severity::Error,
+    });
+    data.set_body(record.body.clone().into());
+    let (trace_id, span_id) = (record.trace_id, record.span_id);
+    data.set_trace_context(
+        TraceId::from_bytes(trace_id),
+        SpanId::from_bytes(span_id),
+        Some(TraceFlags::SAMPLED),
+    );
+    for Attribute { key, value } in &record.attributes {
+        let value: AnyValue = match value {
+            Value::Text(text) => text.clone().into(),
+            Value::Int(number) => (*number).into(),
+            Value::Float(number) => (*number).into(),
+            Value::Texts(texts) => AnyValue::ListAny(Box::new(
+                texts.iter().cloned().map(AnyValue::from).collect(),
+            )),
+        };
+        data.add_attribute(key.clone(), value);
+    }
+    data
 }
 
 fn attributes(attributes: &[Attribute]) -> Vec<KeyValue> {

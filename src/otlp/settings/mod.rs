@@ -1,10 +1,10 @@
-//! OpenTelemetry's environment variables for exporting traces. Pure: the environment is an argument.
+//! OpenTelemetry's environment variables for exporting traces and logs. Pure: the environment is an argument.
 //!
 //! The rules are those of the specification
 //! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
-//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for traces
+//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for one signal
 //! overrides the general one, an empty value is unset, and an invalid value is logged and ignored. Only an invalid
-//! endpoint is an error. Without an endpoint no traces are exported.
+//! endpoint and the protocol `grpc` are errors. A signal without an endpoint is not exported.
 
 mod encoded;
 
@@ -15,17 +15,32 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
+use super::signal::Signal;
 use crate::outbound::url::{self, Secrets, UrlError};
 
 /// The specification's default for one request.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const DISABLED: &str = "OTEL_SDK_DISABLED";
-const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
+/// What is exported, and where to.
 #[derive(Debug, Clone)]
 pub struct OtlpSettings {
+    /// At least one, in the order of [`Signal::ALL`].
+    pub exporters: Vec<ExporterSettings>,
+    /// `OTEL_SERVICE_NAME`.
+    pub service_name: Option<String>,
+    /// `OTEL_RESOURCE_ATTRIBUTES`.
+    pub resource_attributes: Vec<(String, String)>,
+    /// Messages about variables that are set and ignored.
+    pub ignored: Vec<String>,
+}
+
+/// The settings of one signal.
+#[derive(Debug, Clone)]
+pub struct ExporterSettings {
+    pub signal: Signal,
     /// With the path.
     pub endpoint: Url,
     /// The values are marked sensitive and do not appear in the log.
@@ -36,12 +51,6 @@ pub struct OtlpSettings {
     /// PEM; replaces the system's certificate authorities.
     pub certificate: Option<PathBuf>,
     pub client: Option<ClientCertificate>,
-    /// `OTEL_SERVICE_NAME`.
-    pub service_name: Option<String>,
-    /// `OTEL_RESOURCE_ATTRIBUTES`.
-    pub resource_attributes: Vec<(String, String)>,
-    /// Messages about variables that are set and ignored.
-    pub ignored: Vec<String>,
 }
 
 /// The PEM files of mutual TLS.
@@ -52,19 +61,20 @@ pub struct ClientCertificate {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}: {value:?} {problem}; write a URL such as http://localhost:4318")]
+#[error("{variable}: {value:?} {problem}; {remedy}")]
 pub struct OtlpConfigError {
     pub variable: String,
     /// Redacted.
     pub value: String,
     pub problem: String,
+    pub remedy: String,
 }
 
 impl OtlpSettings {
-    /// `None` if the export of traces is disabled.
+    /// `None` if nothing is exported.
     ///
     /// # Errors
-    /// When the endpoint is invalid.
+    /// When an endpoint is invalid, or the protocol of a signal that is exported is gRPC.
     pub fn from_env(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OtlpConfigError> {
@@ -75,24 +85,39 @@ impl OtlpSettings {
         if reader.is_disabled() {
             return Ok(None);
         }
-        let Some(endpoint) = reader.endpoint()? else {
+        reader.check_disabled();
+        let mut exporters = Vec::new();
+        for signal in Signal::ALL {
+            exporters.extend(reader.exporter(signal)?);
+        }
+        if exporters.is_empty() {
             return Ok(None);
-        };
-        reader.check_switches();
-        reader.check_protocol();
+        }
+        let resource_attributes = reader.resource_attributes();
+        let service_name = reader.get("OTEL_SERVICE_NAME");
+        // A general variable is read for each signal.
+        let mut ignored: Vec<String> = Vec::new();
+        for message in reader.ignored {
+            if !ignored.contains(&message) {
+                ignored.push(message);
+            }
+        }
         Ok(Some(Self {
-            endpoint,
-            headers: reader.headers(),
-            timeout: reader.timeout(),
-            gzip: reader.gzip(),
-            certificate: reader.otlp("CERTIFICATE").map(|(_, path)| path.into()),
-            client: reader.client_certificate(),
-            service_name: reader.get("OTEL_SERVICE_NAME"),
-            resource_attributes: reader.resource_attributes(),
-            ignored: reader.ignored,
+            exporters,
+            service_name,
+            resource_attributes,
+            ignored,
         }))
     }
 
+    /// `None` if the signal is not exported.
+    pub fn exporter(&self, signal: Signal) -> Option<&ExporterSettings> {
+        let mut exporters = self.exporters.iter();
+        exporters.find(|exporter| exporter.signal == signal)
+    }
+}
+
+impl ExporterSettings {
     pub(crate) fn redacted_endpoint(&self) -> String {
         url::redacted(self.endpoint.as_str())
     }
@@ -120,10 +145,10 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
-    /// The variable for traces, else the general one, with its name.
-    fn otlp(&self, what: &str) -> Option<(String, String)> {
+    /// The variable of a signal, else the general one, with its name.
+    fn otlp(&self, signal: Signal, what: &str) -> Option<(String, String)> {
         let names = [
-            format!("OTEL_EXPORTER_OTLP_TRACES_{what}"),
+            format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable()),
             format!("OTEL_EXPORTER_OTLP_{what}"),
         ];
         names.into_iter().find_map(|name| {
@@ -136,62 +161,99 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         self.ignored.push(format!("{name} is ignored: {problem}"));
     }
 
-    fn is_disabled(&self) -> bool {
-        let is = |name: &str, expected: &str| {
-            self.get(name)
-                .is_some_and(|value| value.eq_ignore_ascii_case(expected))
+    /// `None` without an endpoint or with the exporter `none`.
+    fn exporter(&mut self, signal: Signal) -> Result<Option<ExporterSettings>, OtlpConfigError> {
+        let exporter = self.get(signal.exporter_variable());
+        if exporter.is_some_and(|name| name.eq_ignore_ascii_case("none")) {
+            return Ok(None);
+        }
+        let Some(endpoint) = self.endpoint(signal)? else {
+            return Ok(None);
         };
-        is(DISABLED, "true") || is(EXPORTER, "none")
+        self.check_exporter(signal);
+        self.check_protocol(signal)?;
+        Ok(Some(ExporterSettings {
+            signal,
+            endpoint,
+            headers: self.headers(signal),
+            timeout: self.timeout(signal),
+            gzip: self.gzip(signal),
+            certificate: self
+                .otlp(signal, "CERTIFICATE")
+                .map(|(_, path)| path.into()),
+            client: self.client_certificate(signal),
+        }))
+    }
+
+    fn is_disabled(&self) -> bool {
+        let value = self.get(DISABLED);
+        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
     /// A value without effect is probably a mistake.
-    fn check_switches(&mut self) {
+    fn check_disabled(&mut self) {
         let is_invalid = |value: &String| !value.eq_ignore_ascii_case("false");
         if let Some(value) = self.get(DISABLED).filter(is_invalid) {
             let problem = format!("{value:?} is neither true nor false, false is used");
             self.ignore(DISABLED, &problem);
         }
+    }
+
+    fn check_exporter(&mut self, signal: Signal) {
         let is_without_otlp = |value: &String| {
             !encoded::entries(value).any(|exporter| exporter.eq_ignore_ascii_case("otlp"))
         };
-        if let Some(value) = self.get(EXPORTER).filter(is_without_otlp) {
+        let variable = signal.exporter_variable();
+        if let Some(value) = self.get(variable).filter(is_without_otlp) {
             let problem = format!("{value:?} is neither otlp nor none, otlp is used");
-            self.ignore(EXPORTER, &problem);
+            self.ignore(variable, &problem);
         }
     }
 
-    /// The endpoint for traces is used as it is; the general one is the base for all signals.
-    fn endpoint(&self) -> Result<Option<Url>, OtlpConfigError> {
-        let Some((variable, value)) = self.otlp("ENDPOINT") else {
+    /// The endpoint of a signal is used as it is; the general one is the base for all signals.
+    fn endpoint(&self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
+        let Some((variable, value)) = self.otlp(signal, "ENDPOINT") else {
             return Ok(None);
         };
         let wrong = |error: UrlError| OtlpConfigError {
             variable: variable.clone(),
             value: url::redacted(&value),
             problem: error.to_string(),
+            remedy: "write a URL such as http://localhost:4318".to_owned(),
         };
         let url = url::http(&value).map_err(wrong)?;
-        Ok(Some(if variable.contains("TRACES") {
+        Ok(Some(if variable.contains(signal.variable()) {
             url
         } else {
-            url::under(&url, "/v1/traces")
+            url::under(&url, signal.path())
         }))
     }
 
-    fn check_protocol(&mut self) {
-        if let Some((name, value)) = self.otlp("PROTOCOL").filter(|(_, value)| value != PROTOCOL) {
-            self.ignore(
-                &name,
-                &format!(
-                    "{value:?} is not supported, {PROTOCOL} is used, for which collectors listen on port 4318"
+    /// Collectors have another port for gRPC.
+    fn check_protocol(&mut self, signal: Signal) -> Result<(), OtlpConfigError> {
+        let given = self.otlp(signal, "PROTOCOL");
+        let Some((variable, value)) = given.filter(|(_, value)| value != PROTOCOL) else {
+            return Ok(());
+        };
+        if value == "grpc" {
+            let exporter = signal.exporter_variable();
+            return Err(OtlpConfigError {
+                remedy: format!(
+                    "set it to {PROTOCOL}, for which collectors listen on port 4318, or set {exporter}=none"
                 ),
-            );
+                problem: "is not supported".to_owned(),
+                variable,
+                value,
+            });
         }
+        let problem = format!("{value:?} is not supported, {PROTOCOL} is used");
+        self.ignore(&variable, &problem);
+        Ok(())
     }
 
-    fn headers(&mut self) -> HeaderMap {
+    fn headers(&mut self, signal: Signal) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        let Some((name, value)) = self.otlp("HEADERS") else {
+        let Some((name, value)) = self.otlp(signal, "HEADERS") else {
             return headers;
         };
         for entry in encoded::entries(&value) {
@@ -215,8 +277,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         headers
     }
 
-    fn timeout(&mut self) -> Duration {
-        let Some((name, value)) = self.otlp("TIMEOUT") else {
+    fn timeout(&mut self, signal: Signal) -> Duration {
+        let Some((name, value)) = self.otlp(signal, "TIMEOUT") else {
             return DEFAULT_TIMEOUT;
         };
         match value.parse() {
@@ -231,8 +293,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         }
     }
 
-    fn gzip(&mut self) -> bool {
-        let Some((name, value)) = self.otlp("COMPRESSION") else {
+    fn gzip(&mut self, signal: Signal) -> bool {
+        let Some((name, value)) = self.otlp(signal, "COMPRESSION") else {
             return false;
         };
         match value.to_ascii_lowercase().as_str() {
@@ -245,8 +307,11 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         }
     }
 
-    fn client_certificate(&mut self) -> Option<ClientCertificate> {
-        match (self.otlp("CLIENT_CERTIFICATE"), self.otlp("CLIENT_KEY")) {
+    fn client_certificate(&mut self, signal: Signal) -> Option<ClientCertificate> {
+        match (
+            self.otlp(signal, "CLIENT_CERTIFICATE"),
+            self.otlp(signal, "CLIENT_KEY"),
+        ) {
             (Some((_, certificate)), Some((_, key))) => Some(ClientCertificate {
                 certificate: certificate.into(),
                 key: key.into(),

@@ -2,7 +2,21 @@ use std::collections::BTreeMap;
 
 use super::*;
 
-const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+const LOGS: &str = "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT";
+const NO_TRACES: (&str, &str) = ("OTEL_TRACES_EXPORTER", "none");
+const NO_LOGS: (&str, &str) = ("OTEL_LOGS_EXPORTER", "none");
+const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+const TRACES_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
+const LOGS_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL";
+const GRPC: &str = "grpc";
+const GENERAL: (&str, &str) = (BASE, "http://c:4318");
+const OWN_TRACES: (&str, &str) = (TRACES, "http://t");
+const OWN_LOGS: (&str, &str) = (LOGS, "http://l");
+
+/// Variables, and the URLs of traces and logs.
+type Row = (&'static [(&'static str, &'static str)], [&'static str; 2]);
 
 fn read(environment: &[(&str, &str)]) -> Result<Option<OtlpSettings>, OtlpConfigError> {
     let all: BTreeMap<_, _> = environment.iter().copied().collect();
@@ -10,20 +24,129 @@ fn read(environment: &[(&str, &str)]) -> Result<Option<OtlpSettings>, OtlpConfig
 }
 
 fn on(environment: &[(&str, &str)]) -> OtlpSettings {
-    let with_endpoint: Vec<_> = [ENDPOINT].iter().chain(environment).copied().collect();
+    let with_endpoint: Vec<_> = [GENERAL].iter().chain(environment).copied().collect();
     read(&with_endpoint).unwrap().unwrap()
 }
 
+/// The settings of the traces.
+fn traces(environment: &[(&str, &str)]) -> ExporterSettings {
+    on(environment).exporter(Signal::Traces).unwrap().clone()
+}
+
+/// The URLs of traces and logs; `-` where the signal is not exported, and the message of an error.
+fn endpoints(environment: &[(&str, &str)]) -> [String; 2] {
+    let settings = match read(environment) {
+        Ok(settings) => settings,
+        Err(error) => return [error.to_string(), String::new()],
+    };
+    Signal::ALL.map(|signal| {
+        let exporter = settings.as_ref().and_then(|all| all.exporter(signal));
+        exporter.map_or("-".to_owned(), |exporter| exporter.endpoint.to_string())
+    })
+}
+
+const BOTH: [&str; 2] = ["http://c:4318/v1/traces", "http://c:4318/v1/logs"];
+const OWN: [&str; 2] = ["http://t/", "http://l/"];
+
+/// Signal × protocol × form of the endpoint × exporter.
+const TABLE: &[Row] = &[
+    (&[], ["-", "-"]),
+    (&[(BASE, "")], ["-", "-"]),
+    (&[(BASE, "  ")], ["-", "-"]),
+    (&[GENERAL], BOTH),
+    (&[(BASE, "http://c:4318/")], BOTH),
+    (
+        &[(BASE, "https://g/otlp/")],
+        ["https://g/otlp/v1/traces", "https://g/otlp/v1/logs"],
+    ),
+    (&[OWN_TRACES], [OWN[0], "-"]),
+    (&[OWN_LOGS], ["-", OWN[1]]),
+    (&[OWN_TRACES, OWN_LOGS], OWN),
+    (&[GENERAL, OWN_TRACES], [OWN[0], BOTH[1]]),
+    (&[GENERAL, OWN_LOGS], [BOTH[0], OWN[1]]),
+    (&[GENERAL, (LOGS, "")], BOTH),
+    (
+        &[GENERAL, (LOGS, "https://l/push")],
+        [BOTH[0], "https://l/push"],
+    ),
+    // The exporter.
+    (&[GENERAL, NO_TRACES], ["-", BOTH[1]]),
+    (&[GENERAL, NO_LOGS], [BOTH[0], "-"]),
+    (&[GENERAL, NO_LOGS, NO_TRACES], ["-", "-"]),
+    (&[GENERAL, ("OTEL_LOGS_EXPORTER", "NONE")], [BOTH[0], "-"]),
+    (&[GENERAL, ("OTEL_LOGS_EXPORTER", "otlp")], BOTH),
+    (&[GENERAL, ("OTEL_LOGS_EXPORTER", "")], BOTH),
+    (&[OWN_LOGS, NO_LOGS], ["-", "-"]),
+    (&[GENERAL, ("OTEL_SDK_DISABLED", "TRUE")], ["-", "-"]),
+    // The protocol.
+    (&[GENERAL, (PROTOCOL, "http/protobuf")], BOTH),
+    (&[GENERAL, (PROTOCOL, "http/json")], BOTH),
+    (
+        &[
+            GENERAL,
+            (PROTOCOL, GRPC),
+            (TRACES_PROTOCOL, "http/protobuf"),
+            (LOGS_PROTOCOL, "http/protobuf"),
+        ],
+        BOTH,
+    ),
+    (&[GENERAL, NO_LOGS, (LOGS_PROTOCOL, GRPC)], [BOTH[0], "-"]),
+    (
+        &[GENERAL, NO_TRACES, (TRACES_PROTOCOL, GRPC)],
+        ["-", BOTH[1]],
+    ),
+    (&[OWN_TRACES, (LOGS_PROTOCOL, GRPC)], [OWN[0], "-"]),
+    // Without an endpoint nothing is exported, by no protocol.
+    (&[(PROTOCOL, GRPC)], ["-", "-"]),
+    (&[GENERAL, (PROTOCOL, GRPC), NO_LOGS, NO_TRACES], ["-", "-"]),
+    (
+        &[GENERAL, (PROTOCOL, GRPC), ("OTEL_SDK_DISABLED", "true")],
+        ["-", "-"],
+    ),
+];
+
 #[test]
-fn export_is_disabled_without_an_endpoint_and_by_the_switches() {
-    for off in [
-        &[][..],
-        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")],
-        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "  ")],
-        &[ENDPOINT, ("OTEL_SDK_DISABLED", "TRUE")],
-        &[ENDPOINT, ("OTEL_TRACES_EXPORTER", "none")],
+fn signals_are_exported_where_their_variables_say() {
+    for (environment, expected) in TABLE {
+        assert_eq!(endpoints(environment), *expected, "{environment:?}");
+    }
+}
+
+#[test]
+fn grpc_is_an_error_for_a_signal_that_is_exported() {
+    let refused = |variable: &str, exporter: &str| {
+        format!(
+            "{variable}: \"grpc\" is not supported; set it to http/protobuf, for which collectors listen on port 4318, or set {exporter}=none"
+        )
+    };
+    let (traces, logs) = ("OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER");
+    for (environment, variable, exporter) in [
+        (&[GENERAL, (PROTOCOL, GRPC)][..], PROTOCOL, traces),
+        (&[OWN_TRACES, (PROTOCOL, GRPC)], PROTOCOL, traces),
+        (&[OWN_LOGS, (PROTOCOL, GRPC)], PROTOCOL, logs),
+        (&[GENERAL, NO_TRACES, (PROTOCOL, GRPC)], PROTOCOL, logs),
+        (&[GENERAL, (TRACES_PROTOCOL, GRPC)], TRACES_PROTOCOL, traces),
+        (&[GENERAL, (LOGS_PROTOCOL, GRPC)], LOGS_PROTOCOL, logs),
+        (
+            &[GENERAL, (PROTOCOL, "http/protobuf"), (LOGS_PROTOCOL, GRPC)],
+            LOGS_PROTOCOL,
+            logs,
+        ),
+        (
+            &[
+                GENERAL,
+                (TRACES_PROTOCOL, "http/protobuf"),
+                (PROTOCOL, GRPC),
+            ],
+            PROTOCOL,
+            logs,
+        ),
     ] {
-        assert!(read(off).unwrap().is_none(), "{off:?}");
+        assert_eq!(
+            endpoints(environment)[0],
+            refused(variable, exporter),
+            "{environment:?}"
+        );
     }
 }
 
@@ -49,26 +172,6 @@ fn invalid_values_of_the_switches_are_reported() {
 }
 
 #[test]
-fn general_endpoint_is_a_base_and_traces_endpoint_is_used_as_it_is() {
-    let endpoint =
-        |environment: &[(&str, &str)]| read(environment).unwrap().unwrap().endpoint.to_string();
-    for (given, used) in [
-        ("http://collector:4318", "http://collector:4318/v1/traces"),
-        ("http://collector:4318/", "http://collector:4318/v1/traces"),
-        ("https://gateway/otlp", "https://gateway/otlp/v1/traces"),
-        ("https://gateway/otlp/", "https://gateway/otlp/v1/traces"),
-    ] {
-        assert_eq!(endpoint(&[("OTEL_EXPORTER_OTLP_ENDPOINT", given)]), used);
-    }
-    let traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://tempo/push");
-    assert_eq!(endpoint(&[ENDPOINT, traces]), "https://tempo/push");
-    assert_eq!(
-        endpoint(&[("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://tempo")]),
-        "http://tempo/"
-    );
-}
-
-#[test]
 fn invalid_endpoint_is_reported_with_a_remedy() {
     for (value, problem) in [
         ("collector:4318", "is neither http nor https"),
@@ -84,13 +187,15 @@ fn invalid_endpoint_is_reported_with_a_remedy() {
 }
 
 #[test]
-fn traces_variable_overrides_the_general_one_unless_it_is_empty() {
-    let timeout = |environment: &[(&str, &str)]| on(environment).timeout;
+fn variable_of_a_signal_overrides_the_general_one_unless_it_is_empty() {
+    let timeout = |environment: &[(&str, &str)]| traces(environment).timeout;
     let general = ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500");
     assert_eq!(timeout(&[]), Duration::from_secs(10));
     assert_eq!(timeout(&[general]), Duration::from_millis(2_500));
-    let traces = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "300");
-    assert_eq!(timeout(&[general, traces]), Duration::from_millis(300));
+    let own = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "300");
+    assert_eq!(timeout(&[general, own]), Duration::from_millis(300));
+    let of_logs = ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "300");
+    assert_eq!(timeout(&[general, of_logs]), Duration::from_millis(2_500));
     let empty = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "");
     assert_eq!(timeout(&[general, empty]), Duration::from_millis(2_500));
 }
@@ -99,23 +204,19 @@ fn traces_variable_overrides_the_general_one_unless_it_is_empty() {
 fn headers_are_decoded_and_do_not_appear_in_the_log() {
     let given = "api-key=a%2Cb%20c%3D,Authorization=Bearer%20x=y, x-scope = tenant ,,broken,%zz=1";
     let settings = on(&[("OTEL_EXPORTER_OTLP_HEADERS", given)]);
-    let get = |name: &str| {
-        settings
-            .headers
-            .get(name)
-            .map(|value| value.to_str().unwrap())
-    };
+    let headers = &settings.exporters[0].headers;
+    let get = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
     assert_eq!(get("api-key"), Some("a,b c="));
     assert_eq!(get("authorization"), Some("Bearer x=y"));
     assert_eq!(get("x-scope"), Some("tenant"));
-    assert_eq!(settings.headers.len(), 3);
-    assert_eq!(settings.ignored.len(), 2);
+    assert_eq!(headers.len(), 3);
+    assert_eq!(settings.ignored.len(), 1, "the same message once");
     let broken = ("OTEL_EXPORTER_OTLP_HEADERS", "x=a%0Ab");
     assert!(
-        on(&[broken]).headers.is_empty(),
+        traces(&[broken]).headers.is_empty(),
         "a header cannot contain a line break"
     );
-    let accented = on(&[("OTEL_EXPORTER_OTLP_HEADERS", "x-team=Z%C3%BCrich")]);
+    let accented = traces(&[("OTEL_EXPORTER_OTLP_HEADERS", "x-team=Z%C3%BCrich")]);
     assert_eq!(accented.headers["x-team"], "Zürich");
     let shown = format!("{settings:?}");
     assert!(
@@ -127,18 +228,21 @@ fn headers_are_decoded_and_do_not_appear_in_the_log() {
 #[test]
 fn invalid_values_are_reported_and_ignored() {
     let settings = on(&[
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/etc/key.pem"),
         ("OTEL_RESOURCE_ATTRIBUTES", "team=sre,half"),
     ]);
-    assert!(!settings.gzip && settings.client.is_none() && settings.resource_attributes.is_empty());
-    assert_eq!(settings.timeout, DEFAULT_TIMEOUT);
+    assert!(settings.resource_attributes.is_empty());
+    for exporter in &settings.exporters {
+        assert!(!exporter.gzip && exporter.client.is_none());
+        assert_eq!(exporter.timeout, DEFAULT_TIMEOUT);
+    }
     assert_eq!(
         settings.ignored,
         [
-            "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: \"grpc\" is not supported, http/protobuf is used, for which collectors listen on port 4318",
+            "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: \"http/json\" is not supported, http/protobuf is used",
             "OTEL_EXPORTER_OTLP_TIMEOUT is ignored: \"10s\" is not a number of milliseconds above 0, 10000 is used",
             "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: \"zstd\" is neither gzip nor none",
             "OTEL_EXPORTER_OTLP_CLIENT_KEY is ignored: a client certificate and its key are used only together",
@@ -148,29 +252,51 @@ fn invalid_values_are_reported_and_ignored() {
 }
 
 #[test]
-fn certificates_and_compression_are_read() {
-    let settings = on(&[
-        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "GZIP"),
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
-        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/etc/cert.pem"),
-        ("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "/etc/key.pem"),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
-    ]);
-    assert!(settings.gzip && settings.ignored.is_empty());
-    assert_eq!(settings.certificate, Some("/etc/ca.pem".into()));
-    let client = settings.client.unwrap();
-    assert_eq!(
-        (client.certificate, client.key),
-        ("/etc/cert.pem".into(), "/etc/key.pem".into())
-    );
+fn certificates_and_compression_are_read_for_each_signal() {
+    for signal in Signal::ALL {
+        let own = |what: &str| format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable());
+        let settings = on(&[
+            (&own("COMPRESSION"), "GZIP"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
+            (&own("CLIENT_CERTIFICATE"), "/etc/cert.pem"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/etc/other.pem"),
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/etc/key.pem"),
+            (&own("HEADERS"), "x-signal=own"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "x-signal=general,x-other=1"),
+        ]);
+        assert!(settings.ignored.is_empty());
+        for exporter in &settings.exporters {
+            let is_own = exporter.signal == signal;
+            assert_eq!(exporter.gzip, is_own);
+            assert_eq!(exporter.certificate, Some("/etc/ca.pem".into()));
+            let client = exporter.client.as_ref().unwrap();
+            let expected = if is_own {
+                "/etc/cert.pem"
+            } else {
+                "/etc/other.pem"
+            };
+            assert_eq!(client.certificate, PathBuf::from(expected));
+            assert_eq!(client.key, PathBuf::from("/etc/key.pem"));
+            assert_eq!(exporter.headers.len(), if is_own { 1 } else { 2 });
+        }
+    }
 }
 
 #[test]
 fn redacted_endpoint_has_no_credentials() {
-    let settings = read(&[(
+    let endpoint = (
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "https://me:secret@collector/x",
-    )]);
-    let shown = settings.unwrap().unwrap().redacted_endpoint();
-    assert_eq!(shown, "https://xxxxx@collector/x/v1/traces");
+    );
+    let settings = read(&[endpoint]).unwrap().unwrap();
+    let shown: Vec<_> = settings
+        .exporters
+        .iter()
+        .map(ExporterSettings::redacted_endpoint)
+        .collect();
+    let expected = [
+        "https://xxxxx@collector/x/v1/traces",
+        "https://xxxxx@collector/x/v1/logs",
+    ];
+    assert_eq!(shown, expected);
 }

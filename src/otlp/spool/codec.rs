@@ -6,8 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     otlp::{
+        attribute::{Attribute, Value, hex},
+        batch::{Batch, Record},
+        log_record::{EventName, LogRecord, Severity},
         resource::Resource,
-        trace::{Attribute, Batch, Span, SpanEvent, Value},
+        trace::{Span, SpanEvent},
     },
     outbound::json,
     time::Timestamp,
@@ -20,7 +23,10 @@ const VERSION: u32 = 1;
 struct StoredBatch {
     version: u32,
     resource: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     spans: Vec<StoredSpan>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    log_records: Vec<StoredLogRecord>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +55,17 @@ struct StoredEvent {
 }
 
 #[derive(Serialize, Deserialize)]
+struct StoredLogRecord {
+    name: String,
+    at: i64,
+    severity: u8,
+    body: String,
+    trace_id: String,
+    span_id: String,
+    attributes: Vec<(String, StoredValue)>,
+}
+
+#[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum StoredValue {
     Text(String),
@@ -59,24 +76,33 @@ enum StoredValue {
 
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
-    #[error("not a batch of spans: {0}")]
+    #[error("not a batch: {0}")]
     Json(#[from] serde_json::Error),
     #[error("version {0}, but this exporter reads version {VERSION}")]
     Version(u32),
-    #[error("invalid id or time")]
+    #[error("empty, or an invalid id, name or time")]
     InvalidField,
 }
 
 /// `None` if the batch has more than `max` bytes.
 pub fn encode(
     resource: &Resource,
-    spans: &[Span],
+    records: &[Record],
     max: usize,
 ) -> Result<Option<Vec<u8>>, serde_json::Error> {
     let stored = StoredBatch {
         version: VERSION,
         resource: resource.clone(),
-        spans: spans.iter().map(StoredSpan::from).collect(),
+        spans: records
+            .iter()
+            .filter_map(Record::as_span)
+            .map(StoredSpan::from)
+            .collect(),
+        log_records: records
+            .iter()
+            .filter_map(Record::as_log)
+            .map(StoredLogRecord::from)
+            .collect(),
     };
     json::to_vec_up_to(&stored, max)
 }
@@ -87,22 +113,23 @@ pub fn decode(bytes: &[u8]) -> Result<Batch, DecodeError> {
         return Err(DecodeError::Version(version));
     }
     let stored: StoredBatch = serde_json::from_slice(bytes)?;
-    let spans: Option<Vec<_>> = stored
-        .spans
-        .into_iter()
-        .map(StoredSpan::into_span)
-        .collect();
+    let spans = stored.spans.into_iter();
+    let spans = spans.map(|span| span.into_span().map(Record::Span));
+    let logs = stored.log_records.into_iter();
+    let logs = logs.map(|record| record.into_log_record().map(Record::Log));
+    let records: Option<Vec<_>> = spans.chain(logs).collect();
+    let records = records.filter(|records| !records.is_empty());
     Ok(Batch {
         resource: stored.resource,
-        spans: spans.ok_or(DecodeError::InvalidField)?,
+        records: records.ok_or(DecodeError::InvalidField)?,
     })
 }
 
 impl From<&Span> for StoredSpan {
     fn from(span: &Span) -> Self {
         Self {
-            trace_id: span.trace_id_hex(),
-            span_id: span.span_id_hex(),
+            trace_id: hex(span.trace_id),
+            span_id: hex(span.span_id),
             parent_span_id: span.parent_span_id.map(hex),
             name: span.name.clone(),
             start: nanos(span.start),
@@ -121,7 +148,7 @@ impl StoredSpan {
             None => None,
         };
         Some(Span {
-            trace_id: u128::from_str_radix(&self.trace_id, 16).ok()?.to_be_bytes(),
+            trace_id: trace_id(&self.trace_id)?,
             span_id: id(&self.span_id)?,
             parent_span_id,
             name: self.name,
@@ -158,6 +185,36 @@ impl StoredEvent {
     }
 }
 
+impl From<&LogRecord> for StoredLogRecord {
+    fn from(record: &LogRecord) -> Self {
+        Self {
+            name: record.name.as_str().to_owned(),
+            at: nanos(record.at),
+            severity: record.severity.number(),
+            body: record.body.clone(),
+            trace_id: hex(record.trace_id),
+            span_id: hex(record.span_id),
+            attributes: store_attributes(&record.attributes),
+        }
+    }
+}
+
+impl StoredLogRecord {
+    fn into_log_record(self) -> Option<LogRecord> {
+        let mut names = EventName::ALL.into_iter();
+        let mut severities = Severity::ALL.into_iter();
+        Some(LogRecord {
+            name: names.find(|name| name.as_str() == self.name)?,
+            at: at(self.at)?,
+            severity: severities.find(|severity| severity.number() == self.severity)?,
+            body: self.body,
+            trace_id: trace_id(&self.trace_id)?,
+            span_id: id(&self.span_id)?,
+            attributes: load_attributes(self.attributes),
+        })
+    }
+}
+
 fn store_attributes(attributes: &[Attribute]) -> Vec<(String, StoredValue)> {
     let store = |value: &Value| match value {
         Value::Text(text) => StoredValue::Text(text.clone()),
@@ -187,8 +244,8 @@ fn load_attributes(attributes: Vec<(String, StoredValue)>) -> Vec<Attribute> {
         .collect()
 }
 
-fn hex(id: [u8; 8]) -> String {
-    format!("{:016x}", u64::from_be_bytes(id))
+fn trace_id(digits: &str) -> Option<[u8; 16]> {
+    Some(u128::from_str_radix(digits, 16).ok()?.to_be_bytes())
 }
 
 fn id(digits: &str) -> Option<[u8; 8]> {

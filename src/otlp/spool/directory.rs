@@ -24,9 +24,10 @@ impl Spool {
         let listed = self.list(&directory);
         self.record_write(listed.map(|()| true));
         self.evict(0, 0);
-        let spans = self.counts.spooled.saturating_sub(spooled);
-        if spans > 0 {
-            info!(spans, "restored unsent spans from the spool");
+        let count = self.counts.spooled.saturating_sub(spooled);
+        if count > 0 {
+            let records = self.signal.records();
+            info!(count, "restored unsent {records} from the spool");
         }
     }
 
@@ -48,20 +49,20 @@ impl Spool {
         }
         found.sort_by_key(|entry| entry.sequence);
         let newest = found.last().map_or(0, |entry| entry.sequence);
-        let spans: u64 = found.iter().map(|entry| u64::from(entry.spans)).sum();
+        let records: u64 = found.iter().map(|entry| u64::from(entry.records)).sum();
         for (sequence, mut entry) in (newest + 1..).zip(std::mem::take(&mut self.entries)) {
             entry.sequence = sequence;
             found.push(entry);
         }
         self.next_sequence = found.last().map_or(0, |entry| entry.sequence) + 1;
         self.entries = found.into();
-        self.counts.spooled += spans;
+        self.counts.spooled += records;
         self.is_loaded = true;
         for entry in too_large {
             let (file, bytes) = (entry.file_name(), entry.bytes);
             warn!(file, bytes, "spool file is too large, set aside");
             self.counts
-                .drop_spans(DropReason::Unreadable, entry.spans.into());
+                .drop_records(DropReason::Unreadable, entry.records.into());
             self.set_aside(&file);
         }
         Ok(())
@@ -100,7 +101,8 @@ impl Spool {
                     warn!(
                         %error,
                         directory = self.directory.as_ref().map(|path| path.display().to_string()),
-                        "spool write failed, unsent spans are kept in memory and do not survive a restart"
+                        "spool write failed, unsent {} are kept in memory and do not survive a restart",
+                        self.signal.records()
                     );
                 }
                 false

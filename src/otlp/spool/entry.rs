@@ -19,7 +19,7 @@ pub(super) struct Entry {
     pub(super) appended_at: i64,
     /// `None` until the limits look at a batch of an earlier process.
     pub(super) age: Option<Age>,
-    pub(super) spans: u32,
+    pub(super) records: u32,
     pub(super) bytes: u64,
     /// The encoded batch, while it is not on disk.
     pub(super) memory: Option<Box<[u8]>>,
@@ -65,10 +65,10 @@ impl Entry {
         let Self {
             sequence,
             appended_at,
-            spans,
+            records,
             ..
         } = self;
-        format!("{sequence:020}-{appended_at}-{spans}.json")
+        format!("{sequence:020}-{appended_at}-{records}.json")
     }
 
     /// `None` unless the name is one that [`Entry::file_name`] makes.
@@ -78,7 +78,7 @@ impl Entry {
             id,
             sequence: numbers.next()?.parse().ok()?,
             appended_at: numbers.next()?.parse().ok()?,
-            spans: numbers.next()?.parse().ok()?,
+            records: numbers.next()?.parse().ok()?,
             bytes,
             age: None,
             memory: None,

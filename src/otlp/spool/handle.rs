@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{Batch, BatchId, Completion, Lease, Spool};
 use crate::{
-    snapshot::{DropReason, SpanCounts},
+    snapshot::{DropReason, ExportCounts},
     time::Moment,
     worker::Worker,
 };
@@ -29,10 +29,10 @@ pub struct SpoolHandle {
 #[derive(Debug)]
 struct Shared {
     spool: Mutex<Spool>,
-    counts: watch::Sender<SpanCounts>,
+    counts: watch::Sender<ExportCounts>,
     appended: Notify,
-    /// Spans that did not fit into the worker's queue.
-    overflowed_spans: AtomicU64,
+    /// Records that did not fit into the worker's queue.
+    overflowed_records: AtomicU64,
     /// Estimated, of the batches in the worker's queue.
     queued_bytes: AtomicU64,
     max_queued_bytes: u64,
@@ -48,7 +48,7 @@ impl SpoolHandle {
             max_queued_bytes: spool.limits().bytes,
             spool: Mutex::new(spool),
             appended: Notify::new(),
-            overflowed_spans: AtomicU64::new(0),
+            overflowed_records: AtomicU64::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -56,13 +56,13 @@ impl SpoolHandle {
         }
     }
 
-    /// Appends spans and wakes the sender, without waiting for the disk. Where the worker's queue is full, or holds as
-    /// much as the spool may, the spans are dropped and counted. A batch of any size fits into an empty queue.
+    /// Appends a batch and wakes the sender, without waiting for the disk. Where the worker's queue is full, or holds
+    /// as much as the spool may, the batch is dropped and counted. A batch of any size fits into an empty queue.
     pub fn append(&self, batch: Batch, now: Moment) {
-        if batch.spans.is_empty() {
+        if batch.records.is_empty() {
             return;
         }
-        let spans = u64::try_from(batch.spans.len()).unwrap_or(u64::MAX);
+        let records = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
         let bytes = batch.estimated_bytes();
         let shared = Arc::clone(&self.shared);
         let append = move || {
@@ -79,9 +79,9 @@ impl SpoolHandle {
                     self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
                     // Together under the lock of the counters, so that `publish` sees both or none.
                     self.count(|counts| {
-                        let overflowed = &self.shared.overflowed_spans;
-                        overflowed.fetch_add(spans, Ordering::Relaxed);
-                        counts.drop_spans(DropReason::SpoolFull, spans);
+                        let overflowed = &self.shared.overflowed_records;
+                        overflowed.fetch_add(records, Ordering::Relaxed);
+                        counts.drop_records(DropReason::SpoolFull, records);
                     });
                 }
             }
@@ -89,25 +89,25 @@ impl SpoolHandle {
     }
 
     /// The counters, now and whenever they change.
-    pub fn counts(&self) -> watch::Receiver<SpanCounts> {
+    pub fn counts(&self) -> watch::Receiver<ExportCounts> {
         let mut counts = self.shared.counts.subscribe();
-        // The spool may hold spans of an earlier process.
+        // The spool may hold records of an earlier process.
         counts.mark_changed();
         counts
     }
 
-    /// Whether waiting spans survive the end of this process.
+    /// Whether waiting records survive the end of this process.
     pub(crate) fn is_durable(&self) -> bool {
         self.worker.is_some()
     }
 
-    /// Returns when spans were appended since the last call.
+    /// Returns when a batch was appended since the last call.
     pub(in crate::otlp) async fn appended(&self) {
         self.shared.appended.notified().await;
     }
 
     pub(in crate::otlp) async fn next(&self, now: Moment, due_by: Duration) -> Option<Lease> {
-        // Of spans that are seen below: it must not end a later backoff.
+        // Of batches that are seen below: it must not end a later backoff.
         pin!(self.shared.appended.notified()).enable();
         let next = self.with(move |spool| spool.next(now, due_by)).await;
         next.flatten()
@@ -138,7 +138,7 @@ impl SpoolHandle {
     }
 
     /// Counts what only the sender and this handle know.
-    pub(in crate::otlp) fn count(&self, count: impl FnOnce(&mut SpanCounts)) {
+    pub(in crate::otlp) fn count(&self, count: impl FnOnce(&mut ExportCounts)) {
         self.shared.counts.send_modify(count);
     }
 
@@ -165,15 +165,15 @@ impl Shared {
     }
 
     /// Publishes the spool's own counters; the others belong to the sender.
-    fn publish(&self, spool: &SpanCounts) {
+    fn publish(&self, spool: &ExportCounts) {
         self.counts.send_if_modified(|counts| {
-            let mut now = SpanCounts {
+            let mut now = ExportCounts {
                 exported: counts.exported,
                 failures: counts.failures.clone(),
                 ..spool.clone()
             };
-            let overflowed = self.overflowed_spans.load(Ordering::Relaxed);
-            now.drop_spans(DropReason::SpoolFull, overflowed);
+            let overflowed = self.overflowed_records.load(Ordering::Relaxed);
+            now.drop_records(DropReason::SpoolFull, overflowed);
             let is_changed = *counts != now;
             *counts = now;
             is_changed

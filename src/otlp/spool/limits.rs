@@ -98,10 +98,11 @@ impl Spool {
     fn drop_batch(&mut self, entry: &Entry, reason: DropReason) {
         warn!(
             reason = reason.as_str(),
-            spans = entry.spans,
-            "unsent spans dropped from the spool"
+            count = entry.records,
+            "unsent {} dropped from the spool",
+            self.signal.records()
         );
-        self.counts.drop_spans(reason, entry.spans.into());
+        self.counts.drop_records(reason, entry.records.into());
         self.delete(entry);
     }
 }

@@ -1,15 +1,15 @@
-//! A bounded queue of unsent span batches, in a directory or in memory.
+//! A bounded queue of unsent batches of one signal, in a directory or in memory.
 //!
 //! ```text
-//! <directory>/00000000000000000042-1794906942-3.json     a batch: sequence, Unix time, number of spans
+//! <directory>/00000000000000000042-1794906942-3.json     a batch: sequence, Unix time, number of records
 //! <directory>/….json.new                                 being written; removed at the next start after a crash
 //! <directory>/….json.unreadable                          set aside: truncated, foreign, or of a newer exporter
 //! ```
 //!
-//! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order is
-//! kept; only `Spool::complete` and the limits remove a batch, and each dropped span is counted by its reason. A crash
-//! can repeat a batch but not lose one. The content of a batch on disk is not kept in memory. A batch that exceeds the
-//! limit of one batch is stored in parts; larger files in the directory are not read.
+//! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order
+//! is kept; only `Spool::complete` and the limits remove a batch, and each dropped record is counted by its reason. A
+//! crash can repeat a batch but not lose one. The content of a batch on disk is not kept in memory. A batch that
+//! exceeds the limit of one batch is stored in parts; larger files in the directory are not read.
 
 #[doc(hidden)] // for the fuzz targets
 pub mod codec;
@@ -31,11 +31,11 @@ pub(crate) use entry::BatchId;
 pub use handle::SpoolHandle;
 pub use limits::SpoolLimits;
 
-pub(crate) use super::trace::Batch;
-use super::{resource::Resource, trace::Span};
+pub(crate) use super::batch::Batch;
+use super::{batch::Record, resource::Resource, signal::Signal};
 use crate::{
     outbound::file::Filesystem,
-    snapshot::{DropReason, SpanCounts},
+    snapshot::{DropReason, ExportCounts},
     time::Moment,
 };
 
@@ -48,7 +48,7 @@ pub(crate) struct Lease {
     pub(crate) batch: Batch,
 }
 
-/// What became of the spans of a batch that need not be sent again.
+/// What became of the records of a batch that need not be sent again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Completion {
     /// The collector accepted them.
@@ -62,6 +62,7 @@ pub(crate) struct Completion {
 /// All calls do I/O and block.
 #[derive(Debug)]
 pub struct Spool {
+    signal: Signal,
     files: Box<dyn Filesystem>,
     directory: Option<PathBuf>,
     /// Whether the batches of earlier processes are in `entries`.
@@ -74,14 +75,20 @@ pub struct Spool {
     undeleted: Vec<String>,
     /// The error of the last write, if it failed.
     write_error: Option<io::ErrorKind>,
-    counts: SpanCounts,
+    counts: ExportCounts,
 }
 
 impl Spool {
     /// Opens the spool in a directory with the batches in it, or in memory. A directory that cannot be used is logged
     /// and tried again with each batch.
-    pub fn open(directory: Option<&Path>, files: Box<dyn Filesystem>, limits: SpoolLimits) -> Self {
+    pub fn open(
+        signal: Signal,
+        directory: Option<&Path>,
+        files: Box<dyn Filesystem>,
+        limits: SpoolLimits,
+    ) -> Self {
         let mut spool = Self {
+            signal,
             files,
             directory: directory.map(Path::to_owned),
             is_loaded: false,
@@ -91,13 +98,13 @@ impl Spool {
             last_id: 0,
             undeleted: Vec::new(),
             write_error: None,
-            counts: SpanCounts::default(),
+            counts: ExportCounts::default(),
         };
         spool.load();
         spool
     }
 
-    pub(crate) fn counts(&self) -> &SpanCounts {
+    pub(crate) fn counts(&self) -> &ExportCounts {
         &self.counts
     }
 
@@ -105,7 +112,7 @@ impl Spool {
         self.limits
     }
 
-    /// Whether unsent spans survive the end of this process.
+    /// Whether unsent records survive the end of this process.
     pub(crate) fn is_durable(&self) -> bool {
         self.directory.is_some()
     }
@@ -114,43 +121,52 @@ impl Spool {
     pub(crate) fn append(&mut self, batch: &Batch, now: Moment) {
         self.load();
         self.expire(now);
-        self.append_spans(&batch.resource, &batch.spans, now);
+        self.append_records(&batch.resource, &batch.records, now);
     }
 
-    /// Halves a batch that exceeds the limit of one batch. A single span that exceeds it is dropped.
-    fn append_spans(&mut self, resource: &Resource, spans: &[Span], now: Moment) {
-        if spans.is_empty() {
+    /// Halves a batch that exceeds the limit of one batch. A single record that exceeds it is dropped.
+    fn append_records(&mut self, resource: &Resource, records: &[Record], now: Moment) {
+        if records.is_empty() {
             return;
         }
         let max = self.limits.max_batch_bytes();
-        let encoded = codec::encode(resource, spans, usize::try_from(max).unwrap_or(usize::MAX));
+        let encoded = codec::encode(
+            resource,
+            records,
+            usize::try_from(max).unwrap_or(usize::MAX),
+        );
         match encoded {
-            Ok(Some(content)) => self.append_encoded(content, spans.len(), now),
-            Ok(None) if spans.len() > 1 => {
-                let (first, second) = spans.split_at(spans.len() / 2);
-                self.append_spans(resource, first, now);
-                self.append_spans(resource, second, now);
+            Ok(Some(content)) => self.append_encoded(content, records.len(), now),
+            Ok(None) if records.len() > 1 => {
+                let (first, second) = records.split_at(records.len() / 2);
+                self.append_records(resource, first, now);
+                self.append_records(resource, second, now);
             }
             Ok(None) => {
-                warn!(max_bytes = max, "span is too large for the spool, dropped");
-                self.counts.drop_spans(DropReason::TooLarge, 1);
+                let record = self.signal.record();
+                warn!(
+                    max_bytes = max,
+                    "{record} is too large for the spool, dropped"
+                );
+                self.counts.drop_records(DropReason::TooLarge, 1);
             }
             Err(error) => {
-                warn!(%error, "spans cannot be encoded and are dropped");
-                let spans = spans.len() as u64;
-                self.counts.drop_spans(DropReason::Unreadable, spans);
+                let names = self.signal.records();
+                warn!(%error, "{names} cannot be encoded and are dropped");
+                let count = records.len() as u64;
+                self.counts.drop_records(DropReason::Unreadable, count);
             }
         }
     }
 
-    fn append_encoded(&mut self, content: Vec<u8>, spans: usize, now: Moment) {
+    fn append_encoded(&mut self, content: Vec<u8>, records: usize, now: Moment) {
         self.evict(content.len() as u64, 1);
         let mut entry = Entry {
             id: self.next_id(),
             sequence: self.next_sequence,
             appended_at: limits::unix_seconds(now.wall),
             age: Some(Age::zero(now)),
-            spans: u32::try_from(spans).unwrap_or(u32::MAX),
+            records: u32::try_from(records).unwrap_or(u32::MAX),
             bytes: content.len() as u64,
             memory: None,
             deferred_until: None,
@@ -162,7 +178,7 @@ impl Spool {
             entry.memory = Some(content.into());
             self.evict_from_memory(entry.bytes);
         }
-        self.counts.spooled += u64::from(entry.spans);
+        self.counts.spooled += u64::from(entry.records);
         self.entries.push_back(entry);
     }
 
@@ -244,7 +260,7 @@ impl Spool {
         self.entries.iter().position(|entry| entry.id == id)
     }
 
-    /// Removes a batch. Dropped spans of a batch that the limits removed meanwhile are not counted twice.
+    /// Removes a batch. Dropped records of a batch that the limits removed meanwhile are not counted twice.
     pub(crate) fn complete(&mut self, id: BatchId, completion: Completion) {
         let Some(index) = self.position(id) else {
             return;
@@ -254,8 +270,8 @@ impl Spool {
             too_large,
             ..
         } = completion;
-        self.counts.drop_spans(DropReason::Rejected, rejected);
-        self.counts.drop_spans(DropReason::TooLarge, too_large);
+        self.counts.drop_records(DropReason::Rejected, rejected);
+        self.counts.drop_records(DropReason::TooLarge, too_large);
         if let Some(entry) = self.entries.remove(index) {
             self.delete(&entry);
         }
@@ -299,8 +315,8 @@ impl Spool {
     fn drop_unreadable(&mut self, index: usize) {
         if let Some(entry) = self.entries.remove(index) {
             let reason = DropReason::Unreadable;
-            self.counts.drop_spans(reason, entry.spans.into());
-            self.counts.spooled = self.counts.spooled.saturating_sub(entry.spans.into());
+            self.counts.drop_records(reason, entry.records.into());
+            self.counts.spooled = self.counts.spooled.saturating_sub(entry.records.into());
         }
     }
 
@@ -312,13 +328,13 @@ impl Spool {
             .filter(|entry| !entry.is_reported);
         if let Some(entry) = unreported {
             entry.is_reported = true;
-            let (file, spans) = (entry.file_name(), entry.spans);
-            warn!(file, spans, %error, "spool file cannot be read, trying again later");
+            let (file, count) = (entry.file_name(), entry.records);
+            warn!(file, count, %error, "spool file cannot be read, trying again later");
         }
     }
 
     fn delete(&mut self, entry: &Entry) {
-        self.counts.spooled = self.counts.spooled.saturating_sub(entry.spans.into());
+        self.counts.spooled = self.counts.spooled.saturating_sub(entry.records.into());
         // A batch in memory may be on disk too: its write can fail after the rename.
         if let Some(directory) = self.directory.clone().filter(|_| self.is_loaded) {
             self.remove(&directory, entry.file_name());

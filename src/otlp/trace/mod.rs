@@ -20,8 +20,9 @@ mod span;
 
 use std::fmt;
 
-pub use span::{Attribute, Batch, Span, SpanEvent, Value};
+pub use span::{Span, SpanEvent};
 
+use super::attribute::{Attribute, Value};
 use crate::{
     event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
@@ -58,7 +59,7 @@ impl fmt::Display for VmKey {
 
 /// The part of an event that a span covers. The strings are hashed into span ids and must never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum SpanPhase {
+pub(super) enum SpanPhase {
     Whole,
     Announced,
     Notice,
@@ -179,7 +180,7 @@ fn span(
 
 /// FNV-1a of event, VM and phase, finalised so that each bit depends on all of the input. Never zero, which is not a
 /// valid span id (W3C Trace Context).
-fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
+pub(super) fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
     const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let id = event.id.as_str().to_ascii_lowercase();
@@ -199,19 +200,19 @@ fn finalize(hash: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-fn attribute(name: &str, value: Value) -> Attribute {
+pub(super) fn attribute(name: &str, value: Value) -> Attribute {
     Attribute {
         key: format!("azure.scheduled_event.{name}"),
         value,
     }
 }
 
-fn text(name: &str, value: impl AsRef<str>) -> Attribute {
+pub(super) fn text(name: &str, value: impl AsRef<str>) -> Attribute {
     attribute(name, Value::Text(sanitize(value.as_ref()).into_owned()))
 }
 
 /// Unknown values are absent.
-fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
+pub(super) fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     let event = &tracked.event;
     let mut all = vec![
         text("id", event.id.as_str()),

@@ -1,4 +1,4 @@
-//! The OpenTelemetry Collector receives our spans, over HTTP and over HTTPS with mutual TLS.
+//! The OpenTelemetry Collector receives our spans and log records, over HTTP and over HTTPS with mutual TLS.
 
 mod processes;
 
@@ -15,14 +15,17 @@ use azure_scheduled_events_exporter::{
     engine::{Effect, Engine, EngineConfig, Input},
     event::{Event, EventId, EventType, Source, Status},
     otlp::{
+        attribute::hex,
+        batch::Batch,
         sender::{self, RetryTiming},
         settings::OtlpSettings,
+        signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
-        trace::Batch,
     },
     outbound::file::OsFilesystem,
     snapshot::Identity,
     time::{Clock, Moment, Timestamp},
+    worker::Worker,
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
@@ -54,7 +57,8 @@ fn certificates(folder: &Path) {
     }
 }
 
-/// The Collector, with a plain receiver and one that requires client certificates; its log has every span.
+/// The Collector, with a plain receiver and one that requires client certificates; its log has every span and log
+/// record.
 struct Collector {
     http: SocketAddrV4,
     https: SocketAddrV4,
@@ -78,6 +82,7 @@ service:
   telemetry: {{metrics: {{level: none}}}}
   pipelines:
     traces: {{receivers: [otlp, otlp/tls], exporters: [debug]}}
+    logs: {{receivers: [otlp, otlp/tls], exporters: [debug]}}
 "
         );
         fs::write(folder.join("otelcol.yaml"), config).unwrap();
@@ -100,16 +105,34 @@ service:
     fn spans(&self) -> Vec<[String; 4]> {
         let log = self.daemon.log();
         let spans = log.split("Span #").skip(1);
-        let field = |span: &str, name: &str| {
-            let lines = span.lines().map(str::trim);
-            let mut values =
-                lines.filter_map(|line| line.strip_prefix(name)?.trim().strip_prefix(": "));
-            values.next().unwrap_or_default().to_owned()
-        };
+        let names = ["Trace ID", "Parent ID", "ID", "Name"];
         spans
-            .map(|span| ["Trace ID", "Parent ID", "ID", "Name"].map(|name| field(span, name)))
+            .map(|span| names.map(|name| field(span, name)))
             .collect()
     }
+
+    /// Trace, name, severity, body and unique id of each log record in the log.
+    fn log_records(&self) -> Vec<[String; 5]> {
+        let log = self.daemon.log();
+        let records = log.split("LogRecord #").skip(1);
+        let names = [
+            "Trace ID",
+            "EventName",
+            "SeverityNumber",
+            "Body",
+            "-> log.record.uid",
+        ];
+        records
+            .map(|record| names.map(|name| field(record, name)))
+            .collect()
+    }
+}
+
+/// A value in the text of the debug exporter.
+fn field(text: &str, name: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let mut values = lines.filter_map(|line| line.strip_prefix(name)?.trim().strip_prefix(": "));
+    values.next().unwrap_or_default().to_owned()
 }
 
 fn identity(number: usize) -> Identity {
@@ -129,8 +152,8 @@ fn at(seconds: u32) -> Moment {
     }
 }
 
-/// The spans of one exporter for a Reboot of three VMs.
-fn batches(number: usize, settings: &OtlpSettings) -> Vec<Batch> {
+/// What one exporter exports for a Reboot of three VMs.
+fn batches(number: usize, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
     let event = |status| Event {
         id: EventId::new(EVENT_ID),
         event_type: EventType::Reboot,
@@ -149,7 +172,7 @@ fn batches(number: usize, settings: &OtlpSettings) -> Vec<Batch> {
         vec![],
     ];
     let config = EngineConfig {
-        traces: Some(settings.clone()),
+        otlp: Some(settings.clone()),
         ..EngineConfig::default()
     };
     let mut engine = Engine::new(config, None, at(0));
@@ -168,55 +191,55 @@ fn batches(number: usize, settings: &OtlpSettings) -> Vec<Batch> {
         engine.handle(Input::Polled { result, took }, at(seconds))
     };
     let effects = (0..).step_by(60).zip(documents).flat_map(poll);
-    let spans = |effect| match effect {
-        Effect::AppendSpans(batch) => Some(batch),
+    let exported = |effect| match effect {
+        Effect::Export(signal, batch) => Some((signal, batch)),
         _ => None,
     };
-    effects.filter_map(spans).collect()
+    effects.filter_map(exported).collect()
 }
 
-/// Sends the spans of one exporter; returns the id and name of each.
+/// Sends what one exporter exports; returns the id and name of each span, and the ids of the log records.
 async fn send(
     number: usize,
     folder: &Path,
     environment: &BTreeMap<&str, String>,
-) -> BTreeSet<(String, String)> {
+) -> (BTreeSet<(String, String)>, BTreeSet<String>) {
     let settings = OtlpSettings::from_env(|name| environment.get(name).cloned())
         .unwrap()
         .unwrap();
-    let directory = folder.join(format!("spool-{number}"));
-    let spool = Spool::open(
-        Some(&directory),
-        Box::new(OsFilesystem),
-        SpoolLimits::default(),
-    );
-    let spool = SpoolHandle::new(
-        spool,
-        Some(azure_scheduled_events_exporter::worker::Worker::start("disk").unwrap()),
-    );
     let all = batches(number, &settings);
-    let stop = CancellationToken::new();
-    let running = sender::run(
-        settings,
-        spool.clone(),
-        Clock::start(),
-        RetryTiming::default(),
-        stop.clone(),
-    );
-    let running = tokio::spawn(running);
-    let mut sent = BTreeSet::new();
-    for batch in all {
-        let ids = batch.spans.iter();
-        sent.extend(ids.map(|span| (span.span_id_hex(), span.name.clone())));
-        spool.append(batch, Clock::start().now());
+    let (mut spans, mut records) = (BTreeSet::new(), BTreeSet::new());
+    // The announcement, the approval elsewhere, the start and the end.
+    for (signal, count) in [(Signal::Traces, 4), (Signal::Logs, 4)] {
+        let directory = folder.join(format!("{signal:?}-{number}"));
+        let limits = SpoolLimits::default();
+        let spool = Spool::open(signal, Some(&directory), Box::new(OsFilesystem), limits);
+        let spool = SpoolHandle::new(spool, Some(Worker::start("disk").unwrap()));
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(sender::run(
+            settings.exporter(signal).unwrap().clone(),
+            spool.clone(),
+            Clock::start(),
+            RetryTiming::default(),
+            stop.clone(),
+        ));
+        for (_, batch) in all.iter().filter(|(of, _)| *of == signal) {
+            spans.extend(
+                batch
+                    .spans()
+                    .map(|span| (hex(span.span_id), span.name.clone())),
+            );
+            records.extend(batch.log_records().map(|record| record.uid().to_owned()));
+            spool.append(batch.clone(), Clock::start().now());
+        }
+        let mut counts = spool.counts();
+        let done = counts.wait_for(|counts| counts.exported == count);
+        let done = tokio::time::timeout(DEADLINE, done).await;
+        done.expect("all are exported").unwrap();
+        stop.cancel();
+        running.await.unwrap();
     }
-    let mut counts = spool.counts();
-    let done = counts.wait_for(|counts| counts.exported == 4);
-    let done = tokio::time::timeout(DEADLINE, done).await;
-    done.expect("four spans are exported").unwrap();
-    stop.cancel();
-    running.await.unwrap();
-    sent
+    (spans, records)
 }
 
 /// One trace with a root for each VM, which is the parent of all other spans of the VM.
@@ -234,8 +257,31 @@ fn assert_one_trace(spans: &[[String; 4]]) {
     assert!(spans.iter().all(is_below), "{spans:?}");
 }
 
+/// The Collector has the records with these ids, of one trace.
+async fn assert_log_records(collector: &Collector, records: &BTreeSet<String>) {
+    let logged = wait_until("twelve log records are logged", async || {
+        let records = collector.log_records();
+        (records.len() == 12).then_some(records)
+    })
+    .await;
+    assert!(logged.iter().all(|[trace, ..]| trace == TRACE_ID));
+    let uids = logged.iter().map(|[.., uid]| uid.clone());
+    let shown = |uid: &String| format!("Str({uid})");
+    assert_eq!(
+        uids.collect::<BTreeSet<_>>(),
+        records.iter().map(shown).collect()
+    );
+    let announced = &logged[0];
+    assert_eq!(announced[1], "azure.scheduled_event.announced");
+    assert_eq!(announced[2], "Error(17)");
+    assert!(
+        announced[3].starts_with("Str(Announced: Reboot of web_0 and 2 more VMs in 15m"),
+        "{announced:?}"
+    );
+}
+
 #[tokio::test]
-async fn spans_of_three_vms_are_one_trace_over_http_and_mutual_tls() {
+async fn spans_and_log_records_of_three_vms_are_one_trace_over_http_and_mutual_tls() {
     let folder = TempDir::new().unwrap();
     let collector = Collector::start(folder.path()).await;
     // The sender needs the crypto provider, which `client` installs.
@@ -258,9 +304,11 @@ async fn spans_of_three_vms_are_one_trace_over_http_and_mutual_tls() {
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", path("client.pem")),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", path("client-key.pem")),
     ]);
-    let mut expected = BTreeSet::new();
+    let (mut expected, mut records) = (BTreeSet::new(), BTreeSet::new());
     for (number, environment) in [plain, mutual.clone(), mutual].iter().enumerate() {
-        expected.extend(send(number, folder.path(), environment).await);
+        let (spans, uids) = send(number, folder.path(), environment).await;
+        expected.extend(spans);
+        records.extend(uids);
     }
     assert_eq!(expected.len(), 12);
     let logged = wait_until("twelve spans are logged", async || {
@@ -274,6 +322,7 @@ async fn spans_of_three_vms_are_one_trace_over_http_and_mutual_tls() {
     assert_eq!(ids.collect::<BTreeSet<_>>(), expected);
     assert_one_trace(&logged);
     assert_eq!(logged[0][0], TRACE_ID);
+    assert_log_records(&collector, &records).await;
     let log = collector.daemon.log();
     for line in [
         "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",

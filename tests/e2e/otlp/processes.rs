@@ -1,6 +1,7 @@
-//! Processes of the exporter: three that see one event export one trace, and one without CA certificates continues.
+//! Processes of the exporter: three that see one event export one trace, a VM that dies has exported its announcement,
+//! and an exporter without CA certificates continues.
 
-use std::{collections::BTreeSet, ffi::OsStr, path::Path};
+use std::{collections::BTreeSet, ffi::OsStr, path::Path, time::Duration};
 
 use tempfile::TempDir;
 
@@ -15,6 +16,11 @@ use crate::support::{
 const SCENARIO: &str = r#"{"scenario": {"events": [{
     "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
     "notice": "6s", "started_for": "6s"
+}]}}"#;
+
+/// A Spot eviction.
+const PREEMPT: &str = r#"{"scenario": {"events": [{
+    "at": "0s", "event_type": "Preempt", "resources": ["web_0"], "notice": "30s", "started_for": "10s"
 }]}}"#;
 
 /// An exporter of one VM.
@@ -60,11 +66,11 @@ impl Vm {
     }
 }
 
-async fn play(azure: &Exporter) {
+async fn play(azure: &Exporter, scenario: &'static str) {
     let start = client().post(azure.url("/simulator/start"));
     let start = start
         .header("content-type", "application/json")
-        .body(SCENARIO);
+        .body(scenario);
     let answer = start.send().await.unwrap();
     assert!(answer.status().is_success(), "{answer:?}");
 }
@@ -94,7 +100,7 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
     for vm in &mut vms {
         vm.until("azure_scheduled_events_up", 1).await;
     }
-    play(&azure).await;
+    play(&azure, SCENARIO).await;
     for vm in &mut vms {
         vm.until("azure_scheduled_events_spans_exported_total", 4)
             .await;
@@ -131,6 +137,45 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
     }
 }
 
+/// A Spot eviction takes the VM away before it ends: what is sent at once is all there is.
+#[tokio::test]
+async fn a_spot_vm_that_dies_two_seconds_after_the_announcement_has_exported_it() {
+    let folder = TempDir::new().unwrap();
+    let collector = Collector::start(folder.path()).await;
+    let azure = Exporter::simulator(folder.path(), &[]).await;
+    let http = format!("http://{}", collector.http);
+    let endpoint = [("OTEL_EXPORTER_OTLP_ENDPOINT", http.as_str())];
+    let mut vm = Vm::start("web_0", &azure, folder.path(), &endpoint).await;
+    vm.until("azure_scheduled_events_up", 1).await;
+    play(&azure, PREEMPT).await;
+    wait_until("the announcement", async || {
+        vm.daemon.assert_running();
+        vm.daemon
+            .log()
+            .contains("transition=announced")
+            .then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Killed.
+    drop(vm);
+    let records = collector.log_records();
+    let [record] = records.as_slice() else {
+        panic!("{records:?}");
+    };
+    assert_eq!(record[1], "azure.scheduled_event.announced");
+    assert_eq!(record[2], "Error(17)");
+    assert!(
+        record[3].starts_with("Str(Announced: Preempt of web_0"),
+        "{record:?}"
+    );
+    let [span] = &collector.spans()[..] else {
+        panic!("one span");
+    };
+    assert_eq!(span[3], "scheduled_event announced");
+    assert_eq!(span[0], record[0], "one trace");
+}
+
 #[tokio::test]
 async fn without_system_certificates_the_export_stops_and_the_exporter_does_not() {
     let folder = TempDir::new().unwrap();
@@ -142,7 +187,7 @@ async fn without_system_certificates_the_export_stops_and_the_exporter_does_not(
     ];
     let mut vm = Vm::start("web_0", &azure, folder.path(), &unusable).await;
     vm.until("azure_scheduled_events_up", 1).await;
-    play(&azure).await;
+    play(&azure, SCENARIO).await;
     let ended = r#"azure_scheduled_events_ended_total{event_type="Freeze",outcome="completed"}"#;
     vm.until(ended, 1).await;
     vm.until("azure_scheduled_events_spans_spooled", 4).await;
@@ -155,5 +200,6 @@ async fn without_system_certificates_the_export_stops_and_the_exporter_does_not(
         line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE names a file"),
         "{line}"
     );
-    assert_eq!(log.matches("no client can be made").count(), 1);
+    // One for each signal.
+    assert_eq!(log.matches("no client can be made").count(), 2);
 }

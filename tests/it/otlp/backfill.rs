@@ -25,7 +25,7 @@ fn freeze(status: &str, resource: &str) -> Reply {
 
 fn exporting(imds: &FakeImds, collector: &FakeCollector) -> config::Config {
     let mut settings = settings(&imds.base());
-    settings.traces = Some(traces(&base(collector), &[]));
+    settings.otlp = Some(traces(&base(collector), &[]));
     settings
 }
 

@@ -1,6 +1,7 @@
 //! The export of spans from the spool to a collector over sockets: spans arrive in order, dropped ones are counted.
 
 mod backfill;
+mod logs;
 mod refusals;
 mod restarts;
 mod sending;
@@ -9,7 +10,7 @@ mod tls;
 use std::{collections::BTreeMap, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    otlp::trace::Batch,
+    otlp::batch::Batch,
     snapshot::{DropReason, ExportFailure},
     time::Clock,
 };
@@ -153,7 +154,8 @@ async fn spans_of_a_batch_that_was_rejected_are_not_logged_as_sent() {
         command
             .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
             .arg(format!("--imds.url={}", imds.base()))
-            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector));
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
+            .env("OTEL_LOGS_EXPORTER", "none");
         let mut exporter = Process::start_as(&mut command);
         exporter.says(message).await;
         exporter.signal("TERM");

@@ -4,13 +4,17 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
     otlp::{
+        attribute::{Attribute, Value},
+        batch::{Batch, Record},
+        log_record::{EventName, LogRecord, Severity},
         sender::{self, RetryTiming},
-        settings::OtlpSettings,
+        settings::{ExporterSettings, OtlpSettings},
+        signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
-        trace::{Attribute, Batch, Span, SpanEvent, Value},
+        trace::{Span, SpanEvent},
     },
     outbound::file::OsFilesystem,
-    snapshot::SpanCounts,
+    snapshot::ExportCounts,
     time::{Clock, Timestamp},
     worker::Worker,
 };
@@ -32,7 +36,7 @@ pub(super) const TIMING: RetryTiming = RetryTiming {
 pub(super) struct Sending {
     pub(super) spool: SpoolHandle,
     worker: Worker,
-    pub(super) counts: watch::Receiver<SpanCounts>,
+    pub(super) counts: watch::Receiver<ExportCounts>,
     stop: CancellationToken,
     pub(super) running: JoinHandle<()>,
 }
@@ -52,12 +56,23 @@ impl Sending {
         environment: &[(&str, &str)],
         directory: Option<&Path>,
     ) -> Self {
+        Self::start_signal(Signal::Traces, timing, endpoint, environment, directory)
+    }
+
+    pub(super) fn start_signal(
+        signal: Signal,
+        timing: RetryTiming,
+        endpoint: &str,
+        environment: &[(&str, &str)],
+        directory: Option<&Path>,
+    ) -> Self {
         install_cryptography();
-        let spool = Spool::open(directory, Box::new(OsFilesystem), SpoolLimits::default());
+        let limits = SpoolLimits::default();
+        let spool = Spool::open(signal, directory, Box::new(OsFilesystem), limits);
         let worker = Worker::start("disk").unwrap();
         let spool = SpoolHandle::new(spool, Some(worker.clone()));
         let stop = CancellationToken::new();
-        let settings = settings(endpoint, environment);
+        let settings = exporter_settings(signal, endpoint, environment);
         let running = sender::run(
             settings,
             spool.clone(),
@@ -81,14 +96,24 @@ impl Sending {
         self.worker.run(|| ()).await.unwrap();
     }
 
-    pub(super) async fn until(&mut self, condition: impl Fn(&SpanCounts) -> bool) -> SpanCounts {
+    pub(super) async fn append_logs(&self, bodies: impl IntoIterator<Item = u64>) {
+        for body in bodies {
+            self.spool.append(log_batch(body), Clock::start().now());
+        }
+        self.worker.run(|| ()).await.unwrap();
+    }
+
+    pub(super) async fn until(
+        &mut self,
+        condition: impl Fn(&ExportCounts) -> bool,
+    ) -> ExportCounts {
         let waiting = self.counts.wait_for(|counts| condition(counts));
         let waited = timeout(DEADLINE, waiting).await;
         let counts = waited.ok().map(|counts| counts.unwrap().clone());
         counts.unwrap_or_else(|| panic!("timed out at {:?}", self.counts.borrow()))
     }
 
-    pub(super) async fn stop(self) -> SpanCounts {
+    pub(super) async fn stop(self) -> ExportCounts {
         self.stop.cancel();
         timeout(DEADLINE, self.running).await.unwrap().unwrap();
         self.counts.borrow().clone()
@@ -106,6 +131,15 @@ pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> OtlpSett
         .unwrap()
 }
 
+fn exporter_settings(
+    signal: Signal,
+    endpoint: &str,
+    environment: &[(&str, &str)],
+) -> ExporterSettings {
+    let settings = settings(endpoint, environment);
+    settings.exporter(signal).unwrap().clone()
+}
+
 pub(super) fn at(nanos: i128) -> Timestamp {
     Timestamp::from_unix_nanos(1_794_906_942_000_000_000 + nanos).unwrap()
 }
@@ -114,7 +148,9 @@ pub(super) fn at(nanos: i128) -> Timestamp {
 pub(super) fn batch_of(numbers: std::ops::RangeInclusive<u64>) -> Batch {
     let mut batches = numbers.map(batch);
     let mut whole = batches.next().unwrap();
-    whole.spans.extend(batches.flat_map(|batch| batch.spans));
+    whole
+        .records
+        .extend(batches.flat_map(|batch| batch.records));
     whole
 }
 
@@ -149,7 +185,31 @@ pub(super) fn batch(number: u64) -> Batch {
     };
     Batch {
         resource: BTreeMap::from([("host.name".to_owned(), "web_0".to_owned())]),
-        spans: vec![span],
+        records: vec![Record::Span(span)],
+    }
+}
+
+/// One log record whose body is the number.
+pub(super) fn log_batch(number: u64) -> Batch {
+    let Batch { resource, records } = batch(number);
+    let attributes = records
+        .first()
+        .and_then(Record::as_span)
+        .unwrap()
+        .attributes
+        .clone();
+    let record = LogRecord {
+        name: EventName::Announced,
+        at: at(7),
+        severity: Severity::Error,
+        body: number.to_string(),
+        trace_id: 7_u128.to_be_bytes(),
+        span_id: 99_u64.to_be_bytes(),
+        attributes,
+    };
+    Batch {
+        resource,
+        records: vec![Record::Log(record)],
     }
 }
 

@@ -39,7 +39,7 @@ fn config(vm_name: Option<&str>, boot_id: &str, poll_interval: Duration) -> Engi
         poll_interval,
         approvals: ApprovalPolicy::default(),
         boot_id: Some(boot_id.to_owned()),
-        traces: None,
+        otlp: None,
         is_persistent: true,
     }
 }
@@ -116,7 +116,7 @@ impl World {
                     self.handle(Input::StateWritten(Ok(())), report);
                 }
                 Effect::Log(_) => {}
-                Effect::AppendSpans(_) | Effect::Approve(_) | Effect::DiscardForeignState => {
+                Effect::Export(..) | Effect::Approve(_) | Effect::DiscardForeignState => {
                     panic!("unexpected effect: {effect:?}")
                 }
             }

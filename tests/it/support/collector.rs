@@ -10,9 +10,12 @@ use std::{
 
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::{
+    collector::logs::v1::ExportLogsServiceRequest,
     collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
     },
+    common::v1::any_value,
+    logs::v1::LogRecord,
     trace::v1::Span,
 };
 use prost::Message as _;
@@ -38,6 +41,8 @@ pub(crate) enum Answer {
     Cut(Vec<u8>, End),
     /// 413 for a request with more than this number of spans, else 200.
     AtMost(usize),
+    /// 404 for a request to this path, else 200: a Collector without a pipeline for the signal.
+    NotFound(&'static str),
     /// This status for a request that contains a span whose name begins with this text, else 200.
     Refuse(&'static str, u16),
 }
@@ -70,7 +75,9 @@ impl Answer {
         match self {
             Self::Status(status, ..) | Self::Slow(_, status) => *status == 200,
             Self::Cut(bytes, _) => bytes.starts_with(b"HTTP/1.1 200 "),
-            Self::Hang | Self::Reset | Self::AtMost(_) | Self::Refuse(..) => false,
+            Self::Hang | Self::Reset | Self::AtMost(_) | Self::NotFound(_) | Self::Refuse(..) => {
+                false
+            }
         }
     }
 
@@ -83,7 +90,8 @@ impl Answer {
             {
                 status
             }
-            Self::AtMost(_) | Self::Refuse(..) => 200,
+            Self::NotFound(path) if received.line.contains(path) => 404,
+            Self::AtMost(_) | Self::NotFound(_) | Self::Refuse(..) => 200,
             other => return other,
         };
         Self::status(status)
@@ -109,7 +117,10 @@ pub(crate) struct Received {
     pub(crate) line: String,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
+    /// Empty for a request to `/v1/logs`.
     pub(crate) message: ExportTraceServiceRequest,
+    /// Empty for any other request.
+    pub(crate) logs: ExportLogsServiceRequest,
     /// When it was complete.
     pub(crate) at: Instant,
     /// Whether the response was a 200.
@@ -125,6 +136,11 @@ impl Received {
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
         let resources = self.message.resource_spans.iter();
         resources.flat_map(|spans| spans.scope_spans.iter().flat_map(|scope| &scope.spans))
+    }
+
+    pub(crate) fn log_records(&self) -> impl Iterator<Item = &LogRecord> {
+        let resources = self.logs.resource_logs.iter();
+        resources.flat_map(|logs| logs.scope_logs.iter().flat_map(|scope| &scope.log_records))
     }
 }
 
@@ -197,6 +213,19 @@ impl FakeCollector {
             .collect()
     }
 
+    /// The bodies of the log records of requests answered with 200, in order.
+    pub(crate) fn accepted_logs(&self) -> Vec<String> {
+        let received = self.received();
+        let accepted = received.iter().filter(|received| received.is_accepted);
+        let records = accepted.flat_map(Received::log_records);
+        let bodies = records.map(|record| record.body.clone().unwrap().value.unwrap());
+        let text = |body| match body {
+            any_value::Value::StringValue(text) => text,
+            other => panic!("{other:?}"),
+        };
+        bodies.map(text).collect()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
@@ -237,7 +266,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
                 (status, String::new(), Vec::new())
             }
             Answer::Hang => std::future::pending().await,
-            Answer::Reset | Answer::AtMost(_) | Answer::Refuse(..) => return,
+            Answer::Reset | Answer::AtMost(_) | Answer::NotFound(_) | Answer::Refuse(..) => return,
             Answer::Cut(bytes, end) => {
                 // The client may close the connection before it has read everything.
                 stream.write_all(&bytes).await.ok();
@@ -288,8 +317,15 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
         GzDecoder::new(&body[..]).read_to_end(&mut plain).unwrap();
         body = plain;
     }
+    let (mut message, mut logs) = (None, None);
+    if line.contains("/v1/logs ") {
+        logs = Some(ExportLogsServiceRequest::decode(&body[..]).unwrap());
+    } else {
+        message = Some(ExportTraceServiceRequest::decode(&body[..]).unwrap());
+    }
     Some(Received {
-        message: ExportTraceServiceRequest::decode(&body[..]).unwrap(),
+        message: message.unwrap_or_default(),
+        logs: logs.unwrap_or_default(),
         line,
         headers,
         at: Instant::now(),

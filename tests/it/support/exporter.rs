@@ -52,7 +52,7 @@ pub(crate) fn settings(imds: &str) -> Config {
         approvals: approval::ApprovalPolicy::default(),
         web_config: None,
         state: StateStorage::Disabled,
-        traces: None,
+        otlp: None,
         alertmanagers: Vec::new(),
     }
 }

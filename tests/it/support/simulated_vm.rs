@@ -88,7 +88,7 @@ fn engine(
         approvals: policy,
         poll_interval: Duration::from_secs(1),
         boot_id: None,
-        traces: OtlpSettings::from_env(endpoint).unwrap(),
+        otlp: OtlpSettings::from_env(endpoint).unwrap(),
         is_persistent: true,
     };
     Engine::new(config, restored, now)
@@ -179,7 +179,7 @@ impl SimulatedVm {
         for effect in self.engine.handle(input, self.now) {
             match effect {
                 Effect::Log(entry) => self.log.push(entry),
-                Effect::AppendSpans(batch) => self.spans.extend(batch.spans),
+                Effect::Export(_, batch) => self.spans.extend(batch.spans().cloned()),
                 Effect::SaveState(saved) => {
                     self.saved = Some(*saved);
                     self.handle(Input::StateWritten(Ok(())));

@@ -25,7 +25,7 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     let mut delivered = BTreeMap::new();
     let mut deliver = |spool: &mut Spool| {
         let lease = spool.next(now(1), Duration::ZERO)?;
-        for span in &lease.batch.spans {
+        for span in lease.batch.spans() {
             *delivered
                 .entry(span.name.parse::<u64>().unwrap())
                 .or_default() += 1;

@@ -18,7 +18,12 @@ fn oldest_batches_are_dropped_and_counted_at_the_limits() {
             bytes: 3 * size + size / 2,
             ..SpoolLimits::default()
         };
-        let mut spool = Spool::open(directory, Box::new(FaultyFilesystem::default()), limits);
+        let mut spool = Spool::open(
+            Signal::Traces,
+            directory,
+            Box::new(FaultyFilesystem::default()),
+            limits,
+        );
         for number in 1..=5 {
             spool.append(&batch(number), now(0));
         }
@@ -31,6 +36,7 @@ fn oldest_batches_are_dropped_and_counted_at_the_limits() {
         ..SpoolLimits::default()
     };
     let mut spool = Spool::open(
+        Signal::Traces,
         Some(directory.path()),
         Box::new(FaultyFilesystem::default()),
         limits,
@@ -99,10 +105,10 @@ fn batch_of_an_earlier_process_ages_by_the_wall_clock_and_is_kept_for_an_hour_at
 fn large(spans: u64) -> Batch {
     let mut whole = batch(1);
     for number in 2..=spans {
-        whole.spans.extend(batch(number).spans);
+        whole.records.extend(batch(number).records);
     }
-    for span in &mut whole.spans {
-        span.error = Some("x".repeat(1_000));
+    for record in &mut whole.records {
+        span_of(record).error = Some("x".repeat(1_000));
     }
     whole
 }
@@ -116,7 +122,12 @@ fn a_batch_that_exceeds_the_limits_is_stored_in_parts() {
         ..SpoolLimits::default()
     };
     for directory in [Some(directory.path()), None] {
-        let mut spool = Spool::open(directory, Box::new(FaultyFilesystem::default()), limits);
+        let mut spool = Spool::open(
+            Signal::Traces,
+            directory,
+            Box::new(FaultyFilesystem::default()),
+            limits,
+        );
         spool.append(&large(1_000), now(0));
         let counts = spool.counts().clone();
         assert_eq!(
@@ -143,12 +154,13 @@ fn a_batch_that_exceeds_the_limits_is_stored_in_parts() {
 #[test]
 fn a_span_that_exceeds_the_limits_alone_is_dropped_and_counted() {
     let mut spool = Spool::open(
+        Signal::Traces,
         None,
         Box::new(FaultyFilesystem::default()),
         SpoolLimits::default(),
     );
     let mut whole = large(3);
-    whole.spans[1].error = Some("x".repeat(600 << 10));
+    span_of(&mut whole.records[1]).error = Some("x".repeat(600 << 10));
     spool.append(&whole, now(0));
     assert_eq!(dropped(&spool, DropReason::TooLarge), 1);
     assert_eq!(drain(&mut spool, now(0)), [1, 3]);
@@ -165,10 +177,10 @@ fn batches_that_wait_for_a_disk_that_hangs_are_bounded_by_their_size() {
         ..SpoolLimits::default()
     };
     let files = Box::new(FaultyFilesystem::default());
-    let spool = Spool::open(Some(directory.path()), files, limits);
+    let spool = Spool::open(Signal::Traces, Some(directory.path()), files, limits);
     let handle = SpoolHandle::new(spool, Some(worker));
     let mut whole = batch(1);
-    whole.spans[0].attributes[0].value = Value::Text("x".repeat(4_000));
+    span_of(&mut whole.records[0]).attributes[0].value = Value::Text("x".repeat(4_000));
     for _ in 0..10 {
         handle.append(whole.clone(), now(0));
     }
@@ -189,7 +201,7 @@ fn the_limits_hold_for_the_files_of_an_earlier_process() {
         ..SpoolLimits::default()
     };
     let files = Box::new(FaultyFilesystem::default());
-    let mut spool = Spool::open(Some(directory.path()), files, limits);
+    let mut spool = Spool::open(Signal::Traces, Some(directory.path()), files, limits);
     assert_eq!(dropped(&spool, DropReason::SpoolFull), 2);
     assert_eq!(drain(&mut spool, now(0)), [3, 4, 5]);
 }
@@ -200,7 +212,12 @@ fn batch_that_was_dropped_while_leased_is_counted_once() {
         batches: 1,
         ..SpoolLimits::default()
     };
-    let mut spool = Spool::open(None, Box::new(FaultyFilesystem::default()), limits);
+    let mut spool = Spool::open(
+        Signal::Traces,
+        None,
+        Box::new(FaultyFilesystem::default()),
+        limits,
+    );
     spool.append(&batch(1), now(0));
     let lease = spool.next(now(0), Duration::ZERO).unwrap();
     spool.append(&batch(2), now(0));
@@ -222,7 +239,12 @@ fn memory_is_bounded_while_the_disk_fails() {
         memory_bytes: 2 * size + size / 2,
         ..SpoolLimits::default()
     };
-    let mut spool = Spool::open(Some(directory.path()), Box::new(files.clone()), limits);
+    let mut spool = Spool::open(
+        Signal::Traces,
+        Some(directory.path()),
+        Box::new(files.clone()),
+        limits,
+    );
     spool.append(&batch(1), now(0));
     files.fail_writes(Some(io::ErrorKind::StorageFull));
     for number in 2..=5 {

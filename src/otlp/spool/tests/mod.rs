@@ -14,7 +14,11 @@ use super::{
     *,
 };
 use crate::{
-    otlp::trace::{Attribute, Span, SpanEvent, Value},
+    otlp::{
+        attribute::{Attribute, Value},
+        log_record::{EventName, LogRecord, Severity},
+        trace::{Span, SpanEvent},
+    },
     outbound::file::{DRAFT_SUFFIX, OsFilesystem},
     time::Timestamp,
 };
@@ -130,7 +134,7 @@ fn now(seconds: u64) -> Moment {
 }
 
 fn encoded(batch: &Batch) -> Vec<u8> {
-    let encoded = codec::encode(&batch.resource, &batch.spans, usize::MAX);
+    let encoded = codec::encode(&batch.resource, &batch.records, usize::MAX);
     encoded.unwrap().unwrap()
 }
 
@@ -166,12 +170,43 @@ fn batch(number: u64) -> Batch {
     };
     Batch {
         resource: BTreeMap::from([("host.name".to_owned(), "web_0".to_owned())]),
-        spans: vec![span],
+        records: vec![Record::Span(span)],
+    }
+}
+
+fn span_of(record: &mut Record) -> &mut Span {
+    match record {
+        Record::Span(span) => span,
+        Record::Log(record) => panic!("{record:?}"),
+    }
+}
+
+/// A log record of each name and severity.
+fn log_records() -> Batch {
+    let severities = [Severity::Info, Severity::Warn, Severity::Error];
+    let records = EventName::ALL
+        .into_iter()
+        .zip(severities.into_iter().cycle());
+    let record = |(name, severity)| {
+        Record::Log(LogRecord {
+            name,
+            at: at(3),
+            severity,
+            body: "a \"b\"\u{202e}".to_owned(),
+            trace_id: 7_u128.to_be_bytes(),
+            span_id: 9_u64.to_be_bytes(),
+            attributes: span_of(&mut batch(1).records[0]).attributes.clone(),
+        })
+    };
+    Batch {
+        records: records.map(record).collect(),
+        ..batch(1)
     }
 }
 
 fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
     Spool::open(
+        Signal::Traces,
         Some(directory),
         Box::new(files.clone()),
         SpoolLimits::default(),
@@ -182,13 +217,8 @@ fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
 fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
     let mut numbers = Vec::new();
     while let Some(lease) = spool.next(now, Duration::ZERO) {
-        numbers.extend(
-            lease
-                .batch
-                .spans
-                .iter()
-                .map(|span| span.name.parse::<u64>().unwrap()),
-        );
+        let spans = lease.batch.spans();
+        numbers.extend(spans.map(|span| span.name.parse::<u64>().unwrap()));
         spool.complete(lease.id, Completion::default());
     }
     numbers
@@ -197,6 +227,7 @@ fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
 #[test]
 fn deferred_batches_are_sent_after_all_others_when_their_time_has_come() {
     let mut spool = Spool::open(
+        Signal::Traces,
         None,
         Box::new(FaultyFilesystem::default()),
         SpoolLimits::default(),

@@ -4,9 +4,19 @@ use super::*;
 
 #[test]
 fn decoded_batch_equals_the_encoded_one() {
-    for number in [1, 4] {
-        let written = encoded(&batch(number));
-        assert_eq!(codec::decode(&written).unwrap(), batch(number));
+    for batch in [batch(1), batch(4), log_records()] {
+        assert_eq!(codec::decode(&encoded(&batch)).unwrap(), batch);
+    }
+}
+
+#[test]
+fn a_batch_without_records_or_with_an_unknown_name_is_unreadable() {
+    let empty = br#"{"version":1,"resource":{}}"#;
+    let written = String::from_utf8(encoded(&log_records())).unwrap();
+    let unknown = written.replace("azure.scheduled_event.announced", "azure.scheduled_event.x");
+    for content in [&empty[..], unknown.as_bytes()] {
+        let error = codec::decode(content).unwrap_err();
+        assert!(matches!(error, codec::DecodeError::InvalidField), "{error}");
     }
 }
 

@@ -1,13 +1,13 @@
-//! The counters of spans: all but the number of waiting spans only grow.
+//! The counters of exported spans or log records: all but the number of those that wait only grow.
 
 use std::collections::BTreeMap;
 
-/// Why an attempt to export spans failed: the closed set of values of the label `reason`.
+/// Why an attempt to export failed: the closed set of values of the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExportFailure {
     /// No connection, or a reset one.
     Connect,
-    /// The collector accepted only some of the spans.
+    /// The collector accepted only a part of the batch.
     PartialSuccess,
     /// A status that is not retried, such as 400.
     Rejected,
@@ -54,18 +54,18 @@ impl ExportFailure {
     }
 }
 
-/// Why a span will never be exported: the closed set of values of the label `reason`.
+/// Why a span or log record will never be exported: the closed set of values of the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
-    /// It exceeded the maximum age of spans.
+    /// It exceeded the maximum age.
     Age,
     /// The collector rejected it.
     Rejected,
-    /// It was the oldest span of a full spool.
+    /// It was the oldest of a full spool.
     SpoolFull,
-    /// One span is larger than the spool, or the collector, accepts.
+    /// Alone, it is larger than the spool, or the collector, accepts.
     TooLarge,
-    /// Its spool file could not be read, or the span could not be encoded for it.
+    /// Its spool file could not be read, or it could not be encoded for it.
     Unreadable,
 }
 
@@ -91,22 +91,22 @@ impl DropReason {
     }
 }
 
-/// Since the start of the process.
+/// Of one signal, since the start of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpanCounts {
-    /// Spans that a collector accepted.
+pub struct ExportCounts {
+    /// Spans, or log records, that a collector accepted.
     pub exported: u64,
     /// Failed export attempts.
     pub failures: BTreeMap<ExportFailure, u64>,
-    /// Spans that will never be exported.
+    /// Those that will never be exported.
     pub dropped: BTreeMap<DropReason, u64>,
-    /// Spans in the spool.
+    /// Those in the spool.
     pub spooled: u64,
     /// Failed writes to the directory of the spool.
     pub write_failures: u64,
 }
 
-impl Default for SpanCounts {
+impl Default for ExportCounts {
     fn default() -> Self {
         Self {
             exported: 0,
@@ -118,9 +118,9 @@ impl Default for SpanCounts {
     }
 }
 
-impl SpanCounts {
-    pub(crate) fn drop_spans(&mut self, reason: DropReason, spans: u64) {
-        *self.dropped.entry(reason).or_default() += spans;
+impl ExportCounts {
+    pub(crate) fn drop_records(&mut self, reason: DropReason, records: u64) {
+        *self.dropped.entry(reason).or_default() += records;
     }
 
     pub(crate) fn fail(&mut self, reason: ExportFailure) {

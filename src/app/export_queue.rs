@@ -1,0 +1,54 @@
+//! The spool of one signal of OpenTelemetry, and its sender.
+
+use std::{future::Future, path::Path};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    otlp::{
+        sender::{self, RetryTiming},
+        settings::ExporterSettings,
+        signal::Signal,
+        spool::{Spool, SpoolHandle, SpoolLimits},
+    },
+    outbound::file::OsFilesystem,
+    snapshot::ExportCounts,
+    time::Clock,
+    worker::Worker,
+};
+
+#[derive(Debug)]
+pub(super) struct ExportQueue {
+    pub(super) spool: SpoolHandle,
+    pub(super) counts: watch::Receiver<ExportCounts>,
+}
+
+impl ExportQueue {
+    /// In a directory of the state directory, or in memory.
+    pub(super) fn open(
+        signal: Signal,
+        state_directory: Option<&Path>,
+        worker: Option<Worker>,
+    ) -> Self {
+        let directory = state_directory.map(|path| path.join(signal.spool_directory()));
+        let limits = SpoolLimits::default();
+        let spool = Spool::open(signal, directory.as_deref(), Box::new(OsFilesystem), limits);
+        let spool = SpoolHandle::new(spool, worker);
+        Self {
+            counts: spool.counts(),
+            spool,
+        }
+    }
+
+    /// Exports the batches until `stop` is cancelled.
+    pub(super) fn send(
+        &self,
+        settings: ExporterSettings,
+        clock: Clock,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + use<> {
+        let timing = RetryTiming::default();
+        sender::run(settings, self.spool.clone(), clock, timing, stop)
+    }
+}

@@ -1,0 +1,287 @@
+//! The export of log records: what a collector gets, and that neither signal waits for the receiver of the other.
+
+use std::{path::Path, process::Command};
+
+use azure_scheduled_events_exporter::{otlp::signal::Signal, snapshot::DropReason};
+
+use tokio::time::timeout;
+
+use super::sending::{Sending, TIMING, base, text};
+use crate::support::{
+    DEADLINE, FakeImds, Reply,
+    collector::{Answer, FakeCollector, Received},
+    exporter::Metrics,
+    process::{PROGRAM, Process, page},
+    wait_until,
+};
+
+/// A Freeze of this VM.
+fn event(status: &str) -> Reply {
+    Reply::ok(format!(
+        r#"{{"DocumentIncarnation":1,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","EventSource":"Platform","DurationInSeconds":5}}]}}"#
+    ))
+}
+
+fn no_event() -> Reply {
+    Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)
+}
+
+fn sending_logs(
+    collector: &FakeCollector,
+    environment: &[(&str, &str)],
+    directory: Option<&Path>,
+) -> Sending {
+    Sending::start_signal(
+        Signal::Logs,
+        TIMING,
+        &base(collector),
+        environment,
+        directory,
+    )
+}
+
+fn start(imds: &FakeImds, state: &Path, environment: &[(&str, &str)]) -> Process {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([
+            "--web.listen-address=127.0.0.1:0",
+            "--imds.poll-interval=200ms",
+            "--vm.name=web_0",
+        ])
+        .arg(format!("--imds.url={}", imds.base()))
+        .arg(format!("--state.directory={}", state.display()))
+        .envs(environment.iter().copied());
+    Process::start_as(&mut command)
+}
+
+/// Waits until these metrics have these values; `None` for an absent one.
+async fn until_metrics(exporter: &mut Process, expected: &[(&str, Option<f64>)]) {
+    let address = exporter.address().await;
+    let reached = async {
+        loop {
+            let metrics = Metrics(page(&address, "/metrics").await.unwrap());
+            let mut all = expected.iter();
+            if all.all(|(name, value)| metrics.value(name) == *value) {
+                return;
+            }
+        }
+    };
+    let reached = timeout(DEADLINE, reached).await;
+    reached.unwrap_or_else(|_| panic!("{expected:?} not within {DEADLINE:?}"));
+}
+
+/// The event goes from Scheduled to its end; each step waits until the collector has the spans and log records of the
+/// one before.
+async fn play(imds: &FakeImds, traces: &FakeCollector, spans: [usize; 3]) {
+    let steps = [None, Some(event("Started")), Some(no_event())];
+    for (step, count) in steps.into_iter().zip(spans) {
+        if let Some(reply) = step {
+            imds.now(reply);
+        }
+        wait_until(DEADLINE, "the spans are accepted", || {
+            (traces.accepted().len() == count).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn exported_log_record_equals_the_one_in_the_spool() {
+    let collector = FakeCollector::scripted([]).await;
+    let gzip = ("OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "gzip");
+    let mut sending = sending_logs(&collector, &[gzip], None);
+    sending.append_logs([1]).await;
+    let counts = sending.until(|counts| counts.exported == 1).await;
+    assert_eq!(counts.spooled, 0);
+    let received = collector.received();
+    assert_eq!(received[0].line, "POST /v1/logs HTTP/1.1");
+    assert_eq!(received[0].header("content-encoding"), Some("gzip"));
+    let resource = &received[0].logs.resource_logs[0];
+    assert_eq!(
+        resource.schema_url,
+        "https://opentelemetry.io/schemas/1.44.0"
+    );
+    let attributes = &resource.resource.as_ref().unwrap().attributes;
+    assert_eq!(text(attributes, "host.name").as_deref(), Some("web_0"));
+    let scope = resource.scope_logs[0].scope.as_ref().unwrap();
+    assert_eq!(scope.name, "azure-scheduled-events-exporter");
+    let record = received[0].log_records().next().unwrap();
+    assert_eq!(record.event_name, "azure.scheduled_event.announced");
+    assert_eq!(record.time_unix_nano, 1_794_906_942_000_000_007);
+    assert_eq!(record.observed_time_unix_nano, record.time_unix_nano);
+    assert_eq!(
+        (record.severity_number, record.severity_text.as_str()),
+        (17, "")
+    );
+    assert_eq!(record.trace_id, 7_u128.to_be_bytes());
+    assert_eq!(record.span_id, 99_u64.to_be_bytes());
+    assert_eq!(text(&record.attributes, "text").as_deref(), Some("a \"b\""));
+    assert_eq!(
+        text(&record.attributes, "int").as_deref(),
+        Some("IntValue(-9)")
+    );
+    let texts = text(&record.attributes, "texts").unwrap();
+    assert!(
+        texts.contains("web_0") && texts.contains("web_1"),
+        "{texts}"
+    );
+    assert_eq!(collector.accepted_logs(), ["1"]);
+}
+
+#[tokio::test]
+async fn log_records_survive_restarts_and_are_retried_dropped_and_counted_as_spans_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::Hang);
+    let sending = sending_logs(&collector, &[], Some(directory.path()));
+    sending.append_logs(1..=3).await;
+    sending.running.abort();
+    let script = [
+        Answer::status(503),
+        Answer::partial(1, "too old"),
+        Answer::status(400),
+    ];
+    let collector = FakeCollector::scripted(script).await;
+    let mut sending = sending_logs(&collector, &[], Some(directory.path()));
+    let counts = sending.until(|counts| counts.exported == 1).await;
+    assert_eq!(counts.spooled, 0);
+    assert_eq!(counts.dropped[&DropReason::Rejected], 2);
+    let statuses: Vec<_> = collector
+        .received()
+        .iter()
+        .map(|it| it.is_accepted)
+        .collect();
+    // 503, partial success, 400 and success.
+    assert_eq!(statuses, [false, true, false, true]);
+    assert_eq!(collector.accepted_logs(), ["1", "3"]);
+}
+
+#[tokio::test]
+async fn collector_without_a_logs_pipeline_gets_all_spans_and_one_line_says_what_to_set() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::NotFound("/v1/logs"));
+    let state = tempfile::tempdir().unwrap();
+    let endpoint = base(&collector);
+    let mut exporter = start(
+        &imds,
+        state.path(),
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)],
+    );
+    play(&imds, &collector, [1, 2, 4]).await;
+    let line = exporter.says("log export failed").await;
+    let hint = "set OTEL_LOGS_EXPORTER=none if the collector has no log pipeline";
+    assert!(line.contains("HTTP 404") && line.contains(hint), "{line}");
+    // Announced, approved elsewhere, started and ended.
+    let spooled = [
+        ("azure_scheduled_events_spans_spooled", Some(0.0)),
+        ("azure_scheduled_events_log_records_spooled", Some(4.0)),
+    ];
+    until_metrics(&mut exporter, &spooled).await;
+    exporter.signal("TERM");
+    let log = exporter.end().await.log;
+    assert_eq!(log.matches("log export failed").count(), 1, "{log}");
+    assert_eq!(log.matches("trace export failed").count(), 0, "{log}");
+}
+
+/// Each signal has a receiver of its own, and one of them hangs.
+#[tokio::test]
+async fn a_receiver_that_hangs_does_not_delay_the_other_signal() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let (traces, logs) = (
+        FakeCollector::scripted([]).await,
+        FakeCollector::scripted([]).await,
+    );
+    let urls = [
+        format!("{}/as/it/is/v1/traces", base(&traces)),
+        format!("{}/as/it/is/v1/logs", base(&logs)),
+    ];
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", urls[0].as_str()),
+        ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", urls[1].as_str()),
+    ];
+    let state = tempfile::tempdir().unwrap();
+    logs.now(Answer::Hang);
+    let mut exporter = start(&imds, state.path(), &environment);
+    play(&imds, &traces, [1, 2, 4]).await;
+    let spooled = [("azure_scheduled_events_log_records_spooled", Some(4.0))];
+    until_metrics(&mut exporter, &spooled).await;
+    drop(exporter);
+    // The other way round, with the unsent log records.
+    traces.now(Answer::Hang);
+    logs.now(Answer::status(200));
+    imds.now(event("Started"));
+    let _exporter = start(&imds, state.path(), &environment);
+    let bodies = wait_until(DEADLINE, "the log records are accepted", || {
+        let bodies = logs.accepted_logs();
+        (bodies.len() == 5).then_some(bodies)
+    })
+    .await;
+    let titles: Vec<_> = bodies
+        .iter()
+        .filter_map(|body| body.split(':').next())
+        .collect();
+    let expected = [
+        "Announced",
+        "Approved elsewhere",
+        "Started",
+        "Ended",
+        "Returned",
+    ];
+    assert_eq!(titles, expected);
+    let of_logs = |received: &Received| received.line == "POST /as/it/is/v1/logs HTTP/1.1";
+    assert!(logs.received().iter().all(of_logs));
+}
+
+#[tokio::test]
+async fn each_signal_is_exported_unless_its_exporter_is_none() {
+    let none = |name| (name, "none");
+    for (variable, has_spans, has_logs) in [
+        (None, true, true),
+        (Some(none("OTEL_LOGS_EXPORTER")), true, false),
+        (Some(none("OTEL_TRACES_EXPORTER")), false, true),
+    ] {
+        let imds = FakeImds::standing(event("Scheduled")).await;
+        let collector = FakeCollector::scripted([]).await;
+        let endpoint = base(&collector);
+        let mut environment = vec![("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
+        environment.extend(variable);
+        let state = tempfile::tempdir().unwrap();
+        let mut exporter = start(&imds, state.path(), &environment);
+        for (is_on, words) in [(has_spans, "span sent"), (has_logs, "log record sent")] {
+            if is_on {
+                exporter.says(words).await;
+            }
+        }
+        let counters = [
+            (
+                "azure_scheduled_events_spans_exported_total",
+                Some(f64::from(u8::from(has_spans))),
+            ),
+            (
+                "azure_scheduled_events_log_records_exported_total",
+                has_logs.then_some(1.0),
+            ),
+        ];
+        until_metrics(&mut exporter, &counters).await;
+        let accepted = [collector.accepted().len(), collector.accepted_logs().len()];
+        assert_eq!(accepted, [usize::from(has_spans), usize::from(has_logs)]);
+        let log = exporter.log();
+        assert_eq!(log.contains("span sent"), has_spans, "{log}");
+        assert_eq!(log.contains("log record sent"), has_logs, "{log}");
+    }
+}
+
+#[tokio::test]
+async fn grpc_is_an_error_at_start() {
+    let state = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(no_event()).await;
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+    ];
+    let ended = start(&imds, state.path(), &environment).end().await;
+    assert_eq!(ended.code, Some(64));
+    let line = "OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not supported; set it to http/protobuf";
+    assert!(ended.log.contains(line), "{}", ended.log);
+}
