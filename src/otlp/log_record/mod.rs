@@ -5,7 +5,7 @@
 //!
 //! The attribute `log.record.uid` is a function of event, VM, name and what distinguishes several transitions of the
 //! same kind, such as the new `NotBefore`, but not of the time: a record that is made again after a crash has the same
-//! one. Only events that name this VM have records, as with spans; where that becomes known late, [`backfill`] returns
+//! one. Only events that name this VM have records, as with spans; where that becomes known late, `backfill` returns
 //! the records of the past.
 
 mod record;

@@ -14,7 +14,7 @@ pub struct LogRecord {
     pub trace_id: [u8; 16],
     /// The span that belongs to the record; it may not have been sent yet.
     pub span_id: [u8; 8],
-    /// With [`UID`].
+    /// With `log.record.uid`.
     pub attributes: Vec<Attribute>,
 }
 
