@@ -5,6 +5,11 @@
 //! assert. If it sees the end before Prometheus does, the next message of Prometheus would fire the alert again.
 //! Alertmanager sets `updatedAt` at each message, so an alert with the same `updatedAt` as 130 seconds before is
 //! asserted by none. The two values are compared with each other and not with a clock.
+//!
+//! If nobody else can have asserted the alert within 130 seconds, it is resolved at once. Another VM can if the event
+//! names one, Prometheus if its message was the latest at a read: it sets `generatorURL`, and a push does not.
+//! Therefore an alert of this VM alone is also read each time before it is sent again. `endsAt` does not show who was
+//! the latest: Alertmanager keeps the later one of two messages.
 
 use std::time::Duration;
 
@@ -19,6 +24,9 @@ pub(super) struct ListedAlert {
     pub(super) labels: Labels,
     /// When Alertmanager received it last.
     pub(super) updated_at: String,
+    /// The link that Prometheus and other rulers set. Empty if the latest message was a push.
+    #[serde(default, rename = "generatorURL")]
+    pub(super) generator_url: String,
 }
 
 /// What Alertmanager answered about an alert.
@@ -62,8 +70,14 @@ impl End {
     }
 
     /// The alert was read. After two failed reads the end is confirmed: one that is reported too early is better than
-    /// none.
-    pub(super) fn read(&mut self, listed: Listed<'_>, interval: Duration, now: Duration) {
+    /// none. `is_asserted_elsewhere`: perhaps, within the interval.
+    pub(super) fn read(
+        &mut self,
+        listed: Listed<'_>,
+        is_asserted_elsewhere: bool,
+        interval: Duration,
+        now: Duration,
+    ) {
         let Self::Unconfirmed {
             read_at,
             updated_at: last,
@@ -75,7 +89,9 @@ impl End {
         if *read_at > now {
             return;
         }
+        let is_first = last.is_none();
         let current = match listed {
+            _ if is_first && !is_asserted_elsewhere => None,
             Listed::Firing(updated_at) => Some(updated_at),
             Listed::Unknown => Some(""),
             Listed::NotFiring => None,
@@ -101,10 +117,10 @@ mod tests {
     }
 
     /// The state after reads at these times.
-    fn after(reads: &[(u64, Listed<'_>)]) -> End {
+    fn after(is_asserted_elsewhere: bool, reads: &[(u64, Listed<'_>)]) -> End {
         let mut end = End::begin(seconds(0));
         for (at, listed) in reads {
-            end.read(*listed, INTERVAL, seconds(*at));
+            end.read(*listed, is_asserted_elsewhere, INTERVAL, seconds(*at));
         }
         end
     }
@@ -150,7 +166,15 @@ mod tests {
             (&[(0, Unknown), (130, Firing("a"))], unconfirmed(260, "a")),
             (&[(0, Firing("a")), (130, Unknown)], unconfirmed(260, "")),
         ] {
-            assert_eq!(after(reads), expected, "{reads:?}");
+            assert_eq!(after(true, reads), expected, "{reads:?}");
+        }
+    }
+
+    #[test]
+    fn an_alert_that_nobody_else_asserts_is_resolved_at_the_first_read() {
+        for listed in [Firing("a"), NotFiring, Unknown] {
+            let confirmed = End::Confirmed { since: seconds(0) };
+            assert_eq!(after(false, &[(0, listed)]), confirmed, "{listed:?}");
         }
     }
 }

@@ -82,12 +82,12 @@ impl Pusher {
                     continue;
                 }
             }
-            if is_last {
-                return;
-            }
             if may_send && let Some(id) = self.queue.event_to_read().cloned() {
                 self.read(&id).await;
                 continue;
+            }
+            if is_last {
+                return;
             }
             let retry_at = Some(retry_at).filter(|at| *at > now.monotonic);
             let check_at = retry_at.or_else(|| self.queue.next_check());

@@ -168,6 +168,12 @@ impl TrackedEvent {
         }
     }
 
+    /// The event names this VM and no other.
+    pub(crate) fn names_only_this_vm(&self) -> bool {
+        let resources = self.event.resources.as_deref();
+        self.scope == EventScope::Own && resources.is_some_and(|names| names.len() == 1)
+    }
+
     /// By this exporter or elsewhere.
     pub(crate) fn is_approved(&self) -> bool {
         self.approved_at.or(self.approved_elsewhere_at).is_some()

@@ -131,7 +131,6 @@ async fn preempt_by_push_and_by_prometheus_notifies_once() {
     preempted(Some(&prometheus_2()), &old_alertmanager(), true).await;
 }
 
-/// The end is confirmed by two reads of the alert, 130 seconds apart.
 #[tokio::test]
 async fn preempt_by_push_alone_notifies_once_and_is_resolved_when_it_ends() {
     let folder = TempDir::new().unwrap();
@@ -146,6 +145,7 @@ async fn preempt_by_push_alone_notifies_once_and_is_resolved_when_it_ends() {
     assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
 }
 
+/// The end is confirmed by two reads of the alert, 130 seconds apart.
 async fn ended_for_two_vms(alertmanager: &Path) {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();

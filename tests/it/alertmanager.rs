@@ -106,6 +106,39 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
     exporter.stop().await;
 }
 
+/// Also if it may not read alerts.
+#[tokio::test]
+async fn alert_that_is_pushed_alone_is_resolved_at_once() {
+    for is_readable in [true, false] {
+        let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+        let alertmanager = FakeAlertmanager::scripted([]).await;
+        let target = Target::new(&alertmanager.base()).unwrap();
+        let mut settings = pushing(&imds, &[]);
+        let timing = PushTiming {
+            confirmation_interval: 10 * DEADLINE,
+            ..TIMING
+        };
+        settings.alertmanagers = vec![target.with_timing(timing)];
+        let exporter = Exporter::start(settings);
+        exporter.until("it polls", Metrics::is_up).await;
+        imds.now(preempt());
+        alertmanager
+            .until("the event is pushed", |it| !it.alerts().is_empty())
+            .await;
+        if !is_readable {
+            alertmanager.reject_reads();
+        }
+        imds.now(Reply::ok(NOTHING));
+        alertmanager
+            .until("the resolution is pushed", |it| {
+                it.alerts().iter().any(ReceivedAlert::is_resolved)
+            })
+            .await;
+        assert_eq!(alertmanager.reads(), 1);
+        exporter.stop().await;
+    }
+}
+
 #[tokio::test]
 async fn an_advisory_that_becomes_a_preempt_is_resolved_and_the_preempt_is_pushed() {
     let imds = FakeImds::standing(document("Preempt", "Platform", "Advisory", "web_0")).await;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::super::{
     alert::Match,
-    end::End,
+    end::{End, Listed},
     timing::{PushTiming, Sight},
 };
 use crate::{lifecycle::TrackedEvent, time::Moment};
@@ -23,15 +23,21 @@ pub(super) struct KnownAlert {
     pub(super) accepted: Option<Accepted>,
     /// `None` while it fires.
     pub(super) end: Option<End>,
-    /// When it was last read while polls failed.
+    /// When it was last read while it fired.
     pub(super) read_at: Option<Duration>,
+    /// When somebody else may have asserted it last.
+    pub(super) asserted_elsewhere_at: Option<Duration>,
     /// An alert of its event fired then, and this one was not sent since.
     pub(super) is_confirmed: bool,
 }
 
 /// What is to be done with an alert.
 pub(super) enum Due {
-    Send { is_news: bool },
+    Send {
+        is_news: bool,
+    },
+    /// It is sent again after it was read.
+    ReadFirst,
     Read,
     At(Duration),
 }
@@ -56,6 +62,7 @@ impl KnownAlert {
             accepted: None,
             end: None,
             read_at: None,
+            asserted_elsewhere_at: None,
             is_confirmed: false,
         };
         alert.update(tracked, matched, now);
@@ -76,6 +83,26 @@ impl KnownAlert {
     pub(super) fn replace(&mut self, now: Moment) {
         self.matched.resolved_at.get_or_insert(now.wall);
         self.end.get_or_insert_with(|| End::begin(now.monotonic));
+    }
+
+    /// It was read.
+    pub(super) fn record_read(
+        &mut self,
+        listed: Listed<'_>,
+        has_generator: bool,
+        interval: Duration,
+        now: Duration,
+    ) {
+        if has_generator {
+            self.asserted_elsewhere_at = Some(now);
+        }
+        let asserted_at = self.asserted_elsewhere_at;
+        let is_asserted_elsewhere = !self.tracked.names_only_this_vm()
+            || asserted_at.is_some_and(|at| now.saturating_sub(at) < interval);
+        match &mut self.end {
+            Some(end) => end.read(listed, is_asserted_elsewhere, interval, now),
+            None => self.read_at = Some(now),
+        }
     }
 
     pub(super) fn has_labels_of(&self, matched: Match, tracked: &TrackedEvent) -> bool {
@@ -114,10 +141,17 @@ impl KnownAlert {
             (None, Sight::Clear) => timing.resend_interval,
         };
         let due_at = accepted_at.map_or(Duration::ZERO, |at| at.saturating_add(interval));
-        if is_news || due_at <= now {
+        if is_news {
             Due::Send { is_news }
-        } else {
+        } else if due_at > now {
             Due::At(due_at)
+        } else if self.end.is_none()
+            && self.tracked.names_only_this_vm()
+            && self.read_at.is_none_or(|at| at < due_at)
+        {
+            Due::ReadFirst
+        } else {
+            Due::Send { is_news }
         }
     }
 }

@@ -25,6 +25,8 @@ use crate::{
 const MAX_BATCH: usize = 500;
 /// Alerts that fire or were resolved recently; further ones are not pushed. Prometheus has them.
 const MAX_ALERTS: usize = 10_000;
+/// With more alerts, none is read before it is sent again: that is one request for each event.
+const MAX_READ_ALERTS: usize = 20;
 /// Time alone changes which rules match. While the events do not change, they are compared this often.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -48,6 +50,8 @@ pub struct AlertQueue {
     sight: Sight,
     /// The alerts of this event are to be read.
     to_read: Option<EventId>,
+    /// Alerts are not read before they are sent again: a read has failed.
+    no_reads_until: Duration,
     /// Nothing is to be sent before.
     due_at: Duration,
 }
@@ -87,6 +91,7 @@ impl AlertQueue {
             compare_at: Duration::ZERO,
             sight: Sight::Awaited,
             to_read: None,
+            no_reads_until: Duration::ZERO,
             due_at: Duration::ZERO,
         }
     }
@@ -121,18 +126,30 @@ impl AlertQueue {
         self.to_read = None;
         self.due_at = Duration::MAX;
         let (mut news, mut due) = (Vec::new(), Vec::new());
+        let is_reading = self.len <= MAX_READ_ALERTS && self.no_reads_until <= now.monotonic;
+        let mut read_first = None;
         let known = self.alerts.iter();
         let with_id = known.flat_map(|(id, alerts)| alerts.iter().map(move |alert| (id, alert)));
         for (id, alert) in with_id {
             match alert.due(&self.timing, sight, now.monotonic) {
                 Due::Send { is_news: true } => news.push((id, alert)),
-                Due::Send { .. } if only_news => {}
-                Due::Send { .. } => due.push((id, alert)),
+                Due::Send { .. } | Due::ReadFirst if only_news => {}
+                // Until the process ends, only what can confirm an end.
+                Due::Read if only_news && alert.end.is_none() => {}
+                Due::ReadFirst if is_reading => {
+                    read_first.get_or_insert(id);
+                }
+                Due::Send { .. } | Due::ReadFirst => due.push((id, alert)),
                 Due::Read => {
                     self.to_read.get_or_insert_with(|| id.clone());
                 }
                 Due::At(at) => self.due_at = self.due_at.min(at),
             }
+        }
+        if let Some(id) = read_first {
+            // Then all are sent in one request.
+            due.clear();
+            self.to_read = Some(id.clone());
         }
         let chosen = news.iter().chain(&due).take(MAX_BATCH);
         let alerts: Vec<_> = chosen
@@ -168,25 +185,30 @@ impl AlertQueue {
         let find = |known: &KnownAlert| {
             let own = known.matched.labels(&known.tracked, labels);
             let Some(listed) = listed else {
-                return Listed::Unknown;
+                return (Listed::Unknown, false);
             };
             let found = listed.iter().find(|alert| alert.labels == own);
-            found.map_or(Listed::NotFiring, |alert| Listed::Firing(&alert.updated_at))
+            found.map_or((Listed::NotFiring, false), |alert| {
+                let has_generator = !alert.generator_url.is_empty();
+                (Listed::Firing(&alert.updated_at), has_generator)
+            })
         };
+        let interval = self.timing.confirmation_interval;
+        if listed.is_none() {
+            self.no_reads_until = now.saturating_add(interval);
+        }
         let known = self.alerts.get_mut(id).into_iter().flatten();
         let mut firing = Vec::new();
         for alert in known {
-            let found = find(alert);
-            if let Some(end) = &mut alert.end {
-                end.read(found, self.timing.confirmation_interval, now);
-            } else {
+            let (found, has_generator) = find(alert);
+            alert.record_read(found, has_generator, interval, now);
+            if alert.end.is_none() {
                 firing.push((alert, matches!(found, Listed::Firing(_))));
             }
         }
         // A second alert of the event, which is new, is as true as the first.
         let is_confirmed = firing.iter().any(|(_, is_listed)| *is_listed);
         for (alert, _) in firing {
-            alert.read_at = Some(now);
             alert.is_confirmed = is_confirmed;
         }
         self.to_read = None;
@@ -199,6 +221,10 @@ impl AlertQueue {
             let known = self.alerts.get_mut(&id).into_iter().flatten();
             for known in known.filter(|known| known.key == key) {
                 known.is_confirmed = false;
+                // It was not read before: somebody else may have sent it.
+                if self.len > MAX_READ_ALERTS || !known.tracked.names_only_this_vm() {
+                    known.asserted_elsewhere_at = Some(now.monotonic);
+                }
                 known.accepted = Some(Accepted {
                     is_resolved: alert.is_resolved,
                     at: now.monotonic,
@@ -261,7 +287,11 @@ impl AlertQueue {
             } else if self.len + new < self.max_alerts {
                 new += 1;
                 self.last_key += 1;
-                let alert = KnownAlert::new(self.last_key, tracked, matched, now.monotonic);
+                let mut alert = KnownAlert::new(self.last_key, tracked, matched, now.monotonic);
+                // An earlier process may have sent it, and Prometheus too.
+                if self.sight == Sight::Awaited {
+                    alert.asserted_elsewhere_at = Some(now.monotonic);
+                }
                 current.push(alert);
             } else {
                 self.skipped += 1;

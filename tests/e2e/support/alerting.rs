@@ -12,7 +12,7 @@ use super::exporter::Exporter;
 use super::webhook::{AUTOMATION, BARRIER, Webhook};
 use super::{Daemon, client, get, samples, wait_until, wait_until_for};
 
-/// An exporter reports the end of an event after 130 seconds.
+/// An exporter reports the end of an event of several VMs after 130 seconds.
 const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(4);
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");

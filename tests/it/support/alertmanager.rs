@@ -31,6 +31,7 @@ struct State {
     standing: Reply,
     /// Whether a GET is answered with the alerts that fire.
     is_listing: bool,
+    is_rejecting_reads: bool,
     requests: Vec<Request>,
 }
 
@@ -91,6 +92,7 @@ impl FakeAlertmanager {
             script,
             standing,
             is_listing: false,
+            is_rejecting_reads: false,
             requests: Vec::new(),
         }));
         let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
@@ -122,6 +124,11 @@ impl FakeAlertmanager {
     /// Answers every request with this reply from now on.
     pub(crate) fn now(&self, reply: Reply) {
         self.state.lock().unwrap().standing = reply;
+    }
+
+    /// Answers every GET with 404 from now on.
+    pub(crate) fn reject_reads(&self) {
+        self.state.lock().unwrap().is_rejecting_reads = true;
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
@@ -194,6 +201,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             state.requests.push(request);
             match state.script.pop_front() {
                 Some(next) => next,
+                None if is_get && state.is_rejecting_reads => Reply::error("404 Not Found", "no"),
                 None if is_get && state.is_listing => state.list(),
                 None => state.standing.clone(),
             }

@@ -1,3 +1,4 @@
+mod at_once;
 mod change_parity;
 mod ends;
 
@@ -155,7 +156,9 @@ fn only_news_is_sent_at_once_and_the_rest_by_its_interval() {
     setup.poll(28, 5);
     assert_eq!(setup.send(), [0; 0]);
     setup.poll(1, 6);
-    assert_eq!(setup.send(), [4], "one is new, and three are due");
+    assert_eq!(setup.send(), [1], "the new one; three are read first");
+    setup.read(None);
+    assert_eq!(setup.send(), [3]);
     setup.poll(1, 6);
     assert_eq!(setup.send(), [2]);
 }
@@ -211,6 +214,8 @@ fn an_urgent_reboot_that_becomes_a_redeploy_is_no_second_alert() {
         assert_eq!(setup.sent(), (0, 0));
     }
     setup.poll_with(30, 1, "Redeploy", soon);
+    assert_eq!(setup.sent(), (0, 0));
+    setup.read(None);
     let batch = setup.next();
     let alert = batch.alerts().next().unwrap();
     assert_eq!(alert.labels["alertname"], "AzureScheduledEventReboot");
@@ -236,6 +241,8 @@ fn critical_event_is_no_second_alert_when_not_before_becomes_unreadable_or_is_po
         "Reboot",
         "Tue, 17 Nov 2026 14:15:00 GMT",
     );
+    assert!(setup.next().is_empty());
+    setup.read(None);
     assert_eq!(setup.next().alerts().count(), 1);
     assert!(!setup.next().has_news);
 }
