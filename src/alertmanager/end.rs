@@ -34,9 +34,8 @@ pub(super) struct ListedAlert {
 pub(super) enum Listed<'a> {
     /// It fires, and was updated at this time.
     Firing(&'a str),
+    /// Or there was no answer: an end that is reported too early is better than none.
     NotFiring,
-    /// There was no answer.
-    Unknown,
 }
 
 /// The end of an alert at one Alertmanager. Times are those of the monotonic clock.
@@ -46,7 +45,7 @@ pub(super) enum End {
     Unconfirmed {
         since: Duration,
         read_at: Duration,
-        /// Of the last read; empty if that failed.
+        /// Of the last read.
         updated_at: Option<String>,
     },
     /// The alert is resolved.
@@ -69,8 +68,7 @@ impl End {
         }
     }
 
-    /// The alert was read. After two failed reads the end is confirmed: one that is reported too early is better than
-    /// none. `is_asserted_elsewhere`: perhaps, within the interval.
+    /// The alert was read. `is_asserted_elsewhere`: perhaps, within the interval.
     pub(super) fn read(
         &mut self,
         listed: Listed<'_>,
@@ -93,7 +91,6 @@ impl End {
         let current = match listed {
             _ if is_first && !is_asserted_elsewhere => None,
             Listed::Firing(updated_at) => Some(updated_at),
-            Listed::Unknown => Some(""),
             Listed::NotFiring => None,
         };
         match current {
@@ -159,12 +156,6 @@ mod tests {
             (&[(0, NotFiring)], confirmed(0)),
             (&[(0, Firing("a")), (131, NotFiring)], confirmed(131)),
             (&[(0, NotFiring), (130, Firing("b"))], confirmed(0)),
-            // It could not be read.
-            (&[(0, Unknown)], unconfirmed(130, "")),
-            (&[(0, Unknown), (130, Unknown)], confirmed(130)),
-            (&[(0, Unknown), (130, NotFiring)], confirmed(130)),
-            (&[(0, Unknown), (130, Firing("a"))], unconfirmed(260, "a")),
-            (&[(0, Firing("a")), (130, Unknown)], unconfirmed(260, "")),
         ] {
             assert_eq!(after(true, reads), expected, "{reads:?}");
         }
@@ -172,7 +163,7 @@ mod tests {
 
     #[test]
     fn an_alert_that_nobody_else_asserts_is_resolved_at_the_first_read() {
-        for listed in [Firing("a"), NotFiring, Unknown] {
+        for listed in [Firing("a"), NotFiring] {
             let confirmed = End::Confirmed { since: seconds(0) };
             assert_eq!(after(false, &[(0, listed)]), confirmed, "{listed:?}");
         }

@@ -184,10 +184,8 @@ impl AlertQueue {
         let labels = &self.labels;
         let find = |known: &KnownAlert| {
             let own = known.matched.labels(&known.tracked, labels);
-            let Some(listed) = listed else {
-                return (Listed::Unknown, false);
-            };
-            let found = listed.iter().find(|alert| alert.labels == own);
+            let mut listed = listed.unwrap_or_default().iter();
+            let found = listed.find(|alert| alert.labels == own);
             found.map_or((Listed::NotFiring, false), |alert| {
                 let has_generator = !alert.generator_url.is_empty();
                 (Listed::Firing(&alert.updated_at), has_generator)
@@ -221,8 +219,8 @@ impl AlertQueue {
             let known = self.alerts.get_mut(&id).into_iter().flatten();
             for known in known.filter(|known| known.key == key) {
                 known.is_confirmed = false;
-                // It was not read before: somebody else may have sent it.
-                if self.len > MAX_READ_ALERTS || !known.tracked.names_only_this_vm() {
+                // It was sent again and not read before: somebody else may have sent it in between.
+                if self.len > MAX_READ_ALERTS && known.accepted.is_some() {
                     known.asserted_elsewhere_at = Some(now.monotonic);
                 }
                 known.accepted = Some(Accepted {
