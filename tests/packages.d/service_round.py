@@ -225,10 +225,10 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
     package = Deb(machine) if old.suffix == ".deb" else Rpm(machine)
     service = Service(machine)
     for path in (old, new):
-        shutil.copy(path, machine.path("/root"))
+        shutil.copy(path, machine.path("/srv"))
 
     print(f"install {old.name}")
-    package.install(f"/root/{old.name}")
+    package.install(f"/srv/{old.name}")
     check(service.property("UnitFileState") == "enabled", "the service is enabled, as the preset says")
     if not package.starts:
         check(service.property("ActiveState") == "inactive", "rpm does not start it")
@@ -262,7 +262,7 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
 
     print(f"upgrade to {new.name}")
     pid = service.property("MainPID")
-    package.upgrade(f"/root/{new.name}")
+    package.upgrade(f"/srv/{new.name}")
     check(service.property("MainPID") not in {pid, "0"}, "the service has been restarted")
     check(args in machine.path(DEFAULTS).read_text("utf-8").splitlines(), "the /etc/default file has its flags")
     check(service.value(*freeze) == first_seen, "the state survived")

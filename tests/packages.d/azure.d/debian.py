@@ -21,9 +21,9 @@ def main() -> None:
     with Machine() as machine:
 
         def install(package: Path, flags: str) -> subprocess.CompletedProcess[str]:
-            shutil.copy(package, machine.path("/root"))
+            shutil.copy(package, machine.path("/srv"))
             digest = hashlib.sha256(package.read_bytes()).hexdigest()
-            command = machine.inside("sh", "/root/install.sh", f"/root/{package.name}", digest, flags)
+            command = machine.inside("sh", "/srv/install.sh", f"/srv/{package.name}", digest, flags)
             return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
 
         def command_line() -> str:
@@ -33,7 +33,7 @@ def main() -> None:
         def version() -> str:
             return machine.run("dpkg-query", "--show", "--showformat=${Version}", NAME)
 
-        shutil.copy(SCRIPT, machine.path("/root"))
+        shutil.copy(SCRIPT, machine.path("/srv"))
         old, new = (Path(path) for path in sys.argv[1:])
 
         done = install(old, f"{FLAGS} --log.format=json")
