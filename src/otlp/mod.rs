@@ -17,3 +17,6 @@ pub mod settings;
 pub mod signal;
 pub mod spool;
 pub mod trace;
+
+#[cfg(test)]
+mod fixtures;

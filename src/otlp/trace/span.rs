@@ -1,6 +1,9 @@
 //! Spans as plain data.
 
-use crate::{otlp::attribute::Attribute, time::Timestamp};
+use crate::{
+    otlp::attribute::{Attribute, closed_set},
+    time::Timestamp,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
@@ -23,8 +26,19 @@ pub struct Span {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanEvent {
-    /// `rescheduled`, `approval_decided`, `approval_sent`, `approved`, `approved_elsewhere` or `interrupted`.
     pub name: String,
     pub at: Timestamp,
     pub attributes: Vec<Attribute>,
+}
+
+closed_set! {
+    SpanEventName {
+        Rescheduled = "rescheduled",
+        ApprovalDecided = "approval_decided",
+        ApprovalWithdrawn = "approval_withdrawn",
+        ApprovalSent = "approval_sent",
+        Approved = "approved",
+        ApprovedElsewhere = "approved_elsewhere",
+        Interrupted = "interrupted",
+    }
 }
