@@ -19,4 +19,6 @@ pub mod spool;
 pub mod trace;
 
 #[cfg(test)]
+mod documentation;
+#[cfg(test)]
 mod fixtures;
