@@ -33,6 +33,8 @@ use crate::{
 };
 
 const PREFIX: &str = "scheduled_event";
+/// Jaeger 2 warns of a span that ends at its start: "negative duration".
+const MIN_LENGTH: Duration = Duration::from_nanos(1);
 
 /// Distinguishes the VMs of one event in span ids; stable over reboots.
 ///
@@ -118,7 +120,7 @@ pub(crate) fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     spans
 }
 
-/// Has zero length and is sent immediately. It may be the only span of a Spot eviction.
+/// Has no length and is sent immediately. It may be the only span of a Spot eviction.
 fn announced(tracked: &TrackedEvent, vm: &VmKey) -> Span {
     let at = tracked.first_seen_at;
     let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
@@ -165,7 +167,7 @@ fn span(
         part => format!("{PREFIX} {}", part.as_str()),
     };
     // The clock may have been set back.
-    let end = end.max(start);
+    let end = end.max(start.after(MIN_LENGTH));
     Span {
         trace_id: event.id.trace_id(),
         span_id: span_id(event, vm, phase),

@@ -14,7 +14,7 @@ pub struct Span {
     /// The span of the whole event on this VM; none for that span itself.
     pub parent_span_id: Option<[u8; 8]>,
     pub name: String,
-    /// Never after `end`.
+    /// Before `end`.
     pub start: Timestamp,
     pub end: Timestamp,
     pub attributes: Vec<Attribute>,
