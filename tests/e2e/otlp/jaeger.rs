@@ -152,6 +152,21 @@ fn of_vm<'a>(spans: &'a [Span], host: &str) -> BTreeMap<&'a str, &'a Span> {
     own
 }
 
+fn assert_attributes(root: &Span) {
+    for (name, value) in [
+        ("id", json!("602D9444-D2CD-49C7-8624-8643E7171297")),
+        ("type", json!("Reboot")),
+        ("source", json!("User")),
+        ("resources", json!(r#"["web_0","web_1","web_2"]"#)),
+        ("not_before", json!("2026-11-17T09:15:42Z")),
+        ("duration", json!(9)),
+        ("outcome", json!("completed")),
+    ] {
+        let name = format!("azure.scheduled_event.{name}");
+        assert_eq!(root.tags[&name], value, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn trace_of_two_vms_has_names_parents_attributes_and_a_failed_approval() {
     let folder = TempDir::new().unwrap();
@@ -189,18 +204,7 @@ async fn trace_of_two_vms_has_names_parents_attributes_and_a_failed_approval() {
             assert_eq!(span.tags["span.kind"], "internal");
         }
         let root = own["scheduled_event Reboot"];
-        for (name, value) in [
-            ("id", json!("602D9444-D2CD-49C7-8624-8643E7171297")),
-            ("type", json!("Reboot")),
-            ("source", json!("User")),
-            ("resources", json!(r#"["web_0","web_1","web_2"]"#)),
-            ("not_before", json!("2026-11-17T09:15:42Z")),
-            ("duration", json!(9)),
-            ("outcome", json!("completed")),
-        ] {
-            let name = format!("azure.scheduled_event.{name}");
-            assert_eq!(root.tags[&name], value, "{name}");
-        }
+        assert_attributes(root);
         let notice = own["scheduled_event notice"];
         assert_eq!(
             (root.start, root.duration),
