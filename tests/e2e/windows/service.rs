@@ -119,7 +119,9 @@ async fn windows_service_starts_at_boot_and_keeps_its_state_over_stop_and_start(
     // Wine prints the state after the answer: the service may have ended by then.
     let stopping = windows.sc(&["stop", NAME]);
     let states = ["3  STOP_PENDING", "1  STOPPED"];
-    let state = states.iter().find(|state| stopping.output.contains(**state));
+    let state = states
+        .iter()
+        .find(|state| stopping.output.contains(**state));
     stopping.assert(0, state.unwrap_or(&states[0]));
     windows.service(&["stop"]).assert(0, "is stopped");
     let stopped = windows.sc(&["query", NAME]);
