@@ -202,16 +202,14 @@ impl TrackerEntry {
             self.tracked_mut().end = None;
             transitions.push(self.transition(TransitionKind::Returned, now));
         }
-        let is_same = {
-            let known = &self.tracked.event;
-            (event.not_before.is_none() || event.not_before == known.not_before)
-                && event.status == known.status
-                && is_rest_equal(known, event)
-        };
+        let was = &self.tracked.event;
+        let is_same = (event.not_before.is_none() || event.not_before == was.not_before)
+            && event.status == was.status
+            && is_rest_equal(was, event);
         if is_same {
             return;
         }
-        let was = self.tracked.event.clone();
+        let was = was.clone();
         let was_scope = self.tracked.scope;
         let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
         let scope = event.scope(vm_name);
@@ -223,6 +221,7 @@ impl TrackerEntry {
             ..known_rest(&was, event)
         };
         tracked.scope = scope;
+        tracked.times_changed = tracked.times_changed.saturating_add(1);
         if !is_urgent_restart {
             tracked.urgent_type = event.event_type.clone();
         }

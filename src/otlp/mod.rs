@@ -18,3 +18,8 @@ pub mod settings;
 pub mod signal;
 pub mod spool;
 pub mod trace;
+
+#[cfg(test)]
+mod documentation;
+#[cfg(test)]
+mod fixtures;
