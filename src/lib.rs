@@ -11,7 +11,7 @@
 //!                    ▲                        │
 //!                    └── clock, results of effects
 //!
-//! snapshot ──▶ metrics, web, alertmanager::alert          spool ──▶ otlp::sender
+//! snapshot ──▶ metrics, web, alertmanager::alert          spool, metrics ──▶ otlp::sender
 //! ```
 //!
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
@@ -37,11 +37,11 @@
 //! | [`approval`] | the approval policy; the output of `approve` |
 //! | [`engine`] | the sans-I/O state machine at the centre: inputs to effects |
 //! | [`heartbeat`] | measures interruptions of this VM |
-//! | [`metrics`] | the snapshot as OpenMetrics and Prometheus text; the catalog of all metrics |
+//! | [`metrics`] | the snapshot as OpenMetrics, Prometheus text and data points of OTLP; the catalog of all metrics |
 //! | `azure_json`, `list` | an event in Azure's own JSON; the pending events as a table |
 //! | [`imds`] | the client of Azure's Instance Metadata Service, the delay before the next request and its timeout |
 //! | [`state`] | what must survive a restart, in one file |
-//! | [`otlp`] | spans and log records, the spools that keep them, the senders that export them |
+//! | [`otlp`] | spans and log records, the spools that keep them, the senders that export them and push the metrics |
 //! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`web_config`] | the file of `--web.config.file`: TLS, passwords, headers and a rate limit for [`web`] |

@@ -49,6 +49,8 @@ pub(super) struct Driver {
     pub(super) state: Option<StateWriter>,
     pub(super) spans: Option<ExportQueue>,
     pub(super) log_records: Option<ExportQueue>,
+    /// Of the metrics that are pushed.
+    pub(super) metric_counts: watch::Receiver<ExportCounts>,
     pub(super) push_counts: watch::Receiver<PushCounts>,
     pub(super) publisher: Publisher,
     /// An approval requested by the engine.
@@ -82,6 +84,8 @@ impl Driver {
                 let queue = match signal {
                     Signal::Traces => &self.spans,
                     Signal::Logs => &self.log_records,
+                    // Pushed from snapshots.
+                    Signal::Metrics => return,
                 };
                 if let Some(queue) = queue {
                     queue.spool.append(batch, now);
@@ -117,6 +121,7 @@ impl Driver {
                 }
                 counts = exported(&mut self.spans) => Input::ExportCounts(Signal::Traces, counts),
                 counts = exported(&mut self.log_records) => Input::ExportCounts(Signal::Logs, counts),
+                counts = changed(&mut self.metric_counts) => Input::ExportCounts(Signal::Metrics, counts),
                 counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
             };
         }

@@ -31,7 +31,9 @@ impl ExportQueue {
         state_directory: Option<&Path>,
         worker: Option<Worker>,
     ) -> Self {
-        let directory = state_directory.map(|path| path.join(signal.spool_directory()));
+        let directory = state_directory
+            .zip(signal.spool_directory())
+            .map(|(state, spool)| state.join(spool));
         let limits = SpoolLimits::default();
         let spool = Spool::open(signal, directory.as_deref(), Box::new(OsFilesystem), limits);
         let spool = SpoolHandle::new(spool, worker);

@@ -13,6 +13,7 @@ mod publisher;
 mod queries;
 mod simulation;
 mod state_writer;
+mod tasks;
 
 use std::{
     future::Future,
@@ -21,22 +22,18 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use tokio::{
-    runtime::Handle,
-    sync::watch,
-    task::{JoinError, JoinSet},
-};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 pub use self::error::Error;
 use self::{
     alert_pushers::AlertPushers,
     event_loop::{Driver, EventLoop},
     export_queue::ExportQueue,
-    output_thread::OutputThread,
     publisher::Publisher,
     state_writer::StateWriter,
+    tasks::Tasks,
 };
 pub(crate) use self::{
     queries::{Approve, approve, list},
@@ -85,7 +82,8 @@ pub async fn run(
     let client = Client::new(&config.imds.endpoint)?;
     logging::starting(&config);
     let mut tasks = Tasks::default();
-    let (mut event_loop, snapshots, pushers) = assemble(&config, client, clock, &mut tasks).await?;
+    let assembled = assemble(&config, client, clock, &mut tasks, &dropped_log_lines).await?;
+    let (mut event_loop, snapshots, pushers) = assembled;
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
     let Protected { handler, acceptor } = protect(&config, service)?;
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
@@ -149,12 +147,13 @@ fn server_limits(listeners: usize, alertmanagers: usize) -> ServerLimits {
     within
 }
 
-/// Makes the event loop, and starts the OTLP sender and the Alertmanager pushers.
+/// Makes the event loop, and starts the OTLP senders and the Alertmanager pushers.
 async fn assemble(
     config: &Config,
     client: Client,
     clock: Clock,
     tasks: &mut Tasks,
+    dropped_log_lines: &Arc<AtomicU64>,
 ) -> Result<(EventLoop, watch::Receiver<Arc<Snapshot>>, AlertPushers), Error> {
     let now = clock.now();
     let boot_id = system::boot_id();
@@ -198,12 +197,14 @@ async fn assemble(
         &tasks.stop,
         &outputs,
     )?;
+    let metric_counts = tasks.push_metrics(config, &snapshots, dropped_log_lines, clock, &outputs);
     let driver = Driver {
         engine,
         clock,
         state,
         spans,
         log_records,
+        metric_counts,
         push_counts,
         publisher,
         approval: None,
@@ -211,108 +212,4 @@ async fn assemble(
     };
     let event_loop = EventLoop::new(client, config.imds.clone(), config.interval, driver);
     Ok((event_loop, snapshots, pushers))
-}
-
-/// The tasks that run until the end of the process.
-#[derive(Debug, Default)]
-struct Tasks {
-    running: JoinSet<(&'static str, Result<(), String>)>,
-    /// Cancelled after the event loop has ended.
-    stop: CancellationToken,
-    /// Dropped after the tasks that run on it.
-    outputs: Option<OutputThread>,
-}
-
-impl Tasks {
-    fn spawn(
-        &mut self,
-        name: &'static str,
-        task: impl Future<Output = Result<(), String>> + Send + 'static,
-    ) {
-        self.spawn_on(&Handle::current(), name, task);
-    }
-
-    fn spawn_on(
-        &mut self,
-        runtime: &Handle,
-        name: &'static str,
-        task: impl Future<Output = Result<(), String>> + Send + 'static,
-    ) {
-        let task = async move { (name, task.await) };
-        self.running.spawn_on(task, runtime);
-    }
-
-    /// Starts the runtime of the tasks that send, where there are any.
-    fn start_outputs(&mut self, config: &Config) -> Result<Handle, Error> {
-        if config.otlp.is_none() && config.alertmanagers.is_empty() {
-            return Ok(Handle::current());
-        }
-        let outputs =
-            OutputThread::start().map_err(Error::thread("sends traces, logs and alerts"))?;
-        Ok(self.outputs.insert(outputs).handle().clone())
-    }
-
-    /// Stops the tasks and waits for their end, but not for a server that keeps the thread of the outputs busy.
-    async fn finish(self, pushers: AlertPushers) {
-        let Self {
-            mut running,
-            stop,
-            outputs,
-        } = self;
-        stop.cancel();
-        let finished = async {
-            pushers.finish().await;
-            while running.join_next().await.is_some() {}
-        };
-        let outputs_busy = async {
-            match &outputs {
-                Some(outputs) => outputs.busy().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = finished => {}
-            () = outputs_busy => {
-                warn!("a collector or an Alertmanager keeps its connection busy: ending without the last requests");
-            }
-        }
-    }
-
-    /// The reason why a required task ended; never ready while all of them run.
-    async fn unexpected_end(&mut self) -> Error {
-        match self.running.join_next().await {
-            Some(ended) => Error::Task(describe_end(ended)),
-            None => std::future::pending().await,
-        }
-    }
-}
-
-fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String {
-    match ended {
-        Ok((name, Ok(()))) => format!("the {name} ended unexpectedly"),
-        Ok((name, Err(error))) => format!("the {name} failed: {error}"),
-        Err(error) if error.is_panic() => "a task panicked".to_owned(),
-        Err(_) => "a task was cancelled".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn the_end_of_a_task_is_described() {
-        assert_eq!(
-            describe_end(Ok(("HTTP server", Ok(())))),
-            "the HTTP server ended unexpectedly"
-        );
-        let failed = Ok(("HTTP server", Err("too many open files".to_owned())));
-        assert_eq!(
-            describe_end(failed),
-            "the HTTP server failed: too many open files"
-        );
-        let mut tasks = Tasks::default();
-        tasks.spawn("OTLP sender", async { panic!("bug") });
-        assert_eq!(tasks.unexpected_end().await.to_string(), "a task panicked");
-    }
 }

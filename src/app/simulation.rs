@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Error, bind, describe_end, logging, run};
+use super::{Error, bind, logging, run, tasks::describe_end};
 use crate::{
     config::{Config, ConfigError, Simulation},
     server::{self, ServerLimits},

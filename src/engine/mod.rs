@@ -136,6 +136,7 @@ impl Engine {
                 match signal {
                     Signal::Traces => outputs.spans = counts,
                     Signal::Logs => outputs.log_records = Some(counts),
+                    Signal::Metrics => outputs.metrics = Some(counts),
                 }
                 self.publish = true;
             }
@@ -269,6 +270,8 @@ impl Engine {
                     )
                     .map(Record::Log)
                     .collect(),
+                // Pushed from snapshots.
+                Signal::Metrics => continue,
             };
             if !records.is_empty() {
                 let (identity, vm_name) = (self.identity.as_deref(), self.vm_name.as_deref());

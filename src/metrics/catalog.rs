@@ -4,11 +4,17 @@
 
 use prometheus_client::{metrics::MetricType, registry::Unit};
 
+/// The labels of a sample: names of the catalog, and values.
+pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
+
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// The name as scraped. That of a histogram has no `_bucket`, `_sum` or `_count`.
     pub name: &'static str,
     pub kind: Kind,
+    /// In UCUM (<https://ucum.org>), with annotations for what is counted. Empty for a state, a number that counts
+    /// nothing, and 1: receivers of OTLP append `_ratio` to the name of a gauge with the unit `1`.
+    pub unit: &'static str,
     /// In the order of the exposition.
     pub labels: &'static [&'static str],
     pub help: &'static str,
@@ -32,8 +38,8 @@ impl Kind {
 }
 
 impl Metric {
-    /// The name without the suffixes that the encoder adds, and the unit.
-    pub(super) fn stem_and_unit(&self) -> (&'static str, Option<&'static Unit>) {
+    /// The name without the suffixes that the text encoder and receivers of OTLP add, and the unit.
+    pub fn stem_and_unit(&self) -> (&'static str, Option<&'static Unit>) {
         let base = self.name.strip_suffix("_total").unwrap_or(self.name);
         let units = [("_seconds", &Unit::Seconds), ("_bytes", &Unit::Bytes)];
         units
@@ -49,9 +55,10 @@ macro_rules! event_labels {
 }
 
 macro_rules! catalog {
-    ($($constant:ident = $name:literal, $kind:ident, $labels:expr, $help:literal;)*) => {
+    ($($constant:ident = $name:literal, $kind:ident, $unit:literal, $labels:expr, $help:literal;)*) => {
         $(
-            pub(super) const $constant: Metric = Metric { name: $name, kind: Kind::$kind, labels: $labels, help: $help };
+            pub(super) const $constant: Metric =
+                Metric { name: $name, kind: Kind::$kind, unit: $unit, labels: $labels, help: $help };
         )*
         /// All metrics, in the order of their names.
         pub const ALL: &[Metric] = &[$($constant),*];
@@ -59,103 +66,107 @@ macro_rules! catalog {
 }
 
 catalog! {
-    EVENT_DURATION = "azure_scheduled_event_duration_seconds", Gauge, event_labels!(),
+    EVENT_DURATION = "azure_scheduled_event_duration_seconds", Gauge, "s", event_labels!(),
         "Announced length of the interruption (DurationInSeconds). 0 means no interruption; absent if unknown to Azure.";
-    EVENT_ENDED = "azure_scheduled_event_ended_timestamp_seconds", Gauge, event_labels!("outcome"),
+    EVENT_ENDED = "azure_scheduled_event_ended_timestamp_seconds", Gauge, "s", event_labels!("outcome"),
         "Unix time when the event was no longer in the document. The outcome is completed, cancelled or unknown.";
-    EVENT_FIRST_SEEN = "azure_scheduled_event_first_seen_timestamp_seconds", Gauge, event_labels!(),
+    EVENT_FIRST_SEEN = "azure_scheduled_event_first_seen_timestamp_seconds", Gauge, "s", event_labels!(),
         "Unix time when this exporter first saw the event.";
-    EVENT_INFO = "azure_scheduled_event_info", Gauge, event_labels!("resource_type", "description"),
+    EVENT_INFO = "azure_scheduled_event_info", Gauge, "", event_labels!("resource_type", "description"),
         "1 for each pending or recently ended event, with its properties as labels.";
-    EVENT_COUNTDOWN = "azure_scheduled_event_not_before_countdown_seconds", Gauge, event_labels!(),
+    EVENT_COUNTDOWN = "azure_scheduled_event_not_before_countdown_seconds", Gauge, "s", event_labels!(),
         "Time until NotBefore at the time of the scrape. Negative if overdue, 0 after the start; absent without a NotBefore and after the end.";
-    EVENT_NOT_BEFORE = "azure_scheduled_event_not_before_timestamp_seconds", Gauge, event_labels!(),
+    EVENT_NOT_BEFORE = "azure_scheduled_event_not_before_timestamp_seconds", Gauge, "s", event_labels!(),
         "Unix time before which the event does not start unless it is approved. Absent if Azure never announced one.";
-    EVENT_OBSERVED_INTERRUPTION = "azure_scheduled_event_observed_interruption_seconds", Gauge, event_labels!(),
+    EVENT_OBSERVED_INTERRUPTION = "azure_scheduled_event_observed_interruption_seconds", Gauge, "s", event_labels!(),
         "Longest interruption of this VM during the event, as measured by this exporter. Absent until measured.";
-    EVENT_RESOURCE_INFO = "azure_scheduled_event_resource_info", Gauge, &["event_id", "resource"],
+    EVENT_RESOURCE_INFO = "azure_scheduled_event_resource_info", Gauge, "", &["event_id", "resource"],
         "1 for each VM that an event names. Requires --metrics.resources.";
-    EVENT_RESOURCES = "azure_scheduled_event_resources", Gauge, event_labels!(),
+    EVENT_RESOURCES = "azure_scheduled_event_resources", Gauge, "{vm}", event_labels!(),
         "Number of VMs that the event names.";
-    EVENT_STARTED = "azure_scheduled_event_started_timestamp_seconds", Gauge, event_labels!(),
+    EVENT_STARTED = "azure_scheduled_event_started_timestamp_seconds", Gauge, "s", event_labels!(),
         "Unix time when this exporter first saw the event as started.";
-    EVENT_STATUS = "azure_scheduled_event_status", Gauge, event_labels!("event_status"),
+    EVENT_STATUS = "azure_scheduled_event_status", Gauge, "", event_labels!("event_status"),
         "1 for the current status of the event, 0 for the others: Scheduled, Started, Ended.";
-    ADVISORIES = "azure_scheduled_events_advisories", Gauge, &["event_type", "scope"],
+    ADVISORIES = "azure_scheduled_events_advisories", Gauge, "{event}", &["event_type", "scope"],
         "Advisories in the last valid document: advice such as a Spot rebalance recommendation, not maintenance. Absent before the first one.";
-    ALERT_PUSH_FAILURES = "azure_scheduled_events_alert_push_failures_total", Counter, &[],
+    ALERT_PUSH_FAILURES = "azure_scheduled_events_alert_push_failures_total", Counter, "{push}", &[],
         "Failed pushes to an Alertmanager.";
-    ALERT_PUSHES = "azure_scheduled_events_alert_pushes_total", Counter, &[],
+    ALERT_PUSHES = "azure_scheduled_events_alert_pushes_total", Counter, "{push}", &[],
         "Pushes to an Alertmanager, including failed ones.";
-    APPROVALS = "azure_scheduled_events_approvals_total", Counter, &["event_type", "result"],
+    APPROVALS = "azure_scheduled_events_approvals_total", Counter, "{approval}", &["event_type", "result"],
         "Approvals sent by this exporter, by result.";
-    ANOMALIES = "azure_scheduled_events_document_anomalies_total", Counter, &["kind"],
+    ANOMALIES = "azure_scheduled_events_document_anomalies_total", Counter, "{anomaly}", &["kind"],
         "Parts of documents that could not be read or are not as documented. Each is counted once when it appears.";
-    INCARNATION = "azure_scheduled_events_document_incarnation", Gauge, &[],
+    INCARNATION = "azure_scheduled_events_document_incarnation", Gauge, "", &[],
         "DocumentIncarnation of the last valid document. Changes with each change of the events and may decrease.";
-    ENDED = "azure_scheduled_events_ended_total", Counter, &["event_type", "outcome"],
+    ENDED = "azure_scheduled_events_ended_total", Counter, "{event}", &["event_type", "outcome"],
         "Events that ended, by outcome.";
-    BUILD_INFO = "azure_scheduled_events_exporter_build_info", Gauge, &["version", "revision", "rustc"],
+    BUILD_INFO = "azure_scheduled_events_exporter_build_info", Gauge, "", &["version", "revision", "rustc"],
         "1, with the version, revision and compiler of this binary as labels.";
-    IMDS_DURATION = "azure_scheduled_events_imds_request_duration_seconds", Histogram, &[],
+    IMDS_DURATION = "azure_scheduled_events_imds_request_duration_seconds", Histogram, "s", &[],
         "Duration of requests to IMDS.";
-    IMDS_FAILURES = "azure_scheduled_events_imds_request_failures_total", Counter, &["reason"],
+    IMDS_FAILURES = "azure_scheduled_events_imds_request_failures_total", Counter, "{request}", &["reason"],
         "Failed requests to IMDS, by reason.";
-    IMDS_REQUESTS = "azure_scheduled_events_imds_requests_total", Counter, &[],
+    IMDS_REQUESTS = "azure_scheduled_events_imds_requests_total", Counter, "{request}", &[],
         "Requests to IMDS, including failed ones.";
-    IMPACT = "azure_scheduled_events_impact_seconds", Histogram, &["event_type"],
+    IMPACT = "azure_scheduled_events_impact_seconds", Histogram, "s", &["event_type"],
         "Time from the start to the end of events, as observed by this exporter.";
-    LAST_SUCCESS = "azure_scheduled_events_last_success_timestamp_seconds", Gauge, &[],
+    LAST_SUCCESS = "azure_scheduled_events_last_success_timestamp_seconds", Gauge, "s", &[],
         "Unix time of the last successful poll, also of one before a restart of the exporter.";
-    LOG_LINES_DROPPED = "azure_scheduled_events_log_lines_dropped_total", Counter, &[],
+    LOG_LINES_DROPPED = "azure_scheduled_events_log_lines_dropped_total", Counter, "{line}", &[],
         "Log lines that did not reach stderr because its reader is too slow or has stopped.";
-    LOG_RECORD_EXPORT_FAILURES = "azure_scheduled_events_log_record_export_failures_total", Counter, &["reason"],
+    LOG_RECORD_EXPORT_FAILURES = "azure_scheduled_events_log_record_export_failures_total", Counter, "{attempt}", &["reason"],
         "Failed attempts to export log records, by reason. Absent if none are exported.";
-    LOG_RECORDS_DROPPED = "azure_scheduled_events_log_records_dropped_total", Counter, &["reason"],
+    LOG_RECORDS_DROPPED = "azure_scheduled_events_log_records_dropped_total", Counter, "{log_record}", &["reason"],
         "Log records that will never be exported, by reason. Absent if none are exported.";
-    LOG_RECORDS_EXPORTED = "azure_scheduled_events_log_records_exported_total", Counter, &[],
+    LOG_RECORDS_EXPORTED = "azure_scheduled_events_log_records_exported_total", Counter, "{log_record}", &[],
         "Log records accepted by a collector. Absent if none are exported.";
-    LOG_RECORDS_SPOOLED = "azure_scheduled_events_log_records_spooled", Gauge, &[],
+    LOG_RECORDS_SPOOLED = "azure_scheduled_events_log_records_spooled", Gauge, "{log_record}", &[],
         "Log records waiting to be exported. Absent if none are exported.";
-    NOTICE = "azure_scheduled_events_notice_seconds", Histogram, &["event_type"],
+    METRIC_EXPORT_FAILURES = "azure_scheduled_events_metric_export_failures_total", Counter, "{attempt}", &["reason"],
+        "Failed attempts to export the metrics over OTLP, by reason. Absent if they are not exported.";
+    METRIC_POINTS_EXPORTED = "azure_scheduled_events_metric_points_exported_total", Counter, "{data_point}", &[],
+        "Data points accepted by a collector. Absent if the metrics are not exported over OTLP.";
+    NOTICE = "azure_scheduled_events_notice_seconds", Histogram, "s", &["event_type"],
         "Time from the first observation to the start of events, as observed by this exporter.";
-    OBSERVED_INTERRUPTION = "azure_scheduled_events_observed_interruption_seconds", Histogram, &["event_type"],
+    OBSERVED_INTERRUPTION = "azure_scheduled_events_observed_interruption_seconds", Histogram, "s", &["event_type"],
         "Interruptions of this VM during events, as measured by this exporter.";
-    OBSERVED = "azure_scheduled_events_observed_total", Counter, &["event_type", "scope"],
+    OBSERVED = "azure_scheduled_events_observed_total", Counter, "{event}", &["event_type", "scope"],
         "Events seen for the first time.";
-    PENDING = "azure_scheduled_events_pending", Gauge, &["event_type", "scope"],
+    PENDING = "azure_scheduled_events_pending", Gauge, "{event}", &["event_type", "scope"],
         "Scheduled and started events in the last valid document. Absent before the first one, and after an hour without one.";
-    SPAN_EXPORT_FAILURES = "azure_scheduled_events_span_export_failures_total", Counter, &["reason"],
+    SPAN_EXPORT_FAILURES = "azure_scheduled_events_span_export_failures_total", Counter, "{attempt}", &["reason"],
         "Failed attempts to export spans, by reason.";
-    SPANS_DROPPED = "azure_scheduled_events_spans_dropped_total", Counter, &["reason"],
+    SPANS_DROPPED = "azure_scheduled_events_spans_dropped_total", Counter, "{span}", &["reason"],
         "Spans that will never be exported, by reason.";
-    SPANS_EXPORTED = "azure_scheduled_events_spans_exported_total", Counter, &[],
+    SPANS_EXPORTED = "azure_scheduled_events_spans_exported_total", Counter, "{span}", &[],
         "Spans accepted by a collector.";
-    SPANS_SPOOLED = "azure_scheduled_events_spans_spooled", Gauge, &[],
+    SPANS_SPOOLED = "azure_scheduled_events_spans_spooled", Gauge, "{span}", &[],
         "Spans waiting to be exported.";
-    STATE_WRITE_FAILURES = "azure_scheduled_events_state_write_failures_total", Counter, &[],
+    STATE_WRITE_FAILURES = "azure_scheduled_events_state_write_failures_total", Counter, "{write}", &[],
         "Failed writes to the state directory.";
-    UP = "azure_scheduled_events_up", Gauge, &[],
+    UP = "azure_scheduled_events_up", Gauge, "", &[],
         "1 if the last poll of the events succeeded.";
-    VM_INFO = "azure_scheduled_events_vm_info", Gauge, &["vm_name", "vm_id", "vm_scale_set", "vm_size", "location"],
+    VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "vm_id", "vm_scale_set", "vm_size", "location"],
         "1, with the identity of this VM as labels. Absent until the instance metadata has been read.";
-    WARMING_UP = "azure_scheduled_events_warming_up", Gauge, &[],
+    WARMING_UP = "azure_scheduled_events_warming_up", Gauge, "", &[],
         "1 until five minutes after the first successful poll and after each re-enabling of Scheduled Events: events may not have appeared yet.";
-    PROCESS_CPU = "process_cpu_seconds_total", Counter, &[],
+    PROCESS_CPU = "process_cpu_seconds_total", Counter, "s", &[],
         "Total user and system CPU time spent in seconds.";
-    PROCESS_MAX_FDS = "process_max_fds", Gauge, &[],
+    PROCESS_MAX_FDS = "process_max_fds", Gauge, "{file_descriptor}", &[],
         "Maximum number of open file descriptors.";
-    PROCESS_OPEN_FDS = "process_open_fds", Gauge, &[],
+    PROCESS_OPEN_FDS = "process_open_fds", Gauge, "{file_descriptor}", &[],
         "Number of open file descriptors.";
-    PROCESS_RESIDENT_MEMORY = "process_resident_memory_bytes", Gauge, &[],
+    PROCESS_RESIDENT_MEMORY = "process_resident_memory_bytes", Gauge, "By", &[],
         "Resident memory size in bytes.";
-    PROCESS_START_TIME = "process_start_time_seconds", Gauge, &[],
+    PROCESS_START_TIME = "process_start_time_seconds", Gauge, "s", &[],
         "Start time of the process since unix epoch in seconds.";
-    PROCESS_THREADS = "process_threads", Gauge, &[],
+    PROCESS_THREADS = "process_threads", Gauge, "{thread}", &[],
         "Number of OS threads in the process.";
-    PROCESS_VIRTUAL_MEMORY = "process_virtual_memory_bytes", Gauge, &[],
+    PROCESS_VIRTUAL_MEMORY = "process_virtual_memory_bytes", Gauge, "By", &[],
         "Virtual memory size in bytes.";
-    PROCESS_VIRTUAL_MEMORY_MAX = "process_virtual_memory_max_bytes", Gauge, &[],
+    PROCESS_VIRTUAL_MEMORY_MAX = "process_virtual_memory_max_bytes", Gauge, "By", &[],
         "Maximum amount of virtual memory available in bytes.";
 }
 
@@ -183,6 +194,26 @@ mod tests {
                 "{}",
                 metric.name
             );
+        }
+    }
+
+    /// A receiver of OTLP adds the suffixes again (`otlptranslator` of Prometheus).
+    #[test]
+    fn names_without_suffixes_are_unique_and_the_unit_is_that_of_the_suffix() {
+        let mut names = std::collections::BTreeSet::new();
+        for metric in ALL {
+            let (stem, unit) = metric.stem_and_unit();
+            assert!(names.insert(stem), "{stem}");
+            let suffix = match metric.unit {
+                "s" => Some("seconds"),
+                "By" => Some("bytes"),
+                other => {
+                    let is_annotation = other.starts_with('{') && other.ends_with('}');
+                    assert!(other.is_empty() || is_annotation, "{}", metric.name);
+                    None
+                }
+            };
+            assert_eq!(unit.map(Unit::as_str), suffix, "{}", metric.name);
         }
     }
 

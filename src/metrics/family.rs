@@ -1,4 +1,5 @@
-//! Writes metrics of the catalog. The metadata is written once, before the first sample.
+//! Writes metrics of the catalog to one of two back ends: text, or data points of OTLP. The metadata is written once,
+//! before the first sample.
 
 use std::fmt;
 
@@ -7,67 +8,95 @@ use prometheus_client::{
     metrics::exemplar::CounterWithExemplar,
 };
 
-use super::catalog::Metric;
-use crate::{event::EventId, snapshot::Histogram};
+use super::{
+    catalog::{Labels, Metric},
+    points::Points,
+};
+use crate::snapshot::{Histogram, LastEvent};
 
-pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
+/// Where the metrics are written to.
+pub(super) enum Backend<'a> {
+    Text(DescriptorEncoder<'a>),
+    Otlp(&'a mut Points),
+}
 
-pub(super) struct Family<'a> {
-    encoder: MetricEncoder<'a>,
+pub(super) enum Family<'a> {
+    Text(MetricEncoder<'a>),
+    Otlp(&'a mut Points),
 }
 
 /// Writes the metadata. Call it only if there is at least one sample.
 pub(super) fn begin<'a>(
-    encoder: &'a mut DescriptorEncoder<'_>,
+    backend: &'a mut Backend<'_>,
     metric: &Metric,
 ) -> Result<Family<'a>, fmt::Error> {
-    let (stem, unit) = metric.stem_and_unit();
-    let encoder = encoder.encode_descriptor(stem, metric.help, unit, metric.kind.metric_type())?;
-    Ok(Family { encoder })
+    Ok(match backend {
+        Backend::Text(encoder) => {
+            let (stem, unit) = metric.stem_and_unit();
+            let kind = metric.kind.metric_type();
+            Family::Text(encoder.encode_descriptor(stem, metric.help, unit, kind)?)
+        }
+        Backend::Otlp(points) => {
+            points.begin(metric);
+            Family::Otlp(points)
+        }
+    })
 }
 
 /// A gauge without labels; nothing if the value is unknown.
 pub(super) fn optional_gauge(
-    encoder: &mut DescriptorEncoder<'_>,
+    backend: &mut Backend<'_>,
     metric: &Metric,
     value: Option<f64>,
 ) -> fmt::Result {
-    value.map_or(Ok(()), |value| begin(encoder, metric)?.gauge(&[], value))
+    value.map_or(Ok(()), |value| begin(backend, metric)?.gauge(&[], value))
 }
 
 /// A counter without labels.
-pub(super) fn counter(
-    encoder: &mut DescriptorEncoder<'_>,
-    metric: &Metric,
-    value: u64,
-) -> fmt::Result {
-    begin(encoder, metric)?.counter(&[], value)
+pub(super) fn counter(backend: &mut Backend<'_>, metric: &Metric, value: u64) -> fmt::Result {
+    begin(backend, metric)?.counter(&[], value)
 }
 
 impl Family<'_> {
     pub(super) fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
-        self.sample(labels, |encoder| encoder.encode_gauge(&value))
+        match self {
+            Self::Text(encoder) => sample(encoder, labels, |encoder| encoder.encode_gauge(&value)),
+            Self::Otlp(points) => points.float(labels, value),
+        }
     }
 
     pub(super) fn int_gauge(&mut self, labels: Labels<'_>, value: i64) -> fmt::Result {
-        self.sample(labels, |encoder| encoder.encode_gauge(&value))
+        match self {
+            Self::Text(encoder) => sample(encoder, labels, |encoder| encoder.encode_gauge(&value)),
+            Self::Otlp(points) => points.int(labels, value),
+        }
     }
 
     pub(super) fn counter(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
-        self.sample(labels, |encoder| {
-            encoder.encode_counter::<NoLabelSet, u64, f64>(&value, None)
-        })
+        match self {
+            Self::Text(encoder) => sample(encoder, labels, |encoder| {
+                encoder.encode_counter::<NoLabelSet, u64, f64>(&value, None)
+            }),
+            Self::Otlp(points) => points.count(labels, value, None),
+        }
     }
 
     pub(super) fn fractional_counter(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
-        self.sample(labels, |encoder| {
-            encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
-        })
+        match self {
+            Self::Text(encoder) => sample(encoder, labels, |encoder| {
+                encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+            }),
+            Self::Otlp(points) => points.float(labels, value),
+        }
     }
 
     pub(super) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) -> fmt::Result {
+        let encoder = match self {
+            Self::Text(encoder) => encoder,
+            Self::Otlp(points) => return points.histogram(labels, histogram),
+        };
         let buckets: Vec<_> = histogram.buckets().collect();
-        self.sample(labels, |encoder| {
+        sample(encoder, labels, |encoder| {
             encoder.encode_histogram::<NoLabelSet>(
                 histogram.sum(),
                 histogram.count(),
@@ -82,29 +111,33 @@ impl Family<'_> {
         &mut self,
         labels: Labels<'_>,
         value: u64,
-        last: Option<&EventId>,
+        last: Option<&LastEvent>,
     ) -> fmt::Result {
+        let encoder = match self {
+            Self::Text(encoder) => encoder,
+            Self::Otlp(points) => return points.count(labels, value, last),
+        };
         let Some(last) = last.filter(|_| value > 0) else {
             return self.counter(labels, value);
         };
-        let trace_id = format!("{:032x}", u128::from_be_bytes(last.trace_id()));
+        let trace_id = format!("{:032x}", u128::from_be_bytes(last.id.trace_id()));
         let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
         counter.inc_by(value - 1, None, None);
         counter.inc_by(1, Some([("trace_id", trace_id)]), None);
-        counter.encode(self.encoder.encode_family(&LabelPairs(labels))?)
+        counter.encode(encoder.encode_family(&LabelPairs(labels))?)
     }
+}
 
-    /// Without labels, the encoder must not write braces.
-    fn sample(
-        &mut self,
-        labels: Labels<'_>,
-        write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
-    ) -> fmt::Result {
-        if labels.is_empty() {
-            write(&mut self.encoder)
-        } else {
-            write(&mut self.encoder.encode_family(&LabelPairs(labels))?)
-        }
+/// Without labels, the encoder must not write braces.
+fn sample(
+    encoder: &mut MetricEncoder<'_>,
+    labels: Labels<'_>,
+    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    if labels.is_empty() {
+        write(encoder)
+    } else {
+        write(&mut encoder.encode_family(&LabelPairs(labels))?)
     }
 }
 

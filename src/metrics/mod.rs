@@ -1,4 +1,4 @@
-//! Metrics of one [`Snapshot`] as OpenMetrics 1.0 text.
+//! Metrics of one [`Snapshot`], as OpenMetrics 1.0 text and as data points of OTLP.
 //!
 //! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. The encoder of
 //! `prometheus-client` escapes label values.
@@ -8,15 +8,18 @@ mod collector;
 pub mod exposition;
 mod family;
 pub(crate) mod negotiation;
+mod points;
 mod process;
 
 use std::sync::Arc;
 
+use opentelemetry_proto::tonic::metrics::v1::Metric;
 use prometheus_client::registry::Registry;
 
+use self::{family::Backend, points::Points};
 use crate::{
     snapshot::{SeriesScope, Snapshot},
-    time::Moment,
+    time::{Moment, Timestamp},
 };
 
 /// Selects the optional series.
@@ -48,4 +51,27 @@ pub fn render(
     let mut text = String::with_capacity(16 * 1024);
     prometheus_client::encoding::text::encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// The same metrics over OTLP. The names have no suffixes of types and units, which a receiver adds; counters and
+/// histograms count since `start`.
+///
+/// # Errors
+/// None in practice: the kinds of the samples are those of the catalog.
+pub fn data_points(
+    snapshot: &Arc<Snapshot>,
+    options: MetricsOptions,
+    dropped_log_lines: u64,
+    start: Timestamp,
+    now: Moment,
+) -> Result<Vec<Metric>, std::fmt::Error> {
+    let scrape = collector::Scrape {
+        snapshot: Arc::clone(snapshot),
+        options,
+        dropped_log_lines,
+        now,
+    };
+    let mut points = Points::new(start, now.wall);
+    scrape.write(&mut Backend::Otlp(&mut points))?;
+    Ok(points.metrics)
 }

@@ -32,11 +32,14 @@ pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<
     put("cloud.provider", "azure");
     put("cloud.platform", "azure.vm");
     put("host.name", vm_name.unwrap_or_default());
+    // Without an instance id, receivers take the metrics of all VMs for those of one.
+    let vm_id = identity.map_or("", |identity| &identity.vm_id);
+    let machine = [vm_id, vm_name.unwrap_or_default()];
+    if let Some(machine) = machine.into_iter().find(|machine| !machine.is_empty()) {
+        let id = Uuid::new_v5(&NAMESPACE, machine.as_bytes());
+        put("service.instance.id", &id.to_string());
+    }
     if let Some(identity) = identity {
-        if !identity.vm_id.is_empty() {
-            let id = Uuid::new_v5(&NAMESPACE, identity.vm_id.as_bytes());
-            put("service.instance.id", &id.to_string());
-        }
         put("cloud.region", &identity.location);
         put("cloud.availability_zone", &identity.zone);
         put("cloud.account.id", &identity.subscription_id);
@@ -117,8 +120,25 @@ mod tests {
     fn unknown_attributes_are_absent() {
         let resource = of(&settings(&[]), None, Some("web_0"));
         assert_eq!(resource.get("host.name").map(String::as_str), Some("web_0"));
-        assert!(!resource.contains_key("host.id") && !resource.contains_key("service.instance.id"));
+        assert!(!resource.contains_key("host.id"));
         assert!(resource.values().all(|value| !value.is_empty()));
+        let resource = of(&settings(&[]), None, None);
+        assert!(!resource.contains_key("service.instance.id"));
+        assert!(resource.values().all(|value| !value.is_empty()));
+    }
+
+    #[test]
+    fn each_vm_has_an_instance_id_of_its_own_with_or_without_instance_metadata() {
+        let id = |identity, vm_name| {
+            let resource = of(&settings(&[]), identity, vm_name);
+            resource.get("service.instance.id").cloned()
+        };
+        let identity = identity();
+        let by_name = id(None, Some("web_0"));
+        assert!(by_name.is_some() && by_name != id(None, Some("web_1")));
+        let by_id = id(Some(&identity), Some("web_0"));
+        assert_ne!(by_id, by_name);
+        assert_eq!(by_id, id(Some(&identity), None));
     }
 
     #[test]

@@ -1,19 +1,22 @@
-//! What OpenTelemetry calls a signal: traces and logs.
+//! What OpenTelemetry calls a signal: traces, logs and metrics.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     Traces,
     Logs,
+    /// Has no spool: newer values replace older ones.
+    Metrics,
 }
 
 impl Signal {
-    pub const ALL: [Self; 2] = [Self::Traces, Self::Logs];
+    pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
 
     /// As in `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
     pub(super) fn variable(self) -> &'static str {
         match self {
             Self::Traces => "TRACES",
             Self::Logs => "LOGS",
+            Self::Metrics => "METRICS",
         }
     }
 
@@ -22,6 +25,7 @@ impl Signal {
         match self {
             Self::Traces => "/v1/traces",
             Self::Logs => "/v1/logs",
+            Self::Metrics => "/v1/metrics",
         }
     }
 
@@ -30,6 +34,7 @@ impl Signal {
         match self {
             Self::Traces => "OTEL_TRACES_EXPORTER",
             Self::Logs => "OTEL_LOGS_EXPORTER",
+            Self::Metrics => "OTEL_METRICS_EXPORTER",
         }
     }
 
@@ -38,6 +43,7 @@ impl Signal {
         match self {
             Self::Traces => "trace",
             Self::Logs => "log",
+            Self::Metrics => "metric",
         }
     }
 
@@ -46,6 +52,7 @@ impl Signal {
         match self {
             Self::Traces => "spans",
             Self::Logs => "log records",
+            Self::Metrics => "metric points",
         }
     }
 
@@ -54,14 +61,16 @@ impl Signal {
         match self {
             Self::Traces => "span",
             Self::Logs => "log record",
+            Self::Metrics => "metric point",
         }
     }
 
     /// The directory of unsent records in the state directory.
-    pub(crate) fn spool_directory(self) -> &'static str {
+    pub(crate) fn spool_directory(self) -> Option<&'static str> {
         match self {
-            Self::Traces => "spool",
-            Self::Logs => "spool-logs",
+            Self::Traces => Some("spool"),
+            Self::Logs => Some("spool-logs"),
+            Self::Metrics => None,
         }
     }
 }

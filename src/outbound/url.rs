@@ -12,10 +12,11 @@ use reqwest::Url;
 /// In place of a secret, as in Go's `url.URL.Redacted`.
 const MASK: &str = "xxxxx";
 /// Path segments of documented APIs, which are no secrets.
-const PUBLIC_SEGMENTS: [&str; 6] = [
+const PUBLIC_SEGMENTS: [&str; 7] = [
     "otlp",
     "traces",
     "logs",
+    "metrics",
     "alerts",
     "metadata",
     "alertmanager",

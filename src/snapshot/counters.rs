@@ -9,8 +9,9 @@ use super::Histogram;
 use crate::{
     document::AnomalyKind,
     event::{EventId, EventScope, EventType},
-    lifecycle::{Outcome, TrackedEvent, Transition, TransitionKind},
+    lifecycle::{Outcome, Transition, TransitionKind},
     text::visible,
+    time::Timestamp,
 };
 
 /// Undocumented event types that are counted by name; further ones are counted together as `other`.
@@ -62,13 +63,23 @@ impl fmt::Display for TypeLabel {
 pub struct ExemplarCounter {
     pub count: u64,
     /// Its trace is the exemplar.
-    pub last: Option<EventId>,
+    pub last: Option<LastEvent>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastEvent {
+    pub id: EventId,
+    /// When it was counted.
+    pub at: Timestamp,
 }
 
 impl ExemplarCounter {
-    fn add(&mut self, id: &EventId) {
+    fn add(&mut self, transition: &Transition) {
         self.count += 1;
-        self.last = Some(id.clone());
+        self.last = Some(LastEvent {
+            id: transition.tracked.event.id.clone(),
+            at: transition.at,
+        });
     }
 }
 
@@ -125,7 +136,7 @@ impl EventCounters {
                 .observed
                 .entry((label, tracked.scope))
                 .or_default()
-                .add(&tracked.event.id),
+                .add(transition),
             TransitionKind::Started => {
                 observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
             }
@@ -137,7 +148,7 @@ impl EventCounters {
                     Some(interruption.length),
                 );
             }
-            TransitionKind::Ended(outcome) => self.count_end(label, *outcome, tracked),
+            TransitionKind::Ended(outcome) => self.count_end(label, *outcome, transition),
             TransitionKind::Rescheduled(_)
             | TransitionKind::StatusChanged(_)
             | TransitionKind::Amended { .. }
@@ -151,7 +162,8 @@ impl EventCounters {
         *self.anomalies.entry(kind).or_default() += count;
     }
 
-    fn count_end(&mut self, label: TypeLabel, outcome: Outcome, tracked: &TrackedEvent) {
+    fn count_end(&mut self, label: TypeLabel, outcome: Outcome, transition: &Transition) {
+        let tracked = &transition.tracked;
         if tracked.is_first_impact() {
             observe(
                 &mut self.impact,
@@ -166,7 +178,7 @@ impl EventCounters {
         self.ended
             .entry((label.clone(), outcome))
             .or_default()
-            .add(&tracked.event.id);
+            .add(transition);
         if tracked.started_at.is_none() {
             observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
         }

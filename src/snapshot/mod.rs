@@ -12,7 +12,7 @@ mod warm_up;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) use approval::{Approval, ApprovalReason, SkipReason};
-pub(crate) use counters::{EventCounters, TypeLabel};
+pub(crate) use counters::{EventCounters, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Failure, FailureReason, Health, RequestError};
 pub(crate) use histogram::Histogram;

@@ -47,6 +47,8 @@ pub struct OutputCounters {
     pub spans: ExportCounts,
     /// `None` if no log records are exported.
     pub log_records: Option<ExportCounts>,
+    /// Points and pushes of the metrics, which have no spool; `None` if they are not exported.
+    pub metrics: Option<ExportCounts>,
     /// Failed writes of the state file. Those of the spools are in `spans` and `log_records`.
     pub state_write_failures: u64,
 }
@@ -63,6 +65,7 @@ impl Default for OutputCounters {
             approvals: approvals.collect(),
             spans: ExportCounts::default(),
             log_records: None,
+            metrics: None,
             state_write_failures: 0,
         }
     }

@@ -2,15 +2,13 @@
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
-use prometheus_client::encoding::DescriptorEncoder;
-
 use crate::{
     event::{Source, Status},
     lifecycle::{Phase, TrackedEvent},
     metrics::{
         MetricsOptions,
         catalog::{self, Metric},
-        family,
+        family::{self, Backend},
     },
     snapshot::Snapshot,
     text::label_value,
@@ -22,7 +20,7 @@ pub(super) fn encode(
     snapshot: &Snapshot,
     options: MetricsOptions,
     now: Moment,
-    encoder: &mut DescriptorEncoder<'_>,
+    backend: &mut Backend<'_>,
 ) -> fmt::Result {
     // Ids that differ only in characters that labels do not show would be duplicate series.
     let mut ids = HashSet::new();
@@ -31,36 +29,36 @@ pub(super) fn encode(
         .map(EventLabels::new)
         .filter(|event| ids.insert(event.event_id.clone()))
         .collect();
-    gauge_per_event(encoder, &catalog::EVENT_DURATION, &events, |tracked| {
+    gauge_per_event(backend, &catalog::EVENT_DURATION, &events, |tracked| {
         tracked.event.duration_seconds.map(|s| s as f64)
     })?;
-    ended(encoder, &events)?;
-    gauge_per_event(encoder, &catalog::EVENT_FIRST_SEEN, &events, |tracked| {
+    ended(backend, &events)?;
+    gauge_per_event(backend, &catalog::EVENT_FIRST_SEEN, &events, |tracked| {
         Some(tracked.first_seen_at.as_unix_seconds())
     })?;
-    info(encoder, &events)?;
-    gauge_per_event(encoder, &catalog::EVENT_COUNTDOWN, &events, |tracked| {
+    info(backend, &events)?;
+    gauge_per_event(backend, &catalog::EVENT_COUNTDOWN, &events, |tracked| {
         tracked.countdown_seconds(now.wall)
     })?;
-    gauge_per_event(encoder, &catalog::EVENT_NOT_BEFORE, &events, |tracked| {
+    gauge_per_event(backend, &catalog::EVENT_NOT_BEFORE, &events, |tracked| {
         Some(tracked.event.not_before?.as_unix_seconds())
     })?;
     gauge_per_event(
-        encoder,
+        backend,
         &catalog::EVENT_OBSERVED_INTERRUPTION,
         &events,
         |tracked| Some(tracked.observed_interruption()?.as_secs_f64()),
     )?;
     if options.resources {
-        resource_info(encoder, &events)?;
+        resource_info(backend, &events)?;
     }
-    gauge_per_event(encoder, &catalog::EVENT_RESOURCES, &events, |tracked| {
+    gauge_per_event(backend, &catalog::EVENT_RESOURCES, &events, |tracked| {
         Some(tracked.event.resources.as_ref()?.len() as f64)
     })?;
-    gauge_per_event(encoder, &catalog::EVENT_STARTED, &events, |tracked| {
+    gauge_per_event(backend, &catalog::EVENT_STARTED, &events, |tracked| {
         Some(tracked.started_at?.as_unix_seconds())
     })?;
-    status(encoder, &events)
+    status(backend, &events)
 }
 
 /// An event and the labels of all its series.
@@ -99,7 +97,7 @@ impl<'a> EventLabels<'a> {
 
 /// A gauge for each event that has a value.
 fn gauge_per_event(
-    encoder: &mut DescriptorEncoder<'_>,
+    backend: &mut Backend<'_>,
     metric: &Metric,
     events: &[EventLabels<'_>],
     value: impl Fn(&TrackedEvent) -> Option<f64>,
@@ -111,11 +109,11 @@ fn gauge_per_event(
     if values.peek().is_none() {
         return Ok(());
     }
-    let mut family = family::begin(encoder, metric)?;
+    let mut family = family::begin(backend, metric)?;
     values.try_for_each(|(event, value)| family.gauge(&event.labels(), value))
 }
 
-fn ended(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn ended(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     let mut ended = events
         .iter()
         .filter_map(|event| Some((event, event.tracked.end?)))
@@ -123,18 +121,18 @@ fn ended(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt
     if ended.peek().is_none() {
         return Ok(());
     }
-    let mut family = family::begin(encoder, &catalog::EVENT_ENDED)?;
+    let mut family = family::begin(backend, &catalog::EVENT_ENDED)?;
     ended.try_for_each(|(event, end)| {
         let labels = event.with(("outcome", end.outcome.as_str()));
         family.gauge(&labels, end.at.as_unix_seconds())
     })
 }
 
-fn info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     if events.is_empty() {
         return Ok(());
     }
-    let mut family = family::begin(encoder, &catalog::EVENT_INFO)?;
+    let mut family = family::begin(backend, &catalog::EVENT_INFO)?;
     events.iter().try_for_each(|event| {
         let [id, event_type, source, scope] = event.labels();
         let resource_type = label_value(
@@ -163,11 +161,11 @@ fn info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt:
 }
 
 /// A state set: 1 for the current status, 0 for the others.
-fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     if events.is_empty() {
         return Ok(());
     }
-    let mut family = family::begin(encoder, &catalog::EVENT_STATUS)?;
+    let mut family = family::begin(backend, &catalog::EVENT_STATUS)?;
     for event in events {
         let ended = event.tracked.phase() == Phase::Ended;
         let status = &event.tracked.event.status;
@@ -188,7 +186,7 @@ fn status(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fm
     Ok(())
 }
 
-fn resource_info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn resource_info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     let mut named = std::collections::BTreeSet::new();
     for event in events {
         let resources = event.tracked.event.resources.iter().flatten();
@@ -197,7 +195,7 @@ fn resource_info(encoder: &mut DescriptorEncoder<'_>, events: &[EventLabels<'_>]
     if named.is_empty() {
         return Ok(());
     }
-    let mut family = family::begin(encoder, &catalog::EVENT_RESOURCE_INFO)?;
+    let mut family = family::begin(backend, &catalog::EVENT_RESOURCE_INFO)?;
     named.iter().try_for_each(|(id, resource)| {
         family.int_gauge(&[("event_id", id), ("resource", resource)], 1)
     })

@@ -8,8 +8,8 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::{
     MetricsOptions,
-    catalog::{self, Metric},
-    family::{self, Labels},
+    catalog::{self, Labels, Metric},
+    family::{self, Backend},
     process,
 };
 use crate::{
@@ -29,33 +29,37 @@ pub(super) struct Scrape {
 }
 
 impl Collector for Scrape {
-    /// In the order of the catalog.
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        events::encode(&self.snapshot, self.options, self.now, &mut encoder)?;
-        self.advisories(&mut encoder)?;
-        self.alert_and_approval_counters(&mut encoder)?;
-        self.exporter(&mut encoder)?;
-        if self.options.process {
-            process::encode(&mut encoder)
-        } else {
-            Ok(())
-        }
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.write(&mut Backend::Text(encoder))
     }
 }
 
 impl Scrape {
-    fn exporter(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// In the order of the catalog.
+    pub(super) fn write(&self, backend: &mut Backend<'_>) -> fmt::Result {
+        events::encode(&self.snapshot, self.options, self.now, backend)?;
+        self.advisories(backend)?;
+        self.alert_and_approval_counters(backend)?;
+        self.exporter(backend)?;
+        if self.options.process {
+            process::encode(backend)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn exporter(&self, backend: &mut Backend<'_>) -> fmt::Result {
         let Snapshot {
             health, counters, ..
         } = &*self.snapshot;
-        let mut anomalies = family::begin(encoder, &catalog::ANOMALIES)?;
+        let mut anomalies = family::begin(backend, &catalog::ANOMALIES)?;
         for (kind, count) in &counters.anomalies {
             anomalies.counter(&[("kind", kind.as_str())], *count)?;
         }
         if let Some(incarnation) = health.incarnation {
-            family::begin(encoder, &catalog::INCARNATION)?.int_gauge(&[], incarnation)?;
+            family::begin(backend, &catalog::INCARNATION)?.int_gauge(&[], incarnation)?;
         }
-        let mut ended = family::begin(encoder, &catalog::ENDED)?;
+        let mut ended = family::begin(backend, &catalog::ENDED)?;
         for ((event_type, outcome), counter) in &counters.ended {
             let labels = [
                 ("event_type", event_type.as_str()),
@@ -63,28 +67,32 @@ impl Scrape {
             ];
             ended.event_counter(&labels, counter.count, counter.last.as_ref())?;
         }
-        build_info(encoder)?;
-        family::begin(encoder, &catalog::IMDS_DURATION)?
+        build_info(backend)?;
+        family::begin(backend, &catalog::IMDS_DURATION)?
             .histogram(&[], &health.request_duration)?;
-        let mut failures = family::begin(encoder, &catalog::IMDS_FAILURES)?;
+        let mut failures = family::begin(backend, &catalog::IMDS_FAILURES)?;
         for (reason, count) in health.failures() {
             failures.counter(&[("reason", reason.as_str())], count)?;
         }
-        family::counter(encoder, &catalog::IMDS_REQUESTS, health.requests)?;
-        by_type(encoder, &catalog::IMPACT, &counters.impact)?;
+        family::counter(backend, &catalog::IMDS_REQUESTS, health.requests)?;
+        by_type(backend, &catalog::IMPACT, &counters.impact)?;
         let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
-        family::optional_gauge(encoder, &catalog::LAST_SUCCESS, last_success)?;
-        family::counter(encoder, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
+        family::optional_gauge(backend, &catalog::LAST_SUCCESS, last_success)?;
+        family::counter(backend, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
         if let Some(counts) = &self.snapshot.outputs.log_records {
-            exports(encoder, &LOG_RECORD_METRICS, counts)?;
+            exports(backend, &LOG_RECORD_METRICS, counts)?;
         }
-        by_type(encoder, &catalog::NOTICE, &counters.notice)?;
+        if let Some(counts) = &self.snapshot.outputs.metrics {
+            export_failures(backend, &catalog::METRIC_EXPORT_FAILURES, counts)?;
+            family::counter(backend, &catalog::METRIC_POINTS_EXPORTED, counts.exported)?;
+        }
+        by_type(backend, &catalog::NOTICE, &counters.notice)?;
         by_type(
-            encoder,
+            backend,
             &catalog::OBSERVED_INTERRUPTION,
             &counters.interruption,
         )?;
-        let mut observed = family::begin(encoder, &catalog::OBSERVED)?;
+        let mut observed = family::begin(backend, &catalog::OBSERVED)?;
         for ((event_type, scope), counter) in &counters.observed {
             let labels = [
                 ("event_type", event_type.as_str()),
@@ -92,31 +100,31 @@ impl Scrape {
             ];
             observed.event_counter(&labels, counter.count, counter.last.as_ref())?;
         }
-        self.pending(encoder)?;
-        exports(encoder, &SPAN_METRICS, &self.snapshot.outputs.spans)?;
-        self.state_metrics(encoder)?;
-        family::begin(encoder, &catalog::UP)?.int_gauge(&[], health.is_up().into())?;
-        self.vm_info(encoder)?;
+        self.pending(backend)?;
+        exports(backend, &SPAN_METRICS, &self.snapshot.outputs.spans)?;
+        self.state_metrics(backend)?;
+        family::begin(backend, &catalog::UP)?.int_gauge(&[], health.is_up().into())?;
+        self.vm_info(backend)?;
         let is_warming_up = health.warm_up.is_active(self.now);
-        family::begin(encoder, &catalog::WARMING_UP)?.int_gauge(&[], is_warming_up.into())
+        family::begin(backend, &catalog::WARMING_UP)?.int_gauge(&[], is_warming_up.into())
     }
 
-    fn advisories(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn advisories(&self, backend: &mut Backend<'_>) -> fmt::Result {
         let known = [EventType::SpotRebalanceRecommendation];
         let advisories = self.snapshot.advisories();
-        self.by_type_and_scope(encoder, &catalog::ADVISORIES, &known, advisories)
+        self.by_type_and_scope(backend, &catalog::ADVISORIES, &known, advisories)
     }
 
-    fn pending(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn pending(&self, backend: &mut Backend<'_>) -> fmt::Result {
         let pending = self.snapshot.pending();
-        self.by_type_and_scope(encoder, &catalog::PENDING, &EventType::KNOWN, pending)
+        self.by_type_and_scope(backend, &catalog::PENDING, &EventType::KNOWN, pending)
     }
 
     /// The number of events, from zero for the known types. Absent before the first document, and while the last one is
     /// too old: a zero would state that there is no event.
     fn by_type_and_scope<'a>(
         &self,
-        encoder: &mut DescriptorEncoder<'_>,
+        backend: &mut Backend<'_>,
         metric: &Metric,
         known: &[EventType],
         events: impl Iterator<Item = &'a TrackedEvent>,
@@ -140,7 +148,7 @@ impl Scrape {
                 ))
                 .or_default() += 1;
         }
-        let mut family = family::begin(encoder, metric)?;
+        let mut family = family::begin(backend, metric)?;
         counts.iter().try_for_each(|((event_type, scope), count)| {
             family.int_gauge(
                 &[
@@ -152,7 +160,11 @@ impl Scrape {
         })
     }
 
-    fn vm_info(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    /// Not over OTLP, where the resource has the identity. Receivers make `target_info` of it.
+    fn vm_info(&self, backend: &mut Backend<'_>) -> fmt::Result {
+        if matches!(backend, Backend::Otlp(_)) {
+            return Ok(());
+        }
         let (Some(identity), vm_name) = (&self.snapshot.identity, &self.snapshot.vm_name) else {
             return Ok(());
         };
@@ -165,18 +177,18 @@ impl Scrape {
         ]
         .map(|(name, value)| (name, label_value(value)));
         let labels = values.each_ref().map(|(name, value)| (*name, &**value));
-        family::begin(encoder, &catalog::VM_INFO)?.int_gauge(&labels, 1)
+        family::begin(backend, &catalog::VM_INFO)?.int_gauge(&labels, 1)
     }
 
-    fn alert_and_approval_counters(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn alert_and_approval_counters(&self, backend: &mut Backend<'_>) -> fmt::Result {
         let outputs = &self.snapshot.outputs;
         family::counter(
-            encoder,
+            backend,
             &catalog::ALERT_PUSH_FAILURES,
             outputs.pushes.failures,
         )?;
-        family::counter(encoder, &catalog::ALERT_PUSHES, outputs.pushes.pushes)?;
-        let mut approvals = family::begin(encoder, &catalog::APPROVALS)?;
+        family::counter(backend, &catalog::ALERT_PUSHES, outputs.pushes.pushes)?;
+        let mut approvals = family::begin(backend, &catalog::APPROVALS)?;
         outputs
             .approvals
             .iter()
@@ -191,7 +203,7 @@ impl Scrape {
             })
     }
 
-    fn state_metrics(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    fn state_metrics(&self, backend: &mut Backend<'_>) -> fmt::Result {
         let outputs = &self.snapshot.outputs;
         let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
         let failures: u64 = spools
@@ -200,7 +212,7 @@ impl Scrape {
             .map(|counts| counts.write_failures)
             .sum();
         family::counter(
-            encoder,
+            backend,
             &catalog::STATE_WRITE_FAILURES,
             outputs.state_write_failures + failures,
         )
@@ -224,41 +236,50 @@ const SPAN_METRICS: ExportMetrics = [
 ];
 
 fn exports(
-    encoder: &mut DescriptorEncoder<'_>,
+    backend: &mut Backend<'_>,
     [failures, dropped, exported, spooled]: &ExportMetrics,
     counts: &ExportCounts,
 ) -> fmt::Result {
-    let mut failures = family::begin(encoder, failures)?;
-    for (reason, count) in &counts.failures {
-        failures.counter(&[("reason", reason.as_str())], *count)?;
-    }
-    let mut dropped = family::begin(encoder, dropped)?;
+    export_failures(backend, failures, counts)?;
+    let mut dropped = family::begin(backend, dropped)?;
     for (reason, count) in &counts.dropped {
         dropped.counter(&[("reason", reason.as_str())], *count)?;
     }
-    family::counter(encoder, exported, counts.exported)?;
-    family::optional_gauge(encoder, spooled, Some(counts.spooled as f64))
+    family::counter(backend, exported, counts.exported)?;
+    family::optional_gauge(backend, spooled, Some(counts.spooled as f64))
+}
+
+fn export_failures(
+    backend: &mut Backend<'_>,
+    metric: &Metric,
+    counts: &ExportCounts,
+) -> fmt::Result {
+    let mut failures = family::begin(backend, metric)?;
+    counts
+        .failures
+        .iter()
+        .try_for_each(|(reason, count)| failures.counter(&[("reason", reason.as_str())], *count))
 }
 
 fn by_type(
-    encoder: &mut DescriptorEncoder<'_>,
+    backend: &mut Backend<'_>,
     metric: &Metric,
     histograms: &BTreeMap<TypeLabel, Histogram>,
 ) -> fmt::Result {
     if histograms.is_empty() {
         return Ok(());
     }
-    let mut family = family::begin(encoder, metric)?;
+    let mut family = family::begin(backend, metric)?;
     histograms.iter().try_for_each(|(event_type, histogram)| {
         family.histogram(&[("event_type", event_type.as_str())], histogram)
     })
 }
 
-fn build_info(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn build_info(backend: &mut Backend<'_>) -> fmt::Result {
     let labels: Labels<'_> = &[
         ("version", env!("CARGO_PKG_VERSION")),
         ("revision", env!("BUILD_REVISION")),
         ("rustc", env!("BUILD_RUSTC")),
     ];
-    family::begin(encoder, &catalog::BUILD_INFO)?.int_gauge(labels, 1)
+    family::begin(backend, &catalog::BUILD_INFO)?.int_gauge(labels, 1)
 }

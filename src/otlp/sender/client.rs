@@ -12,11 +12,12 @@ use opentelemetry_otlp::{
     Compression, ExporterBuildError, LogExporter, Protocol, RetryPolicy, SpanExporter,
     WithExportConfig, WithHttpConfig,
 };
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_sdk::{
-    error::OTelSdkResult,
     logs::{LogBatch, LogExporter as _, SdkLogger},
     trace::SpanExporter as _,
 };
+use prost::Message as _;
 use reqwest::{
     Client, Url,
     header::{self, HeaderMap, HeaderValue},
@@ -24,6 +25,7 @@ use reqwest::{
 
 use super::{disposition::ExportAttempt, sdk};
 use crate::{
+    metrics::negotiation::gzip,
     otlp::{
         batch::{Batch, Record},
         resource::Resource,
@@ -108,13 +110,15 @@ impl CollectorClient {
         })
     }
 
-    /// Sends a batch in one request.
-    pub(super) async fn send(&mut self, batch: &Batch) -> ExportAttempt {
-        if self.resource.as_ref() != Some(&batch.resource) {
+    /// Sends a batch, or the metrics, in one request.
+    pub(super) async fn send(&mut self, payload: Payload<'_>) -> ExportAttempt {
+        if let Payload::Batch(batch) = payload
+            && self.resource.as_ref() != Some(&batch.resource)
+        {
             self.exporter.set_resource(&batch.resource);
             self.resource = Some(batch.resource.clone());
         }
-        let exported = self.exporter.export(&batch.records).await;
+        let exported = self.exporter.export(payload).await;
         let attempt = lock(&self.last_attempt).take();
         // Without an attempt, the exporter failed before the request.
         attempt.unwrap_or_else(|| ExportAttempt::NoResponse {
@@ -127,11 +131,20 @@ impl CollectorClient {
     }
 }
 
-/// OpenTelemetry's exporter of one signal.
+/// What one request contains.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Payload<'a> {
+    Batch(&'a Batch),
+    Metrics(&'a ExportMetricsServiceRequest),
+}
+
+/// OpenTelemetry's exporter of one signal. That of the metrics accepts only those of the SDK's own instruments, so the
+/// client alone takes its place.
 #[derive(Debug)]
 enum Exporter {
     Traces(SpanExporter),
     Logs(LogExporter, SdkLogger),
+    Metrics(MetricExporter),
 }
 
 impl Exporter {
@@ -148,6 +161,10 @@ impl Exporter {
                 let builder = LogExporter::builder().with_http();
                 Self::Logs(configure(builder, settings, client).build()?, sdk::logger())
             }
+            Signal::Metrics => Self::Metrics(MetricExporter {
+                client,
+                gzip: settings.gzip,
+            }),
         })
     }
 
@@ -156,25 +173,54 @@ impl Exporter {
         match self {
             Self::Traces(exporter) => exporter.set_resource(&resource),
             Self::Logs(exporter, _) => exporter.set_resource(&resource),
+            // A request with metrics contains its resource.
+            Self::Metrics(_) => {}
         }
     }
 
-    async fn export(&self, records: &[Record]) -> OTelSdkResult {
-        match self {
-            Self::Traces(exporter) => {
-                let spans = records.iter().filter_map(Record::as_span);
-                exporter.export(spans.map(sdk::span).collect()).await
+    async fn export(&self, payload: Payload<'_>) -> Result<(), HttpError> {
+        match (self, payload) {
+            (Self::Traces(exporter), Payload::Batch(batch)) => {
+                let spans = batch.records.iter().filter_map(Record::as_span);
+                exporter.export(spans.map(sdk::span).collect()).await?;
             }
-            Self::Logs(exporter, logger) => {
-                let records = records.iter().filter_map(Record::as_log);
+            (Self::Logs(exporter, logger), Payload::Batch(batch)) => {
+                let records = batch.records.iter().filter_map(Record::as_log);
                 let records: Vec<_> = records
                     .map(|record| sdk::log_record(record, logger))
                     .collect();
                 let scope = sdk::scope();
                 let scoped: Vec<_> = records.iter().map(|record| (record, &scope)).collect();
-                exporter.export(LogBatch::new(&scoped)).await
+                exporter.export(LogBatch::new(&scoped)).await?;
+            }
+            (Self::Metrics(exporter), Payload::Metrics(request)) => {
+                exporter.export(request).await?;
+            }
+            (Self::Metrics(_), Payload::Batch(_)) | (_, Payload::Metrics(_)) => {
+                return Err("the payload is that of another signal".into());
             }
         }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct MetricExporter {
+    client: RecordingHttpClient,
+    gzip: bool,
+}
+
+impl MetricExporter {
+    async fn export(&self, message: &ExportMetricsServiceRequest) -> Result<(), HttpError> {
+        let mut body = message.encode_to_vec();
+        let mut request = Request::post(self.client.endpoint.as_str())
+            .header(header::CONTENT_TYPE, "application/x-protobuf");
+        if self.gzip {
+            body = gzip(&body)?;
+            request = request.header(header::CONTENT_ENCODING, "gzip");
+        }
+        self.client.send_bytes(request.body(body.into())?).await?;
+        Ok(())
     }
 }
 

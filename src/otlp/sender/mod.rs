@@ -1,24 +1,25 @@
-//! Exports the batches of the spool of one signal to its collector, one request at a time.
+//! Exports the batches of the spool of one signal to its collector, one request at a time; [`metrics`] exports the
+//! metrics, which have no spool. Both use a `connection` of their own.
 //!
-//! Invariants:
+//! Invariants of the spooled signals:
 //! - Only a batch that the collector accepted or rejected is removed from the spool.
 //! - A slow or unreachable collector delays nothing else.
 //! - The oldest batch is sent first. A batch that the collector refuses with a status that is retried slowly is
 //!   deferred: it is sent again after the others, and does not delay them.
 //! - At shutdown the remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the
 //!   spool.
-//!
-//! Certificate files that cannot be read are read again with the next attempt. After a TLS failure all are read again,
-//! but not more often than every [`RetryTiming::max_backoff`], since a system's store is large.
 
 mod client;
+mod connection;
 mod disposition;
+pub mod metrics;
 mod parts;
+mod schedule;
 mod sdk;
 mod sent;
 mod timing;
 
-use std::{io, pin::pin, time::Duration};
+use std::{pin::pin, time::Duration};
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -26,8 +27,9 @@ use tracing::{info, warn};
 
 pub use self::timing::RetryTiming;
 use self::{
-    client::CollectorClient,
-    disposition::{Disposition, ExportAttempt},
+    client::Payload,
+    connection::Connection,
+    disposition::Disposition,
     parts::{IncompleteBatches, Parts},
     sent::log_sent,
     timing::Retry,
@@ -37,12 +39,7 @@ use super::{
     settings::ExporterSettings,
     spool::{BatchId, Completion, Lease, SpoolHandle},
 };
-use crate::{
-    outbound::{http::add_proxy_secrets, url::Secrets},
-    snapshot::ExportFailure,
-    time::Clock,
-    worker::Worker,
-};
+use crate::{snapshot::ExportFailure, time::Clock};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
@@ -63,21 +60,10 @@ pub async fn run(
         "{} export enabled",
         signal.as_str()
     );
-    let mut secrets = settings.secrets();
-    add_proxy_secrets(&mut secrets);
     let mut sender = Sender {
-        secrets,
-        settings,
+        connection: Connection::new(settings, clock, timing),
         spool: spool.clone(),
-        clock,
-        timing,
         stop: stop.clone(),
-        // Without a thread now, the next attempt starts it.
-        worker: start_worker().ok(),
-        client: None,
-        reload_certificates_at: Duration::ZERO,
-        failures: 0,
-        last_failure: None,
         incomplete: IncompleteBatches::default(),
     };
     let mut sending = pin!(sender.send_until_stopped());
@@ -102,28 +88,16 @@ pub async fn run(
 }
 
 struct Sender {
-    settings: ExporterSettings,
-    secrets: Secrets,
+    connection: Connection,
     spool: SpoolHandle,
-    clock: Clock,
-    timing: RetryTiming,
     stop: CancellationToken,
-    /// Reads certificates and resolves host names.
-    worker: Option<Worker>,
-    client: Option<CollectorClient>,
-    /// By the monotonic clock.
-    reload_certificates_at: Duration,
-    /// Consecutive failures.
-    failures: u32,
-    /// As logged.
-    last_failure: Option<ExportFailure>,
     incomplete: IncompleteBatches,
 }
 
 impl Sender {
     async fn send_until_stopped(&mut self) {
         loop {
-            let now = self.clock.now();
+            let now = self.connection.clock.now();
             let is_stopping = self.stop.is_cancelled();
             // At shutdown there is no later.
             let due_by = if is_stopping {
@@ -153,7 +127,7 @@ impl Sender {
     async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
         let mut parts = self.incomplete.resume(lease);
         while let Some(part) = parts.next() {
-            let disposition = self.disposition(&part).await;
+            let disposition = self.connection.attempt(Payload::Batch(&part)).await;
             if let Err(retry) = self.apply(&part, disposition, &mut parts).await {
                 self.incomplete.suspend(parts);
                 return Err(retry);
@@ -163,43 +137,6 @@ impl Sender {
         Ok(())
     }
 
-    async fn disposition(&mut self, part: &Batch) -> Disposition {
-        let attempt = self.attempt(part).await;
-        Disposition::of(attempt, self.settings.signal, &self.secrets)
-    }
-
-    async fn attempt(&mut self, batch: &Batch) -> ExportAttempt {
-        let client = if let Some(client) = self.client.take() {
-            Ok(client)
-        } else {
-            let now = self.clock.now().monotonic;
-            self.reload_certificates_at = now.saturating_add(self.timing.max_backoff);
-            self.open_client().await
-        };
-        match client {
-            Ok(mut client) => {
-                let attempt = client.send(batch).await;
-                let is_tls = matches!(&attempt, ExportAttempt::NoResponse { reason, .. } if *reason == ExportFailure::Tls);
-                let is_stale = is_tls && self.clock.now().monotonic >= self.reload_certificates_at;
-                self.client = (!is_stale).then_some(client);
-                attempt
-            }
-            Err(error) => ExportAttempt::NoResponse {
-                reason: error.reason(),
-                message: error.to_string(),
-            },
-        }
-    }
-
-    async fn open_client(&mut self) -> Result<CollectorClient, client::SetupError> {
-        let worker = match self.worker.take() {
-            Some(worker) => worker,
-            None => start_worker()?,
-        };
-        self.worker = Some(worker.clone());
-        CollectorClient::open(&self.settings, &worker, self.clock).await
-    }
-
     async fn apply(
         &mut self,
         part: &Batch,
@@ -207,7 +144,7 @@ impl Sender {
         parts: &mut Parts,
     ) -> Result<(), Retry> {
         let count = part.records.len() as u64;
-        let signal = self.settings.signal;
+        let signal = self.connection.settings.signal;
         match disposition {
             Disposition::Accepted { rejected, message } => {
                 self.recovered().await;
@@ -248,7 +185,8 @@ impl Sender {
                 retry_after,
                 is_slow,
             } => {
-                self.failed(reason, &message);
+                self.count(reason);
+                self.connection.failed(reason, &message);
                 return Err(Retry {
                     after: retry_after,
                     is_slow,
@@ -259,7 +197,7 @@ impl Sender {
     }
 
     fn log_acceptance(&self, rejected: u64, of: u64, message: &str) {
-        let records = self.settings.signal.records();
+        let records = self.connection.settings.signal.records();
         if rejected > 0 {
             self.count(ExportFailure::PartialSuccess);
             warn!(
@@ -275,28 +213,10 @@ impl Sender {
         self.spool.count(|counts| counts.fail(reason));
     }
 
-    /// Logs the first of consecutive failures, and a change of the reason.
-    fn failed(&mut self, reason: ExportFailure, message: &str) {
-        self.failures = self.failures.saturating_add(1);
-        self.count(reason);
-        if self.last_failure.replace(reason) != Some(reason) {
-            warn!(
-                reason = reason.as_str(),
-                error = message,
-                endpoint = self.settings.redacted_endpoint(),
-                "{} export failed",
-                self.settings.signal.as_str()
-            );
-        }
-    }
-
     async fn recovered(&mut self) {
         // Several failures in succession are those of the collector, not of the batches.
-        if std::mem::take(&mut self.failures) > 1 {
+        if self.connection.recovered() > 1 {
             self.spool.end_deferrals().await;
-        }
-        if self.last_failure.take().is_some() {
-            info!("{} export recovered", self.settings.signal.as_str());
         }
     }
 
@@ -307,21 +227,24 @@ impl Sender {
         tokio::select! {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
-            () = sleep(until_due.min(self.timing.maintenance_interval)) => {
-                self.spool.maintain(self.clock.now()).await;
+            () = sleep(until_due.min(self.connection.timing.maintenance_interval)) => {
+                self.spool.maintain(self.connection.clock.now()).await;
             }
         }
     }
 
     /// The first failure may be that of the batch: then the next one is sent at once.
     async fn handle_failure(&mut self, id: BatchId, retry: Retry) {
-        self.spool.maintain(self.clock.now()).await;
-        let delay = self.timing.delay(&retry, self.failures);
+        self.spool.maintain(self.connection.clock.now()).await;
+        let delay = self.connection.retry_delay(&retry);
         if retry.is_slow {
-            let until = self.clock.now().monotonic.saturating_add(delay);
+            let until = self.connection.clock.now().monotonic.saturating_add(delay);
             self.spool.defer(id, until).await;
         }
-        if !retry.is_slow || retry.after.is_some() || self.failures > 1 || self.stop.is_cancelled()
+        if !retry.is_slow
+            || retry.after.is_some()
+            || self.connection.failures() > 1
+            || self.stop.is_cancelled()
         {
             self.wait_for_retry(&retry, delay).await;
         }
@@ -331,7 +254,11 @@ impl Sender {
     /// asked for.
     async fn wait_for_retry(&mut self, retry: &Retry, delay: Duration) {
         if self.stop.is_cancelled() {
-            let delay = self.timing.initial_backoff.min(MAX_SHUTDOWN_BACKOFF);
+            let delay = self
+                .connection
+                .timing
+                .initial_backoff
+                .min(MAX_SHUTDOWN_BACKOFF);
             return sleep(delay).await;
         }
         tokio::select! {
@@ -340,8 +267,4 @@ impl Sender {
             () = self.stop.cancelled() => {}
         }
     }
-}
-
-fn start_worker() -> io::Result<Worker> {
-    Worker::start("otlp")
 }

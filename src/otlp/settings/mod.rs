@@ -1,34 +1,31 @@
-//! OpenTelemetry's environment variables for exporting traces and logs. Pure: the environment is an argument.
+//! OpenTelemetry's environment variables for exporting traces, logs and metrics. Pure: the environment is an argument.
 //!
 //! The rules are those of the specification
 //! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
 //! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for one signal
 //! overrides the general one, an empty value is unset, and an invalid value is logged and ignored. Only an invalid
-//! endpoint and the protocol `grpc` are errors. A signal without an endpoint is not exported.
+//! endpoint and the protocol `grpc` are errors. A signal without an endpoint is not exported, and metrics only with
+//! `OTEL_METRICS_EXPORTER=otlp`.
 
 mod encoded;
+mod metrics;
+mod reader;
 
 use std::{path::PathBuf, time::Duration};
 
-use reqwest::{
-    Url,
-    header::{HeaderMap, HeaderName, HeaderValue},
-};
+use reqwest::{Url, header::HeaderMap};
 
+use self::reader::Reader;
 use super::signal::Signal;
-use crate::outbound::url::{self, Secrets, UrlError};
-
-/// The specification's default for one request.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-const DISABLED: &str = "OTEL_SDK_DISABLED";
-/// The only supported protocol.
-const PROTOCOL: &str = "http/protobuf";
+use crate::outbound::url::{self, Secrets};
 
 /// What is exported, and where to.
 #[derive(Debug, Clone)]
 pub struct OtlpSettings {
-    /// At least one, in the order of [`Signal::ALL`].
+    /// In the order of [`Signal::ALL`]; none if there are only messages.
     pub exporters: Vec<ExporterSettings>,
+    /// `OTEL_METRIC_EXPORT_INTERVAL`: between two pushes of the metrics while no event changes.
+    pub metric_interval: Duration,
     /// `OTEL_SERVICE_NAME`.
     pub service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`.
@@ -71,17 +68,14 @@ pub struct OtlpConfigError {
 }
 
 impl OtlpSettings {
-    /// `None` if nothing is exported.
+    /// `None` if nothing is exported and no variable is ignored.
     ///
     /// # Errors
     /// When an endpoint is invalid, or the protocol of a signal that is exported is gRPC.
     pub fn from_env(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OtlpConfigError> {
-        let mut reader = Reader {
-            lookup,
-            ignored: Vec::new(),
-        };
+        let mut reader = Reader::new(lookup);
         if reader.is_disabled() {
             return Ok(None);
         }
@@ -90,7 +84,8 @@ impl OtlpSettings {
         for signal in Signal::ALL {
             exporters.extend(reader.exporter(signal)?);
         }
-        if exporters.is_empty() {
+        let metric_interval = reader.metric_interval(&mut exporters);
+        if exporters.is_empty() && reader.ignored.is_empty() {
             return Ok(None);
         }
         let resource_attributes = reader.resource_attributes();
@@ -104,6 +99,7 @@ impl OtlpSettings {
         }
         Ok(Some(Self {
             exporters,
+            metric_interval,
             service_name,
             resource_attributes,
             ignored,
@@ -129,219 +125,6 @@ impl ExporterSettings {
             secrets.add_header(value.to_str().unwrap_or_default());
         }
         secrets
-    }
-}
-
-struct Reader<F> {
-    lookup: F,
-    ignored: Vec<String>,
-}
-
-impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// An empty value is unset.
-    fn get(&self, name: &str) -> Option<String> {
-        let value = (self.lookup)(name)?;
-        let value = value.trim();
-        (!value.is_empty()).then(|| value.to_owned())
-    }
-
-    /// The variable of a signal, else the general one, with its name.
-    fn otlp(&self, signal: Signal, what: &str) -> Option<(String, String)> {
-        let names = [
-            format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable()),
-            format!("OTEL_EXPORTER_OTLP_{what}"),
-        ];
-        names.into_iter().find_map(|name| {
-            let value = self.get(&name)?;
-            Some((name, value))
-        })
-    }
-
-    fn ignore(&mut self, name: &str, problem: &str) {
-        self.ignored.push(format!("{name} is ignored: {problem}"));
-    }
-
-    /// `None` without an endpoint or with the exporter `none`.
-    fn exporter(&mut self, signal: Signal) -> Result<Option<ExporterSettings>, OtlpConfigError> {
-        let exporter = self.get(signal.exporter_variable());
-        if exporter.is_some_and(|name| name.eq_ignore_ascii_case("none")) {
-            return Ok(None);
-        }
-        let Some(endpoint) = self.endpoint(signal)? else {
-            return Ok(None);
-        };
-        self.check_exporter(signal);
-        self.check_protocol(signal)?;
-        Ok(Some(ExporterSettings {
-            signal,
-            endpoint,
-            headers: self.headers(signal),
-            timeout: self.timeout(signal),
-            gzip: self.gzip(signal),
-            certificate: self
-                .otlp(signal, "CERTIFICATE")
-                .map(|(_, path)| path.into()),
-            client: self.client_certificate(signal),
-        }))
-    }
-
-    fn is_disabled(&self) -> bool {
-        let value = self.get(DISABLED);
-        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    }
-
-    /// A value without effect is probably a mistake.
-    fn check_disabled(&mut self) {
-        let is_invalid = |value: &String| !value.eq_ignore_ascii_case("false");
-        if let Some(value) = self.get(DISABLED).filter(is_invalid) {
-            let problem = format!("{value:?} is neither true nor false, false is used");
-            self.ignore(DISABLED, &problem);
-        }
-    }
-
-    fn check_exporter(&mut self, signal: Signal) {
-        let is_without_otlp = |value: &String| {
-            !encoded::entries(value).any(|exporter| exporter.eq_ignore_ascii_case("otlp"))
-        };
-        let variable = signal.exporter_variable();
-        if let Some(value) = self.get(variable).filter(is_without_otlp) {
-            let problem = format!("{value:?} is neither otlp nor none, otlp is used");
-            self.ignore(variable, &problem);
-        }
-    }
-
-    /// The endpoint of a signal is used as it is; the general one is the base for all signals.
-    fn endpoint(&self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
-        let Some((variable, value)) = self.otlp(signal, "ENDPOINT") else {
-            return Ok(None);
-        };
-        let wrong = |error: UrlError| OtlpConfigError {
-            variable: variable.clone(),
-            value: url::redacted(&value),
-            problem: error.to_string(),
-            remedy: "write a URL such as http://localhost:4318".to_owned(),
-        };
-        let url = url::http(&value).map_err(wrong)?;
-        Ok(Some(if variable.contains(signal.variable()) {
-            url
-        } else {
-            url::under(&url, signal.path())
-        }))
-    }
-
-    /// Collectors have another port for gRPC.
-    fn check_protocol(&mut self, signal: Signal) -> Result<(), OtlpConfigError> {
-        let given = self.otlp(signal, "PROTOCOL");
-        let Some((variable, value)) = given.filter(|(_, value)| value != PROTOCOL) else {
-            return Ok(());
-        };
-        if value == "grpc" {
-            let exporter = signal.exporter_variable();
-            return Err(OtlpConfigError {
-                remedy: format!(
-                    "set it to {PROTOCOL}, for which collectors listen on port 4318, or set {exporter}=none"
-                ),
-                problem: "is not supported".to_owned(),
-                variable,
-                value,
-            });
-        }
-        let problem = format!("{value:?} is not supported, {PROTOCOL} is used");
-        self.ignore(&variable, &problem);
-        Ok(())
-    }
-
-    fn headers(&mut self, signal: Signal) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        let Some((name, value)) = self.otlp(signal, "HEADERS") else {
-            return headers;
-        };
-        for entry in encoded::entries(&value) {
-            let pair = encoded::pair(entry).and_then(|(key, value)| {
-                let key = HeaderName::from_bytes(key.as_bytes()).ok()?;
-                let mut value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
-                value.set_sensitive(true);
-                Some((key, value))
-            });
-            match pair {
-                Some((key, value)) => {
-                    headers.insert(key, value);
-                }
-                // The entry may contain a secret.
-                None => self.ignore(
-                    &name,
-                    "an entry is not a name=value pair with a percent-encoded value, the others are used",
-                ),
-            }
-        }
-        headers
-    }
-
-    fn timeout(&mut self, signal: Signal) -> Duration {
-        let Some((name, value)) = self.otlp(signal, "TIMEOUT") else {
-            return DEFAULT_TIMEOUT;
-        };
-        match value.parse() {
-            Ok(millis) if millis > 0 => Duration::from_millis(millis),
-            _ => {
-                self.ignore(
-                    &name,
-                    &format!("{value:?} is not a number of milliseconds above 0, 10000 is used"),
-                );
-                DEFAULT_TIMEOUT
-            }
-        }
-    }
-
-    fn gzip(&mut self, signal: Signal) -> bool {
-        let Some((name, value)) = self.otlp(signal, "COMPRESSION") else {
-            return false;
-        };
-        match value.to_ascii_lowercase().as_str() {
-            "gzip" => true,
-            "none" => false,
-            _ => {
-                self.ignore(&name, &format!("{value:?} is neither gzip nor none"));
-                false
-            }
-        }
-    }
-
-    fn client_certificate(&mut self, signal: Signal) -> Option<ClientCertificate> {
-        match (
-            self.otlp(signal, "CLIENT_CERTIFICATE"),
-            self.otlp(signal, "CLIENT_KEY"),
-        ) {
-            (Some((_, certificate)), Some((_, key))) => Some(ClientCertificate {
-                certificate: certificate.into(),
-                key: key.into(),
-            }),
-            (Some((name, _)), None) | (None, Some((name, _))) => {
-                self.ignore(
-                    &name,
-                    "a client certificate and its key are used only together",
-                );
-                None
-            }
-            (None, None) => None,
-        }
-    }
-
-    /// The specification discards all entries if one is invalid.
-    fn resource_attributes(&mut self) -> Vec<(String, String)> {
-        const NAME: &str = "OTEL_RESOURCE_ATTRIBUTES";
-        let Some(value) = self.get(NAME) else {
-            return Vec::new();
-        };
-        let pairs: Option<Vec<_>> = encoded::entries(&value).map(encoded::pair).collect();
-        pairs.unwrap_or_else(|| {
-            self.ignore(
-                NAME,
-                // The value may contain a secret.
-                "the value is not a list of name=value pairs with percent-encoded values",
-            );
-            Vec::new()
-        })
     }
 }
 

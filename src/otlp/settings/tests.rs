@@ -1,22 +1,27 @@
 use std::collections::BTreeMap;
 
-use super::*;
+use super::{reader::DEFAULT_TIMEOUT, *};
 
 const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const LOGS: &str = "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT";
+const METRICS: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
 const NO_TRACES: (&str, &str) = ("OTEL_TRACES_EXPORTER", "none");
 const NO_LOGS: (&str, &str) = ("OTEL_LOGS_EXPORTER", "none");
+const NO_METRICS: (&str, &str) = ("OTEL_METRICS_EXPORTER", "none");
+const PUSH: (&str, &str) = ("OTEL_METRICS_EXPORTER", "otlp");
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 const TRACES_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL";
 const LOGS_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL";
+const METRICS_PROTOCOL: &str = "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL";
 const GRPC: &str = "grpc";
 const GENERAL: (&str, &str) = (BASE, "http://c:4318");
 const OWN_TRACES: (&str, &str) = (TRACES, "http://t");
 const OWN_LOGS: (&str, &str) = (LOGS, "http://l");
+const OWN_METRICS: (&str, &str) = (METRICS, "http://m");
 
-/// Variables, and the URLs of traces and logs.
-type Row = (&'static [(&'static str, &'static str)], [&'static str; 2]);
+/// Variables, and the URLs of traces, logs and metrics.
+type Row = (&'static [(&'static str, &'static str)], [&'static str; 3]);
 
 fn read(environment: &[(&str, &str)]) -> Result<Option<OtlpSettings>, OtlpConfigError> {
     let all: BTreeMap<_, _> = environment.iter().copied().collect();
@@ -33,11 +38,11 @@ fn traces(environment: &[(&str, &str)]) -> ExporterSettings {
     on(environment).exporter(Signal::Traces).unwrap().clone()
 }
 
-/// The URLs of traces and logs; `-` where the signal is not exported, and the message of an error.
-fn endpoints(environment: &[(&str, &str)]) -> [String; 2] {
+/// The URLs of traces, logs and metrics; `-` where the signal is not exported, and the message of an error.
+fn endpoints(environment: &[(&str, &str)]) -> [String; 3] {
     let settings = match read(environment) {
         Ok(settings) => settings,
-        Err(error) => return [error.to_string(), String::new()],
+        Err(error) => return [error.to_string(), String::new(), String::new()],
     };
     Signal::ALL.map(|signal| {
         let exporter = settings.as_ref().and_then(|all| all.exporter(signal));
@@ -45,63 +50,102 @@ fn endpoints(environment: &[(&str, &str)]) -> [String; 2] {
     })
 }
 
-const BOTH: [&str; 2] = ["http://c:4318/v1/traces", "http://c:4318/v1/logs"];
-const OWN: [&str; 2] = ["http://t/", "http://l/"];
+/// Without the metrics, which need [`PUSH`].
+const BOTH: [&str; 3] = ["http://c:4318/v1/traces", "http://c:4318/v1/logs", "-"];
+const ALL: [&str; 3] = [BOTH[0], BOTH[1], "http://c:4318/v1/metrics"];
+const OWN: [&str; 3] = ["http://t/", "http://l/", "http://m/"];
+const NONE: [&str; 3] = ["-", "-", "-"];
 
 /// Signal × protocol × form of the endpoint × exporter.
 const TABLE: &[Row] = &[
-    (&[], ["-", "-"]),
-    (&[(BASE, "")], ["-", "-"]),
-    (&[(BASE, "  ")], ["-", "-"]),
+    (&[], NONE),
+    (&[(BASE, "")], NONE),
+    (&[(BASE, "  ")], NONE),
     (&[GENERAL], BOTH),
     (&[(BASE, "http://c:4318/")], BOTH),
     (
-        &[(BASE, "https://g/otlp/")],
-        ["https://g/otlp/v1/traces", "https://g/otlp/v1/logs"],
+        &[(BASE, "https://g/otlp/"), PUSH],
+        [
+            "https://g/otlp/v1/traces",
+            "https://g/otlp/v1/logs",
+            "https://g/otlp/v1/metrics",
+        ],
     ),
-    (&[OWN_TRACES], [OWN[0], "-"]),
-    (&[OWN_LOGS], ["-", OWN[1]]),
-    (&[OWN_TRACES, OWN_LOGS], OWN),
-    (&[GENERAL, OWN_TRACES], [OWN[0], BOTH[1]]),
-    (&[GENERAL, OWN_LOGS], [BOTH[0], OWN[1]]),
-    (&[GENERAL, (LOGS, "")], BOTH),
+    (&[OWN_TRACES], [OWN[0], "-", "-"]),
+    (&[OWN_LOGS], ["-", OWN[1], "-"]),
+    (&[OWN_METRICS], NONE),
+    (&[OWN_METRICS, PUSH], ["-", "-", OWN[2]]),
+    (&[OWN_TRACES, OWN_LOGS], [OWN[0], OWN[1], "-"]),
+    (&[OWN_TRACES, OWN_LOGS, OWN_METRICS, PUSH], OWN),
+    (&[GENERAL, OWN_TRACES], [OWN[0], BOTH[1], "-"]),
+    (&[GENERAL, OWN_LOGS], [BOTH[0], OWN[1], "-"]),
+    (&[GENERAL, OWN_METRICS], BOTH),
+    (&[GENERAL, OWN_METRICS, PUSH], [ALL[0], ALL[1], OWN[2]]),
+    (&[GENERAL, (LOGS, ""), (METRICS, ""), PUSH], ALL),
     (
         &[GENERAL, (LOGS, "https://l/push")],
-        [BOTH[0], "https://l/push"],
+        [BOTH[0], "https://l/push", "-"],
     ),
     // The exporter.
-    (&[GENERAL, NO_TRACES], ["-", BOTH[1]]),
-    (&[GENERAL, NO_LOGS], [BOTH[0], "-"]),
-    (&[GENERAL, NO_LOGS, NO_TRACES], ["-", "-"]),
-    (&[GENERAL, ("OTEL_LOGS_EXPORTER", "NONE")], [BOTH[0], "-"]),
+    (&[GENERAL, NO_TRACES], ["-", BOTH[1], "-"]),
+    (&[GENERAL, NO_LOGS], [BOTH[0], "-", "-"]),
+    (&[GENERAL, NO_METRICS], BOTH),
+    (&[GENERAL, NO_LOGS, NO_TRACES], NONE),
+    (&[GENERAL, NO_LOGS, NO_TRACES, PUSH], ["-", "-", ALL[2]]),
+    (
+        &[GENERAL, ("OTEL_LOGS_EXPORTER", "NONE")],
+        [BOTH[0], "-", "-"],
+    ),
     (&[GENERAL, ("OTEL_LOGS_EXPORTER", "otlp")], BOTH),
     (&[GENERAL, ("OTEL_LOGS_EXPORTER", "")], BOTH),
-    (&[OWN_LOGS, NO_LOGS], ["-", "-"]),
-    (&[GENERAL, ("OTEL_SDK_DISABLED", "TRUE")], ["-", "-"]),
+    (&[GENERAL, PUSH], ALL),
+    (
+        &[GENERAL, ("OTEL_METRICS_EXPORTER", "prometheus, OTLP")],
+        ALL,
+    ),
+    (&[GENERAL, ("OTEL_METRICS_EXPORTER", "prometheus")], BOTH),
+    (&[GENERAL, ("OTEL_METRICS_EXPORTER", "None")], BOTH),
+    (&[GENERAL, ("OTEL_METRICS_EXPORTER", "")], BOTH),
+    (&[OWN_LOGS, NO_LOGS], NONE),
+    (&[OWN_METRICS, NO_METRICS], NONE),
+    (&[PUSH], NONE),
+    (&[GENERAL, PUSH, ("OTEL_SDK_DISABLED", "TRUE")], NONE),
     // The protocol.
-    (&[GENERAL, (PROTOCOL, "http/protobuf")], BOTH),
-    (&[GENERAL, (PROTOCOL, "http/json")], BOTH),
+    (&[GENERAL, PUSH, (PROTOCOL, "http/protobuf")], ALL),
+    (&[GENERAL, PUSH, (PROTOCOL, "http/json")], ALL),
     (
         &[
             GENERAL,
+            PUSH,
             (PROTOCOL, GRPC),
             (TRACES_PROTOCOL, "http/protobuf"),
             (LOGS_PROTOCOL, "http/protobuf"),
+            (METRICS_PROTOCOL, "http/protobuf"),
         ],
-        BOTH,
+        ALL,
     ),
-    (&[GENERAL, NO_LOGS, (LOGS_PROTOCOL, GRPC)], [BOTH[0], "-"]),
+    (
+        &[GENERAL, NO_LOGS, (LOGS_PROTOCOL, GRPC)],
+        [BOTH[0], "-", "-"],
+    ),
     (
         &[GENERAL, NO_TRACES, (TRACES_PROTOCOL, GRPC)],
-        ["-", BOTH[1]],
+        ["-", BOTH[1], "-"],
     ),
-    (&[OWN_TRACES, (LOGS_PROTOCOL, GRPC)], [OWN[0], "-"]),
+    (&[GENERAL, (METRICS_PROTOCOL, GRPC)], BOTH),
+    (&[GENERAL, NO_METRICS, (METRICS_PROTOCOL, GRPC)], BOTH),
+    (&[OWN_TRACES, (LOGS_PROTOCOL, GRPC)], [OWN[0], "-", "-"]),
     // Without an endpoint nothing is exported, by no protocol.
-    (&[(PROTOCOL, GRPC)], ["-", "-"]),
-    (&[GENERAL, (PROTOCOL, GRPC), NO_LOGS, NO_TRACES], ["-", "-"]),
+    (&[PUSH, (PROTOCOL, GRPC)], NONE),
+    (&[GENERAL, (PROTOCOL, GRPC), NO_LOGS, NO_TRACES], NONE),
     (
-        &[GENERAL, (PROTOCOL, GRPC), ("OTEL_SDK_DISABLED", "true")],
-        ["-", "-"],
+        &[
+            GENERAL,
+            PUSH,
+            (PROTOCOL, GRPC),
+            ("OTEL_SDK_DISABLED", "true"),
+        ],
+        NONE,
     ),
 ];
 
@@ -120,11 +164,18 @@ fn grpc_is_an_error_for_a_signal_that_is_exported() {
         )
     };
     let (traces, logs) = ("OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER");
+    let metrics = "OTEL_METRICS_EXPORTER";
     for (environment, variable, exporter) in [
         (&[GENERAL, (PROTOCOL, GRPC)][..], PROTOCOL, traces),
         (&[OWN_TRACES, (PROTOCOL, GRPC)], PROTOCOL, traces),
         (&[OWN_LOGS, (PROTOCOL, GRPC)], PROTOCOL, logs),
         (&[GENERAL, NO_TRACES, (PROTOCOL, GRPC)], PROTOCOL, logs),
+        (&[OWN_METRICS, PUSH, (PROTOCOL, GRPC)], PROTOCOL, metrics),
+        (
+            &[GENERAL, PUSH, (METRICS_PROTOCOL, GRPC)],
+            METRICS_PROTOCOL,
+            metrics,
+        ),
         (&[GENERAL, (TRACES_PROTOCOL, GRPC)], TRACES_PROTOCOL, traces),
         (&[GENERAL, (LOGS_PROTOCOL, GRPC)], LOGS_PROTOCOL, logs),
         (
@@ -256,6 +307,7 @@ fn certificates_and_compression_are_read_for_each_signal() {
     for signal in Signal::ALL {
         let own = |what: &str| format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable());
         let settings = on(&[
+            PUSH,
             (&own("COMPRESSION"), "GZIP"),
             ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/ca.pem"),
             (&own("CLIENT_CERTIFICATE"), "/etc/cert.pem"),
@@ -265,6 +317,7 @@ fn certificates_and_compression_are_read_for_each_signal() {
             ("OTEL_EXPORTER_OTLP_HEADERS", "x-signal=general,x-other=1"),
         ]);
         assert!(settings.ignored.is_empty());
+        assert_eq!(settings.exporters.len(), 3);
         for exporter in &settings.exporters {
             let is_own = exporter.signal == signal;
             assert_eq!(exporter.gzip, is_own);
@@ -283,12 +336,96 @@ fn certificates_and_compression_are_read_for_each_signal() {
 }
 
 #[test]
+fn metrics_that_are_not_exported_although_a_variable_asks_for_it_are_reported() {
+    for (environment, expected) in [
+        (
+            &[PUSH][..],
+            "OTEL_METRICS_EXPORTER is ignored: set OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_METRICS_ENDPOINT too",
+        ),
+        (
+            &[OWN_METRICS],
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is ignored: metrics are exported only with OTEL_METRICS_EXPORTER=otlp",
+        ),
+        (
+            &[GENERAL, ("OTEL_METRICS_EXPORTER", "prometheus")],
+            "OTEL_METRICS_EXPORTER is ignored: \"prometheus\" is neither otlp nor none, none is used",
+        ),
+    ] {
+        let settings = read(environment).unwrap().unwrap();
+        assert_eq!(settings.ignored, [expected]);
+        assert!(settings.exporter(Signal::Metrics).is_none());
+    }
+    assert!(read(&[OWN_METRICS, NO_METRICS]).unwrap().is_none());
+}
+
+#[test]
+fn interval_and_timeout_of_the_metrics_are_read_where_they_are_exported() {
+    let read = |environment: &[(&str, &str)]| {
+        let settings = on(&[&[PUSH], environment].concat());
+        let timeout = settings.exporter(Signal::Metrics).unwrap().timeout;
+        let millis = [settings.metric_interval, timeout].map(|it| it.as_millis());
+        (millis, settings.ignored)
+    };
+    let interval = |value| ("OTEL_METRIC_EXPORT_INTERVAL", value);
+    let timeout = |value| ("OTEL_METRIC_EXPORT_TIMEOUT", value);
+    let request = |value| ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", value);
+    for (environment, expected) in [
+        (&[][..], [60_000, 10_000]),
+        (&[interval("5000"), timeout("2500")], [5_000, 2_500]),
+        (&[timeout("2500"), request("700")], [60_000, 700]),
+        // The default of the export's timeout is 30 s.
+        (&[request("40000")], [60_000, 30_000]),
+        (&[timeout("50000"), request("40000")], [60_000, 40_000]),
+    ] {
+        assert_eq!(read(environment), (expected, vec![]), "{environment:?}");
+    }
+    let invalid = |name: &str, value: &str, default: u32| {
+        format!(
+            "{name} is ignored: {value:?} is not a number of milliseconds above 0, {default} is used"
+        )
+    };
+    let messages = vec![
+        invalid("OTEL_METRIC_EXPORT_TIMEOUT", "-1", 30_000),
+        invalid("OTEL_METRIC_EXPORT_INTERVAL", "0", 60_000),
+    ];
+    assert_eq!(
+        read(&[interval("0"), timeout("-1")]),
+        ([60_000, 10_000], messages)
+    );
+    let not_exported = on(&[interval("0"), timeout("-1")]);
+    assert_eq!(not_exported.ignored, [""; 0]);
+}
+
+#[test]
+fn only_cumulative_sums_and_explicit_buckets_are_supported() {
+    let temporality = |value| ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", value);
+    let histograms = |value| {
+        let name = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
+        (name, value)
+    };
+    let supported = [
+        PUSH,
+        temporality("Cumulative"),
+        histograms("explicit_bucket_histogram"),
+    ];
+    assert_eq!(on(&supported).ignored, [""; 0]);
+    let exponential = "base2_exponential_bucket_histogram";
+    assert_eq!(
+        on(&[PUSH, temporality("delta"), histograms(exponential)]).ignored,
+        [
+            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE is ignored: \"delta\" is not supported, cumulative is used",
+            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION is ignored: \"base2_exponential_bucket_histogram\" is not supported, explicit_bucket_histogram is used",
+        ]
+    );
+}
+
+#[test]
 fn redacted_endpoint_has_no_credentials() {
     let endpoint = (
         "OTEL_EXPORTER_OTLP_ENDPOINT",
         "https://me:secret@collector/x",
     );
-    let settings = read(&[endpoint]).unwrap().unwrap();
+    let settings = read(&[endpoint, PUSH]).unwrap().unwrap();
     let shown: Vec<_> = settings
         .exporters
         .iter()
@@ -297,6 +434,7 @@ fn redacted_endpoint_has_no_credentials() {
     let expected = [
         "https://xxxxx@collector/x/v1/traces",
         "https://xxxxx@collector/x/v1/logs",
+        "https://xxxxx@collector/x/v1/metrics",
     ];
     assert_eq!(shown, expected);
 }

@@ -1,7 +1,9 @@
-//! The OpenTelemetry Collector receives our spans and log records, over HTTP and over HTTPS with mutual TLS.
+//! The OpenTelemetry Collector receives our spans and log records, over HTTP and over HTTPS with mutual TLS, and our
+//! metrics.
 
 #[cfg(feature = "receivers")]
 mod jaeger;
+mod metrics;
 mod processes;
 
 use std::{
@@ -40,6 +42,8 @@ const EVENT_ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 /// The Collector's addresses: each listener gets its port from the kernel and is found by its address.
 const HTTP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+/// Where it serves the metrics that it has received.
+const PROMETHEUS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const TRACE_ID: &str = "602d9444d2cd49c786248643e7171297";
 
 /// Writes the certificates of an authority, of the Collector and of its clients.
@@ -60,11 +64,12 @@ fn certificates(folder: &Path) {
     }
 }
 
-/// The Collector, with a plain receiver and one that requires client certificates; its log has every span and log
-/// record.
+/// The Collector, with a plain receiver and one that requires client certificates; its log has every span, log record
+/// and metric.
 struct Collector {
     http: SocketAddrV4,
     https: SocketAddrV4,
+    prometheus: SocketAddrV4,
     daemon: Daemon,
 }
 
@@ -81,11 +86,13 @@ impl Collector {
     protocols: {{http: {{endpoint: '{HTTPS}:0', tls: {{cert_file: '{certificate}', key_file: '{key}', client_ca_file: '{ca}'}}}}}}
 exporters:
   debug: {{verbosity: detailed}}
+  prometheus: {{endpoint: '{PROMETHEUS}:0'}}
 service:
   telemetry: {{metrics: {{level: none}}}}
   pipelines:
     traces: {{receivers: [otlp, otlp/tls], exporters: [debug]}}
     logs: {{receivers: [otlp, otlp/tls], exporters: [debug]}}
+    metrics: {{receivers: [otlp], exporters: [debug, prometheus]}}
 "
         );
         fs::write(folder.join("otelcol.yaml"), config).unwrap();
@@ -100,6 +107,7 @@ service:
         Self {
             http: daemon.listening_on(HTTP).await,
             https: daemon.listening_on(HTTPS).await,
+            prometheus: daemon.listening_on(PROMETHEUS).await,
             daemon,
         }
     }
@@ -127,6 +135,16 @@ service:
         ];
         records
             .map(|record| names.map(|name| field(record, name)))
+            .collect()
+    }
+
+    /// The pushed metrics with this name, in the text of the log.
+    fn metrics(&self, name: &str) -> Vec<String> {
+        let log = self.daemon.log();
+        let metrics = log.split("Metric #").skip(1);
+        metrics
+            .filter(|metric| field(metric, "-> Name") == name)
+            .map(str::to_owned)
             .collect()
     }
 }

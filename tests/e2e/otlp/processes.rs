@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ffi::OsStr, path::Path, time::Duration};
 
 use tempfile::TempDir;
 
-use super::{Collector, assert_one_trace};
+use super::{Collector, assert_one_trace, field};
 use crate::support::{
     DEADLINE, Daemon, client,
     exporter::{Exporter, PROGRAM},
@@ -25,7 +25,7 @@ const PREEMPT: &str = r#"{"scenario": {"events": [{
 
 /// An exporter of one VM.
 pub(super) struct Vm {
-    address: String,
+    pub(super) address: String,
     daemon: Daemon,
 }
 
@@ -144,7 +144,12 @@ async fn a_spot_vm_that_dies_two_seconds_after_the_announcement_has_exported_it(
     let collector = Collector::start(folder.path()).await;
     let azure = Exporter::simulator(folder.path(), &[]).await;
     let http = format!("http://{}", collector.http);
-    let endpoint = [("OTEL_EXPORTER_OTLP_ENDPOINT", http.as_str())];
+    let endpoint = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", http.as_str()),
+        ("OTEL_METRICS_EXPORTER", "otlp"),
+        // Nothing is pushed because of the interval.
+        ("OTEL_METRIC_EXPORT_INTERVAL", "3600000"),
+    ];
     let mut vm = Vm::start("web_0", &azure, folder.path(), &endpoint).await;
     vm.until("azure_scheduled_events_up", 1).await;
     play(&azure, PREEMPT).await;
@@ -174,6 +179,17 @@ async fn a_spot_vm_that_dies_two_seconds_after_the_announcement_has_exported_it(
     };
     assert_eq!(span[3], "scheduled_event announced");
     assert_eq!(span[0], record[0], "one trace");
+    let statuses = collector.metrics("azure_scheduled_event_status");
+    let [status] = statuses.as_slice() else {
+        panic!("one push with the event: {statuses:?}");
+    };
+    // The points are in the order of the statuses.
+    assert!(status.contains("-> event_type: Str(Preempt)"), "{status}");
+    assert!(
+        status.contains("-> event_status: Str(Scheduled)"),
+        "{status}"
+    );
+    assert_eq!(field(status, "Value"), "1", "{status}");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod backfill;
 mod logs;
+mod metrics;
 mod refusals;
 mod restarts;
 mod sending;

@@ -11,11 +11,13 @@ use std::{
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::{
     collector::logs::v1::ExportLogsServiceRequest,
+    collector::metrics::v1::ExportMetricsServiceRequest,
     collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceRequest, ExportTraceServiceResponse,
     },
     common::v1::any_value,
     logs::v1::LogRecord,
+    metrics::v1::Metric,
     trace::v1::Span,
 };
 use prost::Message as _;
@@ -117,10 +119,12 @@ pub(crate) struct Received {
     pub(crate) line: String,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
-    /// Empty for a request to `/v1/logs`.
+    /// Empty for a request to `/v1/logs` or `/v1/metrics`.
     pub(crate) message: ExportTraceServiceRequest,
     /// Empty for any other request.
     pub(crate) logs: ExportLogsServiceRequest,
+    /// Empty for any other request.
+    pub(crate) metrics: ExportMetricsServiceRequest,
     /// When it was complete.
     pub(crate) at: Instant,
     /// Whether the response was a 200.
@@ -152,6 +156,11 @@ impl Received {
     pub(crate) fn log_records(&self) -> impl Iterator<Item = &LogRecord> {
         let resources = self.logs.resource_logs.iter();
         resources.flat_map(|logs| logs.scope_logs.iter().flat_map(|scope| &scope.log_records))
+    }
+
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metric> {
+        let resources = self.metrics.resource_metrics.iter();
+        resources.flat_map(|it| it.scope_metrics.iter().flat_map(|scope| &scope.metrics))
     }
 }
 
@@ -332,15 +341,18 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
         GzDecoder::new(&body[..]).read_to_end(&mut plain).unwrap();
         body = plain;
     }
-    let (mut message, mut logs) = (None, None);
+    let (mut message, mut logs, mut metrics) = (None, None, None);
     if line.contains("/v1/logs ") {
         logs = Some(ExportLogsServiceRequest::decode(&body[..]).unwrap());
+    } else if line.contains("/v1/metrics ") {
+        metrics = Some(ExportMetricsServiceRequest::decode(&body[..]).unwrap());
     } else {
         message = Some(ExportTraceServiceRequest::decode(&body[..]).unwrap());
     }
     Some(Received {
         message: message.unwrap_or_default(),
         logs: logs.unwrap_or_default(),
+        metrics: metrics.unwrap_or_default(),
         line,
         headers,
         at: Instant::now(),

@@ -10,15 +10,6 @@ use crate::support::golden;
 /// Of all series of an event; the page has them once, above the table.
 const EVENT_LABELS: [&str; 4] = ["event_id", "event_type", "event_source", "scope"];
 
-fn unit(metric: &Metric) -> &'static str {
-    let base = metric.name.trim_end_matches("_total");
-    match base.rsplit_once('_') {
-        Some((_, "seconds")) => "s",
-        Some((_, "bytes")) => "By",
-        _ => "–",
-    }
-}
-
 fn row(metric: &Metric) -> String {
     let kind = match metric.kind {
         Kind::Counter => "counter",
@@ -36,7 +27,12 @@ fn row(metric: &Metric) -> String {
     } else {
         labels.join(", ")
     };
-    let (name, unit) = (metric.name, unit(metric));
+    let name = metric.name;
+    let unit = if metric.unit.is_empty() {
+        "–".to_owned()
+    } else {
+        format!("`{}`", metric.unit)
+    };
     format!(
         "| `{name}` | {kind} | {unit} | {labels} | {} |\n",
         metric.help

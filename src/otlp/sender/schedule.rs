@@ -1,0 +1,169 @@
+//! When the metrics are pushed. Pure.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{lifecycle::TrackedEvent, snapshot::Snapshot};
+
+/// Between two pushes of which the second is caused by a change of the events: a fault may change them with each poll.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// All times are of the monotonic clock.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    interval: Duration,
+    /// The next push if nothing changes.
+    next_at: Duration,
+    /// The collector asked for no push before.
+    hold_until: Duration,
+    last_at: Option<Duration>,
+    /// As last pushed, also if the push failed.
+    events: Arc<[Arc<TrackedEvent>]>,
+    is_identified: bool,
+}
+
+impl Schedule {
+    /// The identity of the VM starts the first push, since its series are those of another resource.
+    pub(super) fn new(interval: Duration, now: Duration) -> Self {
+        Self {
+            interval,
+            next_at: now.saturating_add(interval),
+            hold_until: Duration::ZERO,
+            last_at: None,
+            events: Arc::from([]),
+            is_identified: false,
+        }
+    }
+
+    /// When the snapshot is to be pushed.
+    pub(super) fn due_at(&self, snapshot: &Snapshot) -> Duration {
+        let is_changed =
+            snapshot.events != self.events || snapshot.identity.is_some() != self.is_identified;
+        let due_at = if is_changed {
+            let last_at = self.last_at;
+            let allowed_at = last_at.map_or(Duration::ZERO, |at| at.saturating_add(MIN_INTERVAL));
+            allowed_at.min(self.next_at)
+        } else {
+            self.next_at
+        };
+        due_at.max(self.hold_until)
+    }
+
+    /// The snapshot was pushed. The next push is due after the interval, or after the delay of a failed push; a change
+    /// ends that delay unless the collector asked for it.
+    pub(super) fn pushed(&mut self, snapshot: &Snapshot, now: Duration, retry: Option<RetryAfter>) {
+        self.events = Arc::clone(&snapshot.events);
+        self.is_identified = snapshot.identity.is_some();
+        self.last_at = Some(now);
+        let delay = retry.map_or(self.interval, |retry| retry.delay);
+        self.next_at = now.saturating_add(delay);
+        self.hold_until = match retry {
+            Some(retry) if retry.is_requested => self.next_at,
+            _ => Duration::ZERO,
+        };
+    }
+}
+
+/// The delay after a push that failed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RetryAfter {
+    pub(super) delay: Duration,
+    /// By the collector.
+    pub(super) is_requested: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        document,
+        lifecycle::Tracker,
+        snapshot::Identity,
+        time::{Moment, Timestamp},
+    };
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// The snapshot with these events.
+    fn snapshot(ids: &[&str]) -> Snapshot {
+        let now = Moment {
+            wall: Timestamp::UNIX_EPOCH,
+            monotonic: Duration::ZERO,
+        };
+        let event = |id: &&str| format!(r#"{{"EventId":"{id}","EventType":"Freeze"}}"#);
+        let events: Vec<_> = ids.iter().map(event).collect();
+        let body = format!(
+            r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#,
+            events.join(",")
+        );
+        let (document, _) = document::parse(body.as_bytes()).unwrap();
+        let mut tracker = Tracker::new(Duration::ZERO);
+        tracker.observe(&document, None, now);
+        Snapshot {
+            events: tracker.events().into(),
+            ..Snapshot::empty(None, now)
+        }
+    }
+
+    fn retry(delay: u64, is_requested: bool) -> RetryAfter {
+        RetryAfter {
+            delay: seconds(delay),
+            is_requested,
+        }
+    }
+
+    #[test]
+    fn unchanged_events_are_pushed_at_the_interval() {
+        let mut schedule = Schedule::new(MINUTE, seconds(5));
+        assert_eq!(schedule.due_at(&snapshot(&[])), seconds(65));
+        schedule.pushed(&snapshot(&["a"]), seconds(70), None);
+        assert_eq!(schedule.due_at(&snapshot(&["a"])), seconds(130));
+    }
+
+    #[test]
+    fn a_change_is_pushed_at_once_but_at_most_once_a_second() {
+        let mut schedule = Schedule::new(MINUTE, seconds(5));
+        assert_eq!(schedule.due_at(&snapshot(&["a"])), Duration::ZERO);
+        schedule.pushed(&snapshot(&["a"]), seconds(10), None);
+        assert_eq!(schedule.due_at(&snapshot(&["a", "b"])), seconds(11));
+        assert_eq!(schedule.due_at(&snapshot(&[])), seconds(11));
+    }
+
+    #[test]
+    fn the_identity_is_pushed_at_once() {
+        let mut schedule = Schedule::new(MINUTE, seconds(5));
+        let identified = Snapshot {
+            identity: Some(Arc::new(Identity::default())),
+            ..snapshot(&[])
+        };
+        assert_eq!(schedule.due_at(&identified), Duration::ZERO);
+        schedule.pushed(&identified, seconds(6), None);
+        assert_eq!(schedule.due_at(&identified), seconds(66));
+    }
+
+    #[test]
+    fn a_change_ends_the_backoff_but_not_a_delay_that_the_collector_asked_for() {
+        let (known, changed) = (snapshot(&["a"]), snapshot(&["a", "b"]));
+        let mut schedule = Schedule::new(MINUTE, Duration::ZERO);
+        schedule.pushed(&known, seconds(100), Some(retry(30, false)));
+        assert_eq!(schedule.due_at(&known), seconds(130));
+        assert_eq!(schedule.due_at(&changed), seconds(101));
+        schedule.pushed(&known, seconds(101), Some(retry(30, true)));
+        assert_eq!(schedule.due_at(&known), seconds(131));
+        assert_eq!(schedule.due_at(&changed), seconds(131));
+        schedule.pushed(&changed, seconds(131), None);
+        assert_eq!(schedule.due_at(&known), seconds(132));
+    }
+
+    #[test]
+    fn an_interval_shorter_than_a_second_is_kept() {
+        let mut schedule = Schedule::new(Duration::from_millis(100), Duration::ZERO);
+        schedule.pushed(&snapshot(&[]), seconds(10), None);
+        let next_at = Duration::from_millis(10_100);
+        assert_eq!(schedule.due_at(&snapshot(&["a"])), next_at);
+        assert_eq!(schedule.due_at(&snapshot(&[])), next_at);
+    }
+}

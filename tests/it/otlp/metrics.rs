@@ -1,0 +1,412 @@
+//! The push of the metrics: what a collector gets and when, and that it is off by default.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+    time::Duration,
+};
+
+use azure_scheduled_events_exporter::config::Config;
+use opentelemetry_proto::tonic::{
+    common::v1::KeyValue,
+    metrics::v1::{
+        AggregationTemporality, Metric, NumberDataPoint, exemplar, metric::Data,
+        number_data_point::Value,
+    },
+};
+
+use super::sending::{base, settings as otlp, text};
+use crate::support::{
+    DEADLINE, FakeImds, Reply,
+    collector::{Answer, FakeCollector, Received},
+    exporter::{Exporter, settings},
+    process::{PROGRAM, Process},
+    wait_until,
+};
+
+const EVENT_ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+/// No push happens because of the interval.
+const HOUR: (&str, &str) = ("OTEL_METRIC_EXPORT_INTERVAL", "3600000");
+const PUSH: (&str, &str) = ("OTEL_METRICS_EXPORTER", "otlp");
+
+fn event(status: &str) -> Reply {
+    Reply::ok(format!(
+        r#"{{"DocumentIncarnation":1,"Events":[{{"EventId":"{EVENT_ID}","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","EventSource":"Platform","DurationInSeconds":5,"Description":"Host \"a\\b\""}}]}}"#
+    ))
+}
+
+fn no_event() -> Reply {
+    Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)
+}
+
+/// Only the metrics are exported.
+fn pushing(imds: &FakeImds, collector: &FakeCollector, environment: &[(&str, &str)]) -> Config {
+    let none = [
+        PUSH,
+        ("OTEL_TRACES_EXPORTER", "none"),
+        ("OTEL_LOGS_EXPORTER", "none"),
+    ];
+    let mut config = settings(&imds.base());
+    config.otlp = Some(otlp(&base(collector), &[&none, environment].concat()));
+    config
+}
+
+/// Waits for a push that meets a condition.
+async fn until(
+    collector: &FakeCollector,
+    what: &str,
+    is_met: impl Fn(&Received) -> bool,
+) -> Received {
+    wait_until(DEADLINE, what, || {
+        collector.received().into_iter().find(|it| is_met(it))
+    })
+    .await
+}
+
+fn find<'a>(received: &'a Received, name: &str) -> Option<&'a Metric> {
+    received.metrics().find(|metric| metric.name == name)
+}
+
+fn numbers(metric: &Metric) -> &[NumberDataPoint] {
+    match metric.data.as_ref().unwrap() {
+        Data::Gauge(gauge) => &gauge.data_points,
+        Data::Sum(sum) => &sum.data_points,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The status of the event in a push.
+fn status(received: &Received) -> Option<String> {
+    let points = numbers(find(received, "azure_scheduled_event_status")?);
+    let current = points
+        .iter()
+        .find(|point| point.value == Some(Value::AsInt(1)))?;
+    text(&current.attributes, "event_status")
+}
+
+/// The series that Prometheus makes of a metric, with its rules for names.
+fn series(metric: &Metric) -> Vec<String> {
+    let unit = match metric.unit.as_str() {
+        "s" => "_seconds",
+        "By" => "_bytes",
+        _ => "",
+    };
+    let name = format!("{}{unit}", metric.name);
+    let labelled = |name: &str, attributes: &[KeyValue], more: Option<String>| {
+        let label = |attribute: &KeyValue| {
+            let value = text(std::slice::from_ref(attribute), &attribute.key).unwrap();
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            format!("{}=\"{value}\"", attribute.key)
+        };
+        let labels: Vec<_> = more
+            .into_iter()
+            .chain(attributes.iter().map(label))
+            .collect();
+        if labels.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}{{{}}}", labels.join(","))
+        }
+    };
+    match metric.data.as_ref().unwrap() {
+        Data::Histogram(histogram) => histogram
+            .data_points
+            .iter()
+            .flat_map(|point| {
+                let bounds = point
+                    .explicit_bounds
+                    .iter()
+                    .map(|bound| format!("{bound:?}"));
+                let buckets = bounds.chain(["+Inf".to_owned()]).map(|bound| {
+                    let le = Some(format!("le=\"{bound}\""));
+                    labelled(&format!("{name}_bucket"), &point.attributes, le)
+                });
+                let totals = ["sum", "count"]
+                    .map(|total| labelled(&format!("{name}_{total}"), &point.attributes, None));
+                buckets.chain(totals).collect::<Vec<_>>()
+            })
+            .collect(),
+        data => {
+            let total = if matches!(data, Data::Sum(_)) {
+                "_total"
+            } else {
+                ""
+            };
+            numbers(metric)
+                .iter()
+                .map(|point| labelled(&format!("{name}{total}"), &point.attributes, None))
+                .collect()
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_push_has_the_series_of_the_exposition_and_the_resource_instead_of_the_identity() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    let gzip = ("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "gzip");
+    let mut config = pushing(&imds, &collector, &[HOUR, gzip]);
+    config.web.exposed.resources = true;
+    config.web.exposed.process = true;
+    let exporter = Exporter::start(config);
+    let received = until(&collector, "the event", |it| status(it).is_some()).await;
+    assert_eq!(received.line, "POST /v1/metrics HTTP/1.1");
+    assert_eq!(received.header("content-encoding"), Some("gzip"));
+    assert_eq!(
+        received.header("content-type"),
+        Some("application/x-protobuf")
+    );
+
+    let exposed = exporter.metrics().await;
+    let samples = exposed.0.lines().filter(|line| !line.starts_with('#'));
+    let exposed: BTreeSet<_> = samples
+        .map(|line| line.rsplit_once(' ').unwrap().0.to_owned())
+        .filter(|name| !name.starts_with("azure_scheduled_events_vm_info{"))
+        .collect();
+    let pushed: Vec<_> = received.metrics().flat_map(series).collect();
+    let distinct: BTreeSet<_> = pushed.iter().cloned().collect();
+    assert_eq!(distinct.len(), pushed.len(), "each series once");
+    let missing: Vec<_> = exposed.difference(&distinct).collect();
+    let surplus: Vec<_> = distinct.difference(&exposed).collect();
+    assert!(
+        missing.is_empty() && surplus.is_empty(),
+        "missing {missing:?}, surplus {surplus:?}"
+    );
+
+    let resource = &received.metrics.resource_metrics[0];
+    assert_eq!(
+        resource.schema_url,
+        "https://opentelemetry.io/schemas/1.44.0"
+    );
+    let attributes = &resource.resource.as_ref().unwrap().attributes;
+    let vm_id = text(attributes, "host.id").unwrap();
+    assert_eq!(vm_id, "9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68");
+    assert!(text(attributes, "service.instance.id").is_some());
+    let scope = resource.scope_metrics[0].scope.as_ref().unwrap();
+    assert_eq!(
+        (scope.name.as_str(), scope.version.as_str()),
+        ("azure-scheduled-events-exporter", env!("CARGO_PKG_VERSION"))
+    );
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn points_have_the_kind_unit_and_start_of_their_metric_and_counters_of_events_their_trace() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    let exporter = Exporter::start(pushing(&imds, &collector, &[HOUR]));
+    let received = until(&collector, "the event", |it| status(it).is_some()).await;
+
+    let duration = find(&received, "azure_scheduled_event_duration").unwrap();
+    assert_eq!(duration.unit, "s");
+    let [point] = numbers(duration) else {
+        panic!("{duration:?}");
+    };
+    assert_eq!(point.value, Some(Value::AsDouble(5.0)));
+    assert_eq!(point.start_time_unix_nano, 0);
+
+    let observed = find(&received, "azure_scheduled_events_observed").unwrap();
+    assert_eq!(observed.unit, "{event}");
+    let Some(Data::Sum(sum)) = &observed.data else {
+        panic!("{observed:?}");
+    };
+    let cumulative = i32::from(AggregationTemporality::Cumulative);
+    assert!(sum.is_monotonic && sum.aggregation_temporality == cumulative);
+    let counted = |point: &&NumberDataPoint| point.value == Some(Value::AsInt(1));
+    let point = sum.data_points.iter().find(counted).unwrap();
+    assert!(0 < point.start_time_unix_nano && point.start_time_unix_nano < point.time_unix_nano);
+    let [exemplar] = point.exemplars.as_slice() else {
+        panic!("{point:?}");
+    };
+    assert_eq!(
+        format!(
+            "{:032x}",
+            u128::from_be_bytes(exemplar.trace_id.clone().try_into().unwrap())
+        ),
+        EVENT_ID.replace('-', "").to_lowercase()
+    );
+    assert_eq!(exemplar.value, Some(exemplar::Value::AsInt(1)));
+    let since_start = point.start_time_unix_nano..=point.time_unix_nano;
+    assert!(since_start.contains(&exemplar.time_unix_nano));
+    let others = sum.data_points.iter().filter(|point| !counted(point));
+    assert!(others.into_iter().all(|point| point.exemplars.is_empty()));
+
+    let requests = find(&received, "azure_scheduled_events_imds_request_duration").unwrap();
+    let Some(Data::Histogram(histogram)) = &requests.data else {
+        panic!("{requests:?}");
+    };
+    assert_eq!(histogram.aggregation_temporality, cumulative);
+    let [buckets] = histogram.data_points.as_slice() else {
+        panic!("{histogram:?}");
+    };
+    assert_eq!(buckets.start_time_unix_nano, point.start_time_unix_nano);
+    assert_eq!(
+        buckets.bucket_counts.len(),
+        buckets.explicit_bounds.len() + 1
+    );
+    assert_eq!(buckets.bucket_counts.iter().sum::<u64>(), buckets.count);
+    assert!(buckets.count > 0 && buckets.sum > Some(0.0));
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn the_metrics_are_pushed_when_an_event_appears_or_changes_and_at_shutdown() {
+    let imds = FakeImds::standing(no_event()).await;
+    let collector = FakeCollector::scripted([]).await;
+    let exporter = Exporter::start(pushing(&imds, &collector, &[HOUR]));
+    let has_identity = |it: &Received| {
+        let resource = it.metrics.resource_metrics[0].resource.as_ref().unwrap();
+        text(&resource.attributes, "host.id").is_some()
+    };
+    until(&collector, "the identity", has_identity).await;
+    imds.now(event("Scheduled"));
+    until(&collector, "Scheduled", |it| {
+        status(it).as_deref() == Some("Scheduled")
+    })
+    .await;
+    imds.now(event("Started"));
+    until(&collector, "Started", |it| {
+        status(it).as_deref() == Some("Started")
+    })
+    .await;
+    imds.now(no_event());
+    until(&collector, "Ended", |it| {
+        status(it).as_deref() == Some("Ended")
+    })
+    .await;
+    // Unchanged events cause no push.
+    let before = collector.received();
+    imds.until_requests(imds.event_requests() + 8).await;
+    assert_eq!(collector.received().len(), before.len());
+    let pushes: Vec<_> = before.iter().map(|it| it.at).collect();
+    let second = Duration::from_secs(1);
+    // The first push is that of the identity, and may be earlier than the limit of the second.
+    assert!(
+        pushes
+            .windows(2)
+            .all(|pair| pair[1] - pair[0] >= second * 9 / 10),
+        "{pushes:?}"
+    );
+    exporter.stop().await;
+    assert_eq!(collector.received().len(), before.len() + 1);
+}
+
+#[tokio::test]
+async fn the_metrics_are_pushed_at_the_interval() {
+    let imds = FakeImds::standing(no_event()).await;
+    let collector = FakeCollector::scripted([]).await;
+    let interval = ("OTEL_METRIC_EXPORT_INTERVAL", "100");
+    let exporter = Exporter::start(pushing(&imds, &collector, &[interval]));
+    wait_until(DEADLINE, "ten pushes", || {
+        (collector.received().len() >= 10).then_some(())
+    })
+    .await;
+    let at = |received: &Received| numbers(received.metrics().next().unwrap())[0].time_unix_nano;
+    let times: Vec<_> = collector.received().iter().map(at).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let points = "azure_scheduled_events_metric_points_exported_total";
+    exporter
+        .until("the points are counted", |it| {
+            it.value(points) > Some(500.0)
+        })
+        .await;
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_failed_push_is_repeated_with_the_newest_values_after_the_delay_that_was_asked_for() {
+    let imds = FakeImds::standing(no_event()).await;
+    let script = [Answer::retry_after(503, "2"), Answer::status(429)];
+    let collector = FakeCollector::scripted(script).await;
+    let exporter = Exporter::start(pushing(&imds, &collector, &[HOUR]));
+    wait_until(DEADLINE, "the first push", || {
+        (!collector.received().is_empty()).then_some(())
+    })
+    .await;
+    imds.now(event("Scheduled"));
+    let accepted = until(&collector, "an accepted push", |it| it.is_accepted).await;
+    assert_eq!(status(&accepted).as_deref(), Some("Scheduled"));
+    let received = collector.received();
+    assert_eq!(received.len(), 3);
+    assert!(received[1].at - received[0].at >= Duration::from_millis(1_990));
+    assert_eq!(status(&received[1]).as_deref(), Some("Scheduled"));
+    let failed = |reason| {
+        format!("azure_scheduled_events_metric_export_failures_total{{reason=\"{reason}\"}}")
+    };
+    let metrics = exporter
+        .until("the points are counted", |it| {
+            it.value("azure_scheduled_events_metric_points_exported_total") > Some(0.0)
+        })
+        .await;
+    assert_eq!(metrics.value(&failed("status_5xx")), Some(1.0));
+    assert_eq!(metrics.value(&failed("throttled")), Some(1.0));
+    assert_eq!(metrics.value(&failed("connect")), Some(0.0));
+    exporter.stop().await;
+}
+
+/// Neither polls nor scrapes wait for a collector that hangs.
+#[tokio::test]
+async fn a_collector_that_hangs_delays_no_poll_and_the_end_only_by_the_flush() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::Hang);
+    let exporter = Exporter::start(pushing(&imds, &collector, &[HOUR]));
+    wait_until(DEADLINE, "the first push", || {
+        (!collector.received().is_empty()).then_some(())
+    })
+    .await;
+    imds.until_requests(imds.event_requests() + 5).await;
+    assert!(exporter.metrics().await.is_up());
+    exporter.stop().await;
+    assert!(collector.received().len() <= 2);
+}
+
+#[tokio::test]
+async fn metrics_are_not_pushed_unless_their_exporter_is_otlp() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    for (exporter_variable, is_on) in [(None, false), (Some(PUSH), true)] {
+        let mut command = Command::new(PROGRAM);
+        let arguments = [
+            "--web.listen-address=127.0.0.1:0",
+            "--imds.poll-interval=200ms",
+            "--vm.name=web_0",
+        ];
+        command
+            .args(arguments)
+            .arg(format!("--imds.url={}", imds.base()))
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
+            .envs(BTreeMap::from_iter(exporter_variable));
+        let mut process = Process::start_as(&mut command);
+        process.says("log record sent").await;
+        process.signal("TERM");
+        let log = process.end().await.log;
+        assert_eq!(log.contains("metric export enabled"), is_on, "{log}");
+        // At the latest, they are pushed at the end.
+        let received = collector.received();
+        let mut lines = received.iter().map(|it| it.line.as_str());
+        assert_eq!(lines.any(|line| line.contains("/v1/metrics ")), is_on);
+    }
+}
+
+#[tokio::test]
+async fn a_collector_without_a_metrics_pipeline_gets_all_else_and_one_line_says_what_to_set() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::NotFound("/v1/metrics"));
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
+        .arg(format!("--imds.url={}", imds.base()))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
+        .envs([PUSH]);
+    let mut process = Process::start_as(&mut command);
+    process.says("span sent").await;
+    process.says("log record sent").await;
+    let line = process.says("metric export failed").await;
+    let hint = "set OTEL_METRICS_EXPORTER=none if the collector has no metric pipeline";
+    assert!(line.contains("HTTP 404") && line.contains(hint), "{line}");
+    process.signal("TERM");
+    let log = process.end().await.log;
+    assert_eq!(log.matches("metric export failed").count(), 1, "{log}");
+}
