@@ -50,12 +50,12 @@ impl TrackerEntry {
     /// For an event that is in a document for the first time.
     pub(super) fn begin(
         event: &Event,
-        vm_name: Option<&str>,
+        scope: EventScope,
         gap: PollGap,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
-        let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), gap, now.wall);
+        let tracked = TrackedEvent::begin(event.clone(), scope, gap, now.wall);
         let mut entry = Self {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
@@ -211,8 +211,7 @@ impl TrackerEntry {
         if is_same {
             return;
         }
-        let was = self.tracked.event.clone();
-        let was_scope = self.tracked.scope;
+        let (was, was_scope) = (self.tracked.event.clone(), self.tracked.scope);
         let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
         let scope = event.scope(vm_name);
         let tracked = self.tracked_mut();
@@ -263,22 +262,18 @@ impl TrackerEntry {
         if self.tracked.is_pending() {
             transitions.push(self.end(now, Duration::ZERO, false));
         }
+        let scope = event.scope(vm_name);
         let event = Event {
             id: self.tracked.event.id.clone(),
             ..known_rest(&self.tracked.event, event)
         };
-        let (missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
-        *self = Self::begin(&event, vm_name, gap, now, transitions);
+        let (mut missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
+        // The NotBefore of the advisory is not that of the maintenance.
+        missing.not_before = false;
+        *self = Self::begin(&event, scope, gap, now, transitions);
         self.set_reported(missing, is_contradictory);
     }
-}
 
-/// An advisory never starts.
-fn is_started(event: &Event) -> bool {
-    event.status == Status::Started && !event.is_advisory()
-}
-
-impl TrackerEntry {
     /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no
     /// approval.
     ///
@@ -318,6 +313,11 @@ impl TrackerEntry {
         };
         is_before_its_time && may_run
     }
+}
+
+/// An advisory never starts.
+fn is_started(event: &Event) -> bool {
+    event.status == Status::Started && !event.is_advisory()
 }
 
 /// The current values; members that the current document lacks keep their last values, and are listed in
