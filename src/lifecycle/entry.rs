@@ -175,10 +175,8 @@ impl TrackerEntry {
         let down_since = self.tracked_mut().down_since.take()?;
         let before = restored_at.wall.saturating_since(down_since);
         let since = now.monotonic.saturating_sub(restored_at.monotonic);
-        let interruption = Interruption {
-            until: now.wall,
-            length: before.saturating_add(since),
-        };
+        let (until, length) = (now.wall, before.saturating_add(since));
+        let interruption = Interruption { until, length };
         (interruption.length >= Interruption::MIN_LENGTH)
             .then(|| self.interrupt(interruption, now.wall))?
     }
@@ -202,18 +200,19 @@ impl TrackerEntry {
             self.tracked_mut().end = None;
             transitions.push(self.transition(TransitionKind::Returned, now));
         }
-        let is_same = {
-            let known = &self.tracked.event;
-            (event.not_before.is_none() || event.not_before == known.not_before)
-                && event.status == known.status
-                && is_rest_equal(known, event)
-        };
+        let (was_scope, scope) = (self.tracked.scope, event.scope(vm_name));
+        if was_scope != scope {
+            self.tracked_mut().scope = scope;
+        }
+        let was = &self.tracked.event;
+        let is_same = (event.not_before.is_none() || event.not_before == was.not_before)
+            && event.status == was.status
+            && (is_rest_equal(was, event) || is_rest_equal(was, &known_rest(was, event)));
         if is_same {
             return;
         }
-        let (was, was_scope) = (self.tracked.event.clone(), self.tracked.scope);
+        let was = was.clone();
         let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
-        let scope = event.scope(vm_name);
         let tracked = self.tracked_mut();
         let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.has_been_imminent(now);
         tracked.event = Event {
@@ -221,7 +220,7 @@ impl TrackerEntry {
             not_before: was.not_before,
             ..known_rest(&was, event)
         };
-        tracked.scope = scope;
+        tracked.times_changed = tracked.times_changed.saturating_add(1);
         if !is_urgent_restart {
             tracked.urgent_type = event.event_type.clone();
         }

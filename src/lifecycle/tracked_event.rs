@@ -36,6 +36,8 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
+    /// Documents that had another version of it than the one before.
+    pub times_changed: u32,
     /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event.
     pub approval_decided_at: Option<Timestamp>,
     /// When it took that back, before the event started.
@@ -155,6 +157,7 @@ impl TrackedEvent {
             end: None,
             times_ended: 0,
             times_ended_unstarted: 0,
+            times_changed: 0,
             approval_decided_at: None,
             approval_withdrawn_at: None,
             approval_sent_at: None,

@@ -17,3 +17,8 @@ pub mod settings;
 pub mod signal;
 pub mod spool;
 pub mod trace;
+
+#[cfg(test)]
+mod documentation;
+#[cfg(test)]
+mod fixtures;

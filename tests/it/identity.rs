@@ -70,10 +70,7 @@ async fn spans_wait_for_the_identity_and_are_sent_once_it_is_known() {
                 "--imds.timeout=10m",
             ])
             .arg(format!("--imds.url={}", imds.base()))
-            .env(
-                "OTEL_EXPORTER_OTLP_ENDPOINT",
-                format!("http://{}", collector.address),
-            ),
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.base()),
     );
     imds.until_requests(2).await;
     // The next identity request is slow, and no later events request is answered.

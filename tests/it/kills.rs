@@ -5,7 +5,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    process::Command,
     time::Duration,
 };
 
@@ -16,8 +15,8 @@ use tokio::{
 
 use crate::support::{
     DEADLINE, FakeImds, Reply,
-    collector::FakeCollector,
-    process::{PROGRAM, Process},
+    collector::{FakeCollector, uid},
+    process::{Process, exporter},
     wait_until,
 };
 
@@ -137,20 +136,11 @@ fn saved_event(state_directory: &Path, id: &str) -> Option<serde_json::Value> {
 }
 
 fn start(imds: &FakeImds, collector: &FakeCollector, state_directory: &Path) -> Process {
-    let mut command = Command::new(PROGRAM);
+    let mut command = exporter(imds);
     command
-        .args([
-            "--web.listen-address=127.0.0.1:0",
-            "--imds.poll-interval=200ms",
-            "--vm.name=web_0",
-        ])
-        .arg(format!("--imds.url={}", imds.base()))
         .arg(format!("--state.directory={}", state_directory.display()))
         .arg("--log.level=error")
-        .env(
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            format!("http://{}", collector.address),
-        );
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.base());
     Process::start_as(&mut command)
 }
 
@@ -165,10 +155,8 @@ fn all_records(collector: &FakeCollector) -> Vec<(Vec<u8>, String, Vec<u8>)> {
         all.extend(spans.map(|span| (span.trace_id, span.name, span.span_id)));
         let logs = received.log_records().cloned();
         all.extend(logs.map(|record| {
-            let mut attributes = record.attributes.iter();
-            let uid = attributes.find(|attribute| attribute.key == "log.record.uid");
-            let uid = format!("{:?}", uid.expect("each record has an id").value);
-            (record.trace_id, record.event_name, uid.into_bytes())
+            let uid = uid(&record).into_bytes();
+            (record.trace_id, record.event_name, uid)
         }));
     }
     all.retain(|(_, name, _)| name != INTERRUPTED);

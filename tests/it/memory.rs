@@ -1,6 +1,6 @@
 //! Memory is returned after large documents and beside clients that do not read, on Linux.
 
-use std::{fs, net::SocketAddr, process::Command};
+use std::{fs, net::SocketAddr};
 
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::support::{
     DEADLINE, FakeImds, Reply,
-    process::{PROGRAM, Process, page},
+    process::{Process, exporter, page},
     wait_until,
 };
 
@@ -82,15 +82,8 @@ async fn slow_reader(address: SocketAddr) -> Option<TcpStream> {
 #[tokio::test]
 async fn memory_of_a_large_document_and_of_slow_readers_is_returned() {
     let imds = FakeImds::standing(document(1, &[])).await;
-    let mut command = Command::new(PROGRAM);
-    command
-        .args([
-            "--web.listen-address=127.0.0.1:0",
-            "--imds.poll-interval=200ms",
-            "--vm.name=web_0",
-        ])
-        .arg(format!("--imds.url={}", imds.base()))
-        .env("MALLOC_TRIM_THRESHOLD_", "131072");
+    let mut command = exporter(&imds);
+    command.env("MALLOC_TRIM_THRESHOLD_", "131072");
     let mut exporter = Process::start_as(&mut command);
     let address: SocketAddr = exporter.address().await.parse().unwrap();
 

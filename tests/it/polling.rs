@@ -8,7 +8,7 @@ use crate::support::{
     API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
     collector::{Answer, End, FakeCollector},
     exporter::{Exporter, Metrics, settings},
-    process::{PROGRAM, Process, page},
+    process::{PROGRAM, Process, exporter, page},
     wait_until,
 };
 
@@ -374,7 +374,7 @@ async fn informational_responses_of_an_alertmanager_without_end_delay_neither_po
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let endless = Reply::raw(INFORMATIONAL.repeat(1_000)).then_repeat();
     let alertmanager = FakeAlertmanager::standing(endless).await;
-    let mut command = sending(&imds);
+    let mut command = exporter(&imds);
     command.arg(format!("--alertmanager.url={}", alertmanager.base()));
     let exporter = Process::start_as(&mut command);
     wait_until(DEADLINE, "a push", || {
@@ -391,8 +391,8 @@ async fn informational_responses_of_a_collector_without_end_delay_neither_polls_
     let collector = FakeCollector::scripted([]).await;
     let endless = INFORMATIONAL.repeat(1_000).into_bytes();
     collector.now(Answer::Cut(endless, End::Repeated));
-    let endpoint = format!("http://{}", collector.address);
-    let mut command = sending(&imds);
+    let endpoint = collector.base();
+    let mut command = exporter(&imds);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
     let exporter = Process::start_as(&mut command);
     wait_until(DEADLINE, "an export", || {
@@ -401,18 +401,6 @@ async fn informational_responses_of_a_collector_without_end_delay_neither_polls_
     .await;
     assert_polls_until(&exporter, "trace export failed", &imds).await;
     assert_ends_soon(exporter).await;
-}
-
-fn sending(imds: &FakeImds) -> Command {
-    let mut command = Command::new(PROGRAM);
-    command
-        .args([
-            "--web.listen-address=127.0.0.1:0",
-            "--imds.poll-interval=200ms",
-            "--vm.name=web_0",
-        ])
-        .arg(format!("--imds.url={}", imds.base()));
-    command
 }
 
 /// One turn of the client may take longer than this limit.
@@ -499,7 +487,7 @@ async fn proxy_variables_are_ignored() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let base = imds.base();
     let listed = tokio::task::spawn_blocking(move || {
-        let mut list = Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
+        let mut list = Command::new(PROGRAM);
         list.args(["list", "--output=json", "--imds.url", &base]);
         for name in [
             "HTTP_PROXY",

@@ -4,7 +4,7 @@
 //!
 //! `SOAK_SECONDS=6000 cargo test --test it soak` makes as many polls as eight hours at one poll per second.
 
-use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::time::Timestamp;
 use tokio::{
@@ -18,7 +18,7 @@ use crate::{
     support::{
         DEADLINE, FakeAlertmanager, FakeImds, Reply,
         collector::{Answer, FakeCollector},
-        process::{PROGRAM, Process, page},
+        process::{Process, exporter, page},
         wait_until,
     },
 };
@@ -102,25 +102,12 @@ impl Sample {
 }
 
 fn start(peers: &Peers, state_directory: &Path) -> Process {
-    let mut command = Command::new(PROGRAM);
+    let alertmanagers = peers.alertmanagers.iter();
+    let mut command = exporter(&peers.imds);
     command
-        .args([
-            "--web.listen-address=127.0.0.1:0",
-            "--imds.poll-interval=200ms",
-            "--vm.name=web_0",
-        ])
-        .arg(format!("--imds.url={}", peers.imds.base()))
         .arg(format!("--state.directory={}", state_directory.display()))
-        .args(
-            peers
-                .alertmanagers
-                .iter()
-                .map(|one| format!("--alertmanager.url={}", one.base())),
-        )
-        .env(
-            "OTEL_EXPORTER_OTLP_ENDPOINT",
-            format!("http://{}", peers.collector.address),
-        )
+        .args(alertmanagers.map(|one| format!("--alertmanager.url={}", one.base())))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", peers.collector.base())
         .env("OTEL_EXPORTER_OTLP_TIMEOUT", "700");
     Process::start_as(&mut command)
 }

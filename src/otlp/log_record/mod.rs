@@ -10,19 +10,16 @@
 
 mod record;
 
-use std::fmt::Write as _;
-
 use uuid::{Uuid, uuid};
 
-use self::record::UID;
 pub use self::record::{EventName, LogRecord, Severity};
 use super::{
-    attribute::{Attribute, Value},
+    attribute::{Attribute, Key, Value},
     trace::{self, SpanPhase, VmKey},
 };
 use crate::{
     alertmanager::alert::summary_of,
-    event::EventScope,
+    event::{Event, EventScope, Source},
     lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
     snapshot::Snapshot,
     time::Timestamp,
@@ -77,12 +74,9 @@ fn record(
     };
     let (severity, summary) = summary_of(tracked, snapshot, at);
     let mut attributes = trace::attributes(tracked, phase);
-    let uid = uid(tracked, vm, name, &distinction(tracked, kind, &attributes));
+    let uid = uid(tracked, vm, name, kind);
     attributes.extend(details(kind));
-    attributes.push(Attribute {
-        key: UID.to_owned(),
-        value: Value::Text(uid),
-    });
+    attributes.push(Attribute::text(Key::Uid, uid));
     LogRecord {
         name,
         at,
@@ -119,51 +113,88 @@ fn details(kind: &TransitionKind) -> Option<Attribute> {
     match kind {
         TransitionKind::Rescheduled(Rescheduling {
             from: Some(from), ..
-        }) => Some(trace::text("rescheduled_from", from.rfc3339())),
+        }) => Some(Attribute::text(Key::RescheduledFrom, from.rfc3339())),
         TransitionKind::Interrupted(interruption) => {
-            let length = Value::Float(interruption.length.as_secs_f64());
-            Some(trace::attribute("interruption", length))
+            Some(trace::seconds(Key::Interruption, interruption.length))
         }
-        TransitionKind::StatusChanged(was) => Some(trace::text("previous_status", was.as_str())),
+        TransitionKind::StatusChanged(was) => {
+            Some(Attribute::text(Key::PreviousStatus, was.as_str()))
+        }
         _ => None,
     }
 }
 
 /// Distinguishes the transitions of one kind of an event, the same for a transition that is seen again after a crash.
-fn distinction(tracked: &TrackedEvent, kind: &TransitionKind, attributes: &[Attribute]) -> String {
+fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> Vec<Option<String>> {
+    let nanos = |at: Timestamp| at.as_unix_nanos().to_string();
+    let change = Some(tracked.times_changed.to_string());
     match kind {
         TransitionKind::Announced
         | TransitionKind::Started
         | TransitionKind::Approved
-        | TransitionKind::ApprovedElsewhere => String::new(),
+        | TransitionKind::ApprovedElsewhere => Vec::new(),
         TransitionKind::Rescheduled(Rescheduling { from, to, .. }) => {
-            let known = tracked.reschedulings.iter();
-            let times = known.filter(|earlier| earlier.to == *to).count();
-            let from = from.map(Timestamp::as_unix_nanos);
-            format!("{from:?} {} {times}", to.as_unix_nanos())
+            vec![change, from.map(nanos), Some(nanos(*to))]
         }
         TransitionKind::StatusChanged(was) => {
-            format!("{} {}", was.as_str(), tracked.event.status.as_str())
+            let statuses = [was, &tracked.event.status].map(|it| Some(it.as_str().to_owned()));
+            [change].into_iter().chain(statuses).collect()
         }
-        TransitionKind::Amended { .. } => format!("{attributes:?}"),
+        TransitionKind::Amended { .. } => {
+            let values = amendable(&tracked.event);
+            [change].into_iter().chain(values).collect()
+        }
         // The previous one: the length of an interruption by a boot grows until its record is on disk.
         TransitionKind::Interrupted(_) => {
             let previous = tracked.interruptions.iter().rev().nth(1);
-            format!("{:?}", previous.map(|it| it.until.as_unix_nanos()))
+            vec![previous.map(|it| nanos(it.until))]
         }
-        TransitionKind::Ended(_) | TransitionKind::Returned => tracked.times_ended.to_string(),
+        TransitionKind::Ended(_) | TransitionKind::Returned => {
+            vec![Some(tracked.times_ended.to_string())]
+        }
     }
 }
 
-fn uid(tracked: &TrackedEvent, vm: &VmKey, name: EventName, distinction: &str) -> String {
-    let mut text = tracked.event.id.as_str().to_ascii_lowercase();
-    let advisory = if tracked.event.is_advisory() {
+/// The values that an amendment changes.
+fn amendable(event: &Event) -> Vec<Option<String>> {
+    let text = |value: Option<&str>| value.map(str::to_owned);
+    let resources = event.resources.as_deref();
+    let mut values = vec![
+        text(Some(event.event_type.as_str())),
+        text(event.source.as_ref().map(Source::as_str)),
+        text(event.resource_type.as_deref()),
+        event.duration_seconds.map(|seconds| seconds.to_string()),
+        text(event.description.as_deref()),
+        resources.map(|names| names.len().to_string()),
+    ];
+    let names = resources.unwrap_or_default().iter();
+    values.extend(names.map(|name| text(Some(name))));
+    let unknown = event.unknown_members.iter();
+    values.extend(unknown.flat_map(|(name, value)| [text(Some(name)), text(Some(value))]));
+    values
+}
+
+/// Hashes the parts as netstrings, `3:abc,`, and `-` for one that is absent, so that different parts never have the
+/// same text.
+fn uid(tracked: &TrackedEvent, vm: &VmKey, name: EventName, kind: &TransitionKind) -> String {
+    let kind_of_event = if tracked.event.is_advisory() {
         "advisory"
     } else {
-        ""
+        "maintenance"
     };
-    // Writing to a String cannot fail.
-    write!(text, "\0{vm}\0{advisory}\0{}\0{distinction}", name.as_str()).ok();
+    let parts = [
+        tracked.event.id.as_str().to_ascii_lowercase(),
+        vm.to_string(),
+        kind_of_event.to_owned(),
+        name.as_str().to_owned(),
+    ];
+    let parts = parts
+        .into_iter()
+        .map(Some)
+        .chain(distinction(tracked, kind));
+    let text: String = parts
+        .map(|part| part.map_or("-".to_owned(), |part| format!("{}:{part},", part.len())))
+        .collect();
     Uuid::new_v5(&NAMESPACE, text.as_bytes()).to_string()
 }
 
@@ -173,7 +204,7 @@ impl LogRecord {
         let uid = self
             .attributes
             .iter()
-            .find(|attribute| attribute.key == UID);
+            .find(|attribute| attribute.key == Key::Uid.as_str());
         match uid.map(|attribute| &attribute.value) {
             Some(Value::Text(uid)) => uid,
             _ => "",

@@ -18,10 +18,6 @@ pub struct LogRecord {
     pub attributes: Vec<Attribute>,
 }
 
-/// Records with the same value are the same record, sent again
-/// (<https://opentelemetry.io/docs/specs/semconv/registry/attributes/log/>).
-pub(super) const UID: &str = "log.record.uid";
-
 /// The highest severity of the alerts that the event has at that time, in OpenTelemetry's terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {

@@ -1,48 +1,13 @@
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::*;
 use crate::{
-    document::Document,
-    event::{Event, EventId, EventType, Source, Status},
-    lifecycle::{Interruption, Tracker},
-    time::Moment,
+    event::{Event, EventId, EventType, Status},
+    otlp::fixtures::{
+        ID, OWN, document, event, get, interruption, moment, moved, of_another_vm, tracker,
+        transitions_of, vm,
+    },
 };
-
-const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
-const OWN: &str = "web_0";
-
-fn event(status: Status) -> Event {
-    Event {
-        id: EventId::new(ID),
-        event_type: EventType::Reboot,
-        status,
-        source: Some(Source::Platform),
-        resource_type: Some("VirtualMachine".into()),
-        resources: Some(vec![OWN.into()]),
-        not_before: Timestamp::from_unix_seconds(2_000),
-        duration_seconds: Some(9),
-        description: None,
-        unknown_members: Vec::new(),
-    }
-}
-
-fn moment(seconds: i64) -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(seconds).unwrap(),
-        monotonic: Duration::from_secs(u64::try_from(seconds).unwrap()),
-    }
-}
-
-fn document(events: Vec<Event>) -> Document {
-    Document {
-        events,
-        ..Document::default()
-    }
-}
-
-fn vm() -> VmKey {
-    VmKey::of(None, Some(OWN))
-}
 
 fn snapshot() -> Snapshot {
     Snapshot::empty(Some(Arc::from(OWN)), moment(0))
@@ -58,18 +23,26 @@ fn records_of(transitions: &[Transition]) -> Vec<LogRecord> {
 
 /// The records of a sequence of documents, each with the second when it is observed.
 fn observe(documents: &[(i64, Vec<Event>)]) -> Vec<LogRecord> {
-    let mut tracker = Tracker::new(Duration::from_mins(10));
-    let transitions: Vec<_> = documents
-        .iter()
-        .flat_map(|(at, events)| tracker.observe(&document(events.clone()), Some(OWN), moment(*at)))
-        .collect();
-    records_of(&transitions)
+    records_of(&transitions_of(documents))
 }
 
-fn moved(seconds: i64) -> Event {
+fn uids(records: &[LogRecord]) -> Vec<&str> {
+    records.iter().map(LogRecord::uid).collect()
+}
+
+/// Scheduled, with another duration.
+fn amended(seconds: u64) -> Event {
     Event {
-        not_before: Timestamp::from_unix_seconds(seconds),
+        duration_seconds: Some(seconds),
         ..event(Status::Scheduled)
+    }
+}
+
+/// Of a status that is not documented.
+fn updating() -> Event {
+    Event {
+        status: Status::Other("Updating".into()),
+        ..amended(5)
     }
 }
 
@@ -78,14 +51,6 @@ fn shown(records: &[LogRecord]) -> Vec<(&str, Severity, &str)> {
         .iter()
         .map(|record| (record.name.as_str(), record.severity, record.body.as_str()));
     shown.collect()
-}
-
-fn get<'a>(record: &'a LogRecord, name: &str) -> Option<&'a Value> {
-    let key = format!("azure.scheduled_event.{name}");
-    let mut attributes = record.attributes.iter();
-    attributes
-        .find(|attribute| attribute.key == key)
-        .map(|attribute| &attribute.value)
 }
 
 #[test]
@@ -108,27 +73,27 @@ fn each_transition_has_a_record_with_name_severity_and_text() {
         (
             name("announced"),
             Severity::Error,
-            "Announced: Reboot of web_0 in 16m (00:33 UTC)",
+            "Announced: Reboot of web_0 and 1 more VM in 16m (00:33 UTC)",
         ),
         (
             name("rescheduled"),
             Severity::Error,
-            "Rescheduled: Reboot of web_0 in 33m (00:50 UTC)",
+            "Rescheduled: Reboot of web_0 and 1 more VM in 33m (00:50 UTC)",
         ),
         (
             name("started"),
             Severity::Error,
-            "Started: Reboot of web_0 in progress",
+            "Started: Reboot of web_0 and 1 more VM in progress",
         ),
         (
             name("ended"),
             Severity::Info,
-            "Ended: Reboot of web_0 completed",
+            "Ended: Reboot of web_0 and 1 more VM completed",
         ),
         (
             name("returned"),
             Severity::Error,
-            "Returned: Reboot of web_0 in progress",
+            "Returned: Reboot of web_0 and 1 more VM in progress",
         ),
     ];
     let expected: Vec<_> = expected
@@ -142,7 +107,7 @@ fn each_transition_has_a_record_with_name_severity_and_text() {
 
 #[test]
 fn approvals_interruptions_and_amendments_have_records_too() {
-    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut tracker = tracker();
     let first = document(vec![event(Status::Scheduled)]);
     tracker.observe(&first, Some(OWN), moment(1_000));
     let approved = tracker.record_approval(&EventId::new(ID), moment(1_005).wall);
@@ -152,12 +117,8 @@ fn approvals_interruptions_and_amendments_have_records_too() {
         ..event(Status::Started)
     };
     transitions.extend(tracker.observe(&document(vec![redeploy]), Some(OWN), moment(1_010)));
-    for (until, length) in [(1_020, 7_250), (1_030, 2_000)] {
-        let interruption = Interruption {
-            until: moment(until).wall,
-            length: Duration::from_millis(length),
-        };
-        transitions.extend(tracker.record_interruption(interruption, moment(until).wall));
+    for interruption in [interruption(1_020, 7_250), interruption(1_030, 2_000)] {
+        transitions.extend(tracker.record_interruption(interruption, interruption.until));
     }
     let all = records_of(&transitions);
     let names: Vec<_> = all.iter().map(|record| record.name).collect();
@@ -171,11 +132,11 @@ fn approvals_interruptions_and_amendments_have_records_too() {
     assert_eq!(names, expected);
     let lengths: Vec<_> = all
         .iter()
-        .filter_map(|record| get(record, "interruption"))
+        .filter_map(|record| get(&record.attributes, "interruption"))
         .collect();
     assert_eq!(lengths, [&Value::Float(7.25), &Value::Float(2.0)]);
     assert_eq!(
-        get(&all[4], "observed_interruption"),
+        get(&all[4].attributes, "observed_interruption"),
         Some(&Value::Float(7.25))
     );
 }
@@ -202,13 +163,11 @@ fn advisory_has_a_name_of_its_own() {
 
 #[test]
 fn record_has_the_trace_and_a_span_of_the_event() {
-    let all = observe(&[(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])]);
-    let mut tracker = Tracker::new(Duration::from_mins(10));
-    let spans: Vec<_> = [vec![event(Status::Scheduled)], vec![]]
-        .into_iter()
-        .zip(1_000..)
-        .flat_map(|(events, at)| tracker.observe(&document(events), Some(OWN), moment(at)))
-        .flat_map(|transition| trace::spans(&transition, &vm()))
+    let documents = [(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])];
+    let all = observe(&documents);
+    let spans: Vec<_> = transitions_of(&documents)
+        .iter()
+        .flat_map(|transition| trace::spans(transition, &vm()))
         .collect();
     assert!(
         all.iter()
@@ -225,6 +184,12 @@ fn record_that_is_made_again_has_the_same_uid_whatever_the_time() {
         vec![moved(3_000)],
         vec![event(Status::Scheduled)],
         vec![moved(3_000)],
+        vec![amended(5)],
+        vec![amended(9)],
+        vec![amended(5)],
+        vec![updating()],
+        vec![amended(5)],
+        vec![updating()],
         vec![event(Status::Started)],
         vec![],
         vec![event(Status::Started)],
@@ -234,40 +199,54 @@ fn record_that_is_made_again_has_the_same_uid_whatever_the_time() {
         let documents: Vec<_> = (start..).zip(sequence.iter().cloned()).collect();
         observe(&documents)
     });
-    let uids = |records: &[LogRecord]| -> Vec<String> {
-        records
-            .iter()
-            .map(|record| record.uid().to_owned())
-            .collect()
-    };
     assert_eq!(uids(&early), uids(&late));
     let distinct: BTreeSet<_> = uids(&early).into_iter().collect();
     assert_eq!(distinct.len(), early.len(), "{early:?}");
     assert!(distinct.iter().all(|uid| Uuid::parse_str(uid).is_ok()));
-    let announced = [(1_000, vec![event(Status::Scheduled)])];
-    let of_another_vm = {
-        let mut tracker = Tracker::new(Duration::from_mins(10));
-        let (at, events) = &announced[0];
-        let transitions = tracker.observe(&document(events.clone()), Some(OWN), moment(*at));
-        let other = VmKey::of(None, Some("web_1"));
-        records(&transitions[0], &other, &snapshot())
+    let announced = transitions_of(&[(1_000, vec![event(Status::Scheduled)])]);
+    let other = VmKey::of(None, Some("web_1"));
+    let elsewhere = records(&announced[0], &other, &snapshot());
+    assert_ne!(elsewhere[0].uid(), records_of(&announced)[0].uid());
+}
+
+#[test]
+fn uids_do_not_change_between_versions() {
+    let strange = Event {
+        resources: Some(vec!["web_0".into(), "a,1:b".into()]),
+        source: None,
+        unknown_members: vec![("Extra".into(), "{\"a\":1}".into())],
+        ..amended(5)
     };
-    assert_ne!(of_another_vm[0].uid(), observe(&announced)[0].uid());
+    let all = observe(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_010, vec![moved(3_000)]),
+        (1_020, vec![strange]),
+        (1_030, vec![]),
+    ]);
+    let shown: Vec<_> = all.iter().map(|it| (it.name, it.uid())).collect();
+    let expected = [
+        (EventName::Announced, "96eabc40-53d8-5f21-b164-2aa586fd100a"),
+        (
+            EventName::Rescheduled,
+            "2530f93d-3849-5b3b-903c-ef02b32733f1",
+        ),
+        (EventName::Amended, "dab80f4c-0a17-5c5f-b49d-5a0e21c88ba7"),
+        (
+            EventName::Rescheduled,
+            "092216f6-c16c-5707-ada8-d052ade1f65a",
+        ),
+        (EventName::Ended, "ef24315a-72ad-55dd-832e-06b4a8840852"),
+    ];
+    assert_eq!(shown, expected);
 }
 
 #[test]
 fn uid_of_an_interruption_by_a_boot_does_not_depend_on_its_length() {
     let uid = |length: i64| {
-        let mut tracker = Tracker::new(Duration::from_mins(10));
-        tracker.observe(
-            &document(vec![event(Status::Started)]),
-            Some(OWN),
-            moment(1_000),
-        );
-        let interruption = Interruption {
-            until: moment(1_100 + length).wall,
-            length: Duration::from_secs(length.unsigned_abs()),
-        };
+        let mut tracker = tracker();
+        let started = document(vec![event(Status::Started)]);
+        tracker.observe(&started, Some(OWN), moment(1_000));
+        let interruption = interruption(1_100 + length, length.unsigned_abs() * 1_000);
         let transitions = tracker.record_interruption(interruption, interruption.until);
         records_of(&transitions)[0].uid().to_owned()
     };
@@ -276,10 +255,6 @@ fn uid_of_an_interruption_by_a_boot_does_not_depend_on_its_length() {
 
 #[test]
 fn only_events_of_this_vm_have_records_and_a_late_name_backfills_them() {
-    let of_another_vm = |status| Event {
-        resources: Some(vec!["web_1".into()]),
-        ..event(status)
-    };
     let all = observe(&[
         (1_000, vec![of_another_vm(Status::Scheduled)]),
         (2_010, vec![of_another_vm(Status::Started)]),
@@ -298,12 +273,6 @@ fn only_events_of_this_vm_have_records_and_a_late_name_backfills_them() {
         (2_010, vec![event(Status::Started)]),
         (2_030, vec![]),
     ]);
-    let uids = |records: &[LogRecord]| -> Vec<String> {
-        records
-            .iter()
-            .map(|record| record.uid().to_owned())
-            .collect()
-    };
     assert_eq!(uids(&all), uids(&usual));
     assert!(observe(&[(1_000, vec![of_another_vm(Status::Scheduled)])]).is_empty());
 }

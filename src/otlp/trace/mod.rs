@@ -18,11 +18,12 @@
 
 mod span;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
+pub(in crate::otlp) use span::SpanEventName;
 pub use span::{Span, SpanEvent};
 
-use super::attribute::{Attribute, Value};
+use super::attribute::{Attribute, Key, Value};
 use crate::{
     event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
@@ -32,6 +33,8 @@ use crate::{
 };
 
 const PREFIX: &str = "scheduled_event";
+/// Jaeger 2 warns of a span that ends at its start: "negative duration".
+const MIN_LENGTH: Duration = Duration::from_nanos(1);
 
 /// Distinguishes the VMs of one event in span ids; stable over reboots.
 ///
@@ -117,7 +120,7 @@ pub(crate) fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
     spans
 }
 
-/// Has zero length and is sent immediately. It may be the only span of a Spot eviction.
+/// Has no length and is sent immediately. It may be the only span of a Spot eviction.
 fn announced(tracked: &TrackedEvent, vm: &VmKey) -> Span {
     let at = tracked.first_seen_at;
     let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
@@ -164,7 +167,7 @@ fn span(
         part => format!("{PREFIX} {}", part.as_str()),
     };
     // The clock may have been set back.
-    let end = end.max(start);
+    let end = end.max(start.after(MIN_LENGTH));
     Span {
         trace_id: event.id.trace_id(),
         span_id: span_id(event, vm, phase),
@@ -200,62 +203,44 @@ fn finalize(hash: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-pub(super) fn attribute(name: &str, value: Value) -> Attribute {
-    Attribute {
-        key: format!("azure.scheduled_event.{name}"),
-        value,
-    }
-}
-
-pub(super) fn text(name: &str, value: impl AsRef<str>) -> Attribute {
-    attribute(name, Value::Text(sanitize(value.as_ref()).into_owned()))
-}
-
 /// Unknown values are absent.
 pub(super) fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
     let event = &tracked.event;
-    let mut all = vec![
-        text("id", event.id.as_str()),
-        text("type", event.event_type.as_str()),
-        text("status", event.status.as_str()),
-    ];
-    all.extend(
-        event
-            .source
-            .as_ref()
-            .map(|source| text("source", Source::as_str(source))),
-    );
-    all.extend(
-        event
-            .resource_type
-            .as_deref()
-            .map(|value| text("resource_type", value)),
-    );
-    all.extend(event.resources.as_ref().map(|resources| {
+    let source = event.source.as_ref().map(Source::as_str);
+    let not_before = event.not_before.map(Timestamp::rfc3339);
+    let resources = event.resources.as_ref().map(|resources| {
         let names = resources
             .iter()
             .map(|entry| sanitize(resource_name(entry)).into_owned());
-        attribute("resources", Value::Texts(names.collect()))
-    }));
-    all.extend(event.not_before.map(|at| text("not_before", at.rfc3339())));
-    let seconds = event
+        Value::Texts(names.collect())
+    });
+    let duration = event
         .duration_seconds
         .and_then(|seconds| i64::try_from(seconds).ok());
-    all.extend(seconds.map(|seconds| attribute("duration", Value::Int(seconds))));
-    all.extend(
-        event
-            .description_text()
-            .map(|value| text("description", value)),
-    );
+    let text = |key, text: Option<&str>| text.map(|text| Attribute::text(key, text));
+    let known = [
+        text(Key::Id, Some(event.id.as_str())),
+        text(Key::Type, Some(event.event_type.as_str())),
+        text(Key::Status, Some(event.status.as_str())),
+        text(Key::Source, source),
+        text(Key::ResourceType, event.resource_type.as_deref()),
+        resources.map(|names| Attribute::new(Key::Resources, names)),
+        text(Key::NotBefore, not_before.as_deref()),
+        duration.map(|seconds| Attribute::new(Key::Duration, Value::Int(seconds))),
+        text(Key::Description, event.description_text()),
+    ];
+    let mut all: Vec<_> = known.into_iter().flatten().collect();
     if phase != SpanPhase::Announced {
-        all.extend(tracked.end.map(|end| text("outcome", end.outcome.as_str())));
-        all.extend(
-            tracked.observed_interruption().map(|length| {
-                attribute("observed_interruption", Value::Float(length.as_secs_f64()))
-            }),
-        );
+        let outcome = tracked.end.map(|end| end.outcome.as_str());
+        all.extend(text(Key::Outcome, outcome));
+        let interruption = tracked.observed_interruption();
+        all.extend(interruption.map(|length| seconds(Key::ObservedInterruption, length)));
     }
     all
+}
+
+pub(super) fn seconds(key: Key, length: Duration) -> Attribute {
+    Attribute::new(key, Value::Float(length.as_secs_f64()))
 }
 
 /// Maintenance is not an error; an approval that failed is.
@@ -272,16 +257,23 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
         all.extend(tracked.reschedulings.iter().map(|rescheduling| {
             let from = rescheduling
                 .from
-                .map(|from| text("rescheduled_from", from.rfc3339()));
-            let to = text("not_before", rescheduling.to.rfc3339());
-            event("rescheduled", rescheduling.at, from.into_iter().chain([to]))
+                .map(|from| Attribute::text(Key::RescheduledFrom, from.rfc3339()));
+            let to = Attribute::text(Key::NotBefore, rescheduling.to.rfc3339());
+            let attributes = from.into_iter().chain([to]);
+            event(SpanEventName::Rescheduled, rescheduling.at, attributes)
         }));
         let approval = [
-            ("approval_decided", tracked.approval_decided_at),
-            ("approval_withdrawn", tracked.approval_withdrawn_at),
-            ("approval_sent", tracked.approval_sent_at),
-            ("approved", tracked.approved_at),
-            ("approved_elsewhere", tracked.approved_elsewhere_at),
+            (SpanEventName::ApprovalDecided, tracked.approval_decided_at),
+            (
+                SpanEventName::ApprovalWithdrawn,
+                tracked.approval_withdrawn_at,
+            ),
+            (SpanEventName::ApprovalSent, tracked.approval_sent_at),
+            (SpanEventName::Approved, tracked.approved_at),
+            (
+                SpanEventName::ApprovedElsewhere,
+                tracked.approved_elsewhere_at,
+            ),
         ];
         let known = approval
             .into_iter()
@@ -290,18 +282,21 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
     }
     if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
         all.extend(tracked.interruptions.iter().map(|interruption| {
-            let length = Value::Float(interruption.length.as_secs_f64());
-            let observed = attribute("observed_interruption", length);
-            event("interrupted", interruption.until, [observed])
+            let observed = seconds(Key::ObservedInterruption, interruption.length);
+            event(SpanEventName::Interrupted, interruption.until, [observed])
         }));
     }
     all.sort_by_key(|event| event.at);
     all
 }
 
-fn event(name: &str, at: Timestamp, attributes: impl IntoIterator<Item = Attribute>) -> SpanEvent {
+fn event(
+    name: SpanEventName,
+    at: Timestamp,
+    attributes: impl IntoIterator<Item = Attribute>,
+) -> SpanEvent {
     SpanEvent {
-        name: name.to_owned(),
+        name: name.as_str().to_owned(),
         at,
         attributes: attributes.into_iter().collect(),
     }

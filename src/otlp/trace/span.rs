@@ -1,6 +1,9 @@
 //! Spans as plain data.
 
-use crate::{otlp::attribute::Attribute, time::Timestamp};
+use crate::{
+    otlp::attribute::{Attribute, closed_set},
+    time::Timestamp,
+};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
@@ -11,7 +14,7 @@ pub struct Span {
     /// The span of the whole event on this VM; none for that span itself.
     pub parent_span_id: Option<[u8; 8]>,
     pub name: String,
-    /// Never after `end`.
+    /// Before `end`.
     pub start: Timestamp,
     pub end: Timestamp,
     pub attributes: Vec<Attribute>,
@@ -23,8 +26,19 @@ pub struct Span {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpanEvent {
-    /// `rescheduled`, `approval_decided`, `approval_sent`, `approved`, `approved_elsewhere` or `interrupted`.
     pub name: String,
     pub at: Timestamp,
     pub attributes: Vec<Attribute>,
+}
+
+closed_set! {
+    SpanEventName {
+        Rescheduled = "rescheduled",
+        ApprovalDecided = "approval_decided",
+        ApprovalWithdrawn = "approval_withdrawn",
+        ApprovalSent = "approval_sent",
+        Approved = "approved",
+        ApprovedElsewhere = "approved_elsewhere",
+        Interrupted = "interrupted",
+    }
 }

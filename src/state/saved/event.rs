@@ -40,6 +40,8 @@ pub(super) struct SavedEvent {
     times_ended: u32,
     #[serde(default)]
     times_ended_unstarted: u32,
+    #[serde(default)]
+    times_changed: u32,
     approval_decided_at: Option<Time>,
     approval_withdrawn_at: Option<Time>,
     approval_sent_at: Option<Time>,
@@ -101,6 +103,7 @@ impl From<&TrackedEvent> for SavedEvent {
             ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
             times_ended: tracked.times_ended,
             times_ended_unstarted: tracked.times_ended_unstarted,
+            times_changed: tracked.times_changed,
             approval_decided_at: tracked.approval_decided_at.map(Time),
             approval_withdrawn_at: tracked.approval_withdrawn_at.map(Time),
             approval_sent_at: tracked.approval_sent_at.map(Time),
@@ -156,6 +159,7 @@ impl From<SavedEvent> for TrackedEvent {
             }),
             times_ended: saved.times_ended,
             times_ended_unstarted: saved.times_ended_unstarted,
+            times_changed: saved.times_changed,
             approval_decided_at: time(saved.approval_decided_at),
             approval_withdrawn_at: time(saved.approval_withdrawn_at),
             approval_sent_at: time(saved.approval_sent_at),

@@ -1,6 +1,6 @@
 //! The export of log records: what a collector gets, and that neither signal waits for the receiver of the other.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
 
 use azure_scheduled_events_exporter::{otlp::signal::Signal, snapshot::DropReason};
 
@@ -11,7 +11,7 @@ use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::{Answer, FakeCollector, Received},
     exporter::Metrics,
-    process::{PROGRAM, Process, page},
+    process::{Process, exporter, page},
     wait_until,
 };
 
@@ -41,14 +41,8 @@ fn sending_logs(
 }
 
 fn start(imds: &FakeImds, state: &Path, environment: &[(&str, &str)]) -> Process {
-    let mut command = Command::new(PROGRAM);
+    let mut command = exporter(imds);
     command
-        .args([
-            "--web.listen-address=127.0.0.1:0",
-            "--imds.poll-interval=200ms",
-            "--vm.name=web_0",
-        ])
-        .arg(format!("--imds.url={}", imds.base()))
         .arg(format!("--state.directory={}", state.display()))
         .envs(environment.iter().copied());
     Process::start_as(&mut command)

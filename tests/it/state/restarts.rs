@@ -11,7 +11,13 @@ use azure_scheduled_events_exporter::{
 };
 
 use super::{FIRST_SEEN, Running, at, freeze, member, put, saved, wait_for};
-use crate::support::{DEADLINE, FakeImds, Reply, exporter::Metrics, process::Process, wait_until};
+use crate::support::{
+    DEADLINE, FakeImds, Reply,
+    collector::{FakeCollector, Received, uid},
+    exporter::Metrics,
+    process::{Process, exporter},
+    wait_until,
+};
 
 #[tokio::test]
 async fn a_second_exporter_with_the_same_directory_exits_with_an_error() {
@@ -111,6 +117,52 @@ async fn a_boot_between_two_runs_completes_a_reboot_and_a_redeploy_but_not_a_fre
         );
         assert_eq!(measured.is_some(), is_measured, "{}", metrics.0);
     }
+}
+
+/// Name, ID and time of each log record of an exporter that starts after a boot with this state, until the event ends.
+async fn log_records_after_a_boot(state: &SavedState) -> Vec<(String, String, u64)> {
+    let folder = tempfile::tempdir().unwrap();
+    Directory::open(folder.path())
+        .unwrap()
+        .write(state)
+        .unwrap();
+    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
+    let collector = FakeCollector::scripted([]).await;
+    let mut command = exporter(&imds);
+    command
+        .arg(format!("--state.directory={}", folder.path().display()))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.base());
+    let _exporter = Process::start_as(&mut command);
+    wait_until(DEADLINE, "the log record of the end", || {
+        let received = collector.received();
+        let records = received.iter().flat_map(Received::log_records);
+        let records: Vec<_> = records
+            .map(|it| (it.event_name.clone(), uid(it), it.time_unix_nano))
+            .collect();
+        let is_ended = |(name, ..): &(String, _, _)| name == "azure.scheduled_event.ended";
+        records.iter().any(is_ended).then_some(records)
+    })
+    .await
+}
+
+/// The state file is that from before the boot again: the exporter was killed before it could write another one.
+#[tokio::test]
+async fn log_records_of_a_boot_that_are_made_again_have_the_same_uids_and_other_times() {
+    let state = state_of_previous_boot("Reboot");
+    let first = log_records_after_a_boot(&state).await;
+    let again = log_records_after_a_boot(&state).await;
+    let shown = |records: &[(String, String, u64)]| -> Vec<_> {
+        let records = records.iter();
+        records
+            .map(|(name, uid, _)| (name.clone(), uid.clone()))
+            .collect()
+    };
+    assert_eq!(shown(&first), shown(&again));
+    let names: Vec<_> = first.iter().map(|(name, ..)| name.as_str()).collect();
+    let expected = ["interrupted", "ended"].map(|name| format!("azure.scheduled_event.{name}"));
+    assert_eq!(names, expected);
+    assert_ne!(first[0].1, first[1].1);
+    assert!(first.iter().zip(&again).all(|(one, other)| one.2 < other.2));
 }
 
 #[tokio::test]

@@ -127,6 +127,17 @@ pub(crate) struct Received {
     pub(crate) is_accepted: bool,
 }
 
+/// The value of `log.record.uid`.
+pub(crate) fn uid(record: &LogRecord) -> String {
+    let mut attributes = record.attributes.iter();
+    let uid = attributes.find(|attribute| attribute.key == "log.record.uid");
+    let uid = uid.and_then(|attribute| attribute.value.as_ref()?.value.as_ref());
+    match uid {
+        Some(any_value::Value::StringValue(uid)) => uid.clone(),
+        _ => panic!("no id: {record:?}"),
+    }
+}
+
 impl Received {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
@@ -193,6 +204,10 @@ impl FakeCollector {
         (&mut self.accepting).await.ok();
         let listener = TcpListener::bind(self.address).await.unwrap();
         self.accepting = tokio::spawn(accept(listener, Arc::clone(&self.state)));
+    }
+
+    pub(crate) fn base(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     /// Answers with this from now on, after the script.

@@ -8,9 +8,22 @@ use std::{
     thread::JoinHandle,
 };
 
-use super::{DEADLINE, wait_until};
+use super::{DEADLINE, FakeImds, wait_until};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_azure-scheduled-events-exporter");
+
+/// The exporter of `web_0` with the shortest poll interval, on a port that the kernel chooses.
+pub(crate) fn exporter(imds: &FakeImds) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([
+            "--web.listen-address=127.0.0.1:0",
+            "--imds.poll-interval=200ms",
+            "--vm.name=web_0",
+        ])
+        .arg(format!("--imds.url={}", imds.base()));
+    command
+}
 
 /// A running process; killed when it is dropped.
 #[derive(Debug)]

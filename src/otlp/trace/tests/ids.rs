@@ -42,7 +42,7 @@ fn vm_key_does_not_change_when_the_identity_becomes_known() {
 }
 
 fn ended_event(id: &str) -> TrackedEvent {
-    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut tracker = tracker();
     let event = Event {
         id: EventId::new(id),
         ..event(Status::Started)
