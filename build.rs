@@ -66,7 +66,8 @@ const SHARED: [&str; 4] = ["_ZN5alloc", "drop_in_place", "raw_vec", "8settings"]
 /// Changes the layout of the release binary on Linux, for ld and lld.
 ///
 /// The unwind tables, an eighth of the file, are left out: a panic aborts, and without symbols a backtrace names no
-/// function, so nothing reads them. The compiler has an option for this, but a profile of cargo cannot set it.
+/// function, so nothing reads them. The compiler has an option for this, but a profile of cargo cannot set it. Those of
+/// the start files of gcc stay, because the code of a static program for arm64 has their address.
 ///
 /// Rare functions are placed next to each other: Linux maps 16 pages around each one that is used, which makes nearly
 /// all of the code resident if they are spread over it. A symbol that is not found changes nothing.
@@ -82,7 +83,10 @@ fn lay_out_release_binary() -> io::Result<()> {
     let script = format!(
         "SECTIONS
 {{
-  /DISCARD/ : {{ *(.eh_frame .eh_frame_hdr .gcc_except_table .gcc_except_table.*) }}
+  /DISCARD/ : {{
+    *(EXCLUDE_FILE(*crtbegin*.o *crtend*.o) .eh_frame)
+    *(.eh_frame_hdr .gcc_except_table .gcc_except_table.*)
+  }}
   .text.shared : {{ *({}) }}
   .text.rare : {{ *({}) }}
 }}

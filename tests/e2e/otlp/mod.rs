@@ -1,5 +1,7 @@
 //! The OpenTelemetry Collector receives our spans and log records, over HTTP and over HTTPS with mutual TLS.
 
+#[cfg(feature = "receivers")]
+mod jaeger;
 mod processes;
 
 use std::{
@@ -11,6 +13,7 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    approval::ApprovalPolicy,
     document::{Anomalies, Answer, Document},
     engine::{Effect, Engine, EngineConfig, Input},
     event::{Event, EventId, EventType, Source, Status},
@@ -23,7 +26,7 @@ use azure_scheduled_events_exporter::{
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
     outbound::file::OsFilesystem,
-    snapshot::Identity,
+    snapshot::{FailureReason, Identity, RequestError},
     time::{Clock, Moment, Timestamp},
     worker::Worker,
 };
@@ -152,13 +155,24 @@ fn at(seconds: u32) -> Moment {
     }
 }
 
-/// What one exporter exports for a Reboot of three VMs.
-fn batches(number: usize, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
+fn refusal() -> RequestError {
+    RequestError {
+        reason: FailureReason::Status4xx,
+        status: Some(400),
+        message: "HTTP 400".to_owned(),
+        retry_after: None,
+        is_unsent: false,
+    }
+}
+
+/// What one exporter exports for a Reboot of three VMs. That of a user is approved by the first of them, which the
+/// metadata service refuses.
+fn batches(number: usize, source: &Source, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
     let event = |status| Event {
         id: EventId::new(EVENT_ID),
         event_type: EventType::Reboot,
         status,
-        source: Some(Source::Platform),
+        source: Some(source.clone()),
         resource_type: Some("VirtualMachine".into()),
         resources: Some((0..3).map(|vm| format!("web_{vm}").into()).collect()),
         not_before: Timestamp::from_unix_seconds(1_794_906_942),
@@ -173,6 +187,10 @@ fn batches(number: usize, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
     ];
     let config = EngineConfig {
         otlp: Some(settings.clone()),
+        approvals: ApprovalPolicy {
+            user_events: true,
+            ..ApprovalPolicy::default()
+        },
         ..EngineConfig::default()
     };
     let mut engine = Engine::new(config, None, at(0));
@@ -188,7 +206,17 @@ fn batches(number: usize, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
             document,
             anomalies: Anomalies::default(),
         });
-        engine.handle(Input::Polled { result, took }, at(seconds))
+        let mut effects = engine.handle(Input::Polled { result, took }, at(seconds));
+        let approval = effects.iter().find_map(|effect| match effect {
+            Effect::Approve(id) => Some(id.clone()),
+            _ => None,
+        });
+        if let Some(id) = approval {
+            let result = Err(refusal());
+            let input = Input::ApprovalSent { id, result, took };
+            effects.extend(engine.handle(input, at(seconds + 1)));
+        }
+        effects
     };
     let effects = (0..).step_by(60).zip(documents).flat_map(poll);
     let exported = |effect| match effect {
@@ -201,23 +229,27 @@ fn batches(number: usize, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
 /// Sends what one exporter exports; returns the id and name of each span, and the ids of the log records.
 async fn send(
     number: usize,
+    source: &Source,
     folder: &Path,
     environment: &BTreeMap<&str, String>,
 ) -> (BTreeSet<(String, String)>, BTreeSet<String>) {
     let settings = OtlpSettings::from_env(|name| environment.get(name).cloned())
         .unwrap()
         .unwrap();
-    let all = batches(number, &settings);
+    let all = batches(number, source, &settings);
     let (mut spans, mut records) = (BTreeSet::new(), BTreeSet::new());
-    // The announcement, the approval elsewhere, the start and the end.
+    // Of log records: the announcement, the approval elsewhere, the start and the end.
     for (signal, count) in [(Signal::Traces, 4), (Signal::Logs, 4)] {
+        let Some(exporter) = settings.exporter(signal) else {
+            continue;
+        };
         let directory = folder.join(format!("{signal:?}-{number}"));
         let limits = SpoolLimits::default();
         let spool = Spool::open(signal, Some(&directory), Box::new(OsFilesystem), limits);
         let spool = SpoolHandle::new(spool, Some(Worker::start("disk").unwrap()));
         let stop = CancellationToken::new();
         let running = tokio::spawn(sender::run(
-            settings.exporter(signal).unwrap().clone(),
+            exporter.clone(),
             spool.clone(),
             Clock::start(),
             RetryTiming::default(),
@@ -306,7 +338,7 @@ async fn spans_and_log_records_of_three_vms_are_one_trace_over_http_and_mutual_t
     ]);
     let (mut expected, mut records) = (BTreeSet::new(), BTreeSet::new());
     for (number, environment) in [plain, mutual.clone(), mutual].iter().enumerate() {
-        let (spans, uids) = send(number, folder.path(), environment).await;
+        let (spans, uids) = send(number, &Source::Platform, folder.path(), environment).await;
         expected.extend(spans);
         records.extend(uids);
     }

@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// A Freeze of three VMs, in seconds where Azure takes minutes.
-const SCENARIO: &str = r#"{"scenario": {"events": [{
+pub(super) const SCENARIO: &str = r#"{"scenario": {"events": [{
     "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
     "notice": "6s", "started_for": "6s"
 }]}}"#;
@@ -24,13 +24,13 @@ const PREEMPT: &str = r#"{"scenario": {"events": [{
 }]}}"#;
 
 /// An exporter of one VM.
-struct Vm {
+pub(super) struct Vm {
     address: String,
     daemon: Daemon,
 }
 
 impl Vm {
-    async fn start(
+    pub(super) async fn start(
         name: &'static str,
         azure: &Exporter,
         folder: &Path,
@@ -52,7 +52,7 @@ impl Vm {
     }
 
     /// Waits until a series on `/metrics` has this value.
-    async fn until(&mut self, series: &str, value: u32) {
+    pub(super) async fn until(&mut self, series: &str, value: u32) {
         let http = client();
         let url = format!("http://{}/metrics", self.address);
         wait_until(&format!("{series} {value}"), async || {
@@ -66,7 +66,7 @@ impl Vm {
     }
 }
 
-async fn play(azure: &Exporter, scenario: &'static str) {
+pub(super) async fn play(azure: &Exporter, scenario: &'static str) {
     let start = client().post(azure.url("/simulator/start"));
     let start = start
         .header("content-type", "application/json")

@@ -12,6 +12,8 @@ pub(crate) enum Tool {
     Browser,
     Windows,
     Collector,
+    #[cfg(feature = "receivers")]
+    Jaeger,
 }
 
 impl Tool {
@@ -23,6 +25,8 @@ impl Tool {
             Self::Browser => "browser",
             Self::Windows => "windows",
             Self::Collector => "collector",
+            #[cfg(feature = "receivers")]
+            Self::Jaeger => "jaeger",
         }
     }
 
