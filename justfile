@@ -45,6 +45,10 @@ bench *filter:
 bench-process: release
     benches/process.sh
 
+# compare what polls cost with a blocking C program and node_exporter, about 7 minutes
+bench-polls: release
+    benches/polls.sh
+
 # build the release binary
 release:
     cargo build --release --locked

@@ -73,6 +73,10 @@ pub(crate) fn event_log_text(text: &str) -> String {
 /// A label value: at most 256 characters. Metrics and pushed alerts use the same values, so that Alertmanager merges
 /// the alert of a rule and a pushed one.
 pub(crate) fn label_value(text: &str) -> Cow<'_, str> {
+    // Most values. One pass over bytes is many times faster than two over characters.
+    if text.len() <= MAX_LABEL_CHARS && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
     match text.char_indices().nth(MAX_LABEL_CHARS) {
         Some(_) => Cow::Owned(text.chars().take(MAX_LABEL_CHARS).map(visible).collect()),
         None => sanitize(text),

@@ -4,37 +4,24 @@
 //! receiver, and waits for the disk only before an approval. A snapshot is published after its state is on disk, or
 //! after [`DISK_TIMEOUT`].
 
-use std::{
-    future::{Future, pending},
-    pin::pin,
-    time::Duration,
-};
+use std::time::Duration;
 
-use tokio::{
-    sync::watch,
-    time::{Interval, MissedTickBehavior, interval, sleep},
-};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    export_queue::ExportQueue,
-    logging,
-    publisher::{DISK_TIMEOUT, Publisher},
-    state_writer::StateWriter,
-};
+use super::{driver::Driver, logging, publisher::DISK_TIMEOUT};
 use crate::{
+    alarm::Alarm,
     config::ImdsSettings,
-    engine::{Effect, Engine, Input},
+    engine::Input,
     event::EventId,
-    heartbeat,
     imds::{
         Client,
         cadence::{self, PollResult},
         timeouts::PollTimeouts,
     },
-    otlp::signal::Signal,
-    snapshot::{ExportCounts, PushCounts, RequestError},
-    time::{Clock, Moment},
+    snapshot::RequestError,
+    time::Moment,
 };
 
 /// Limit for the disk, and for the answer to an approval, at shutdown.
@@ -42,151 +29,14 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Of an approval, since no poll is sent meanwhile. IMDS answers at once; without an answer it may have been accepted.
 const APPROVAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The engine, and what performs its effects, except the IMDS client.
-pub(super) struct Driver {
-    pub(super) engine: Engine,
-    pub(super) clock: Clock,
-    pub(super) state: Option<StateWriter>,
-    pub(super) spans: Option<ExportQueue>,
-    pub(super) log_records: Option<ExportQueue>,
-    /// Of the metrics that are pushed.
-    pub(super) metric_counts: watch::Receiver<ExportCounts>,
-    pub(super) push_counts: watch::Receiver<PushCounts>,
-    pub(super) publisher: Publisher,
-    /// An approval requested by the engine.
-    pub(super) approval: Option<EventId>,
-    /// The next poll must omit `If-None-Match`.
-    pub(super) needs_whole_document: bool,
-}
-
-impl Driver {
-    /// Gives an input to the engine and performs the effects.
-    fn apply(&mut self, input: Input) {
-        let now = self.clock.now();
-        for effect in self.engine.handle(input, now) {
-            self.perform(effect, now);
-        }
-        if !self.is_write_outstanding() {
-            self.publisher.state_is_on_disk();
-        }
-    }
-
-    fn perform(&mut self, effect: Effect, now: Moment) {
-        match effect {
-            Effect::Log(entry) => logging::entry(&entry),
-            Effect::DiscardForeignState => {
-                self.needs_whole_document = true;
-                if let Some(state) = &mut self.state {
-                    state.discard_foreign(now.wall);
-                }
-            }
-            Effect::Export(signal, batch) => {
-                let queue = match signal {
-                    Signal::Traces => &self.spans,
-                    Signal::Logs => &self.log_records,
-                    // Pushed from snapshots.
-                    Signal::Metrics => return,
-                };
-                if let Some(queue) = queue {
-                    queue.spool.append(batch, now);
-                }
-            }
-            Effect::SaveState(saved) => {
-                if let Some(state) = &mut self.state {
-                    state.write(*saved);
-                }
-            }
-            Effect::Publish(snapshot) => {
-                let is_write_outstanding = self.is_write_outstanding();
-                self.publisher.publish(snapshot, is_write_outstanding);
-            }
-            Effect::Approve(id) => self.approval = Some(id),
-        }
-    }
-
-    fn is_write_outstanding(&self) -> bool {
-        self.state.as_ref().is_some_and(StateWriter::is_outstanding)
-    }
-
-    /// The next input that does not come from IMDS.
-    async fn next_input(&mut self, ticks: &mut Interval) -> Input {
-        loop {
-            return tokio::select! {
-                biased;
-                _ = ticks.tick(), if self.engine.wants_heartbeat() => Input::Tick,
-                result = written(&mut self.state) => Input::StateWritten(result),
-                () = self.publisher.overdue() => {
-                    self.publisher.state_is_late();
-                    continue;
-                }
-                counts = exported(&mut self.spans) => Input::ExportCounts(Signal::Traces, counts),
-                counts = exported(&mut self.log_records) => Input::ExportCounts(Signal::Logs, counts),
-                counts = changed(&mut self.metric_counts) => Input::ExportCounts(Signal::Metrics, counts),
-                counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
-            };
-        }
-    }
-
-    /// Waits for `future` and applies all other inputs meanwhile.
-    async fn drive<T>(&mut self, future: impl Future<Output = T>) -> T {
-        let mut future = pin!(future);
-        let mut ticks = ticks();
-        loop {
-            tokio::select! {
-                biased;
-                input = self.next_input(&mut ticks) => self.apply(input),
-                done = &mut future => return done,
-            }
-        }
-    }
-
-    /// Waits until no write of the state is outstanding.
-    async fn flush(&mut self, limit: Duration) {
-        let mut limit = pin!(sleep(limit));
-        let mut ticks = ticks();
-        while self.is_write_outstanding() {
-            tokio::select! {
-                input = self.next_input(&mut ticks) => self.apply(input),
-                () = &mut limit => return,
-            }
-        }
-    }
-}
-
-fn ticks() -> Interval {
-    let mut ticks = interval(heartbeat::PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks
-}
-
-async fn written(state: &mut Option<StateWriter>) -> Result<(), String> {
-    match state {
-        Some(state) => state.written().await,
-        None => pending().await,
-    }
-}
-
-async fn exported(queue: &mut Option<ExportQueue>) -> ExportCounts {
-    match queue {
-        Some(queue) => changed(&mut queue.counts).await,
-        None => pending().await,
-    }
-}
-
-/// The next value; never ready without a sender.
-async fn changed<T: Clone>(values: &mut watch::Receiver<T>) -> T {
-    if values.changed().await.is_ok() {
-        return values.borrow_and_update().clone();
-    }
-    pending().await
-}
-
 /// Polls IMDS.
 pub(super) struct EventLoop {
     client: Client,
     imds: ImdsSettings,
     interval: Duration,
     driver: Driver,
+    /// Ends the pause between two polls.
+    alarm: Alarm,
     timeouts: PollTimeouts,
     consecutive_failures: u32,
     identity_unavailable: u32,
@@ -204,6 +54,7 @@ impl EventLoop {
             imds,
             interval,
             driver,
+            alarm: Alarm::default(),
             timeouts: PollTimeouts::default(),
             consecutive_failures: 0,
             identity_unavailable: 0,
@@ -224,7 +75,7 @@ impl EventLoop {
             let Some(delay) = self.poll(stopping).await else {
                 break;
             };
-            let pause = stopping.run_until_cancelled(sleep(delay));
+            let pause = stopping.run_until_cancelled(self.alarm.sleep(delay));
             self.driver.drive(pause).await;
         }
         self.driver.apply(Input::Shutdown);
@@ -263,7 +114,7 @@ impl EventLoop {
     /// cancelled.
     async fn poll(&mut self, stopping: &CancellationToken) -> Option<Duration> {
         if std::mem::take(&mut self.driver.needs_whole_document) {
-            self.client.clear_etag();
+            self.client.forget_document();
         }
         let clock = self.driver.clock;
         let began = clock.now();

@@ -4,6 +4,7 @@
 //! loop. What is sent runs on a thread of its own.
 
 mod alert_pushers;
+mod driver;
 mod error;
 mod event_loop;
 mod export_queue;
@@ -29,7 +30,8 @@ use tracing::info;
 pub use self::error::Error;
 use self::{
     alert_pushers::AlertPushers,
-    event_loop::{Driver, EventLoop},
+    driver::{Driver, Ticks},
+    event_loop::EventLoop,
     export_queue::ExportQueue,
     publisher::Publisher,
     state_writer::StateWriter,
@@ -209,6 +211,7 @@ async fn assemble(
         publisher,
         approval: None,
         needs_whole_document: false,
+        ticks: Ticks::default(),
     };
     let event_loop = EventLoop::new(client, config.imds.clone(), config.interval, driver);
     Ok((event_loop, snapshots, pushers))

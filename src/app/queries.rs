@@ -62,6 +62,7 @@ pub(crate) async fn approve(
         match client.approve(&event.id, settings.timeout, clock).await {
             Ok(()) => ApproveOutcome::Approved,
             Err(cause) => {
+                client.forget_document();
                 let now = read(&mut client, settings.timeout, clock).await.ok();
                 let now = now.map(|document| state(&document, &event.id));
                 return Err(Error::NotApproved { cause, now });
@@ -96,7 +97,7 @@ async fn read(client: &mut Client, timeout: Duration, clock: Clock) -> Result<Do
             }
             Ok(document)
         }
-        // Only a second request has an ETag.
+        // Only for a client that knows a document.
         Answer::Unchanged => Err(Error::Unchanged),
     }
 }

@@ -61,7 +61,7 @@ pub enum Answer {
         document: Document,
         anomalies: Anomalies,
     },
-    /// The last document still holds (304).
+    /// The last document still holds: a 304, or the same bytes again.
     Unchanged,
 }
 

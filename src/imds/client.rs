@@ -1,9 +1,10 @@
 //! The HTTP client for IMDS.
 //!
-//! A 304 is accepted only if the request carried the `ETag` of the last document. A 200 with an empty body, which has
-//! been observed in production, is a failure at first; after a minute of only empty bodies it is an empty document.
+//! A 304 is accepted only if the request carried the `ETag` of the last document. Without an `ETag`, the same bytes
+//! again are the same answer. A 200 with an empty body, which has been observed in production, is a failure at first;
+//! after a minute of only empty bodies it is an empty document.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
@@ -19,9 +20,11 @@ use super::{
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
     error_body,
+    known_document::KnownDocument,
     stream::MAX_BODY_BYTES,
 };
 use crate::{
+    alarm::Alarm,
     document::{self, Anomalies, AnomalyKind, Answer, Document},
     event::EventId,
     outbound::retry::retry_after,
@@ -37,13 +40,11 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Client {
     connection: ImdsConnection,
     endpoint: Endpoint,
-    /// Of the last document.
-    etag: Option<HeaderValue>,
-    /// Of the last document.
-    incarnation: Option<i64>,
+    known: KnownDocument,
     empty_bodies: EmptyBodies,
     /// Monotonic start time of the last request.
     last_start: Option<Duration>,
+    alarm: Alarm,
 }
 
 impl Client {
@@ -52,10 +53,10 @@ impl Client {
         Ok(Self {
             connection: ImdsConnection::new(endpoint)?,
             endpoint: endpoint.clone(),
-            etag: None,
-            incarnation: None,
+            known: KnownDocument::default(),
             empty_bodies: EmptyBodies::default(),
             last_start: None,
+            alarm: Alarm::default(),
         })
     }
 
@@ -63,9 +64,9 @@ impl Client {
         &self.endpoint
     }
 
-    /// The next poll requests the whole document.
-    pub(crate) fn clear_etag(&mut self) {
-        self.etag = None;
+    /// The next poll requests and reads the whole document, even if it is the same as the last one.
+    pub(crate) fn forget_document(&mut self) {
+        self.known.forget();
     }
 
     /// Requests the document.
@@ -86,8 +87,8 @@ impl Client {
         if !self.empty_bodies.record(now) {
             return result;
         }
-        // A 304 to the old ETag would restore no event.
-        self.clear_etag();
+        // A 304 to the old ETag, or the old document, would restore no event.
+        self.forget_document();
         let mut anomalies = Anomalies::default();
         anomalies.add(
             AnomalyKind::EmptyBody,
@@ -110,7 +111,7 @@ impl Client {
         let mut body = serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] });
         if let (true, Some(incarnation), Some(members)) = (
             self.endpoint.approvals_name_incarnation,
-            self.incarnation,
+            self.known.incarnation,
             body.as_object_mut(),
         ) {
             members.insert(
@@ -134,14 +135,14 @@ impl Client {
 
     async fn request_document(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
         let mut request = self.connection.request(&self.endpoint.events);
-        if let Some(etag) = &self.etag {
+        if let Some(etag) = &self.known.etag {
             let headers = request.headers_mut();
             headers.insert(header::IF_NONE_MATCH, etag.clone());
         }
         let mut response = self.send(request, timeout, clock).await?;
         match response.status() {
             StatusCode::OK => {}
-            StatusCode::NOT_MODIFIED if self.etag.is_some() => return Ok(Answer::Unchanged),
+            StatusCode::NOT_MODIFIED if self.known.etag.is_some() => return Ok(Answer::Unchanged),
             _ => return Err(error_for_status(response, clock).await),
         }
         let etag = response.headers_mut().remove(header::ETAG);
@@ -149,10 +150,15 @@ impl Client {
         if body.trim_ascii().is_empty() {
             return Err(Error::EmptyBody);
         }
+        if self.known.has_body(&body) {
+            self.known.etag = etag;
+            return Ok(Answer::Unchanged);
+        }
         let (document, anomalies) =
             document::parse(&body).map_err(|error| Error::from_parse_error(error, &body))?;
-        self.etag = etag;
-        self.incarnation = document.incarnation;
+        self.known.etag = etag;
+        self.known.incarnation = document.incarnation;
+        self.known.replace_body(body);
         Ok(Answer::Document {
             document,
             anomalies,
@@ -188,11 +194,14 @@ impl Client {
         });
         // `sleep(0)` takes a millisecond and a wake-up.
         if !delay.is_zero() {
-            tokio::time::sleep(delay).await;
+            self.alarm.sleep(delay).await;
         }
         self.last_start = Some(clock.now().monotonic);
-        let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
-        let response = sent.unwrap_or_else(|_elapsed| Err(self.timeout_error(timeout)))?;
+        let sent = {
+            let sending = pin!(self.connection.send(request));
+            self.alarm.timeout(timeout, sending).await
+        };
+        let response = sent.unwrap_or_else(|| Err(self.timeout_error(timeout)))?;
         if response.status() == StatusCode::MISDIRECTED_REQUEST {
             self.connection.close();
         }
@@ -201,15 +210,16 @@ impl Client {
 
     /// Reads the body of the last response within what remains of `timeout`.
     async fn read(
-        &self,
+        &mut self,
         body: Incoming,
         timeout: Duration,
         clock: Clock,
     ) -> Result<Vec<u8>, Error> {
         let since = self.since_last_start(clock).unwrap_or_default();
         let left = timeout.saturating_sub(since);
-        let read = tokio::time::timeout(left, read_body(body, MAX_BODY_BYTES)).await;
-        read.unwrap_or_else(|_elapsed| Err(self.timeout_error(timeout)))
+        let body = pin!(read_body(body, MAX_BODY_BYTES));
+        let read = self.alarm.timeout(left, body).await;
+        read.unwrap_or_else(|| Err(self.timeout_error(timeout)))
     }
 
     fn since_last_start(&self, clock: Clock) -> Option<Duration> {
@@ -293,7 +303,7 @@ mod tests {
     use crate::{api_version::RequestedVersion, time::Timestamp};
 
     #[test]
-    fn a_minute_of_empty_bodies_is_an_empty_document_and_clears_the_etag() {
+    fn a_minute_of_empty_bodies_is_an_empty_document_and_forgets_the_last_one() {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
@@ -303,7 +313,8 @@ mod tests {
         )
         .unwrap();
         let mut client = Client::new(&endpoint).unwrap();
-        client.etag = Some(HeaderValue::from_static("\"7\""));
+        client.known.etag = Some(HeaderValue::from_static("\"7\""));
+        client.known.replace_body(b"{}".to_vec());
         let moment = |seconds| {
             Moment {
                 wall: Timestamp::UNIX_EPOCH,
@@ -314,7 +325,8 @@ mod tests {
         for second in 0..60 {
             let result = client.accept_empty_bodies(Err(Error::EmptyBody), moment(second));
             assert_eq!(result, Err(Error::EmptyBody), "{second}");
-            assert!(client.etag.is_some(), "{second}");
+            assert!(client.known.etag.is_some(), "{second}");
+            assert!(client.known.has_body(b"{}"), "{second}");
         }
         let Ok(Answer::Document {
             document,
@@ -327,7 +339,8 @@ mod tests {
         assert!(document.is_complete());
         let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
         assert_eq!(kinds, [AnomalyKind::EmptyBody]);
-        assert_eq!(client.etag, None);
+        assert_eq!(client.known.etag, None);
+        assert!(!client.known.has_body(b"{}"), "the old document is news");
 
         let failed = client.accept_empty_bodies(Err(Error::Gone), moment(61));
         assert_eq!(failed, Err(Error::Gone));

@@ -19,6 +19,7 @@ mod endpoint;
 mod error;
 mod error_body;
 mod identity;
+mod known_document;
 mod stream;
 pub(crate) mod timeouts;
 

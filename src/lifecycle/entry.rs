@@ -50,12 +50,12 @@ impl TrackerEntry {
     /// For an event that is in a document for the first time.
     pub(super) fn begin(
         event: &Event,
-        vm_name: Option<&str>,
+        scope: EventScope,
         gap: PollGap,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
-        let tracked = TrackedEvent::begin(event.clone(), event.scope(vm_name), gap, now.wall);
+        let tracked = TrackedEvent::begin(event.clone(), scope, gap, now.wall);
         let mut entry = Self {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
@@ -175,10 +175,8 @@ impl TrackerEntry {
         let down_since = self.tracked_mut().down_since.take()?;
         let before = restored_at.wall.saturating_since(down_since);
         let since = now.monotonic.saturating_sub(restored_at.monotonic);
-        let interruption = Interruption {
-            until: now.wall,
-            length: before.saturating_add(since),
-        };
+        let (until, length) = (now.wall, before.saturating_add(since));
+        let interruption = Interruption { until, length };
         (interruption.length >= Interruption::MIN_LENGTH)
             .then(|| self.interrupt(interruption, now.wall))?
     }
@@ -202,17 +200,19 @@ impl TrackerEntry {
             self.tracked_mut().end = None;
             transitions.push(self.transition(TransitionKind::Returned, now));
         }
+        let (was_scope, scope) = (self.tracked.scope, event.scope(vm_name));
+        if was_scope != scope {
+            self.tracked_mut().scope = scope;
+        }
         let was = &self.tracked.event;
         let is_same = (event.not_before.is_none() || event.not_before == was.not_before)
             && event.status == was.status
-            && is_rest_equal(was, event);
+            && (is_rest_equal(was, event) || is_rest_equal(was, &known_rest(was, event)));
         if is_same {
             return;
         }
         let was = was.clone();
-        let was_scope = self.tracked.scope;
         let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
-        let scope = event.scope(vm_name);
         let tracked = self.tracked_mut();
         let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.has_been_imminent(now);
         tracked.event = Event {
@@ -220,7 +220,6 @@ impl TrackerEntry {
             not_before: was.not_before,
             ..known_rest(&was, event)
         };
-        tracked.scope = scope;
         tracked.times_changed = tracked.times_changed.saturating_add(1);
         if !is_urgent_restart {
             tracked.urgent_type = event.event_type.clone();
@@ -262,22 +261,18 @@ impl TrackerEntry {
         if self.tracked.is_pending() {
             transitions.push(self.end(now, Duration::ZERO, false));
         }
+        let scope = event.scope(vm_name);
         let event = Event {
             id: self.tracked.event.id.clone(),
             ..known_rest(&self.tracked.event, event)
         };
-        let (missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
-        *self = Self::begin(&event, vm_name, gap, now, transitions);
+        let (mut missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
+        // The NotBefore of the advisory is not that of the maintenance.
+        missing.not_before = false;
+        *self = Self::begin(&event, scope, gap, now, transitions);
         self.set_reported(missing, is_contradictory);
     }
-}
 
-/// An advisory never starts.
-fn is_started(event: &Event) -> bool {
-    event.status == Status::Started && !event.is_advisory()
-}
-
-impl TrackerEntry {
     /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no
     /// approval.
     ///
@@ -317,6 +312,11 @@ impl TrackerEntry {
         };
         is_before_its_time && may_run
     }
+}
+
+/// An advisory never starts.
+fn is_started(event: &Event) -> bool {
+    event.status == Status::Started && !event.is_advisory()
 }
 
 /// The current values; members that the current document lacks keep their last values, and are listed in

@@ -94,8 +94,7 @@ impl Tracker {
         vm_name: Option<&str>,
         now: Moment,
     ) -> Vec<Transition> {
-        let interval = self.poll_interval;
-        let last = self.last_document;
+        let (interval, last) = (self.poll_interval, self.last_document);
         let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
         let mut transitions = Vec::new();
         let restored_at = self.restored_at.unwrap_or(now);
@@ -122,7 +121,8 @@ impl Tracker {
                     self.anomalies.add(AnomalyKind::Contradiction, detail);
                 }
             } else {
-                let mut new = TrackerEntry::begin(event, vm_name, gap, now, &mut transitions);
+                let scope = event.scope(vm_name);
+                let mut new = TrackerEntry::begin(event, scope, gap, now, &mut transitions);
                 new.set_reported(MissingMembers::default(), is_contradictory);
                 self.entries.insert(event.id.clone(), new);
             }

@@ -34,7 +34,16 @@ impl Format {
 fn to_text(open_metrics: &str) -> String {
     let mut output = String::with_capacity(open_metrics.len());
     let mut help: Option<(&str, &str)> = None;
-    for line in open_metrics.split('\n') {
+    // Samples without an exemplar are the same in both formats. A row of them is copied at once.
+    let mut unchanged = 0..0;
+    for line in open_metrics.split_inclusive('\n') {
+        if !line.as_bytes().contains(&b'#') && line.len() > 1 {
+            unchanged.end += line.len();
+            continue;
+        }
+        output.push_str(open_metrics.get(unchanged.clone()).unwrap_or_default());
+        unchanged = unchanged.end + line.len()..unchanged.end + line.len();
+        let line = line.strip_suffix('\n').unwrap_or(line);
         if let Some((name, text)) = metadata(line, "# HELP ") {
             help = Some((name, text));
         } else if let Some((name, kind)) = metadata(line, "# TYPE ") {
@@ -52,6 +61,10 @@ fn to_text(open_metrics: &str) -> String {
         {
             push_line(&mut output, &[sample]);
         }
+    }
+    output.push_str(open_metrics.get(unchanged).unwrap_or_default());
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
     }
     output
 }
@@ -80,7 +93,7 @@ fn text_type(kind: &str) -> (&'static str, &'static str) {
 
 /// A sample without its exemplar, which begins with a number sign outside of quotes.
 fn without_exemplar(line: &str) -> Option<&str> {
-    // True for most lines, and a search is many times faster than the loop below.
+    // A search is many times faster than the loop below.
     if !line.contains(" # ") {
         return Some(line).filter(|line| !line.is_empty());
     }
@@ -164,6 +177,18 @@ g NaN
     #[test]
     fn empty_exposition_is_converted() {
         assert_eq!(Format::Text.write("# EOF\n".to_owned()), "");
+    }
+
+    #[test]
+    fn empty_lines_are_left_out_and_the_last_line_is_ended() {
+        for (open_metrics, text) in [
+            ("a 1\n\nb 2", "a 1\nb 2\n"),
+            ("a 1\n\n\n# EOF\nb 2\n\n", "a 1\nb 2\n"),
+            ("\n", ""),
+            ("7", "7\n"),
+        ] {
+            assert_eq!(Format::Text.write(open_metrics.to_owned()), text);
+        }
     }
 
     fn escaped(value: &str) -> String {

@@ -49,6 +49,8 @@ mod polling;
 #[cfg(unix)]
 mod process_limits;
 #[cfg(test)]
+mod repeated_documents;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod secrets;

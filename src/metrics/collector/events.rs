@@ -187,16 +187,20 @@ fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result 
 }
 
 fn resource_info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
-    let mut named = std::collections::BTreeSet::new();
-    for event in events {
-        let resources = event.tracked.event.resources.iter().flatten();
-        named.extend(resources.map(|resource| (&*event.event_id, label_value(resource))));
-    }
-    if named.is_empty() {
+    let mut resources = events.iter().map(|event| &event.tracked.event.resources);
+    if resources.all(|names| names.as_ref().is_none_or(Vec::is_empty)) {
         return Ok(());
     }
     let mut family = family::begin(backend, &catalog::EVENT_RESOURCE_INFO)?;
-    named.iter().try_for_each(|(id, resource)| {
-        family.int_gauge(&[("event_id", id), ("resource", resource)], 1)
-    })
+    for event in events {
+        // Names that differ only in characters that labels do not show would be duplicate series.
+        let names = event.tracked.event.resources.iter().flatten();
+        let mut names: Vec<_> = names.map(|name| label_value(name)).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in &names {
+            family.int_gauge(&[("event_id", &event.event_id), ("resource", name)], 1)?;
+        }
+    }
+    Ok(())
 }

@@ -47,6 +47,7 @@ const MODULES: &[(&str, u8)] = &[
     ("listen", IO_BASE),
     ("system", IO_BASE),
     ("worker", IO_BASE),
+    ("alarm", IO_BASE),
     ("imds", IO),
     ("state", IO),
     ("otlp", IO),

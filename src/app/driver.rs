@@ -1,0 +1,171 @@
+//! Performs the effects of the engine in their order, and collects the inputs that do not come from IMDS.
+
+use std::{
+    future::{Future, pending},
+    pin::pin,
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::sleep};
+
+use super::{export_queue::ExportQueue, logging, publisher::Publisher, state_writer::StateWriter};
+use crate::{
+    alarm::Alarm,
+    engine::{Effect, Engine, Input},
+    event::EventId,
+    heartbeat,
+    otlp::signal::Signal,
+    snapshot::{ExportCounts, PushCounts},
+    time::{Clock, Moment},
+};
+
+/// The engine, and what performs its effects, except the IMDS client.
+pub(super) struct Driver {
+    pub(super) engine: Engine,
+    pub(super) clock: Clock,
+    pub(super) state: Option<StateWriter>,
+    pub(super) spans: Option<ExportQueue>,
+    pub(super) log_records: Option<ExportQueue>,
+    /// Of the metrics that are pushed.
+    pub(super) metric_counts: watch::Receiver<ExportCounts>,
+    pub(super) push_counts: watch::Receiver<PushCounts>,
+    pub(super) publisher: Publisher,
+    /// An approval requested by the engine.
+    pub(super) approval: Option<EventId>,
+    /// The next poll must ask for the whole document, and read it even if it is the same as before.
+    pub(super) needs_whole_document: bool,
+    pub(super) ticks: Ticks,
+}
+
+/// When the heartbeat ticks.
+#[derive(Debug, Default)]
+pub(super) struct Ticks {
+    alarm: Alarm,
+    /// By the monotonic clock.
+    due: Duration,
+}
+
+impl Ticks {
+    /// The next tick: at once if it is overdue. May be dropped and called again while it waits.
+    async fn next(&mut self, clock: Clock) {
+        let left = self.due.saturating_sub(clock.now().monotonic);
+        if !left.is_zero() {
+            self.alarm.sleep(left).await;
+        }
+        self.due = clock.now().monotonic.saturating_add(heartbeat::PERIOD);
+    }
+}
+
+impl Driver {
+    /// Gives an input to the engine and performs the effects.
+    pub(super) fn apply(&mut self, input: Input) {
+        let now = self.clock.now();
+        for effect in self.engine.handle(input, now) {
+            self.perform(effect, now);
+        }
+        if !self.is_write_outstanding() {
+            self.publisher.state_is_on_disk();
+        }
+    }
+
+    fn perform(&mut self, effect: Effect, now: Moment) {
+        match effect {
+            Effect::Log(entry) => logging::entry(&entry),
+            Effect::DiscardForeignState => {
+                self.needs_whole_document = true;
+                if let Some(state) = &mut self.state {
+                    state.discard_foreign(now.wall);
+                }
+            }
+            Effect::Export(signal, batch) => {
+                let queue = match signal {
+                    Signal::Traces => &self.spans,
+                    Signal::Logs => &self.log_records,
+                    // Pushed from snapshots.
+                    Signal::Metrics => return,
+                };
+                if let Some(queue) = queue {
+                    queue.spool.append(batch, now);
+                }
+            }
+            Effect::SaveState(saved) => {
+                if let Some(state) = &mut self.state {
+                    state.write(*saved);
+                }
+            }
+            Effect::Publish(snapshot) => {
+                let is_write_outstanding = self.is_write_outstanding();
+                self.publisher.publish(snapshot, is_write_outstanding);
+            }
+            Effect::Approve(id) => self.approval = Some(id),
+        }
+    }
+
+    fn is_write_outstanding(&self) -> bool {
+        self.state.as_ref().is_some_and(StateWriter::is_outstanding)
+    }
+
+    /// The next input that does not come from IMDS.
+    async fn next_input(&mut self) -> Input {
+        loop {
+            return tokio::select! {
+                biased;
+                () = self.ticks.next(self.clock), if self.engine.wants_heartbeat() => Input::Tick,
+                result = written(&mut self.state) => Input::StateWritten(result),
+                () = self.publisher.overdue() => {
+                    self.publisher.state_is_late();
+                    continue;
+                }
+                counts = exported(&mut self.spans) => Input::ExportCounts(Signal::Traces, counts),
+                counts = exported(&mut self.log_records) => Input::ExportCounts(Signal::Logs, counts),
+                counts = changed(&mut self.metric_counts) => Input::ExportCounts(Signal::Metrics, counts),
+                counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
+            };
+        }
+    }
+
+    /// Waits for `future` and applies all other inputs meanwhile.
+    pub(super) async fn drive<T>(&mut self, future: impl Future<Output = T>) -> T {
+        let mut future = pin!(future);
+        loop {
+            tokio::select! {
+                biased;
+                input = self.next_input() => self.apply(input),
+                done = &mut future => return done,
+            }
+        }
+    }
+
+    /// Waits until no write of the state is outstanding.
+    pub(super) async fn flush(&mut self, limit: Duration) {
+        let mut limit = pin!(sleep(limit));
+        while self.is_write_outstanding() {
+            tokio::select! {
+                input = self.next_input() => self.apply(input),
+                () = &mut limit => return,
+            }
+        }
+    }
+}
+
+async fn written(state: &mut Option<StateWriter>) -> Result<(), String> {
+    match state {
+        Some(state) => state.written().await,
+        None => pending().await,
+    }
+}
+
+async fn exported(queue: &mut Option<ExportQueue>) -> ExportCounts {
+    match queue {
+        Some(queue) => changed(&mut queue.counts).await,
+        None => pending().await,
+    }
+}
+
+/// The next value; never ready without a sender.
+async fn changed<T: Clone>(values: &mut watch::Receiver<T>) -> T {
+    if values.changed().await.is_ok() {
+        return values.borrow_and_update().clone();
+    }
+    pending().await
+}
