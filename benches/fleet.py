@@ -4,8 +4,12 @@
     benches/fleet.py --vms 10000 --events 500 > fleet.om
     promtool tsdb create-blocks-from openmetrics fleet.om DATA
 
-Prometheus serves the resulting blocks, and `benches/rules.sh` and `benches/dashboards.sh` measure rules and dashboards
-against it. The same arguments give the same fleet: `--seed` sets the random data, `--end` sets the time.
+    benches/fleet.py --vms 10000 --events 500 --serve PORT
+
+Prometheus serves the resulting blocks, and `benches/dashboards.sh` measures dashboards against it. With `--serve`,
+Prometheus scrapes the samples, and has them in memory as those of a real fleet (`benches/rules.sh`). Each path `/PART`
+is a target of 500 VMs. Each of its scrapes gets the samples of the next time, and those after the last time get none.
+`/left` is the number of scrapes until then. The same arguments give the same fleet: `--seed` sets the random data, `--end` sets the time.
 
 Each VM has the series of an exporter without events: `up` and all series that a rule or a dashboard reads, including
 zeros. Each event has the per-event series of each VM that it names. Most events name one VM, some name 5 or 20 VMs of a
@@ -19,8 +23,10 @@ days.
 import argparse
 import random
 import sys
+import threading
 import time
 import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
 OUTCOMES = ("completed", "cancelled", "unknown")
@@ -47,6 +53,7 @@ DROPPED = (
 LOCATIONS = ("westeurope", "northeurope", "eastus", "eastus2", "southeastasia")
 SIZES = ("Standard_D4s_v5", "Standard_D8s_v5", "Standard_E16ds_v5", "Standard_F4s_v2")
 SCALE_SET = 50  # VMs of one scale set
+PART = 500  # VMs of one target
 BUCKETS = ("1.0", "10.0", "60.0", "600.0", "3600.0", "+Inf")
 
 
@@ -59,8 +66,12 @@ def arguments():
     cli.add_argument("--step", type=int, default=60, help="seconds between samples of a series")
     cli.add_argument("--end", type=int, default=None, help="Unix time of the last sample (default: now)")
     cli.add_argument("--seed", type=int, default=1)
+    cli.add_argument("--serve", type=int, metavar="PORT", help="serve the samples on loopback instead of writing them")
     cli.add_argument("--job", default="azure-scheduled-events")
-    return cli.parse_args()
+    options = cli.parse_args()
+    if options.serve and options.past:
+        cli.error("--serve: Prometheus does not accept samples of the past month")
+    return options
 
 
 class Vm:
@@ -123,6 +134,59 @@ class Recording:
         """A series with changing values: `value` is a function of the sample's Unix time."""
         head = f"{name}{{{labels}}} "
         self.out.write("".join([f"{head}{value(t)} {t}\n" for t in self.stamps if t >= since]))
+
+
+class Replay(Recording):
+    """Keeps the series, and returns the samples of one time after the other in the text format, for each part."""
+
+    def __init__(self, options, end):
+        super().__init__(None, options, end)
+        self.parts = []
+        self.scraped = []
+        self.lock = threading.Lock()
+
+    def begin_part(self):
+        self.parts.append([])
+        self.scraped.append(0)
+
+    def constant(self, name, labels, value, since=0):
+        self.varying(name, labels, lambda _: value, since)
+
+    def varying(self, name, labels, value, since=0):
+        self.parts[-1].append((f"{name}{{{labels}}}", value, since))
+
+    def scrape(self, part):
+        with self.lock:
+            step = self.scraped[part]
+            self.scraped[part] += 1
+        if step >= len(self.stamps):
+            return ""
+        t = self.stamps[step]
+        return "".join([f"{head} {value(t)} {t}000\n" for head, value, since in self.parts[part] if t >= since])
+
+    def left(self):
+        with self.lock:
+            return sum(max(len(self.stamps) - count, 0) for count in self.scraped)
+
+    def serve(self, port):
+        replay = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self):
+                text = str(replay.left()) if self.path == "/left" else replay.scrape(int(self.path[1:]))
+                body = text.encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
 PAST = 30 * 86_400
@@ -304,8 +368,10 @@ def main():
     for event in events:
         for vm in event.vms:
             by_vm.setdefault(vm.number, []).append(event)
-    rec = Recording(sys.stdout, options, end)
+    rec = Replay(options, end) if options.serve else Recording(sys.stdout, options, end)
     for vm in vms:
+        if options.serve and vm.number % PART == 0:
+            rec.begin_part()
         write_vm(rec, vm, rng, end - 90_000)
         vm_events = by_vm.get(vm.number, [])
         write_pending(rec, vm, vm_events)
@@ -314,12 +380,15 @@ def main():
         for event in {event.type: event for event in vm_events}.values():  # one histogram per type and VM
             write_histograms(rec, vm, event, event.first_seen)
     past = write_past(sys.stdout, options, rng, vms, end)
-    sys.stdout.write("# EOF\n")
+    if not options.serve:
+        sys.stdout.write("# EOF\n")
     pairs = sum(len(event.vms) for event in events)
     print(
         f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM; {options.past} past events, {past} pairs",
         file=sys.stderr,
     )
+    if options.serve:
+        rec.serve(options.serve)
 
 
 if __name__ == "__main__":

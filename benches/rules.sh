@@ -6,55 +6,65 @@
 # RULES is a list of checkouts, default this one. Several are measured one after another on the same data:
 # RULES="../old ." compares two versions. The rule files are those of alerts/ and dashboards/.
 #
-# The script writes the last 20 minutes of the fleet as blocks (benches/fleet.py, promtool) and starts Prometheus on
-# loopback with the unmodified rule files. After eight evaluations, or one of a group with an interval of its own, it
-# prints the times of each group and of the most expensive rules. Prometheus scrapes no targets, so the result covers only
-# the rules and the samples that they write.
-# LEAD is the time in seconds that a slow machine needs to write the blocks, default VMS / 80.
-# PROMETHEUS and PROMTOOL set other binaries than those in PATH.
+# A real Prometheus on loopback scrapes the last 20 minutes of the fleet, a minute of samples every five seconds
+# (benches/fleet.py), and evaluates the unmodified rule files. It therefore has the samples in memory, as that of a real
+# fleet has. After the last scrape and eight more evaluations, or one of a group with an interval of its own, the script
+# prints the times of each group and of the most expensive rules. No sample is written during these evaluations except
+# those of the rules, so the result covers only the rules. The memory is that of Prometheus with the samples.
+# PROMETHEUS sets another binary than the one in PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 vms=${1:-10000} events=${2:-500}
-prometheus=${PROMETHEUS:-prometheus} promtool=${PROMTOOL:-promtool}
-for tool in "$prometheus" "$promtool"; do
-    command -v "$tool" >/dev/null || { echo "benches/rules.sh: $tool not found; install it: apt-get install prometheus" >&2; exit 1; }
-done
+prometheus=${PROMETHEUS:-prometheus}
+command -v "$prometheus" >/dev/null || { echo "benches/rules.sh: $prometheus not found; install it: apt-get install prometheus" >&2; exit 1; }
 read -ra versions <<<"${RULES:-.}"
 work=$(mktemp -d)
 server=
-finish() {
-    if [ -n "$server" ] && kill "$server" 2>/dev/null; then wait "$server" 2>/dev/null || true; fi
-    rm -rf "$work"
+fleet=
+stop() {
+    local pid
+    for pid in $server $fleet; do
+        kill "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    done
+    server='' fleet=''
 }
-trap finish EXIT
+trap 'stop; rm -rf "$work"' EXIT
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 "$prometheus" --version 2>&1 | head -1
-# The data ends at about the start of Prometheus: a sample becomes stale after 5 minutes, and Prometheus cannot write
-# samples before the last one.
-end=$(($(date +%s) + ${LEAD:-$((vms / 80))}))
-benches/fleet.py --vms "$vms" --events "$events" --end "$end" >"$work/fleet.om"
-"$promtool" tsdb create-blocks-from openmetrics "$work/fleet.om" "$work/blocks" | tail -n +2 | awk '{ samples += $(NF-3); series = $(NF-1) } END { print series " series, " samples " samples" }'
-rm "$work/fleet.om"
-
 # measure CHECKOUT
 measure() {
-    local root port
+    local root port source part i
     root=$(cd "$1" && pwd)
-    # Blocks are never changed, so a copy with hard links is independent.
-    cp -al "$work/blocks" "$work/data"
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    port=$(free_port)
+    source=$(free_port)
+    # 21 scrapes of each target, and the time until the first one.
+    benches/fleet.py --vms "$vms" --events "$events" --end $(($(date +%s) + 120)) --serve "$source" &
+    fleet=$!
     cat >"$work/prometheus.yml" <<YAML
 global: { evaluation_interval: 10s }
 rule_files: ["$root/alerts/*.rules.yml", "$root/dashboards/*.rules.yml"]
+scrape_configs:
+  - job_name: fleet
+    honor_labels: true
+    scrape_interval: 5s
+    static_configs:
 YAML
-    "$prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --storage.tsdb.retention.time=30d \
-        --web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
+    for ((part = 0; part * 500 < vms; part++)); do
+        echo "      - { targets: ['127.0.0.1:$source'], labels: { __metrics_path__: /$part } }" >>"$work/prometheus.yml"
+    done
+    for ((i = 0; i < 300; i++)); do
+        ! curl -sf -o /dev/null "http://127.0.0.1:$source/left" || break
+        sleep 0.2
+    done
+    "$prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" --web.listen-address="127.0.0.1:$port" >"$work/log" 2>&1 &
     server=$!
     echo "rules of $1"
-    python3 - "http://127.0.0.1:$port" "$work/log" "$server" <<'PY'
-import json, os, sys, time, urllib.request
+    python3 - "http://127.0.0.1:$port" "$work/log" "$server" "http://127.0.0.1:$source" <<'PY'
+import calendar, json, os, sys, time, urllib.request
 
-base, log, server = sys.argv[1:]
+base, log, server, source = sys.argv[1:]
 
 def get(path):
     with urllib.request.urlopen(base + path, timeout=60) as answer:
@@ -70,6 +80,11 @@ def evaluations():
     lines = urllib.request.urlopen(base + "/metrics", timeout=60).read().decode().splitlines()
     named = lambda what: [float(l.rsplit(" ", 1)[1]) for l in lines if l.startswith(f"prometheus_rule_group_iterations_{what}total{{")]
     return (sum(named("")) - sum(named("missed_"))) / len(named(""))
+
+# Groups are first evaluated within their interval.
+while float(urllib.request.urlopen(source + "/left", timeout=60).read()) > 0:
+    time.sleep(1)
+filled = time.time()
 
 began = None
 deadline = time.monotonic() + 420
@@ -90,6 +105,9 @@ while not expected or any(len(groups.get(name, ())) < count for name, count in e
                 sys.exit(f"{rule['name']}: {rule['lastError']}")
         stamp = group["lastEvaluation"]
         if stamp == seen.get(group["name"]) or stamp.startswith("0001"):
+            continue
+        # Without the nanoseconds and the zone.
+        if calendar.timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S")) < filled + 10:
             continue
         seen[group["name"]] = stamp
         if began is None and all(name in seen for name, count in expected.items() if count > 1):
@@ -114,12 +132,8 @@ print(f"CPU time per evaluation of all groups: {(cpu() - began[0]) / rounds * 10
 resident = next(l for l in open(f"/proc/{server}/status") if l.startswith("VmHWM"))
 print("peak memory of this Prometheus:", resident.split(":")[1].strip())
 PY
-    kill "$server"
-    wait "$server" 2>/dev/null || true
-    server=
+    stop
     rm -rf "$work/data"
 }
 
-[ "$(date +%s)" -le "$end" ] || { echo "benches/rules.sh: writing the blocks took longer than LEAD" >&2; exit 1; }
-while [ "$(date +%s)" -le "$end" ]; do sleep 1; done
 for version in "${versions[@]}"; do measure "$version"; done
