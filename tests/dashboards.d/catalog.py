@@ -22,7 +22,9 @@ class Metric:
 def read() -> dict[str, Metric]:
     """The metrics in src/metrics/catalog.rs, the recorded metrics, and `up`, which Prometheus adds."""
     source = (ROOT / "src" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
-    rows = re.findall(r'^\s+[A-Z_]+ = "(\w+)", (\w+), (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.MULTILINE)
+    rows = re.findall(
+        r'^\s+[A-Z_]+ = "(\w+)", (\w+), "[^"]*", (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.MULTILINE
+    )
     if len(rows) < 30:
         raise SystemExit(f"src/metrics/catalog.rs: only {len(rows)} metrics found; its format may have changed")
     out = {"up": Metric("Gauge", TARGET_LABELS)}
