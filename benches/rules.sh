@@ -3,7 +3,7 @@
 #
 #     benches/rules.sh [VMS [EVENTS]]        default 10000 500
 #
-# RULES is a list of checkouts, default this one. Several are measured one after another on the same data:
+# RULES is a list of checkouts, default this one. Several are measured one after another on the same fleet:
 # RULES="../old ." compares two versions. The rule files are those of alerts/ and dashboards/.
 #
 # A real Prometheus on loopback scrapes the last 20 minutes of the fleet, a minute of samples every five seconds

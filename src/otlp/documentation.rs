@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     attribute::{Attribute, Key, Value},
-    fixtures::{OWN, document, event, interruption, moment, tracker, vm},
+    fixtures::{OWN, document, event, identity, interruption, moment, tracker, vm},
     log_record::{EventName, LogRecord, Severity, records},
     resource,
     settings::OtlpSettings,
@@ -192,16 +192,9 @@ fn page_lists_the_resource_with_its_sources() {
     };
     let settings = OtlpSettings::from_env(endpoint).unwrap().unwrap();
     let identity = Identity {
-        name: "aks-pool1-41265337-vmss_2".to_owned(),
-        vm_id: "8f1e9b6a-32b7-4b0c-9d21-6a4b6f7c1e55".to_owned(),
-        scale_set: "aks-pool1-41265337-vmss".to_owned(),
-        vm_size: "Standard_D8s_v5".to_owned(),
-        location: "westeurope".to_owned(),
-        subscription_id: "5d9c1c62-51e5-4d4c-8a2f-0f8a2d9f5a10".to_owned(),
-        resource_group: "mc_prod".to_owned(),
         resource_id: "/subscriptions/5d9c1c62-…/virtualMachines/2".to_owned(),
-        computer_name: "aks-pool1-41265337-vmss000002".to_owned(),
         zone: "2".to_owned(),
+        ..identity()
     };
     let mut resource = resource::of(&settings, Some(&identity), None);
     resource.insert("service.version".to_owned(), "1.0.0".to_owned());

@@ -1,4 +1,4 @@
-//! An event of this VM and its transitions, for the tests of spans and log records.
+//! This VM, an event of it and its transitions, for the tests of spans, log records and resources.
 
 use std::time::Duration;
 
@@ -10,11 +10,27 @@ use crate::{
     document::Document,
     event::{Event, EventId, EventType, Source, Status},
     lifecycle::{Interruption, Tracker, Transition},
+    snapshot::Identity,
     time::{Moment, Timestamp},
 };
 
 pub(super) const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 pub(super) const OWN: &str = "web_0";
+
+pub(super) fn identity() -> Identity {
+    Identity {
+        name: "aks-pool1-41265337-vmss_2".to_owned(),
+        vm_id: "8f1e9b6a-32b7-4b0c-9d21-6a4b6f7c1e55".to_owned(),
+        scale_set: "aks-pool1-41265337-vmss".to_owned(),
+        vm_size: "Standard_D8s_v5".to_owned(),
+        location: "westeurope".to_owned(),
+        subscription_id: "5d9c1c62-51e5-4d4c-8a2f-0f8a2d9f5a10".to_owned(),
+        resource_group: "mc_prod".to_owned(),
+        resource_id: "/subscriptions/x/vm".to_owned(),
+        computer_name: "aks-pool1-41265337-vmss000002".to_owned(),
+        zone: String::new(),
+    }
+}
 
 pub(super) fn event(status: Status) -> Event {
     Event {

@@ -64,6 +64,7 @@ pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::otlp::fixtures::identity;
 
     fn settings(environment: &[(&str, &str)]) -> OtlpSettings {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
@@ -71,21 +72,6 @@ mod tests {
         OtlpSettings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
             .unwrap()
             .unwrap()
-    }
-
-    fn identity() -> Identity {
-        Identity {
-            name: "aks-pool1-41265337-vmss_2".to_owned(),
-            vm_id: "8f1e9b6a-32b7-4b0c-9d21-6a4b6f7c1e55".to_owned(),
-            scale_set: "aks-pool1-41265337-vmss".to_owned(),
-            vm_size: "Standard_D8s_v5".to_owned(),
-            location: "westeurope".to_owned(),
-            subscription_id: "5d9c1c62-51e5-4d4c-8a2f-0f8a2d9f5a10".to_owned(),
-            resource_group: "mc_prod".to_owned(),
-            resource_id: "/subscriptions/x/vm".to_owned(),
-            computer_name: "aks-pool1-41265337-vmss000002".to_owned(),
-            zone: String::new(),
-        }
     }
 
     #[test]
