@@ -299,9 +299,12 @@ def write_vm(rec, vm, rng, started_at):
             rec.constant("azure_scheduled_events_approvals_total", f'{t},event_type="{kind}",result="{result}"', 0)
     for reason in DROPPED:
         rec.constant("azure_scheduled_events_spans_dropped_total", f'{t},reason="{reason}"', 0)
+        rec.constant("azure_scheduled_events_log_records_dropped_total", f'{t},reason="{reason}"', 0)
     for name in (
         "azure_scheduled_events_spans_exported_total",
         "azure_scheduled_events_spans_spooled",
+        "azure_scheduled_events_log_records_exported_total",
+        "azure_scheduled_events_log_records_spooled",
         "azure_scheduled_events_state_write_failures_total",
         "azure_scheduled_events_alert_pushes_total",
         "azure_scheduled_events_alert_push_failures_total",

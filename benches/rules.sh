@@ -43,7 +43,7 @@ measure() {
     benches/fleet.py --vms "$vms" --events "$events" --end $(($(date +%s) + 120)) --serve "$source" &
     fleet=$!
     cat >"$work/prometheus.yml" <<YAML
-global: { evaluation_interval: 10s }
+global: { evaluation_interval: 15s }
 rule_files: ["$root/alerts/*.rules.yml", "$root/dashboards/*.rules.yml"]
 scrape_configs:
   - job_name: fleet
@@ -98,7 +98,7 @@ while not expected or any(len(groups.get(name, ())) < count for name, count in e
         answer = get("/api/v1/rules")["groups"]
     except OSError:
         continue  # not up yet
-    expected = {group["name"]: 8 if group["interval"] <= 10 else 1 for group in answer}
+    expected = {group["name"]: 8 if group["interval"] <= 15 else 3 if group["interval"] <= 60 else 1 for group in answer}
     for group in answer:
         for rule in group["rules"]:
             if rule["health"] == "err":

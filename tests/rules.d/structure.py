@@ -70,7 +70,8 @@ def levels(rules: list[Rule]) -> dict[int, int]:
         if index not in known:
             rule = rules[index]
             read = set(re.findall(r"[a-zA-Z_]\w*:\w+", rule.expr)) & records.keys() - {SELECTOR}
-            read = {name for name in read if not name.startswith(MEMORY)}
+            # A record that reads itself reads its previous result.
+            read = {name for name in read if not name.startswith(MEMORY) and name != rule.name}
             earlier = [
                 other
                 for name in read
