@@ -7,14 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     otlp::{
-        sender::{self, RetryTiming},
-        settings::ExporterSettings,
+        sender::{self, Connection},
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
     outbound::file::OsFilesystem,
     snapshot::ExportCounts,
-    time::Clock,
     worker::Worker,
 };
 
@@ -46,11 +44,9 @@ impl ExportQueue {
     /// Exports the batches until `stop` is cancelled.
     pub(super) fn send(
         &self,
-        settings: ExporterSettings,
-        clock: Clock,
+        connection: Connection,
         stop: CancellationToken,
     ) -> impl Future<Output = ()> + use<> {
-        let timing = RetryTiming::default();
-        sender::run(settings, self.spool.clone(), clock, timing, stop)
+        sender::run(connection, self.spool.clone(), stop)
     }
 }

@@ -159,7 +159,7 @@ async fn assemble(
 ) -> Result<(EventLoop, watch::Receiver<Arc<Snapshot>>, AlertPushers), Error> {
     let now = clock.now();
     let boot_id = system::boot_id();
-    let outputs = tasks.start_outputs(config)?;
+    let mut outputs = tasks.start_outputs(config, clock)?;
     let worker = match config.state {
         StateStorage::Directory(_) => {
             let worker = Worker::start("disk");
@@ -170,11 +170,11 @@ async fn assemble(
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
     let mut export = |signal| {
-        let settings = config.otlp.as_ref()?.exporter(signal)?.clone();
+        let settings = config.otlp.as_ref()?.exporter(signal)?;
         let directory = state.as_ref().map(StateWriter::path);
         let queue = ExportQueue::open(signal, directory, worker.clone());
-        let sending = queue.send(settings, clock, tasks.stop.clone());
-        tasks.spawn_on(&outputs, "OTLP sender", async {
+        let sending = queue.send(outputs.connections.add(settings), tasks.stop.clone());
+        tasks.spawn_on(&outputs.runtime, "OTLP sender", async {
             sending.await;
             Ok(())
         });
@@ -197,9 +197,9 @@ async fn assemble(
         clock,
         &snapshots,
         &tasks.stop,
-        &outputs,
+        &outputs.runtime,
     )?;
-    let metric_counts = tasks.push_metrics(config, &snapshots, dropped_log_lines, clock, &outputs);
+    let metric_counts = tasks.push_metrics(config, &snapshots, dropped_log_lines, &mut outputs);
     let driver = Driver {
         engine,
         clock,

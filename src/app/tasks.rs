@@ -17,7 +17,7 @@ use super::{Error, alert_pushers::AlertPushers, output_thread::OutputThread};
 use crate::{
     config::Config,
     otlp::{
-        sender::{self, RetryTiming, metrics::MetricSource},
+        sender::{self, Connections, RetryTiming, metrics::MetricSource},
         signal::Signal,
     },
     snapshot::{ExportCounts, Snapshot},
@@ -32,6 +32,13 @@ pub(super) struct Tasks {
     pub(super) stop: CancellationToken,
     /// Dropped after the tasks that run on it.
     outputs: Option<OutputThread>,
+}
+
+/// What the tasks that send have in common.
+#[derive(Debug)]
+pub(super) struct Outputs {
+    pub(super) runtime: Handle,
+    pub(super) connections: Connections,
 }
 
 impl Tasks {
@@ -59,8 +66,7 @@ impl Tasks {
         config: &Config,
         snapshots: &watch::Receiver<Arc<Snapshot>>,
         dropped_log_lines: &Arc<AtomicU64>,
-        clock: Clock,
-        runtime: &Handle,
+        outputs: &mut Outputs,
     ) -> watch::Receiver<ExportCounts> {
         let counts = watch::Sender::new(ExportCounts::default());
         let mut counted = counts.subscribe();
@@ -74,11 +80,10 @@ impl Tasks {
                 options: config.web.exposed,
                 dropped_log_lines: Arc::clone(dropped_log_lines),
             };
-            let (settings, exporter) = (settings.clone(), exporter.clone());
-            let (timing, stop) = (RetryTiming::default(), self.stop.clone());
-            let pushing =
-                sender::metrics::run(settings, exporter, source, counts, clock, timing, stop);
-            self.spawn_on(runtime, "metric push", async {
+            let connection = outputs.connections.add(exporter);
+            let (settings, stop) = (settings.clone(), self.stop.clone());
+            let pushing = sender::metrics::run(settings, connection, source, counts, stop);
+            self.spawn_on(&outputs.runtime, "metric push", async {
                 pushing.await;
                 Ok(())
             });
@@ -87,15 +92,26 @@ impl Tasks {
     }
 
     /// Starts the runtime of the tasks that send, where there are any.
-    pub(super) fn start_outputs(&mut self, config: &Config) -> Result<Handle, Error> {
+    pub(super) fn start_outputs(
+        &mut self,
+        config: &Config,
+        clock: Clock,
+    ) -> Result<Outputs, Error> {
+        let connections = Connections::new(clock, RetryTiming::default());
         let mut settings = config.otlp.iter();
         let is_exporting = settings.any(|settings| !settings.exporters.is_empty());
         if !is_exporting && config.alertmanagers.is_empty() {
-            return Ok(Handle::current());
+            return Ok(Outputs {
+                runtime: Handle::current(),
+                connections,
+            });
         }
         let outputs = OutputThread::start()
             .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
-        Ok(self.outputs.insert(outputs).handle().clone())
+        Ok(Outputs {
+            runtime: self.outputs.insert(outputs).handle().clone(),
+            connections,
+        })
     }
 
     /// Stops the tasks and waits for their end, but not for a server that keeps the thread of the outputs busy.

@@ -1,6 +1,9 @@
 //! HTTP clients with their certificates, and bounded reading of response bodies.
 
-use std::{env, fs, io, path::Path};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::{
@@ -33,11 +36,29 @@ pub(crate) enum PemError {
     Empty,
 }
 
-/// A client that does not follow redirects and trusts the authorities in `ca_file` alone, or those of the system.
-/// Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`).
+/// The certificate authorities that a client trusts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Authorities {
+    /// Without TLS none is needed, and a container may have none.
+    Unused,
+    System,
+    /// Those in this PEM file alone.
+    File(PathBuf),
+}
+
+impl Authorities {
+    pub(crate) fn of(url: &Url, ca_file: Option<&Path>) -> Self {
+        match ca_file {
+            Some(path) => Self::File(path.to_owned()),
+            None if url.scheme() == "http" => Self::Unused,
+            None => Self::System,
+        }
+    }
+}
+
+/// A client that does not follow redirects. Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`).
 pub(crate) fn client(
-    url: &Url,
-    ca_file: Option<&Path>,
+    authorities: &Authorities,
     resolver: Resolver,
 ) -> Result<ClientBuilder, PemError> {
     let builder = Client::builder()
@@ -46,11 +67,10 @@ pub(crate) fn client(
         .redirect(Policy::none())
         .referer(false)
         .pool_max_idle_per_host(1);
-    Ok(match ca_file {
-        Some(path) => builder.tls_certs_only(certificates(path)?),
-        // Without TLS no certificate authority is needed, and a container may have none.
-        None if url.scheme() == "http" => builder.tls_certs_only([]),
-        None => builder,
+    Ok(match authorities {
+        Authorities::File(path) => builder.tls_certs_only(certificates(path)?),
+        Authorities::Unused => builder.tls_certs_only([]),
+        Authorities::System => builder,
     })
 }
 

@@ -1,9 +1,8 @@
-//! The client of one collector: OpenTelemetry's exporter on a reqwest client with our certificates.
+//! The client of one signal: OpenTelemetry's exporter on the shared reqwest client.
 
 use std::{
-    fs, io,
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -19,11 +18,11 @@ use opentelemetry_sdk::{
 };
 use prost::Message as _;
 use reqwest::{
-    Client, Url,
+    Url,
     header::{self, HeaderMap, HeaderValue},
 };
 
-use super::{disposition::ExportAttempt, sdk};
+use super::{disposition::ExportAttempt, sdk, shared_client::SharedClient};
 use crate::{
     metrics::negotiation::gzip,
     otlp::{
@@ -34,47 +33,14 @@ use crate::{
     },
     outbound::{
         error::{causes, is_tls, root_cause},
-        http::{self, PemError, USER_AGENT, read_up_to},
-        resolver::Resolver,
+        http::{USER_AGENT, read_up_to},
         retry::retry_after,
     },
     snapshot::ExportFailure,
     time::Clock,
-    worker::Worker,
 };
 
 const MAX_BODY_BYTES: usize = 64 << 10;
-
-/// Why no client can be made now.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum SetupError {
-    #[error("{variable}: {path} {cause}", path = path.display())]
-    File {
-        variable: &'static str,
-        path: PathBuf,
-        cause: PemError,
-    },
-    /// No client, usually because the system has no certificates.
-    #[error(
-        "no client can be made: {0}; where the system has no certificates, OTEL_EXPORTER_OTLP_CERTIFICATE names a file of them"
-    )]
-    Client(String),
-    #[error("{0}")]
-    Exporter(#[from] ExporterBuildError),
-    #[error("the thread that reads files and resolves host names cannot be started: {0}")]
-    Thread(#[from] io::Error),
-    #[error("the thread that reads files and resolves host names hangs")]
-    Busy,
-}
-
-impl SetupError {
-    pub(super) fn reason(&self) -> ExportFailure {
-        match self {
-            Self::File { .. } | Self::Client(_) | Self::Exporter(_) => ExportFailure::Tls,
-            Self::Thread(_) | Self::Busy => ExportFailure::Connect,
-        }
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct CollectorClient {
@@ -84,22 +50,17 @@ pub(super) struct CollectorClient {
 }
 
 impl CollectorClient {
-    /// Reads the certificates; the first batch connects.
-    pub(super) async fn open(
+    pub(super) fn new(
         settings: &ExporterSettings,
-        worker: &Worker,
+        client: Arc<SharedClient>,
         clock: Clock,
-    ) -> Result<Self, SetupError> {
-        let (for_client, resolver) = (settings.clone(), Resolver::new(worker.clone()));
-        let client = worker
-            .run_while_awaited(move || client(&for_client, resolver))
-            .await
-            .ok_or(SetupError::Busy)??;
+    ) -> Result<Self, ExporterBuildError> {
         let last_attempt = LastAttempt::default();
         let http_client = RecordingHttpClient {
             client,
             endpoint: settings.endpoint.clone(),
             headers: settings.headers.clone(),
+            timeout: settings.timeout,
             clock,
             last_attempt: Arc::clone(&last_attempt),
         };
@@ -252,11 +213,19 @@ fn lock(last_attempt: &LastAttempt) -> MutexGuard<'_, Option<ExportAttempt>> {
 /// Records what the exporter does not return: status, `Retry-After` and body.
 #[derive(Debug)]
 struct RecordingHttpClient {
-    client: Client,
+    client: Arc<SharedClient>,
     endpoint: Url,
     headers: HeaderMap,
+    /// From the connection to the last byte of the response.
+    timeout: Duration,
     clock: Clock,
     last_attempt: LastAttempt,
+}
+
+impl RecordingHttpClient {
+    fn no_response(&self, reason: ExportFailure, message: String) {
+        *lock(&self.last_attempt) = Some(ExportAttempt::NoResponse { reason, message });
+    }
 }
 
 #[async_trait]
@@ -273,17 +242,27 @@ impl HttpClient for RecordingHttpClient {
         for (name, value) in &self.headers {
             headers.insert(name.clone(), value.clone());
         }
+        let client = match self.client.get(self.clock.now().monotonic).await {
+            Ok(client) => client,
+            Err(error) => {
+                self.no_response(error.reason(), error.to_string());
+                return Err(error.into());
+            }
+        };
         // With the URL of the settings: reqwest takes basic authentication from it, but not from a ready request.
-        let request = self.client.post(self.endpoint.clone());
+        let request = client.post(self.endpoint.clone()).timeout(self.timeout);
         let mut response = match request.headers(headers).body(body).send().await {
             Ok(response) => response,
             Err(error) => {
                 // The URL may hold a secret.
                 let error = error.without_url();
-                *lock(&self.last_attempt) = Some(ExportAttempt::NoResponse {
-                    reason: reason(&error),
-                    message: root_cause(&error),
-                });
+                let reason = reason(&error);
+                self.no_response(reason, root_cause(&error));
+                if reason == ExportFailure::Tls {
+                    drop(client);
+                    let now = self.clock.now().monotonic;
+                    self.client.discard_if_stale(now).await;
+                }
                 return Err(error.into());
             }
         };
@@ -304,36 +283,5 @@ fn reason(error: &reqwest::Error) -> ExportFailure {
         ExportFailure::Tls
     } else {
         ExportFailure::Connect
-    }
-}
-
-fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, SetupError> {
-    const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
-    const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
-    const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
-    let is_https = settings.endpoint.scheme() == "https";
-    let ca_file = settings.certificate.as_deref().filter(|_| is_https);
-    let mut builder = http::client(&settings.endpoint, ca_file, resolver)
-        .map_err(|cause| file_error(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?
-        .timeout(settings.timeout);
-    if let Some(own) = settings.client.as_ref().filter(|_| is_https) {
-        let read = |variable, path: &Path| {
-            fs::read(path).map_err(|cause| file_error(variable, path, cause.into()))
-        };
-        let (certificate, key) = (read(CERTIFICATE, &own.certificate)?, read(KEY, &own.key)?);
-        let identity = http::identity(&certificate, &key)
-            .map_err(|cause| file_error(CERTIFICATE, &own.certificate, cause))?;
-        builder = builder.identity(identity);
-    }
-    builder
-        .build()
-        .map_err(|error| SetupError::Client(root_cause(&error)))
-}
-
-fn file_error(variable: &'static str, path: &Path, cause: PemError) -> SetupError {
-    SetupError::File {
-        variable,
-        path: path.to_owned(),
-        cause,
     }
 }

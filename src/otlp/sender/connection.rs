@@ -1,15 +1,14 @@
-//! The connection to the collector of one signal: the client with its certificates, and what became of an attempt.
-//!
-//! Certificate files that cannot be read are read again with the next attempt. After a TLS failure all are read again,
-//! but not more often than every [`RetryTiming::max_backoff`], since a system's store is large.
+//! The connection to the collector of one signal: its client, and what became of an attempt.
 
-use std::{io, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
+use opentelemetry_otlp::ExporterBuildError;
 use tracing::{info, warn};
 
 use super::{
-    client::{CollectorClient, Payload, SetupError},
+    client::{CollectorClient, Payload},
     disposition::{Disposition, ExportAttempt},
+    shared_client::SharedClient,
     timing::{Retry, RetryTiming},
 };
 use crate::{
@@ -17,75 +16,80 @@ use crate::{
     outbound::{http::add_proxy_secrets, url::Secrets},
     snapshot::ExportFailure,
     time::Clock,
-    worker::Worker,
 };
 
-pub(super) struct Connection {
+/// Makes the connections of the signals. Those with the same host and certificates share an HTTP client.
+#[derive(Debug)]
+pub struct Connections {
+    clock: Clock,
+    timing: RetryTiming,
+    clients: Vec<Arc<SharedClient>>,
+}
+
+impl Connections {
+    pub fn new(clock: Clock, timing: RetryTiming) -> Self {
+        Self {
+            clock,
+            timing,
+            clients: Vec::new(),
+        }
+    }
+
+    pub fn add(&mut self, settings: &ExporterSettings) -> Connection {
+        let shared = self.clients.iter().find(|client| client.suits(settings));
+        let client = shared.cloned().unwrap_or_else(|| {
+            let client = SharedClient::new(settings, self.timing.max_backoff);
+            let client = Arc::new(client);
+            self.clients.push(Arc::clone(&client));
+            client
+        });
+        let mut secrets = settings.secrets();
+        add_proxy_secrets(&mut secrets);
+        Connection {
+            client: CollectorClient::new(settings, client, self.clock),
+            settings: settings.clone(),
+            clock: self.clock,
+            timing: self.timing,
+            secrets,
+            failures: 0,
+            last_failure: None,
+        }
+    }
+}
+
+pub struct Connection {
     pub(super) settings: ExporterSettings,
     pub(super) clock: Clock,
     pub(super) timing: RetryTiming,
     secrets: Secrets,
-    /// Reads certificates and resolves host names.
-    worker: Option<Worker>,
-    client: Option<CollectorClient>,
-    /// By the monotonic clock.
-    reload_certificates_at: Duration,
+    client: Result<CollectorClient, ExporterBuildError>,
     /// Consecutive failures.
     failures: u32,
     /// As logged.
     last_failure: Option<ExportFailure>,
 }
 
-impl Connection {
-    pub(super) fn new(settings: ExporterSettings, clock: Clock, timing: RetryTiming) -> Self {
-        let mut secrets = settings.secrets();
-        add_proxy_secrets(&mut secrets);
-        Self {
-            settings,
-            clock,
-            timing,
-            secrets,
-            // Without a thread now, the next attempt starts it.
-            worker: start_worker().ok(),
-            client: None,
-            reload_certificates_at: Duration::ZERO,
-            failures: 0,
-            last_failure: None,
-        }
+/// Without the secrets.
+impl fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Connection")
+            .field("endpoint", &self.settings.redacted_endpoint())
+            .finish_non_exhaustive()
     }
+}
 
+impl Connection {
     /// Sends one request by the client, if there can be one.
     pub(super) async fn attempt(&mut self, payload: Payload<'_>) -> Disposition {
-        let client = if let Some(client) = self.client.take() {
-            Ok(client)
-        } else {
-            let now = self.clock.now().monotonic;
-            self.reload_certificates_at = now.saturating_add(self.timing.max_backoff);
-            self.open_client().await
-        };
-        let attempt = match client {
-            Ok(mut client) => {
-                let attempt = client.send(payload).await;
-                let is_tls = matches!(&attempt, ExportAttempt::NoResponse { reason, .. } if *reason == ExportFailure::Tls);
-                let is_stale = is_tls && self.clock.now().monotonic >= self.reload_certificates_at;
-                self.client = (!is_stale).then_some(client);
-                attempt
-            }
+        let attempt = match &mut self.client {
+            Ok(client) => client.send(payload).await,
             Err(error) => ExportAttempt::NoResponse {
-                reason: error.reason(),
+                reason: ExportFailure::Connect,
                 message: error.to_string(),
             },
         };
         Disposition::of(attempt, self.settings.signal, &self.secrets)
-    }
-
-    async fn open_client(&mut self) -> Result<CollectorClient, SetupError> {
-        let worker = match self.worker.take() {
-            Some(worker) => worker,
-            None => start_worker()?,
-        };
-        self.worker = Some(worker.clone());
-        CollectorClient::open(&self.settings, &worker, self.clock).await
     }
 
     /// Logs the first of consecutive failures, and a change of the reason.
@@ -119,8 +123,4 @@ impl Connection {
     pub(super) fn retry_delay(&self, retry: &Retry) -> Duration {
         self.timing.delay(retry, self.failures)
     }
-}
-
-fn start_worker() -> io::Result<Worker> {
-    Worker::start("otlp")
 }

@@ -32,16 +32,13 @@ use super::{
     disposition::Disposition,
     schedule::{RetryAfter, Schedule},
     sdk,
-    timing::{Retry, RetryTiming},
+    timing::Retry,
 };
 use crate::{
     metrics::{MetricsOptions, data_points},
-    otlp::{
-        resource,
-        settings::{ExporterSettings, OtlpSettings},
-    },
+    otlp::{resource, settings::OtlpSettings},
     snapshot::{ExportCounts, ExportFailure, Snapshot},
-    time::{Clock, Moment, Timestamp},
+    time::{Moment, Timestamp},
 };
 
 /// What the pushes are made of.
@@ -55,24 +52,24 @@ pub struct MetricSource {
 /// Pushes until `stop` is cancelled, then the last values.
 pub async fn run(
     settings: OtlpSettings,
-    exporter: ExporterSettings,
+    connection: Connection,
     source: MetricSource,
     counts: watch::Sender<ExportCounts>,
-    clock: Clock,
-    timing: RetryTiming,
     stop: CancellationToken,
 ) {
+    let exporter = &connection.settings;
     info!(
         endpoint = exporter.redacted_endpoint(),
         gzip = exporter.gzip,
         interval_ms = settings.metric_interval.as_millis(),
         "metric export enabled"
     );
-    let now = clock.now();
+    let now = connection.clock.now();
+    let flush_timeout = connection.timing.flush_timeout;
     let mut pusher = Pusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
         start: StartTime(now),
-        connection: Connection::new(exporter, clock, timing),
+        connection,
         settings,
         source,
         counts,
@@ -82,7 +79,7 @@ pub async fn run(
     tokio::select! {
         () = &mut pushing => {}
         () = stop.cancelled() => {
-            if timeout(timing.flush_timeout, pushing).await.is_err() {
+            if timeout(flush_timeout, pushing).await.is_err() {
                 info!("metric flush timed out");
             }
         }

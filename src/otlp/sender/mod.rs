@@ -1,5 +1,5 @@
 //! Exports the batches of the spool of one signal to its collector, one request at a time; [`metrics`] exports the
-//! metrics, which have no spool. Both use a `connection` of their own.
+//! metrics, which have no spool. Each signal has a [`Connection`].
 //!
 //! Invariants of the spooled signals:
 //! - Only a batch that the collector accepted or rejected is removed from the spool.
@@ -17,6 +17,7 @@ mod parts;
 mod schedule;
 mod sdk;
 mod sent;
+mod shared_client;
 mod timing;
 
 use std::{pin::pin, time::Duration};
@@ -25,33 +26,29 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use self::timing::RetryTiming;
 use self::{
     client::Payload,
-    connection::Connection,
     disposition::Disposition,
     parts::{IncompleteBatches, Parts},
     sent::log_sent,
     timing::Retry,
 };
+pub use self::{
+    connection::{Connection, Connections},
+    timing::RetryTiming,
+};
 use super::{
     batch::Batch,
-    settings::ExporterSettings,
     spool::{BatchId, Completion, Lease, SpoolHandle},
 };
-use crate::{snapshot::ExportFailure, time::Clock};
+use crate::snapshot::ExportFailure;
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
 
 /// Exports until `stop` is cancelled, then flushes the spool.
-pub async fn run(
-    settings: ExporterSettings,
-    spool: SpoolHandle,
-    clock: Clock,
-    timing: RetryTiming,
-    stop: CancellationToken,
-) {
+pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
+    let settings = &connection.settings;
     let signal = settings.signal;
     info!(
         endpoint = settings.redacted_endpoint(),
@@ -60,8 +57,9 @@ pub async fn run(
         "{} export enabled",
         signal.as_str()
     );
+    let flush_timeout = connection.timing.flush_timeout;
     let mut sender = Sender {
-        connection: Connection::new(settings, clock, timing),
+        connection,
         spool: spool.clone(),
         stop: stop.clone(),
         incomplete: IncompleteBatches::default(),
@@ -71,7 +69,7 @@ pub async fn run(
         () = &mut sending => {}
         () = stop.cancelled() => {
             // A batch whose request is cut off is sent again after the next start.
-            if timeout(timing.flush_timeout, sending).await.is_err() {
+            if timeout(flush_timeout, sending).await.is_err() {
                 info!("{} flush timed out", signal.as_str());
             }
         }

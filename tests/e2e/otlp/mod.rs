@@ -22,7 +22,7 @@ use azure_scheduled_events_exporter::{
     otlp::{
         attribute::hex,
         batch::Batch,
-        sender::{self, RetryTiming},
+        sender::{self, Connections, RetryTiming},
         settings::OtlpSettings,
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
@@ -256,6 +256,7 @@ async fn send(
         .unwrap();
     let all = batches(number, source, &settings);
     let (mut spans, mut records) = (BTreeSet::new(), BTreeSet::new());
+    let mut connections = Connections::new(Clock::start(), RetryTiming::default());
     // Of log records: the announcement, the approval elsewhere, the start and the end.
     for (signal, count) in [(Signal::Traces, 4), (Signal::Logs, 4)] {
         let Some(exporter) = settings.exporter(signal) else {
@@ -266,13 +267,8 @@ async fn send(
         let spool = Spool::open(signal, Some(&directory), Box::new(OsFilesystem), limits);
         let spool = SpoolHandle::new(spool, Some(Worker::start("disk").unwrap()));
         let stop = CancellationToken::new();
-        let running = tokio::spawn(sender::run(
-            exporter.clone(),
-            spool.clone(),
-            Clock::start(),
-            RetryTiming::default(),
-            stop.clone(),
-        ));
+        let connection = connections.add(exporter);
+        let running = tokio::spawn(sender::run(connection, spool.clone(), stop.clone()));
         for (_, batch) in all.iter().filter(|(of, _)| *of == signal) {
             spans.extend(
                 batch
