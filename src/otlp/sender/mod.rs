@@ -12,6 +12,7 @@
 mod client;
 mod connection;
 mod disposition;
+mod metric_parts;
 pub mod metrics;
 mod parts;
 mod schedule;

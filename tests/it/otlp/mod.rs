@@ -2,6 +2,7 @@
 
 mod backfill;
 mod logs;
+mod metric_parts;
 mod metrics;
 mod refusals;
 mod restarts;
