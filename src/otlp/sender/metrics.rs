@@ -1,7 +1,7 @@
 //! Pushes the metrics to a collector: at an interval, at once when an event appears or changes, and at shutdown.
 //!
-//! Nothing is stored: a push has the newest values, also after one that failed. It reads published snapshots and delays
-//! nothing else.
+//! Nothing is stored: a push has the newest values, also after one that failed. It also has the end of the series that
+//! receivers may know and that have ended. It reads published snapshots and delays nothing else.
 
 use std::{
     collections::BTreeSet,
@@ -36,6 +36,7 @@ use super::{
     metric_parts::{halve, points},
     schedule::{RetryAfter, Schedule},
     sdk,
+    series::UnconfirmedPushes,
     timing::{Retry, RetryTiming},
 };
 use crate::{
@@ -83,6 +84,7 @@ pub async fn run(
         settings,
         source,
         counts,
+        unconfirmed: UnconfirmedPushes::default(),
         remarks: Remarks::default(),
     };
     let mut pushing = pin!(pusher.push_until_stopped(&stop));
@@ -103,6 +105,7 @@ struct Pusher {
     connection: Connection,
     schedule: Schedule,
     start: StartTime,
+    unconfirmed: UnconfirmedPushes,
     /// Of the last push that was accepted.
     remarks: Remarks,
 }
@@ -176,6 +179,7 @@ impl Pusher {
         }
         if is_accepted {
             self.connection.recovered();
+            self.unconfirmed.confirm();
             remarks.log_changes(&self.remarks);
             self.remarks = remarks;
         }
@@ -194,7 +198,7 @@ impl Pusher {
             Ok(resource_metrics(&self.settings, snapshot, metrics))
         };
         Ok(ExportMetricsServiceRequest {
-            resource_metrics: vec![render(snapshot, now)?],
+            resource_metrics: self.unconfirmed.next(snapshot, now, render)?,
         })
     }
 

@@ -18,6 +18,7 @@ mod parts;
 mod schedule;
 mod sdk;
 mod sent;
+mod series;
 mod timing;
 
 use std::{pin::pin, time::Duration};

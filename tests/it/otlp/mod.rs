@@ -7,6 +7,7 @@ mod metrics;
 mod refusals;
 mod restarts;
 mod sending;
+mod series;
 mod tls;
 
 use std::{collections::BTreeMap, process::Command, time::Duration};
