@@ -1,20 +1,23 @@
 //! Pushes the metrics to a collector: at an interval, at once when an event appears or changes, and at shutdown.
 //!
-//! Nothing is stored: a push has the newest values, also after one that failed. It reads published snapshots and delays
-//! nothing else.
+//! Nothing is stored: a push has the newest values, also after one that failed. It also has the end of the series that
+//! receivers may know and that have ended. It reads published snapshots and delays nothing else.
 
 use std::{
+    collections::BTreeSet,
+    fmt,
     pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use opentelemetry_proto::{
     tonic::{
         collector::metrics::v1::ExportMetricsServiceRequest,
-        metrics::v1::{Metric, ResourceMetrics, ScopeMetrics, metric::Data},
+        metrics::v1::{Metric, ResourceMetrics, ScopeMetrics},
         resource::v1::Resource,
     },
     transform::common::tonic::ResourceAttributesWithSchema,
@@ -30,8 +33,10 @@ use super::{
     client::Payload,
     connection::Connection,
     disposition::Disposition,
+    metric_parts::{halve, points},
     schedule::{RetryAfter, Schedule},
     sdk,
+    series::UnconfirmedPushes,
     timing::Retry,
 };
 use crate::{
@@ -40,6 +45,9 @@ use crate::{
     snapshot::{ExportCounts, ExportFailure, Snapshot},
     time::{Moment, Timestamp},
 };
+
+/// Of one push: a collector that finds that many points too large accepts none.
+const MAX_DROPPED: usize = 16;
 
 /// What the pushes are made of.
 #[derive(Debug)]
@@ -73,7 +81,8 @@ pub async fn run(
         settings,
         source,
         counts,
-        last_warning: String::new(),
+        unconfirmed: UnconfirmedPushes::default(),
+        remarks: Remarks::default(),
     };
     let mut pushing = pin!(pusher.push_until_stopped(&stop));
     tokio::select! {
@@ -93,8 +102,9 @@ struct Pusher {
     connection: Connection,
     schedule: Schedule,
     start: StartTime,
-    /// Of a collector that accepted everything.
-    last_warning: String,
+    unconfirmed: UnconfirmedPushes,
+    /// Of the last push that was accepted.
+    remarks: Remarks,
 }
 
 impl Pusher {
@@ -124,102 +134,169 @@ impl Pusher {
         }
     }
 
-    /// Returns the delay before the next attempt if the push is to be repeated.
+    /// Sends the metrics in one request, or in several if the collector finds one too large. Returns the delay before
+    /// the next attempt if the push is to be repeated.
     async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<RetryAfter> {
+        let request = self.request(snapshot, now).ok()?;
+        let mut parts = vec![request];
+        let mut remarks = Remarks::default();
+        let mut is_accepted = true;
+        while let Some(mut part) = parts.pop() {
+            match self.connection.attempt(Payload::Metrics(&part)).await {
+                Disposition::Accepted { rejected, message } => {
+                    is_accepted &= self.accepted(points(&part), rejected, &message);
+                    if !message.is_empty() {
+                        remarks.warning = message;
+                    }
+                }
+                Disposition::Rejected { message } => {
+                    self.failed(ExportFailure::Rejected, &message);
+                    is_accepted = false;
+                }
+                Disposition::TooLarge { message } => {
+                    self.count(ExportFailure::TooLarge);
+                    if let Some(rest) = halve(&mut part) {
+                        parts.extend([rest, part]);
+                    } else if remarks.drop_point(&part) == MAX_DROPPED {
+                        self.connection.failed(ExportFailure::TooLarge, &message);
+                        return None;
+                    }
+                    remarks.too_large = Some(message);
+                }
+                Disposition::Retry {
+                    reason,
+                    message,
+                    retry_after,
+                    is_slow,
+                } => {
+                    self.failed(reason, &message);
+                    return Some(self.retry(retry_after, is_slow));
+                }
+            }
+        }
+        if is_accepted {
+            self.connection.recovered();
+            self.unconfirmed.confirm();
+            remarks.log_changes(&self.remarks);
+            self.remarks = remarks;
+        }
+        None
+    }
+
+    fn request(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        now: Moment,
+    ) -> Result<ExportMetricsServiceRequest, fmt::Error> {
         let dropped_log_lines = self.source.dropped_log_lines.load(Ordering::Relaxed);
         let start = self.start.before(now);
-        let metrics = data_points(snapshot, self.source.options, dropped_log_lines, start, now);
-        let metrics = metrics.ok()?;
-        let points = metrics.iter().map(points).sum();
-        let request = self.request(snapshot, metrics);
-        let disposition = self.connection.attempt(Payload::Metrics(&request)).await;
-        self.apply(disposition, points)
+        let render = |snapshot: &Arc<Snapshot>, at| {
+            let metrics = data_points(snapshot, self.source.options, dropped_log_lines, start, at)?;
+            Ok(resource_metrics(&self.settings, snapshot, metrics))
+        };
+        Ok(ExportMetricsServiceRequest {
+            resource_metrics: self.unconfirmed.next(snapshot, now, render)?,
+        })
     }
 
-    fn request(&self, snapshot: &Snapshot, metrics: Vec<Metric>) -> ExportMetricsServiceRequest {
-        let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-        let resource = sdk::resource(&resource::of(&self.settings, identity, vm_name));
-        let resource = ResourceAttributesWithSchema::from(&resource);
-        ExportMetricsServiceRequest {
-            resource_metrics: vec![ResourceMetrics {
-                resource: Some(Resource {
-                    attributes: resource.attributes.0,
-                    ..Resource::default()
-                }),
-                scope_metrics: vec![ScopeMetrics {
-                    scope: Some((sdk::scope(), None).into()),
-                    metrics,
-                    ..ScopeMetrics::default()
-                }],
-                schema_url: resource.schema_url.unwrap_or_default(),
-            }],
+    /// Returns whether the collector took all points. Which ones it rejected is not known: they must not be sent again.
+    fn accepted(&mut self, points: u64, rejected: u64, message: &str) -> bool {
+        let rejected = rejected.min(points);
+        self.counts
+            .send_modify(|counts| counts.exported += points - rejected);
+        if rejected > 0 {
+            let message = format!("{rejected} of {points} points rejected: {message}");
+            self.failed(ExportFailure::PartialSuccess, &message);
         }
+        rejected == 0
     }
 
-    fn apply(&mut self, disposition: Disposition, points: u64) -> Option<RetryAfter> {
-        match disposition {
-            Disposition::Accepted { rejected, message } => {
-                let rejected = rejected.min(points);
-                self.counts
-                    .send_modify(|counts| counts.exported += points - rejected);
-                if rejected > 0 {
-                    let message = format!("{rejected} of {points} points rejected: {message}");
-                    self.failed(ExportFailure::PartialSuccess, &message);
-                } else {
-                    self.connection.recovered();
-                    self.warn(message);
-                }
-                None
-            }
-            Disposition::Rejected { message } => {
-                self.failed(ExportFailure::Rejected, &message);
-                None
-            }
-            Disposition::TooLarge { message } => {
-                self.failed(ExportFailure::TooLarge, &message);
-                None
-            }
-            Disposition::Retry {
-                reason,
-                message,
-                retry_after,
-                is_slow,
-            } => {
-                self.failed(reason, &message);
-                let retry = Retry {
-                    after: retry_after,
-                    is_slow,
-                };
-                Some(RetryAfter {
-                    delay: self.connection.retry_delay(&retry),
-                    is_requested: retry_after.is_some(),
-                })
-            }
+    fn retry(&self, after: Option<Duration>, is_slow: bool) -> RetryAfter {
+        RetryAfter {
+            delay: self.connection.retry_delay(&Retry { after, is_slow }),
+            is_requested: after.is_some(),
         }
     }
 
     fn failed(&mut self, reason: ExportFailure, message: &str) {
-        self.counts.send_modify(|counts| counts.fail(reason));
+        self.count(reason);
         self.connection.failed(reason, message);
     }
 
-    /// Logs a warning of the collector once, not with each push.
-    fn warn(&mut self, message: String) {
-        if !message.is_empty() && message != self.last_warning {
-            warn!(message, "collector accepted metric points with a warning");
-        }
-        self.last_warning = message;
+    fn count(&self, reason: ExportFailure) {
+        self.counts.send_modify(|counts| counts.fail(reason));
     }
 }
 
-fn points(metric: &Metric) -> u64 {
-    let points = match &metric.data {
-        Some(Data::Gauge(gauge)) => gauge.data_points.len(),
-        Some(Data::Sum(sum)) => sum.data_points.len(),
-        Some(Data::Histogram(histogram)) => histogram.data_points.len(),
-        _ => 0,
-    };
-    points as u64
+fn resource_metrics(
+    settings: &OtlpSettings,
+    snapshot: &Snapshot,
+    metrics: Vec<Metric>,
+) -> ResourceMetrics {
+    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
+    let resource = sdk::resource(&resource::of(settings, identity, vm_name));
+    let resource = ResourceAttributesWithSchema::from(&resource);
+    ResourceMetrics {
+        resource: Some(Resource {
+            attributes: resource.attributes.0,
+            ..Resource::default()
+        }),
+        scope_metrics: vec![ScopeMetrics {
+            scope: Some((sdk::scope(), None).into()),
+            metrics,
+            ..ScopeMetrics::default()
+        }],
+        schema_url: resource.schema_url.unwrap_or_default(),
+    }
+}
+
+/// What is logged once, not with each push.
+#[derive(Debug, Default)]
+struct Remarks {
+    /// Of a collector that accepted everything.
+    warning: String,
+    /// The collector's message, if the push was sent in parts.
+    too_large: Option<String>,
+    /// The metrics of the points that were too large.
+    dropped: BTreeSet<String>,
+    dropped_points: usize,
+}
+
+impl Remarks {
+    /// Returns how many points were dropped until now.
+    fn drop_point(&mut self, part: &ExportMetricsServiceRequest) -> usize {
+        let scopes = part
+            .resource_metrics
+            .iter()
+            .flat_map(|of| &of.scope_metrics);
+        let metrics = scopes.flat_map(|of| &of.metrics);
+        self.dropped
+            .extend(metrics.map(|metric| metric.name.clone()));
+        self.dropped_points += 1;
+        self.dropped_points
+    }
+
+    fn log_changes(&self, before: &Self) {
+        let error = self.too_large.as_deref().unwrap_or_default();
+        if self.too_large.is_some() && before.too_large.is_none() {
+            info!(
+                error,
+                "metrics are too large for the collector, sent in parts"
+            );
+        }
+        for metric in self.dropped.difference(&before.dropped) {
+            warn!(
+                metric,
+                error, "data point is too large for the collector, dropped"
+            );
+        }
+        if !self.warning.is_empty() && self.warning != before.warning {
+            warn!(
+                message = self.warning,
+                "collector accepted metric points with a warning"
+            );
+        }
+    }
 }
 
 /// When the counters were 0.
@@ -239,8 +316,6 @@ impl StartTime {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

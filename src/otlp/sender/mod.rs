@@ -12,11 +12,13 @@
 mod client;
 mod connection;
 mod disposition;
+mod metric_parts;
 pub mod metrics;
 mod parts;
 mod schedule;
 mod sdk;
 mod sent;
+mod series;
 mod shared_client;
 mod timing;
 

@@ -1,4 +1,5 @@
-//! Metrics that are pushed to the Collector and to Prometheus 3 have the names, types and labels of `/metrics`.
+//! Metrics that are pushed to the Collector and to Prometheus 3 have the names, types and labels of `/metrics`, and are
+//! gone there when they are gone here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +25,12 @@ const SCENARIO: &str = r#"{"scenario": {"events": [{
     "at": "0s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1"],
     "notice": "900s", "started_for": "6s"
 }]}}"#;
+
+/// The same of two events: two series of a metric end together.
+const TWO_EVENTS: &str = r#"{"scenario": {"events": [
+    {"at": "0s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1"], "notice": "900s"},
+    {"at": "0s", "event_type": "Reboot", "resources": ["web_0", "web_1"], "notice": "900s"}
+]}}"#;
 
 /// What a receiver adds: the names of the resource and of the scope.
 const RECEIVERS_LABELS: [&str; 5] = [
@@ -188,4 +195,43 @@ async fn receivers_of_a_push_have_the_names_types_and_labels_of_a_scrape() {
         panic!("{exemplars:?}");
     };
     assert_eq!(counter["exemplars"][0]["labels"]["trace_id"], *trace);
+}
+
+/// By themselves, both receivers show a series for five minutes after its last value.
+#[tokio::test]
+async fn receivers_of_a_push_end_a_series_when_it_ends() {
+    let folder = TempDir::new().unwrap();
+    let collector = Collector::start(folder.path()).await;
+    let (_daemon, api) = prometheus(folder.path()).await;
+    let azure = Exporter::simulator(folder.path(), &[]).await;
+    let to_collector = format!("http://{}/v1/metrics", collector.http);
+    let to_prometheus = format!("{api}/otlp/v1/metrics");
+    let mut by_collector = vm("web_0", &azure, folder.path(), &to_collector).await;
+    let mut by_prometheus = vm("web_1", &azure, folder.path(), &to_prometheus).await;
+    let url = format!("http://{}/metrics", collector.prometheus);
+    let name = "azure_scheduled_event_not_before_countdown_seconds";
+    let countdowns = |of: &Typed| of.keys().filter(|series| series.name == name).count();
+    for (expected, pending) in [(2, 1), (0, 0)] {
+        if pending > 0 {
+            play(&azure, TWO_EVENTS).await;
+        } else {
+            let clear = client().post(azure.url("/simulator/clear"));
+            let answer = clear.header("content-type", "application/json").send();
+            assert!(answer.await.unwrap().status().is_success());
+        }
+        let series = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
+        by_collector.until(series, pending).await;
+        by_prometheus.until(series, pending).await;
+        wait_until_for(DEADLINE, "the Collector serves the same", async || {
+            let text = get(&client(), &url).await.ok_or("no scrape")?;
+            let received = without_resource(exposed(&text), "target_info")?;
+            compare(&served(&by_collector).await?, &received)
+        })
+        .await;
+        wait_until_for(DEADLINE, "Prometheus has stored the same", async || {
+            compare(&served(&by_prometheus).await?, &stored(&api).await?)
+        })
+        .await;
+        assert_eq!(countdowns(&stored(&api).await.unwrap()), expected);
+    }
 }

@@ -26,21 +26,25 @@ use crate::support::{
 
 const EVENT_ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 /// No push happens because of the interval.
-const HOUR: (&str, &str) = ("OTEL_METRIC_EXPORT_INTERVAL", "3600000");
-const PUSH: (&str, &str) = ("OTEL_METRICS_EXPORTER", "otlp");
+pub(super) const HOUR: (&str, &str) = ("OTEL_METRIC_EXPORT_INTERVAL", "3600000");
+pub(super) const PUSH: (&str, &str) = ("OTEL_METRICS_EXPORTER", "otlp");
 
-fn event(status: &str) -> Reply {
+pub(super) fn event(status: &str) -> Reply {
     Reply::ok(format!(
         r#"{{"DocumentIncarnation":1,"Events":[{{"EventId":"{EVENT_ID}","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","EventSource":"Platform","DurationInSeconds":5,"Description":"Host \"a\\b\""}}]}}"#
     ))
 }
 
-fn no_event() -> Reply {
+pub(super) fn no_event() -> Reply {
     Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)
 }
 
 /// Only the metrics are exported.
-fn pushing(imds: &FakeImds, collector: &FakeCollector, environment: &[(&str, &str)]) -> Config {
+pub(super) fn pushing(
+    imds: &FakeImds,
+    collector: &FakeCollector,
+    environment: &[(&str, &str)],
+) -> Config {
     let none = [
         PUSH,
         ("OTEL_TRACES_EXPORTER", "none"),
@@ -52,7 +56,7 @@ fn pushing(imds: &FakeImds, collector: &FakeCollector, environment: &[(&str, &st
 }
 
 /// Waits for a push that meets a condition.
-async fn until(
+pub(super) async fn until(
     collector: &FakeCollector,
     what: &str,
     is_met: impl Fn(&Received) -> bool,
@@ -63,11 +67,11 @@ async fn until(
     .await
 }
 
-fn find<'a>(received: &'a Received, name: &str) -> Option<&'a Metric> {
+pub(super) fn find<'a>(received: &'a Received, name: &str) -> Option<&'a Metric> {
     received.metrics().find(|metric| metric.name == name)
 }
 
-fn numbers(metric: &Metric) -> &[NumberDataPoint] {
+pub(super) fn numbers(metric: &Metric) -> &[NumberDataPoint] {
     match metric.data.as_ref().unwrap() {
         Data::Gauge(gauge) => &gauge.data_points,
         Data::Sum(sum) => &sum.data_points,
@@ -85,7 +89,7 @@ fn status(received: &Received) -> Option<String> {
 }
 
 /// The series that Prometheus makes of a metric, with its rules for names.
-fn series(metric: &Metric) -> Vec<String> {
+pub(super) fn series(metric: &Metric) -> Vec<String> {
     let unit = match metric.unit.as_str() {
         "s" => "_seconds",
         "By" => "_bytes",

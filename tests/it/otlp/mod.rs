@@ -2,10 +2,12 @@
 
 mod backfill;
 mod logs;
+mod metric_parts;
 mod metrics;
 mod refusals;
 mod restarts;
 mod sending;
+mod series;
 mod tls;
 
 use std::{collections::BTreeMap, process::Command, time::Duration};

@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::{
     },
     common::v1::any_value,
     logs::v1::LogRecord,
-    metrics::v1::Metric,
+    metrics::v1::{Metric, metric::Data},
     trace::v1::Span,
 };
 use prost::Message as _;
@@ -41,11 +41,11 @@ pub(crate) enum Answer {
     Reset,
     /// Exactly these bytes.
     Cut(Vec<u8>, End),
-    /// 413 for a request with more than this number of spans, else 200.
+    /// 413 for a request with more than this number of spans or data points, else 200.
     AtMost(usize),
     /// 404 for a request to this path, else 200: a Collector without a pipeline for the signal.
     NotFound(&'static str),
-    /// This status for a request that contains a span whose name begins with this text, else 200.
+    /// This status for a request that contains a span or a metric whose name begins with this text, else 200.
     Refuse(&'static str, u16),
 }
 
@@ -86,9 +86,10 @@ impl Answer {
     /// The response to a request, where it depends on the request.
     fn resolved_for(self, received: &Received) -> Self {
         let status = match self {
-            Self::AtMost(spans) if received.spans().count() > spans => 413,
+            Self::AtMost(count) if received.spans().count() + received.points() > count => 413,
             Self::Refuse(name, status)
-                if received.spans().any(|span| span.name.starts_with(name)) =>
+                if received.spans().any(|span| span.name.starts_with(name))
+                    || received.metrics().any(|it| it.name.starts_with(name)) =>
             {
                 status
             }
@@ -161,6 +162,17 @@ impl Received {
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metric> {
         let resources = self.metrics.resource_metrics.iter();
         resources.flat_map(|it| it.scope_metrics.iter().flat_map(|scope| &scope.metrics))
+    }
+
+    /// The number of data points.
+    pub(crate) fn points(&self) -> usize {
+        let points = self.metrics().map(|metric| match &metric.data {
+            Some(Data::Gauge(gauge)) => gauge.data_points.len(),
+            Some(Data::Sum(sum)) => sum.data_points.len(),
+            Some(Data::Histogram(histogram)) => histogram.data_points.len(),
+            other => panic!("{other:?}"),
+        });
+        points.sum()
     }
 }
 

@@ -1,0 +1,198 @@
+//! The series that have ended. Pure.
+//!
+//! A receiver shows the last value of a series for minutes, unless a data point says that there is none
+//! (<https://opentelemetry.io/docs/specs/otel/metrics/data-model/#no-recorded-value>). Prometheus makes a staleness
+//! marker of such a point; the Collector's Prometheus exporter removes the series.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashSet,
+    fmt,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    iter, mem,
+    sync::Arc,
+};
+
+use opentelemetry_proto::tonic::{
+    common::v1::{KeyValue, any_value::Value},
+    metrics::v1::{DataPointFlags, Metric, NumberDataPoint, ResourceMetrics, metric::Data},
+};
+
+use super::metric_parts::split_off;
+use crate::{snapshot::Snapshot, time::Moment};
+
+/// Pushes with different series whose outcome is kept, while none is accepted.
+const MAX_UNCONFIRMED: usize = 8;
+
+/// The attributes of a resource that receivers use as labels of its series.
+const IDENTIFYING: [&str; 3] = ["service.namespace", "service.name", "service.instance.id"];
+
+/// The last accepted push and those after it: receivers may have the series of each.
+#[derive(Debug, Default)]
+pub(super) struct UnconfirmedPushes(Vec<Push>);
+
+/// The snapshot is kept in place of the series: it shares the events with other snapshots.
+#[derive(Debug)]
+struct Push {
+    snapshot: Arc<Snapshot>,
+    at: Moment,
+    /// By their hashes.
+    series: HashSet<u64>,
+}
+
+impl UnconfirmedPushes {
+    /// The metrics of the snapshot, and one point for each series that has ended since the last accepted push.
+    pub(super) fn next(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        now: Moment,
+        render: impl Fn(&Arc<Snapshot>, Moment) -> Result<ResourceMetrics, fmt::Error>,
+    ) -> Result<Vec<ResourceMetrics>, fmt::Error> {
+        let live = render(snapshot, now)?;
+        let series = series(&live);
+        let mut resource_metrics = vec![live];
+        self.0.retain(|push| !push.series.is_subset(&series));
+        if !self.0.is_empty() {
+            let mut known = series.clone();
+            for push in &self.0 {
+                let metrics = render(&push.snapshot, push.at)?;
+                resource_metrics.extend(ended(metrics, &mut known, now));
+            }
+        }
+        if self.0.len() == MAX_UNCONFIRMED {
+            // The first one may be the one that was accepted.
+            self.0.remove(1);
+        }
+        self.0.push(Push {
+            snapshot: Arc::clone(snapshot),
+            at: now,
+            series,
+        });
+        Ok(resource_metrics)
+    }
+
+    /// The last push was accepted.
+    pub(super) fn confirm(&mut self) {
+        self.0.drain(..self.0.len().saturating_sub(1));
+    }
+}
+
+fn series(of: &ResourceMetrics) -> HashSet<u64> {
+    let resource = resource_hash(of);
+    let metrics = of.scope_metrics.iter().flat_map(|scope| &scope.metrics);
+    let series = |metric| points(metric).map(move |point| series_hash(resource, metric, point));
+    metrics.flat_map(series).collect()
+}
+
+/// The attributes of each point.
+fn points(metric: &Metric) -> Box<dyn Iterator<Item = &[KeyValue]> + '_> {
+    match &metric.data {
+        Some(Data::Gauge(gauge)) => Box::new(numbers(&gauge.data_points)),
+        Some(Data::Sum(sum)) => Box::new(numbers(&sum.data_points)),
+        Some(Data::Histogram(histogram)) => {
+            let points = histogram.data_points.iter();
+            Box::new(points.map(|point| point.attributes.as_slice()))
+        }
+        _ => Box::new(iter::empty()),
+    }
+}
+
+fn numbers(points: &[NumberDataPoint]) -> impl Iterator<Item = &[KeyValue]> {
+    points.iter().map(|point| point.attributes.as_slice())
+}
+
+/// The series that are not known, or none.
+fn ended(
+    mut of: ResourceMetrics,
+    known: &mut HashSet<u64>,
+    now: Moment,
+) -> Option<ResourceMetrics> {
+    let resource = resource_hash(&of);
+    let at = u64::try_from(now.wall.as_unix_nanos()).unwrap_or(0);
+    for scope in &mut of.scope_metrics {
+        let metrics = mem::take(&mut scope.metrics).into_iter();
+        let ended = metrics.flat_map(|metric| ended_points(metric, resource, known, at));
+        scope.metrics = ended.collect();
+    }
+    of.scope_metrics.retain(|scope| !scope.metrics.is_empty());
+    (!of.scope_metrics.is_empty()).then_some(of)
+}
+
+/// Each point is a metric of its own: in a metric, the Collector's Prometheus exporter ignores what follows the first
+/// point without a value (<https://github.com/open-telemetry/opentelemetry-collector-contrib/pull/51289>).
+fn ended_points(
+    mut metric: Metric,
+    resource: u64,
+    known: &mut HashSet<u64>,
+    at: u64,
+) -> Vec<Metric> {
+    let hashes = points(&metric).map(|point| series_hash(resource, &metric, point));
+    let is_ended: Vec<_> = hashes.map(|series| known.insert(series)).collect();
+    let mut ended = Vec::new();
+    for (index, is_ended) in is_ended.into_iter().enumerate().rev() {
+        let mut point = split_off(&mut metric, index);
+        if is_ended {
+            remove_value(&mut point, at);
+            ended.push(point);
+        }
+    }
+    ended
+}
+
+fn remove_value(metric: &mut Metric, at: u64) {
+    let numbers = match &mut metric.data {
+        Some(Data::Gauge(gauge)) => &mut gauge.data_points,
+        Some(Data::Sum(sum)) => &mut sum.data_points,
+        Some(Data::Histogram(histogram)) => {
+            for point in &mut histogram.data_points {
+                point.flags = DataPointFlags::NoRecordedValueMask as u32;
+                point.time_unix_nano = at;
+                // The bounds are kept: each is a series of its own in Prometheus.
+                point.bucket_counts.fill(0);
+                point.count = 0;
+                point.sum = Some(0.0);
+            }
+            return;
+        }
+        _ => return,
+    };
+    for point in numbers {
+        point.flags = DataPointFlags::NoRecordedValueMask as u32;
+        point.time_unix_nano = at;
+        point.value = None;
+        point.exemplars.clear();
+    }
+}
+
+/// Of what receivers distinguish.
+fn resource_hash(of: &ResourceMetrics) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let resource = of.resource.as_ref();
+    for name in IDENTIFYING {
+        let mut attributes = resource.iter().flat_map(|it| &it.attributes);
+        let attribute = attributes.find(|attribute| attribute.key == name);
+        attribute.and_then(text).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn series_hash(resource: u64, metric: &Metric, attributes: &[KeyValue]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    resource.hash(&mut hasher);
+    metric.name.hash(&mut hasher);
+    for attribute in attributes {
+        attribute.key.hash(&mut hasher);
+        text(attribute).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The attributes of the exporter are all texts.
+fn text(attribute: &KeyValue) -> Option<&str> {
+    match attribute.value.as_ref()?.value.as_ref()? {
+        Value::StringValue(text) => Some(text),
+        _ => None,
+    }
+}
