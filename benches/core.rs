@@ -2,8 +2,8 @@
 //! to push.
 //! `cargo bench --bench core`.
 //!
-//! Targets: 100 events are rendered in less than 200 µs, 100 events of 100 VMs in less than 2 ms; a scrape with gzip and
-//! nothing pending takes less than 120 µs.
+//! Targets: 100 events are rendered in less than 200 µs, 100 events of 100 VMs in less than 2 ms; a scrape with gzip
+//! and nothing pending takes less than 120 µs.
 
 use std::{
     fmt::Write as _,
