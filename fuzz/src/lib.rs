@@ -7,7 +7,7 @@ use azure_scheduled_events_exporter::{
     document::{self, AnomalyKind, Answer},
     engine::{Engine, EngineConfig, Input, SavedState},
     event::EventId,
-    metrics::{self, MetricsOptions},
+    metrics::{self, MetricsOptions, exposition::Format},
     otlp::{
         attribute::{Attribute, Value},
         batch::{Batch, Record},
@@ -95,7 +95,8 @@ fn start_with(saved: SavedState) {
         };
         engine.handle(input, now);
         let snapshot = Arc::new(engine.snapshot(now));
-        metrics::render(&snapshot, options, 0, now).expect("every state can be scraped");
+        let text = metrics::render(&snapshot, Format::OpenMetrics, options, 0, now);
+        text.expect("every state can be scraped");
         now = now.after(Duration::from_secs(1));
     }
 }

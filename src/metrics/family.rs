@@ -4,24 +4,26 @@
 use std::fmt;
 
 use prometheus_client::{
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet},
+    encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeMetric, MetricEncoder, NoLabelSet},
     metrics::exemplar::CounterWithExemplar,
 };
 
 use super::{
     catalog::{Labels, Metric},
+    exposition::Format,
+    labels::{SeriesLabels, SharedLabels},
     points::Points,
 };
 use crate::snapshot::{Histogram, LastEvent};
 
 /// Where the metrics are written to.
 pub(super) enum Backend<'a> {
-    Text(DescriptorEncoder<'a>),
+    Text(Format, DescriptorEncoder<'a>),
     Otlp(&'a mut Points),
 }
 
 pub(super) enum Family<'a> {
-    Text(MetricEncoder<'a>),
+    Text(Format, MetricEncoder<'a>),
     Otlp(&'a mut Points),
 }
 
@@ -31,10 +33,14 @@ pub(super) fn begin<'a>(
     metric: &Metric,
 ) -> Result<Family<'a>, fmt::Error> {
     Ok(match backend {
-        Backend::Text(encoder) => {
-            let (stem, unit) = metric.stem_and_unit();
+        Backend::Text(format, encoder) => {
+            let (name, unit) = match format {
+                Format::OpenMetrics => metric.stem_and_unit(),
+                Format::Text => (metric.name, None),
+            };
             let kind = metric.kind.metric_type();
-            Family::Text(encoder.encode_descriptor(stem, metric.help, unit, kind)?)
+            let encoder = encoder.encode_descriptor(name, metric.help, unit, kind)?;
+            Family::Text(*format, encoder)
         }
         Backend::Otlp(points) => {
             points.begin(metric);
@@ -60,43 +66,71 @@ pub(super) fn counter(backend: &mut Backend<'_>, metric: &Metric, value: u64) ->
 impl Family<'_> {
     pub(super) fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
         match self {
-            Self::Text(encoder) => sample(encoder, labels, |encoder| encoder.encode_gauge(&value)),
+            Self::Text(_, encoder) => sample(encoder, labels, &value),
             Self::Otlp(points) => points.float(labels, value),
         }
     }
 
     pub(super) fn int_gauge(&mut self, labels: Labels<'_>, value: i64) -> fmt::Result {
         match self {
-            Self::Text(encoder) => sample(encoder, labels, |encoder| encoder.encode_gauge(&value)),
+            Self::Text(_, encoder) => sample(encoder, labels, &value),
             Self::Otlp(points) => points.int(labels, value),
+        }
+    }
+
+    /// A gauge with labels that it shares with other series, and its own.
+    pub(super) fn shared_gauge(
+        &mut self,
+        shared: &SharedLabels<'_>,
+        own: Labels<'_>,
+        value: f64,
+    ) -> fmt::Result {
+        match self {
+            Self::Text(_, encoder) => shared_sample(encoder, shared, own, &value),
+            Self::Otlp(points) => points.float(&shared.with(own), value),
+        }
+    }
+
+    pub(super) fn shared_int_gauge(
+        &mut self,
+        shared: &SharedLabels<'_>,
+        own: Labels<'_>,
+        value: i64,
+    ) -> fmt::Result {
+        match self {
+            Self::Text(_, encoder) => shared_sample(encoder, shared, own, &value),
+            Self::Otlp(points) => points.int(&shared.with(own), value),
         }
     }
 
     pub(super) fn counter(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
         match self {
-            Self::Text(encoder) => sample(encoder, labels, |encoder| {
+            Self::Text(Format::OpenMetrics, encoder) => with_labels(encoder, labels, |encoder| {
                 encoder.encode_counter::<NoLabelSet, u64, f64>(&value, None)
             }),
+            // The encoder appends a suffix to the name of a counter, which has it already in this format.
+            Self::Text(Format::Text, encoder) => sample(encoder, labels, &value),
             Self::Otlp(points) => points.count(labels, value, None),
         }
     }
 
     pub(super) fn fractional_counter(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
         match self {
-            Self::Text(encoder) => sample(encoder, labels, |encoder| {
+            Self::Text(Format::OpenMetrics, encoder) => with_labels(encoder, labels, |encoder| {
                 encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
             }),
+            Self::Text(Format::Text, encoder) => sample(encoder, labels, &value),
             Self::Otlp(points) => points.float(labels, value),
         }
     }
 
     pub(super) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) -> fmt::Result {
         let encoder = match self {
-            Self::Text(encoder) => encoder,
+            Self::Text(_, encoder) => encoder,
             Self::Otlp(points) => return points.histogram(labels, histogram),
         };
         let buckets: Vec<_> = histogram.buckets().collect();
-        sample(encoder, labels, |encoder| {
+        with_labels(encoder, labels, |encoder| {
             encoder.encode_histogram::<NoLabelSet>(
                 histogram.sum(),
                 histogram.count(),
@@ -106,7 +140,7 @@ impl Family<'_> {
         })
     }
 
-    /// A counter of events, with the trace of the last one as exemplar.
+    /// A counter of events, with the trace of the last one as exemplar where the format has exemplars.
     pub(super) fn event_counter(
         &mut self,
         labels: Labels<'_>,
@@ -114,7 +148,8 @@ impl Family<'_> {
         last: Option<&LastEvent>,
     ) -> fmt::Result {
         let encoder = match self {
-            Self::Text(encoder) => encoder,
+            Self::Text(Format::OpenMetrics, encoder) => encoder,
+            Self::Text(Format::Text, _) => return self.counter(labels, value),
             Self::Otlp(points) => return points.count(labels, value, last),
         };
         let Some(last) = last.filter(|_| value > 0) else {
@@ -124,31 +159,45 @@ impl Family<'_> {
         let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
         counter.inc_by(value - 1, None, None);
         counter.inc_by(1, Some([("trace_id", trace_id)]), None);
-        counter.encode(encoder.encode_family(&LabelPairs(labels))?)
+        let labels = SeriesLabels {
+            shared: None,
+            own: labels,
+        };
+        counter.encode(encoder.encode_family(&labels)?)
     }
 }
 
-/// Without labels, the encoder must not write braces.
 fn sample(
     encoder: &mut MetricEncoder<'_>,
     labels: Labels<'_>,
-    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+    value: &impl EncodeGaugeValue,
 ) -> fmt::Result {
-    if labels.is_empty() {
-        write(encoder)
-    } else {
-        write(&mut encoder.encode_family(&LabelPairs(labels))?)
-    }
+    with_labels(encoder, labels, |encoder| encoder.encode_gauge(value))
 }
 
-#[derive(Debug)]
-struct LabelPairs<'a>(Labels<'a>);
+fn shared_sample(
+    encoder: &mut MetricEncoder<'_>,
+    shared: &SharedLabels<'_>,
+    own: Labels<'_>,
+    value: &impl EncodeGaugeValue,
+) -> fmt::Result {
+    let labels = SeriesLabels {
+        shared: Some(shared),
+        own,
+    };
+    encoder.encode_family(&labels)?.encode_gauge(value)
+}
 
-impl EncodeLabelSet for LabelPairs<'_> {
-    fn encode(
-        &self,
-        encoder: &mut prometheus_client::encoding::LabelSetEncoder<'_>,
-    ) -> fmt::Result {
-        self.0.encode(encoder)
+/// Without labels, the encoder must not write braces.
+fn with_labels(
+    encoder: &mut MetricEncoder<'_>,
+    own: Labels<'_>,
+    write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
+) -> fmt::Result {
+    if own.is_empty() {
+        write(encoder)
+    } else {
+        let labels = SeriesLabels { shared: None, own };
+        write(&mut encoder.encode_family(&labels)?)
     }
 }

@@ -1,22 +1,30 @@
-//! Metrics of one [`Snapshot`], as OpenMetrics 1.0 text and as data points of OTLP.
+//! Metrics of one [`Snapshot`], as OpenMetrics 1.0, as Prometheus text 0.0.4, and as data points of OTLP.
 //!
-//! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. The encoder of
-//! `prometheus-client` escapes label values.
+//! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. Label values are
+//! escaped, most of them by the encoder of `prometheus-client` (`labels`).
 
 pub mod catalog;
 mod collector;
 pub mod exposition;
 mod family;
+mod labels;
 pub(crate) mod negotiation;
 mod points;
 mod process;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use opentelemetry_proto::tonic::metrics::v1::Metric;
-use prometheus_client::registry::Registry;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{
+        DescriptorEncoder,
+        text::{encode_eof, encode_registry},
+    },
+    registry::Registry,
+};
 
-use self::{family::Backend, points::Points};
+use self::{exposition::Format, family::Backend, points::Points};
 use crate::{
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
@@ -37,20 +45,37 @@ pub struct MetricsOptions {
 /// None in practice: writing into a string does not fail.
 pub fn render(
     snapshot: &Arc<Snapshot>,
+    format: Format,
     options: MetricsOptions,
     dropped_log_lines: u64,
     now: Moment,
-) -> Result<String, std::fmt::Error> {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(collector::Scrape {
+) -> Result<String, fmt::Error> {
+    let scrape = collector::Scrape {
         snapshot: Arc::clone(snapshot),
         options,
         dropped_log_lines,
         now,
-    }));
+    };
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposition { scrape, format }));
     let mut text = String::with_capacity(16 * 1024);
-    prometheus_client::encoding::text::encode(&mut text, &registry)?;
+    encode_registry(&mut text, &registry)?;
+    if format == Format::OpenMetrics {
+        encode_eof(&mut text)?;
+    }
     Ok(text)
+}
+
+#[derive(Debug)]
+struct Exposition {
+    scrape: collector::Scrape,
+    format: Format,
+}
+
+impl Collector for Exposition {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.scrape.write(&mut Backend::Text(self.format, encoder))
+    }
 }
 
 /// The same metrics over OTLP. The names have no suffixes of types and units, which a receiver adds; counters and
@@ -64,7 +89,7 @@ pub fn data_points(
     dropped_log_lines: u64,
     start: Timestamp,
     now: Moment,
-) -> Result<Vec<Metric>, std::fmt::Error> {
+) -> Result<Vec<Metric>, fmt::Error> {
     let scrape = collector::Scrape {
         snapshot: Arc::clone(snapshot),
         options,

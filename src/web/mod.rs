@@ -164,9 +164,9 @@ impl WebService {
         let response = match variant.content {
             Content::Metrics(format) => {
                 let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
-                let text = metrics::render(snapshot, settings.exposed, dropped, now).ok()?;
-                WebResponse::new(Media::Metrics(format), format.write(text))
-                    .with(VARY, "accept, accept-encoding")
+                let exposed = settings.exposed;
+                let text = metrics::render(snapshot, format, exposed, dropped, now).ok()?;
+                WebResponse::new(Media::Metrics(format), text).with(VARY, "accept, accept-encoding")
             }
             Content::StatusPage => {
                 let serving = probe::serving(snapshot, settings.serving_lead_time, now);

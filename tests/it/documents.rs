@@ -149,8 +149,7 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
         resources: true,
         process: false,
     };
-    let open_metrics = metrics::render(&Arc::new(snapshot), exposed, 0, now).unwrap();
-    Format::Text.write(open_metrics)
+    metrics::render(&Arc::new(snapshot), Format::Text, exposed, 0, now).unwrap()
 }
 
 /// The samples that are not in `known`, with the metadata of their families.

@@ -329,7 +329,7 @@ fn assert_values_are_valid(engine: &Engine, now: Moment) {
         resources: true,
         process: false,
     };
-    let text = Format::Text.write(metrics::render(&snapshot, exposed, 0, now).unwrap());
+    let text = metrics::render(&snapshot, Format::Text, exposed, 0, now).unwrap();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
         assert!(value.is_finite(), "{line}");

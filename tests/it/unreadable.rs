@@ -72,7 +72,7 @@ fn event_anomalies(snapshot: &Arc<Snapshot>) -> String {
         resources: false,
         process: false,
     };
-    let text = Format::Text.write(metrics::render(snapshot, options, 0, at(0)).unwrap());
+    let text = metrics::render(snapshot, Format::Text, options, 0, at(0)).unwrap();
     let series = r#"azure_scheduled_events_document_anomalies_total{kind="event"} "#;
     text.lines()
         .find_map(|line| line.strip_prefix(series))

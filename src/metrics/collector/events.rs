@@ -9,6 +9,7 @@ use crate::{
         MetricsOptions,
         catalog::{self, Metric},
         family::{self, Backend},
+        labels::SharedLabels,
     },
     snapshot::Snapshot,
     text::label_value,
@@ -65,33 +66,24 @@ pub(super) fn encode(
 struct EventLabels<'a> {
     tracked: &'a TrackedEvent,
     event_id: Cow<'a, str>,
-    event_type: Cow<'a, str>,
-    event_source: Cow<'a, str>,
+    labels: SharedLabels<'a>,
 }
 
 impl<'a> EventLabels<'a> {
     fn new(tracked: &'a TrackedEvent) -> Self {
         let source = tracked.event.source.as_ref().map_or("", Source::as_str);
+        let event_id = label_value(tracked.event.id.as_str());
+        let labels = SharedLabels::new(vec![
+            ("event_id", event_id.clone()),
+            ("event_type", label_value(tracked.event.event_type.as_str())),
+            ("event_source", label_value(source)),
+            ("scope", tracked.scope.as_str().into()),
+        ]);
         Self {
             tracked,
-            event_id: label_value(tracked.event.id.as_str()),
-            event_type: label_value(tracked.event.event_type.as_str()),
-            event_source: label_value(source),
+            event_id,
+            labels,
         }
-    }
-
-    fn labels(&self) -> [(&'static str, &str); 4] {
-        [
-            ("event_id", &self.event_id),
-            ("event_type", &self.event_type),
-            ("event_source", &self.event_source),
-            ("scope", self.tracked.scope.as_str()),
-        ]
-    }
-
-    fn with<'s>(&'s self, label: (&'static str, &'s str)) -> [(&'static str, &'s str); 5] {
-        let [id, event_type, source, scope] = self.labels();
-        [id, event_type, source, scope, label]
     }
 }
 
@@ -110,7 +102,7 @@ fn gauge_per_event(
         return Ok(());
     }
     let mut family = family::begin(backend, metric)?;
-    values.try_for_each(|(event, value)| family.gauge(&event.labels(), value))
+    values.try_for_each(|(event, value)| family.shared_gauge(&event.labels, &[], value))
 }
 
 fn ended(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
@@ -123,8 +115,8 @@ fn ended(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     }
     let mut family = family::begin(backend, &catalog::EVENT_ENDED)?;
     ended.try_for_each(|(event, end)| {
-        let labels = event.with(("outcome", end.outcome.as_str()));
-        family.gauge(&labels, end.at.as_unix_seconds())
+        let outcome = ("outcome", end.outcome.as_str());
+        family.shared_gauge(&event.labels, &[outcome], end.at.as_unix_seconds())
     })
 }
 
@@ -134,7 +126,6 @@ fn info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
     }
     let mut family = family::begin(backend, &catalog::EVENT_INFO)?;
     events.iter().try_for_each(|event| {
-        let [id, event_type, source, scope] = event.labels();
         let resource_type = label_value(
             event
                 .tracked
@@ -151,12 +142,11 @@ fn info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
                 .as_deref()
                 .unwrap_or_default(),
         );
-        let resource_type = ("resource_type", &*resource_type);
-        let description = ("description", &*description);
-        family.int_gauge(
-            &[id, event_type, source, scope, resource_type, description],
-            1,
-        )
+        let labels = [
+            ("resource_type", &*resource_type),
+            ("description", &*description),
+        ];
+        family.shared_int_gauge(&event.labels, &labels, 1)
     })
 }
 
@@ -176,11 +166,12 @@ fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result 
             ("Ended", is_ended),
         ];
         for (status, is_current) in known {
-            family.int_gauge(&event.with(("event_status", status)), is_current.into())?;
+            let label = ("event_status", status);
+            family.shared_int_gauge(&event.labels, &[label], is_current.into())?;
         }
         if known.iter().all(|(known, _)| *known != status.as_str()) {
-            let status = label_value(status.as_str());
-            family.int_gauge(&event.with(("event_status", &status)), (!ended).into())?;
+            let label = ("event_status", &*label_value(status.as_str()));
+            family.shared_int_gauge(&event.labels, &[label], (!ended).into())?;
         }
     }
     Ok(())
@@ -198,8 +189,9 @@ fn resource_info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::
         let mut names: Vec<_> = names.map(|name| label_value(name)).collect();
         names.sort_unstable();
         names.dedup();
+        let id = SharedLabels::new(vec![("event_id", Cow::Borrowed(&*event.event_id))]);
         for name in &names {
-            family.int_gauge(&[("event_id", &event.event_id), ("resource", name)], 1)?;
+            family.shared_int_gauge(&id, &[("resource", name)], 1)?;
         }
     }
     Ok(())

@@ -4,8 +4,6 @@ mod events;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
-
 use super::{
     MetricsOptions,
     catalog::{self, Labels, Metric},
@@ -26,12 +24,6 @@ pub(super) struct Scrape {
     pub(super) options: MetricsOptions,
     pub(super) dropped_log_lines: u64,
     pub(super) now: Moment,
-}
-
-impl Collector for Scrape {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.write(&mut Backend::Text(encoder))
-    }
 }
 
 impl Scrape {

@@ -244,7 +244,7 @@ impl World {
             process: false,
         };
         let text =
-            Format::Text.write(metrics::render(&Arc::new(snapshot), exposed, 0, self.now).unwrap());
+            metrics::render(&Arc::new(snapshot), Format::Text, exposed, 0, self.now).unwrap();
         let is_compared = |line: &&str| {
             !line.starts_with('#')
                 && !["_bucket{", "_last_success_", "_build_info", "_imds_request"]

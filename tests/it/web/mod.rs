@@ -4,6 +4,7 @@ mod blocked_stderr;
 mod bounds;
 mod consistency;
 mod crowding;
+mod formats;
 mod hosts;
 pub(crate) mod snapshot;
 pub(crate) mod test_server;

@@ -75,7 +75,8 @@ fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
         process: false,
     };
     let now = snapshot.as_of;
-    let text = crate::metrics::render(&Arc::new(snapshot), options, 0, now).unwrap();
+    let format = crate::metrics::exposition::Format::OpenMetrics;
+    let text = crate::metrics::render(&Arc::new(snapshot), format, options, 0, now).unwrap();
     let info = text
         .lines()
         .find(|line| line.starts_with("azure_scheduled_event_info{"))
