@@ -4,11 +4,13 @@
 //!
 //! RFC 9110, sections 12.5.1 and 12.5.3; <https://prometheus.io/docs/instrumenting/content_negotiation/>.
 
-use std::io::{self, Write as _};
+use std::io;
 
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compress, Compression, FlushCompress, Status};
 
 use super::exposition::Format;
+
+const MIN_COMPRESSED_BYTES: usize = 1 << 10;
 
 /// How specifically a media range matches: 0 for `*/*`, 1 for `type/*`, more with subtype and parameters.
 type Specificity = u8;
@@ -93,11 +95,24 @@ pub(crate) fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     gzip > 0.0 && gzip >= weight(&["identity"]).unwrap_or(0.0)
 }
 
-/// Fast rather than small, because the VM pays for the CPU time.
+/// Fast rather than small, because the VM pays for the CPU time. The window is not larger than the body: the state of
+/// a larger one takes memory, and time to clear.
 pub(crate) fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 8), Compression::fast());
-    encoder.write_all(body)?;
-    encoder.finish()
+    let window_bits = body.len().checked_ilog2().unwrap_or(0).saturating_add(1);
+    let window_bits = u8::try_from(window_bits.clamp(9, 15)).unwrap_or(15);
+    let mut gzip = Compress::new_gzip(Compression::fast(), window_bits);
+    let mut compressed = Vec::with_capacity(MIN_COMPRESSED_BYTES.max(body.len() / 8));
+    let mut rest = body;
+    loop {
+        let before = gzip.total_in();
+        let status = gzip.compress_vec(rest, &mut compressed, FlushCompress::Finish)?;
+        if status == Status::StreamEnd {
+            return Ok(compressed);
+        }
+        let read = usize::try_from(gzip.total_in() - before).unwrap_or(rest.len());
+        rest = rest.get(read..).unwrap_or_default();
+        compressed.reserve(compressed.capacity());
+    }
 }
 
 /// One element of a header such as `Accept`.
@@ -147,6 +162,8 @@ fn split_unquoted(text: &str, separator: char) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
 
     use super::*;
 
@@ -222,6 +239,23 @@ mod tests {
     }
 
     #[test]
+    fn gzip_can_be_read_again_at_every_size() {
+        let text: Vec<u8> = (0..70_000_u32)
+            .map(|at| b'a' + (at.wrapping_mul(2_654_435_761) >> 27) as u8)
+            .collect();
+        for size in [0, 1, 255, 256, 511, 512, 513, 4_095, 32_767, 32_768, 70_000] {
+            for body in [&text[..size], &vec![0; size]] {
+                let mut read = Vec::new();
+                let compressed = gzip(body).unwrap();
+                GzDecoder::new(compressed.as_slice())
+                    .read_to_end(&mut read)
+                    .unwrap();
+                assert!(read == body, "{size}");
+            }
+        }
+    }
+
+    #[test]
     fn gzip_is_used_only_if_accepted() {
         for (accept_encoding, expected) in [
             ("gzip", true),
@@ -252,7 +286,7 @@ mod tests {
         let compressed = gzip(body.as_bytes()).unwrap();
         assert!(compressed.len() < body.len() / 4);
         let mut read = String::new();
-        flate2::read::GzDecoder::new(compressed.as_slice())
+        GzDecoder::new(compressed.as_slice())
             .read_to_string(&mut read)
             .unwrap();
         assert_eq!(read, body);

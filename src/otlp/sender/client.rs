@@ -8,8 +8,8 @@ use std::{
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{
-    Compression, ExporterBuildError, LogExporter, Protocol, RetryPolicy, SpanExporter,
-    WithExportConfig, WithHttpConfig,
+    ExporterBuildError, LogExporter, Protocol, RetryPolicy, SpanExporter, WithExportConfig,
+    WithHttpConfig,
 };
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_sdk::{
@@ -61,6 +61,7 @@ impl CollectorClient {
             endpoint: settings.endpoint.clone(),
             headers: settings.headers.clone(),
             timeout: settings.timeout,
+            gzip: settings.gzip,
             clock,
             last_attempt: Arc::clone(&last_attempt),
         };
@@ -105,7 +106,7 @@ pub(super) enum Payload<'a> {
 enum Exporter {
     Traces(SpanExporter),
     Logs(LogExporter, SdkLogger),
-    Metrics(MetricExporter),
+    Metrics(RecordingHttpClient),
 }
 
 impl Exporter {
@@ -122,10 +123,7 @@ impl Exporter {
                 let builder = LogExporter::builder().with_http();
                 Self::Logs(configure(builder, settings, client).build()?, sdk::logger())
             }
-            Signal::Metrics => Self::Metrics(MetricExporter {
-                client,
-                gzip: settings.gzip,
-            }),
+            Signal::Metrics => Self::Metrics(client),
         })
     }
 
@@ -154,8 +152,11 @@ impl Exporter {
                 let scoped: Vec<_> = records.iter().map(|record| (record, &scope)).collect();
                 exporter.export(LogBatch::new(&scoped)).await?;
             }
-            (Self::Metrics(exporter), Payload::Metrics(request)) => {
-                exporter.export(request).await?;
+            (Self::Metrics(client), Payload::Metrics(message)) => {
+                let request = Request::post(client.endpoint.as_str())
+                    .header(header::CONTENT_TYPE, "application/x-protobuf");
+                let body = message.encode_to_vec();
+                client.send_bytes(request.body(body.into())?).await?;
             }
             (Self::Metrics(_), Payload::Batch(_)) | (_, Payload::Metrics(_)) => {
                 return Err("the payload is that of another signal".into());
@@ -165,43 +166,18 @@ impl Exporter {
     }
 }
 
-#[derive(Debug)]
-struct MetricExporter {
-    client: RecordingHttpClient,
-    gzip: bool,
-}
-
-impl MetricExporter {
-    async fn export(&self, message: &ExportMetricsServiceRequest) -> Result<(), HttpError> {
-        let mut body = message.encode_to_vec();
-        let mut request = Request::post(self.client.endpoint.as_str())
-            .header(header::CONTENT_TYPE, "application/x-protobuf");
-        if self.gzip {
-            body = gzip(&body)?;
-            request = request.header(header::CONTENT_ENCODING, "gzip");
-        }
-        self.client.send_bytes(request.body(body.into())?).await?;
-        Ok(())
-    }
-}
-
 fn configure<B: WithExportConfig + WithHttpConfig>(
     builder: B,
     settings: &ExporterSettings,
     client: RecordingHttpClient,
 ) -> B {
-    let builder = builder
+    builder
         .with_http_client(client)
         .with_protocol(Protocol::HttpBinary)
         // The spool retries, also over restarts.
         .with_retry_policy(RetryPolicy::disabled())
         .with_timeout(settings.timeout)
-        .with_endpoint(settings.endpoint.as_str());
-    if settings.gzip {
-        builder.with_compression(Compression::Gzip)
-    } else {
-        builder
-    }
+        .with_endpoint(settings.endpoint.as_str())
 }
 
 type LastAttempt = Arc<Mutex<Option<ExportAttempt>>>;
@@ -218,6 +194,8 @@ struct RecordingHttpClient {
     headers: HeaderMap,
     /// From the connection to the last byte of the response.
     timeout: Duration,
+    /// As `/metrics`: the exporter's own gzip has a large state, whatever the size of the body.
+    gzip: bool,
     clock: Clock,
     last_attempt: LastAttempt,
 }
@@ -231,8 +209,12 @@ impl RecordingHttpClient {
 #[async_trait]
 impl HttpClient for RecordingHttpClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let (parts, body) = request.into_parts();
+        let (parts, mut body) = request.into_parts();
         let mut headers = parts.headers;
+        if self.gzip {
+            body = gzip(&body)?.into();
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
         let library = headers
             .get(header::USER_AGENT)
             .and_then(|value| value.to_str().ok());
