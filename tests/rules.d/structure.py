@@ -19,7 +19,8 @@ from pathlib import Path
 MAX_RULES = 20
 MAX_LEVELS = 3
 SELECTOR = "azure_scheduled_events:target"
-MEMORY = "azure_scheduled_event:open_in_"
+# What rules remember of earlier evaluations. To read it delays no alert.
+MEMORY = ("azure_scheduled_event:open_in_", "azure_scheduled_event:former_target")
 AGGREGATION = r"\b(?:sum|min|max|avg|group|stddev|stdvar|count|count_values|bottomk|topk|quantile)\b"
 
 
