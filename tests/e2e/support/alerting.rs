@@ -236,7 +236,7 @@ impl Prometheus {
         .await;
     }
 
-    /// Waits until every group of rules has been evaluated three more times.
+    /// Waits until every group of rules without an interval of its own has been evaluated three more times.
     pub(crate) async fn until_evaluated(&mut self) {
         let before = self.evaluations().await.unwrap();
         assert!(!before.is_empty(), "no rules");
@@ -252,12 +252,21 @@ impl Prometheus {
         .await;
     }
 
+    /// The number of evaluations of each group without an interval of its own.
     async fn evaluations(&self) -> Option<Vec<f64>> {
         let text = get(&self.http, &format!("http://{}/metrics", self.address)).await?;
-        let groups = samples(&text)
-            .into_iter()
-            .filter(|sample| sample.series.name == "prometheus_rule_group_iterations_total");
-        Some(groups.map(|sample| sample.value).collect())
+        let of_groups = |name: &str| -> Vec<f64> {
+            let found = samples(&text).into_iter();
+            let found = found.filter(|sample| sample.series.name == name);
+            found.map(|sample| sample.value).collect()
+        };
+        // In the same order.
+        let intervals = of_groups("prometheus_rule_group_interval_seconds");
+        let evaluations = of_groups("prometheus_rule_group_iterations_total");
+        let shortest = intervals.iter().copied().reduce(f64::min)?;
+        let groups = intervals.into_iter().zip(evaluations);
+        let groups = groups.filter(|(interval, _)| *interval <= shortest);
+        Some(groups.map(|(_, evaluations)| evaluations).collect())
     }
 }
 
