@@ -15,6 +15,7 @@ scraped. This script is the metadata service and the collector, which accepts ev
 traffic is on loopback. Prints a Markdown table. Requires Python 3 and Linux.
 """
 
+import json
 import os
 import statistics
 import subprocess
@@ -26,6 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from collector import EXPORTER, Collector, Metadata, free_port, scrape, total, wait_until_up
 from memory import memory
+from process import imds
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SECONDS = int(os.environ.get("SECONDS", "60"))
@@ -44,20 +46,10 @@ class ManyEvents(Metadata):
 
     def __init__(self, events, resources):
         super().__init__()
-        entry = {
-            "EventStatus": "Scheduled",
-            "EventType": "Freeze",
-            "ResourceType": "VirtualMachine",
-            "Resources": [f"web_{number}" for number in range(resources)],
-            "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
-            "Description": "Host server is undergoing maintenance.",
-            "EventSource": "Platform",
-            "DurationInSeconds": 9,
-        }
-        self.events = [{"EventId": f"{number:08X}-52DA-4F6E-9C38-A40D7E91B265", **entry} for number in range(events)]
+        self.fixed = json.loads(imds.document(events, resources))
 
     def document(self):
-        return {"DocumentIncarnation": 1, "Events": self.events}
+        return self.fixed
 
 
 def serve(server):

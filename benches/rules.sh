@@ -8,9 +8,10 @@
 #
 # A real Prometheus on loopback scrapes the last 20 minutes of the fleet, a minute of samples every five seconds
 # (benches/fleet.py), and evaluates the unmodified rule files. It therefore has the samples in memory, as that of a real
-# fleet has. After the last scrape and eight more evaluations, or one of a group with an interval of its own, the script
-# prints the times of each group and of the most expensive rules. No sample is written during these evaluations except
-# those of the rules, so the result covers only the rules. The memory is that of Prometheus with the samples.
+# fleet has. After the last scrape and eight more evaluations, three of a group that is evaluated once a minute, or one
+# of a group with a longer interval, the script prints the times of each group and of the most expensive rules. No sample
+# is written during these evaluations except those of the rules, so the result covers only the rules. The memory is that
+# of Prometheus with the samples.
 # PROMETHEUS sets another binary than the one in PATH.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -89,7 +90,7 @@ filled = time.time()
 began = None
 deadline = time.monotonic() + 420
 seen, groups, rules = {}, {}, {}
-expected = {}  # evaluations to wait for; one is enough for a group with an interval of its own
+expected = {}  # evaluations to wait for; fewer of a group with an interval of its own
 while not expected or any(len(groups.get(name, ())) < count for name, count in expected.items()):
     if time.monotonic() > deadline:
         sys.exit("too few evaluations within 420 s:\n" + open(log).read()[-2000:])

@@ -40,6 +40,7 @@ class Imds(BaseHTTPRequestHandler):
         pass
 
 
-port, events, resources = map(int, sys.argv[1:])
-Imds.body = document(events, resources)
-ThreadingHTTPServer(("127.0.0.1", port), Imds).serve_forever()
+if __name__ == "__main__":
+    port, events, resources = map(int, sys.argv[1:])
+    Imds.body = document(events, resources)
+    ThreadingHTTPServer(("127.0.0.1", port), Imds).serve_forever()

@@ -97,20 +97,18 @@ impl Tasks {
         config: &Config,
         clock: Clock,
     ) -> Result<Outputs, Error> {
-        let connections = Connections::new(clock, RetryTiming::default());
         let mut settings = config.otlp.iter();
         let is_exporting = settings.any(|settings| !settings.exporters.is_empty());
-        if !is_exporting && config.alertmanagers.is_empty() {
-            return Ok(Outputs {
-                runtime: Handle::current(),
-                connections,
-            });
-        }
-        let outputs = OutputThread::start()
-            .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
+        let runtime = if is_exporting || !config.alertmanagers.is_empty() {
+            let outputs = OutputThread::start()
+                .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
+            self.outputs.insert(outputs).handle().clone()
+        } else {
+            Handle::current()
+        };
         Ok(Outputs {
-            runtime: self.outputs.insert(outputs).handle().clone(),
-            connections,
+            runtime,
+            connections: Connections::new(clock, RetryTiming::default()),
         })
     }
 

@@ -263,6 +263,7 @@ impl Prometheus {
         // In the same order.
         let intervals = of_groups("prometheus_rule_group_interval_seconds");
         let evaluations = of_groups("prometheus_rule_group_iterations_total");
+        assert_eq!(intervals.len(), evaluations.len());
         let shortest = intervals.iter().copied().reduce(f64::min)?;
         let groups = intervals.into_iter().zip(evaluations);
         let groups = groups.filter(|(interval, _)| *interval <= shortest);
