@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from subprocess import Popen
 from typing import Any
 
 import parts
@@ -37,6 +38,7 @@ class Case:
     is_pushing: bool
     delay: float  # seconds until the announcement
     addresses: list[str] = field(default_factory=list)
+    exporters: list[Popen[bytes]] = field(default_factory=list)
     azure: Azure | None = None
     event_id: str = ""
 
@@ -88,7 +90,10 @@ def start_case(stack: Stack, case: Case, pairs: list[Pair]) -> None:
         # Earlier versions push without the label, and their rules have none.
         if EXTERNAL_LABEL.encode() in parts.help_text():
             flags.append(f"{EXTERNAL_LABEL}=cluster={case.name}")
-    case.addresses = [case.azure.exporter(f"{case.name}_{number}", *flags)[1] for number in range(case.vms)]
+    for number in range(case.vms):
+        process, address = case.azure.exporter(f"{case.name}_{number}", *flags)
+        case.exporters.append(process)
+        case.addresses.append(address)
 
 
 def start_prometheus(stack: Stack, pair: Pair, cases: list[Case], timing: Timing, rules: str) -> str:
@@ -153,6 +158,7 @@ def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> l
                         *pair.webhook.of_event(case.event_id, "resolved"),
                     ]:
                         print(f"    {one}")
+                    print(stack.log(case.exporters[0]), end="")
         answer = json.loads(request(f"http://{address}/api/v1/rules"))["data"]["groups"]
         slow = max(group["evaluationTime"] for group in answer)
         wrong += [f"{pair.name}: {one}" for one in parts.rule_errors(answer)]
