@@ -1,8 +1,8 @@
 //! A simulated Azure: the metadata service of one VM, for tests, demos and game days.
 //!
 //! It responds as the real service does, as far as that is documented or was captured. Scenarios (`scenario`) are
-//! data; the state at a moment follows from them ([`world`]). Only this file reads the clock, and nothing runs between
-//! requests. The exporter uses it over HTTP only.
+//! data; the state at a moment follows from them ([`world`]). Only this file reads the clock and draws a random number,
+//! and nothing runs between requests. The exporter uses it over HTTP only.
 //!
 //! `docs/simulator.md` describes scenario files and the API.
 
@@ -26,6 +26,7 @@ pub mod world;
 
 use std::{
     future,
+    hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -93,7 +94,9 @@ struct State {
 impl Simulator {
     pub fn new(settings: SimulatorSettings, clock: Clock) -> Self {
         let now = clock.now();
-        let mut world = World::new(settings.vm, settings.speed, now);
+        // Not from the time: two simulators that start together must not have the same event ids.
+        let id_seed = RandomState::new().hash_one(());
+        let mut world = World::new(settings.vm, settings.speed, id_seed);
         for scenario in settings.scenarios {
             if let Err(error) = world.start(scenario, now) {
                 warn!(%error, "scenario not started");

@@ -25,8 +25,7 @@ const FIRST_INCARNATION: u64 = 1;
 pub struct World {
     vm: Vm,
     speed: f64,
-    /// Part of each event id, so that two simulators have different ids.
-    seed: u64,
+    id_seed: u64,
     incarnation: u64,
     /// How many scenarios have been started.
     started: u64,
@@ -111,12 +110,12 @@ impl PendingEvent {
 }
 
 impl World {
-    /// Creates a simulation without events and faults.
-    pub fn new(vm: Vm, speed: f64, now: Moment) -> Self {
+    /// Creates a simulation without events and faults. `id_seed` is part of each event id.
+    pub fn new(vm: Vm, speed: f64, id_seed: u64) -> Self {
         Self {
             vm,
             speed,
-            seed: now.wall.as_unix_seconds().to_bits(),
+            id_seed,
             incarnation: FIRST_INCARNATION,
             started: 0,
             runs: Vec::new(),
@@ -294,7 +293,7 @@ impl World {
         let Some(spec) = run.scenario.events.get(run.announced) else {
             return;
         };
-        let id = event_id([self.seed, run.number, run.cycle, run.announced as u64]);
+        let id = event_id([self.id_seed, run.number, run.cycle, run.announced as u64]);
         let announced_at = run.time_at(spec.at, speed);
         // The cancellation is scaled separately, so that NotBefore stays after it at any speed.
         let canceled_after = spec.canceled_after.map(|wait| scaled_phase(wait, speed));

@@ -1,8 +1,7 @@
 //! The control API and the forms of the page.
 
-use super::TestServer;
+use super::{EVENTS, TestServer};
 
-const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
 #[test]

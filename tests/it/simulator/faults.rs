@@ -7,9 +7,7 @@ use std::{
 
 use azure_scheduled_events_exporter::simulator::Scenario;
 
-use super::TestServer;
-
-const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
+use super::{EVENTS, TestServer};
 
 #[test]
 fn faults_respond_with_the_documented_status() {

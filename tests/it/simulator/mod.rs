@@ -28,6 +28,7 @@ use azure_scheduled_events_exporter::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 /// For one response; generous, for slow machines.
 const TIMEOUT: Duration = Duration::from_mins(1);
 

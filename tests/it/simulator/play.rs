@@ -1,13 +1,20 @@
 //! Properties of scenarios: speed, approvals, faults, repetitions.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Barrier},
+    time::Duration,
+};
 
 use azure_scheduled_events_exporter::simulator::{
-    Scenario, SimulatedVersion, catalog, document, world::World,
+    Scenario, SimulatedVersion, Vm, catalog, document, world::World,
 };
 use serde_json::Value;
 
-use super::timelines::{morning, poll, run_scenario};
+use super::{
+    EVENTS, TestServer,
+    timelines::{morning, poll, run_scenario},
+};
 
 fn render(world: &World) -> String {
     let version = SimulatedVersion::find("2020-07-01").unwrap();
@@ -218,21 +225,40 @@ fn demo_skips_missed_rounds_after_a_month_without_requests() {
 }
 
 #[test]
-fn event_ids_depend_on_the_start_time() {
-    let id = |started: u64| {
-        let now = morning().after(Duration::from_secs(started));
-        let mut world = World::new(
-            azure_scheduled_events_exporter::simulator::Vm::new(None),
-            1.0,
-            now,
-        );
-        world
-            .start(Arc::new(builtin("live-migration")), now)
-            .unwrap();
+fn event_ids_depend_on_the_seed() {
+    let id = |seed: u64| {
+        let vm = Vm::new(None);
+        let mut world = World::new(vm, 1.0, seed);
+        let scenario = Arc::new(builtin("live-migration"));
+        world.start(scenario, morning()).unwrap();
         world.pending()[0].id.clone()
     };
     assert_ne!(id(0), id(1));
     assert_eq!(id(0), id(0));
+}
+
+#[test]
+fn simulators_that_start_together_have_different_event_ids() {
+    const ROUNDS: usize = 200;
+    let barrier = Barrier::new(2);
+    let ids = || {
+        let id = |_| {
+            barrier.wait();
+            let server = TestServer::start(&["live-migration"], 1.0);
+            let document = server.get(EVENTS).json();
+            document["Events"][0]["EventId"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        (0..ROUNDS).map(id).collect::<HashSet<_>>()
+    };
+    let (mut some, others) = std::thread::scope(|scope| {
+        let other = scope.spawn(ids);
+        (ids(), other.join().unwrap())
+    });
+    some.extend(others);
+    assert_eq!(some.len(), 2 * ROUNDS);
 }
 
 #[test]

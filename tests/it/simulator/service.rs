@@ -1,8 +1,6 @@
 //! The documented behaviour of the metadata service, over sockets.
 
-use super::{Response, TestServer};
-
-const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
+use super::{EVENTS, Response, TestServer};
 
 fn idle() -> TestServer {
     TestServer::start(&[], 1.0)

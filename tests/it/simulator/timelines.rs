@@ -30,7 +30,7 @@ pub(crate) fn morning() -> Moment {
 }
 
 pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
-    let mut world = World::new(Vm::new(None), speed, morning());
+    let mut world = World::new(Vm::new(None), speed, 1);
     world.start(Arc::new(scenario), morning()).unwrap();
     world
 }
