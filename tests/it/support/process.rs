@@ -74,9 +74,9 @@ impl Process {
         self.child.id()
     }
 
-    #[cfg(feature = "real-parts")]
+    /// It has ended, and its log is complete. Ask before reading the log: a line may be its last.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
+        self.child.try_wait().unwrap().is_some() && self.reader.is_finished()
     }
 
     pub(crate) fn log(&self) -> String {
@@ -86,13 +86,12 @@ impl Process {
     /// Waits for a log line with these words and returns it.
     pub(crate) async fn says(&mut self, words: &str) -> String {
         wait_until(DEADLINE, &format!("a log line with {words:?}"), || {
-            // The state of the process is read before the log: a line may be its last.
-            let has_ended = self.child.try_wait().unwrap();
+            let has_ended = self.has_ended();
             let log = self.log();
             let line = log.lines().find(|line| line.contains(words));
             assert!(
-                line.is_some() || has_ended.is_none(),
-                "no log line with {words:?} ({has_ended:?})"
+                line.is_some() || !has_ended,
+                "no log line with {words:?} before the end"
             );
             line.map(str::to_owned)
         })

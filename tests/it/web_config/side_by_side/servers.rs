@@ -70,10 +70,10 @@ pub(super) fn is_valid_for_promtool(config: &str) -> bool {
     checked.unwrap().status.success()
 }
 
-/// What a server does with a file: refuses it, or answers the requests of [`ask`].
+/// What a server does with a file: refuses it with a message, or answers the requests of [`ask`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Observed {
-    Refused,
+    Refused(String),
     Served(Vec<String>),
 }
 
@@ -82,16 +82,16 @@ pub(super) struct Server {
     pub(super) address: String,
 }
 
-/// `None` if the program ends with this code.
-async fn start(command: &mut Command, code: i32) -> Option<Server> {
+/// `Err` with its log if the program ends with this code.
+async fn start(command: &mut Command, code: i32) -> Result<Server, String> {
     let mut process = Process::start_as(command);
     let address =
         crate::support::wait_until(crate::support::DEADLINE, "it listens or ends", || {
+            let has_ended = process.has_ended();
             let log = process.log();
             let listens = log
                 .lines()
                 .find(|line| line.contains("address=") && line.contains("listening"));
-            let has_ended = process.has_ended();
             listens
                 .map(|line| {
                     let (_, rest) = line.split_once("address=").unwrap();
@@ -107,26 +107,28 @@ async fn start(command: &mut Command, code: i32) -> Option<Server> {
         })
         .await;
     if let Some(address) = address {
-        return Some(Server { process, address });
+        return Ok(Server { process, address });
     }
     let ended = process.end().await;
     assert_eq!(ended.code, Some(code), "{ended:?}");
-    None
+    Err(ended.log)
 }
 
 /// The toolkit listens before it reads the file.
-pub(super) async fn start_oracle(config: &str) -> Option<Server> {
+pub(super) async fn start_oracle(config: &str) -> Result<Server, String> {
     let checked = Command::new(oracle())
         .args(["--check", "--web.config.file", config])
-        .output();
-    if !checked.unwrap().status.success() {
-        return None;
+        .output()
+        .unwrap();
+    if !checked.status.success() {
+        assert_eq!(checked.status.code(), Some(1), "{checked:?}");
+        return Err(String::from_utf8_lossy(&checked.stderr).into_owned());
     }
     let mut command = Command::new(oracle());
     start(command.args(["--web.config.file", config]), 1).await
 }
 
-pub(super) async fn start_ours(config: &str) -> Option<Server> {
+pub(super) async fn start_ours(config: &str) -> Result<Server, String> {
     let mut command = Command::new(PROGRAM);
     command
         .args([
@@ -137,10 +139,10 @@ pub(super) async fn start_ours(config: &str) -> Option<Server> {
     start(&mut command, 64).await
 }
 
-pub(super) async fn observe(pki: &Pki, server: Option<Server>) -> Observed {
+pub(super) async fn observe(pki: &Pki, server: Result<Server, String>) -> Observed {
     match server {
-        None => Observed::Refused,
-        Some(server) => {
+        Err(message) => Observed::Refused(message),
+        Ok(server) => {
             let mut lines = Vec::new();
             for number in 0..REQUESTS {
                 lines.push(ask(pki, &server.address, number).await);
@@ -193,11 +195,8 @@ pub(super) async fn ask(pki: &Pki, address: &str, number: usize) -> String {
     line
 }
 
-/// Without the headers that the exporter adds by itself.
-pub(super) fn without_own_headers(theirs: &Observed, ours: Observed) -> Observed {
-    let (Observed::Served(theirs), Observed::Served(ours)) = (theirs, ours) else {
-        return Observed::Refused;
-    };
+/// `ours` without the headers that the exporter adds by itself.
+pub(super) fn without_own_headers(theirs: &[String], ours: Vec<String>) -> Vec<String> {
     let lines = theirs.iter().zip(ours).map(|(theirs, ours)| {
         let is_own = |part: &&str| {
             let is_header = OWN_HEADERS.iter().any(|name| part.starts_with(name));
@@ -206,5 +205,5 @@ pub(super) fn without_own_headers(theirs: &Observed, ours: Observed) -> Observed
         let parts: Vec<&str> = ours.split(", ").filter(|part| !is_own(part)).collect();
         parts.join(", ")
     });
-    Observed::Served(lines.collect())
+    lines.collect()
 }
