@@ -122,6 +122,7 @@ for name, took in groups.items():
     line(f"group {name}", took)
 for (name, kind), took in sorted(rules.items(), key=lambda item: -sorted(item[1])[len(item[1]) // 2])[:12]:
     line(f"  {name} ({kind})", took)
+# With the answers to this script.
 print(f"mean load by Prometheus: {(cpu() - began[0]) / (time.monotonic() - began[1]):.2f} cores")
 resident = next(l for l in open(f"/proc/{server}/status") if l.startswith("VmHWM"))
 print("peak memory of this Prometheus:", resident.split(":")[1].strip())

@@ -4,9 +4,9 @@
 - A group has at most 20 rules: Azure Managed Prometheus, Mimir and Amazon Managed Prometheus refuse more.
 - A rule has at most three levels: raw series, record, record, alert. Every level is a delay of up to one evaluation in
   rulers that do not see the results of an evaluation within it. A rule that reads itself or a later rule of its group
-  reads the previous evaluation, which is a memory and not a level. The targets and the names of their VMs are not levels
-  either, because they change only with the targets, nor is the memory of what is open, because it delays only the end of
-  an alert.
+  reads the previous evaluation, which is a memory and not a level. The selector of the targets is not a level either,
+  because its result changes only with the targets, nor is the memory of what is open and of what reported, because a new
+  alert does not need it.
 - `cluster` is in every `by` and `on`, and every aggregation has a `by`: one ruler can evaluate several clusters with
   equal addresses.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 MAX_RULES = 20
 MAX_LEVELS = 3
-TARGETS = {"azure_scheduled_events:target", "azure_scheduled_events:vm_names"}
+SELECTOR = "azure_scheduled_events:target"
 # What rules remember of earlier evaluations. To read it delays no alert.
 MEMORY = r"azure_scheduled_event:(open_in_\w+|reporter)"
 AGGREGATION = r"\b(?:sum|min|max|avg|group|stddev|stdvar|count|count_values|bottomk|topk|quantile)\b"
@@ -70,7 +70,7 @@ def levels(rules: list[Rule]) -> dict[int, int]:
     def level(index: int) -> int:
         if index not in known:
             rule = rules[index]
-            read = set(re.findall(r"[a-zA-Z_]\w*:\w+", rule.expr)) & records.keys() - TARGETS
+            read = set(re.findall(r"[a-zA-Z_]\w*:\w+", rule.expr)) & records.keys() - {SELECTOR}
             # A record that reads itself reads its previous result.
             read = {name for name in read if not re.fullmatch(MEMORY, name) and name != rule.name}
             earlier = [
