@@ -158,7 +158,8 @@ def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> l
                         *pair.webhook.of_event(case.event_id, "resolved"),
                     ]:
                         print(f"    {one}")
-                    print(stack.log(case.exporters[0]), end="")
+                    for exporter in case.exporters:
+                        print(stack.log(exporter), end="")
         answer = json.loads(request(f"http://{address}/api/v1/rules"))["data"]["groups"]
         slow = max(group["evaluationTime"] for group in answer)
         wrong += [f"{pair.name}: {one}" for one in parts.rule_errors(answer)]

@@ -74,7 +74,7 @@ impl Process {
         self.child.id()
     }
 
-    /// It has ended, and its log is complete. Ask before reading the log: a line may be its last.
+    /// It has ended, and its log is complete. Call this before [`Process::log`]: the last line may come in between.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some() && self.reader.is_finished()
     }
@@ -91,7 +91,7 @@ impl Process {
             let line = log.lines().find(|line| line.contains(words));
             assert!(
                 line.is_some() || !has_ended,
-                "no log line with {words:?} before the end"
+                "no log line with {words:?} before the end:\n{log}"
             );
             line.map(str::to_owned)
         })
