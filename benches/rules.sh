@@ -88,7 +88,7 @@ expected = {}  # evaluations to wait for; fewer of a group with an interval of i
 while not expected or any(len(groups.get(name, ())) < count for name, count in expected.items()):
     if time.monotonic() > deadline:
         sys.exit("too few evaluations within 420 s:\n" + open(log).read()[-2000:])
-    time.sleep(3)  # an answer has the texts of all alerts, and takes time too
+    time.sleep(7)  # seldom, because an answer has the texts of all alerts and takes time too
     try:
         answer = get("/api/v1/rules")["groups"]
     except OSError:
