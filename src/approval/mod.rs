@@ -121,7 +121,8 @@ pub fn decide(
     if let Some(at) = tracked.approved_elsewhere_at {
         return Decision::ApprovedElsewhere(at);
     }
-    if tracked.phase() != Phase::Scheduled || event.status != Status::Scheduled {
+    // Once started, it is never approved, even if a document has it as Scheduled again.
+    if tracked.started_at.is_some() || event.status != Status::Scheduled {
         return Decision::Withhold(SkipReason::NotScheduled);
     }
     if settings.is_on() && tracked.is_contradictory() {

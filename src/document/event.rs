@@ -28,6 +28,10 @@ const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
 /// Azure has at most 1,000 VMs in a scale set and 200 in an availability set. More names of one event are dropped.
 pub(super) const MAX_RESOURCES: usize = 10_000;
+/// Words for the end of an event, for which Azure has no status: "There is never a `Completed`"
+/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). `Ended` is a label
+/// value of this exporter.
+const NEVER_A_STATUS: [&str; 2] = ["Completed", "Ended"];
 /// Placeholder for an unreadable type or status.
 pub(super) const UNREADABLE: &str = "Unknown";
 
@@ -79,17 +83,19 @@ pub(super) fn event(
         contradiction,
         anomalies,
     };
+    let event_type = EventType::new(&reader.required(AnomalyKind::EventType, "EventType"));
+    let status = reader.status();
+    let source = reader.text(AnomalyKind::EventSource, "EventSource");
+    let resource_type = reader.text(AnomalyKind::ResourceType, "ResourceType");
+    let (resources, has_more_resources) = reader.resources();
     let event = Event {
         id: EventId::new(&id),
-        event_type: EventType::new(&reader.required(AnomalyKind::EventType, "EventType")),
-        status: Status::new(&reader.required(AnomalyKind::EventStatus, "EventStatus")),
-        source: reader
-            .text(AnomalyKind::EventSource, "EventSource")
-            .map(|source| Source::new(&source)),
-        resource_type: reader
-            .text(AnomalyKind::ResourceType, "ResourceType")
-            .map(|text| text.as_ref().into()),
-        resources: reader.resources(),
+        event_type,
+        status,
+        source: source.map(|source| Source::new(&source)),
+        resource_type: resource_type.map(|text| text.as_ref().into()),
+        resources,
+        has_more_resources,
         not_before: reader.not_before(),
         duration_seconds: reader.duration(),
         description: reader
@@ -174,41 +180,51 @@ impl<'a> Reader<'_, 'a> {
         Cow::Borrowed(UNREADABLE)
     }
 
-    /// A single string is accepted as one name, so that the affected VM is not lost.
-    fn resources(&mut self) -> Option<Vec<Box<str>>> {
+    fn status(&mut self) -> Status {
+        let status = self.required(AnomalyKind::EventStatus, "EventStatus");
+        let mut never = NEVER_A_STATUS.iter();
+        if !never.any(|never| status.eq_ignore_ascii_case(never)) {
+            return Status::new(&status);
+        }
+        let id = excerpt(self.id);
+        let detail = format!("EventStatus of event {id} is {status}, although the event is listed");
+        self.anomalies.add(AnomalyKind::EventStatus, detail);
+        Status::new(UNREADABLE)
+    }
+
+    /// The readable names, and whether there are more VMs than they name. A single string is accepted as one name, so
+    /// that the affected VM is not lost.
+    fn resources(&mut self) -> (Option<Vec<Box<str>>>, bool) {
         let Some(value) = self.take("Resources") else {
             self.anomalies.add(
                 AnomalyKind::Resources,
                 format!("Resources of event {} is missing", excerpt(self.id)),
             );
-            return None;
+            return (None, false);
         };
-        if let Ok(entries) = Vec::<&RawValue>::deserialize(value) {
-            let is_name = |entry: &&RawValue| string(entry).is_some_and(|it| it.len() <= MAX_NAME);
-            if !entries.iter().all(is_name) {
-                self.reject_resources(value);
-            }
-            // Other values keep their JSON text, and long ones their start: without them the event would seem to affect
-            // fewer VMs.
-            if entries.len() > MAX_RESOURCES {
-                let id = excerpt(self.id);
-                let count = entries.len();
-                self.anomalies.add(
-                    AnomalyKind::Resources,
-                    format!("Resources of event {id} has {count} names, {MAX_RESOURCES} are kept"),
-                );
-            }
-            return Some(
-                entries
-                    .iter()
-                    .take(MAX_RESOURCES)
-                    .map(|entry| string(entry).unwrap_or(Cow::Borrowed(entry.get())))
-                    .map(|name| cut(name, MAX_NAME).into())
-                    .collect(),
+        let Ok(entries) = Vec::<&RawValue>::deserialize(value) else {
+            self.reject_resources(value);
+            let name = string(value).map(|name| vec![cut(name, MAX_NAME).into()]);
+            return (name, false);
+        };
+        let names = || entries.iter().filter_map(|entry| string(entry));
+        let readable = names().count();
+        if readable < entries.len() || names().any(|name| name.len() > MAX_NAME) {
+            self.reject_resources(value);
+        }
+        if readable > MAX_RESOURCES {
+            let id = excerpt(self.id);
+            self.anomalies.add(
+                AnomalyKind::Resources,
+                format!("Resources of event {id} has {readable} names, {MAX_RESOURCES} are kept"),
             );
         }
-        self.reject_resources(value);
-        string(value).map(|name| vec![cut(name, MAX_NAME).into()])
+        let kept = names().take(MAX_RESOURCES);
+        let kept: Vec<_> = kept.map(|name| cut(name, MAX_NAME).into()).collect();
+        let has_more = kept.len() < entries.len();
+        // A list without any readable name says no more than a missing one.
+        let is_known = !kept.is_empty() || entries.is_empty();
+        (is_known.then_some(kept), is_known && has_more)
     }
 
     fn reject_resources(&mut self, value: &RawValue) {

@@ -190,6 +190,7 @@ fn merge(known: &mut Event, names: &mut Option<FoldedNames>, duplicate: Event) -
         (resources @ None, more) => *resources = more,
         (Some(_), None) => {}
     }
+    known.has_more_resources |= duplicate.has_more_resources;
     if status_rank(&duplicate.status) > status_rank(&known.status) {
         known.status = duplicate.status;
     }

@@ -39,6 +39,8 @@ use crate::{
 
 /// How long an ended event stays in the snapshot, so that every scraper sees its end.
 const ENDED_RETENTION: Duration = Duration::from_mins(10);
+/// Transitions of restored events that wait for the identity of this VM. Further ones are not logged, counted or sent.
+const MAX_HELD: usize = 1_000;
 
 #[derive(Debug)]
 pub struct Engine {
@@ -54,6 +56,8 @@ pub struct Engine {
     vm_name: Option<Arc<str>>,
     /// From instance metadata or, until they answer, from the restored state.
     vm_id: Option<String>,
+    /// Transitions of restored events until it is known that the state is that of this VM.
+    held: Vec<Transition>,
     identity_failed: bool,
     approvals: Approvals,
     anomalies: AnomalyTracker,
@@ -80,6 +84,8 @@ impl Engine {
             let (until, incarnation) = (saved.warming_up_until, saved.document_incarnation);
             Some(Health::restore(saved.document_at?, until, incarnation, now))
         });
+        let mut health = health.unwrap_or_default();
+        health.poll_interval = config.poll_interval;
         let mut tracker = match restored {
             Some(saved) => {
                 let rebooted = saved.is_rebooted(config.boot_id.as_deref());
@@ -88,8 +94,9 @@ impl Engine {
                     document_at: saved.document_at,
                     heartbeat_at: Some(saved.heartbeat_at),
                     rebooted,
+                    is_owner_unknown: vm_id.is_some(),
                 };
-                Tracker::restore(ENDED_RETENTION, restored, now)
+                Tracker::restore(ENDED_RETENTION, &restored, now)
             }
             None => Tracker::new(ENDED_RETENTION),
         }
@@ -98,13 +105,14 @@ impl Engine {
         Self {
             tracker,
             heartbeat: Heartbeat::default(),
-            health: health.unwrap_or_default(),
+            health,
             failed_status: None,
             counters: Arc::default(),
             outputs: Arc::default(),
             identity: None,
             vm_name,
             vm_id,
+            held: Vec::new(),
             identity_failed: false,
             approvals: Approvals::new(config.approvals),
             anomalies: AnomalyTracker::default(),
@@ -209,6 +217,10 @@ impl Engine {
     }
 
     fn apply(&mut self, transitions: Vec<Transition>) {
+        let is_held = |transition: &Transition| transition.tracked.is_owner_unknown;
+        let (held, transitions): (Vec<_>, Vec<_>) = transitions.into_iter().partition(is_held);
+        let room = MAX_HELD.saturating_sub(self.held.len());
+        self.held.extend(held.into_iter().take(room));
         for transition in &transitions {
             Arc::make_mut(&mut self.counters).count(transition);
             self.log(LogEntry::Transition(transition.clone()));

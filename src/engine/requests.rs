@@ -8,9 +8,18 @@ use crate::{
     event::{EventId, EventType},
     imds::cadence,
     lifecycle::Tracker,
-    snapshot::{ApprovalResult, Identity, RequestError, TypeLabel},
-    time::Moment,
+    snapshot::{ApprovalResult, Failure, Identity, RequestError, TypeLabel},
+    time::{Moment, Timestamp},
 };
+
+/// What a successful poll changes.
+struct PollSuccess {
+    is_first: bool,
+    /// The series of failed polls that it ends.
+    ended_failure: Option<Failure>,
+    /// The end of the warm-up that it begins.
+    warming_up: Option<Timestamp>,
+}
 
 impl Engine {
     pub(super) fn polled(
@@ -29,7 +38,8 @@ impl Engine {
             }) => self.observe(&document, &anomalies, now),
             Ok(Answer::Unchanged) => {
                 let transitions = self.tracker.document_unchanged(now);
-                self.poll_succeeded(now);
+                let success = self.poll_succeeded(now);
+                self.report_success(success, now);
                 self.apply(transitions);
             }
             Err(error) => {
@@ -50,6 +60,9 @@ impl Engine {
         self.health.incarnation = document.incarnation;
         self.health.unreadable_entries = document.unreadable.entries;
         self.approvals.set_document(document);
+        // This document may begin a warm-up, in which it ends less.
+        let success = self.poll_succeeded(now);
+        self.tracker.set_warm_up(self.health.warm_up.phase(now));
         let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
         let mut anomalies = anomalies.clone();
         anomalies.extend(self.tracker.anomalies());
@@ -58,14 +71,23 @@ impl Engine {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
         }
         self.effects.extend(found.log.into_iter().map(Effect::Log));
-        self.poll_succeeded(now);
+        self.report_success(success, now);
         self.apply(transitions);
     }
 
-    fn poll_succeeded(&mut self, now: Moment) {
+    fn poll_succeeded(&mut self, now: Moment) -> PollSuccess {
         let is_first = !self.has_succeeded();
-        let (ended, warming_up) = self.health.succeed(now);
-        if is_first || ended.is_some() {
+        let (ended_failure, warming_up) = self.health.succeed(now);
+        PollSuccess {
+            is_first,
+            ended_failure,
+            warming_up,
+        }
+    }
+
+    fn report_success(&mut self, success: PollSuccess, now: Moment) {
+        let ended = success.ended_failure;
+        if success.is_first || ended.is_some() {
             self.saves.mark();
             self.log(LogEntry::PollingRecovered {
                 failed_for: ended.map(|failure| now.wall.saturating_since(failure.since)),
@@ -73,7 +95,7 @@ impl Engine {
                 pending: self.tracker.pending(),
             });
         }
-        if let Some(until) = warming_up {
+        if let Some(until) = success.warming_up {
             self.saves.mark();
             self.log(LogEntry::WarmingUp { until });
         }
@@ -124,7 +146,12 @@ impl Engine {
             self.tracker =
                 Tracker::new(ENDED_RETENTION).with_poll_interval(self.config.poll_interval);
             self.health.discard_restored();
+            self.held.clear();
             self.effects.push(Effect::DiscardForeignState);
+        } else {
+            self.tracker.confirm_owner();
+            let held = std::mem::take(&mut self.held);
+            self.apply(held);
         }
         if self.config.vm_name.is_none() {
             self.vm_name = Some(Arc::from(identity.name.as_str()));

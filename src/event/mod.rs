@@ -36,11 +36,11 @@ impl EventType {
 
     /// Ignores case.
     pub(crate) fn new(name: &str) -> Self {
-        let known = Self::KNOWN
+        Self::KNOWN
             .into_iter()
             .chain([Self::SpotRebalanceRecommendation])
-            .find(|known| known.as_str().eq_ignore_ascii_case(name));
-        known.unwrap_or_else(|| Self::Other(name.into()))
+            .find(|known| known.as_str().eq_ignore_ascii_case(name))
+            .unwrap_or_else(|| Self::Other(name.into()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -201,7 +201,6 @@ pub enum EventScope {
 }
 
 impl EventScope {
-    /// Value of the label `scope`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Own => "self",
@@ -224,8 +223,10 @@ pub struct Event {
     pub source: Option<Source>,
     /// `VirtualMachine` in every captured document.
     pub resource_type: Option<Box<str>>,
-    /// `None` if the document does not list them, which differs from an empty list.
+    /// `None` if the document has no readable name of them, which differs from an empty list.
     pub resources: Option<Vec<Box<str>>>,
+    /// The list has more entries: unreadable ones, or too many.
+    pub has_more_resources: bool,
     /// `None` once the event has started.
     pub not_before: Option<Timestamp>,
     /// Announced interruption; `None` if unknown (-1).
@@ -267,8 +268,7 @@ impl Event {
 
     /// The source unless it is empty.
     pub(crate) fn source_text(&self) -> Option<&str> {
-        let source = self.source.as_ref().map(Source::as_str);
-        source.filter(|text| !text.is_empty())
+        Some(self.source.as_ref()?.as_str()).filter(|text| !text.is_empty())
     }
 
     /// Whether Azure expects no interruption: `DurationInSeconds` is 0. Other types than Freeze stop the VM whatever
@@ -294,7 +294,10 @@ impl Event {
     }
 
     pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
-        scope_of(self.resources.as_deref(), vm_name)
+        match scope_of(self.resources.as_deref(), vm_name) {
+            EventScope::Other if self.has_more_resources => EventScope::Unknown,
+            scope => scope,
+        }
     }
 
     /// About the memory of its texts, in bytes.
@@ -331,8 +334,8 @@ pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) ->
         return EventScope::Unknown;
     };
     let vm_name = resource_name(vm_name);
-    let is_own = |entry: &str| resource_name(entry).eq_ignore_ascii_case(vm_name);
-    if resources.iter().any(|entry| is_own(entry)) {
+    let is_own = |entry: &Box<str>| resource_name(entry).eq_ignore_ascii_case(vm_name);
+    if resources.iter().any(is_own) {
         EventScope::Own
     } else {
         EventScope::Other
@@ -369,6 +372,7 @@ mod tests {
             source: None,
             resource_type: None,
             resources: None,
+            has_more_resources: false,
             not_before: None,
             duration_seconds: None,
             description: None,

@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    absence::Absence,
+    evidence::{Departure, outcome},
     outcome::End,
+    restored::Restored,
+    revision::{is_other_kind, is_rest_equal, is_started, known_rest},
     tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
@@ -24,26 +28,8 @@ pub(super) struct TrackerEntry {
     pub(super) due_at: Option<Duration>,
     /// When an ended event is removed, by the monotonic clock.
     pub(super) expires_at: Duration,
-    /// The last document lacked it, but had unreadable entries: it may be one of them.
+    /// The last document lacked it, which may not be its end.
     pub(super) absence: Option<Absence>,
-}
-
-/// A pending event that may be an unreadable entry of the last document.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Absence {
-    /// By the monotonic clock: the first document without it.
-    pub(super) since: Duration,
-    /// An unreadable entry mentions its id.
-    pub(super) is_mentioned: bool,
-}
-
-impl Absence {
-    /// An unreadable entry without an id may be any event, but only for this long.
-    const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
-
-    pub(super) fn is_over(self, now: Moment) -> bool {
-        !self.is_mentioned && now.monotonic.saturating_sub(self.since) >= Self::MAX_UNIDENTIFIED
-    }
 }
 
 impl TrackerEntry {
@@ -69,11 +55,10 @@ impl TrackerEntry {
         entry
     }
 
-    /// Of an earlier process; `None` if it ended too long ago. `heartbeat_at`: when that process was last known to run.
+    /// Of an earlier process; `None` if it ended too long ago.
     pub(super) fn restore(
         mut event: Arc<TrackedEvent>,
-        rebooted: bool,
-        heartbeat_at: Option<Timestamp>,
+        restored: &Restored,
         retention: Duration,
         now: Moment,
     ) -> Option<Self> {
@@ -83,11 +68,16 @@ impl TrackerEntry {
         if ended_ago >= retention && !event.is_pending() {
             return None;
         }
-        if rebooted && event.is_pending() {
+        if restored.rebooted && event.is_pending() {
             let event = Arc::make_mut(&mut event);
             event.rebooted = true;
-            let heartbeat_at = heartbeat_at.filter(|_| event.ends_with_boot());
+            let heartbeat_at = restored
+                .heartbeat_at
+                .filter(|_| event.event.event_type.restarts_vm());
             event.down_since = event.down_since.or(heartbeat_at);
+        }
+        if restored.is_owner_unknown {
+            Arc::make_mut(&mut event).is_owner_unknown = true;
         }
         let due = event.event.not_before;
         Some(Self {
@@ -126,16 +116,19 @@ impl TrackerEntry {
         self.transition(TransitionKind::Started, now)
     }
 
+    /// An event that was missing before it ended may have started meanwhile.
     pub(super) fn end(
         &mut self,
-        now: Moment,
+        mut departure: Departure,
         retention: Duration,
-        was_watched: bool,
+        now: Moment,
     ) -> Transition {
         self.expires_at = now.monotonic.saturating_add(retention);
-        let outcome = self
-            .tracked
-            .outcome(now.wall, was_watched && self.absence.is_none());
+        if let Some(at) = self.tracked.last_listed_at {
+            departure.last_listed_at = Some(at);
+            departure.was_watched = false;
+        }
+        let outcome = outcome(&self.tracked, departure);
         let tracked = self.tracked_mut();
         tracked.end = Some(End {
             at: now.wall,
@@ -191,19 +184,22 @@ impl TrackerEntry {
         transitions: &mut Vec<Transition>,
     ) {
         self.absence = None;
+        if self.tracked.last_listed_at.is_some() {
+            self.tracked_mut().last_listed_at = None;
+        }
         if self.tracked.event.is_advisory() && !event.is_advisory() {
             self.become_maintenance(event, vm_name, gap, at, transitions);
             return;
         }
         let now = at.wall;
         if !self.tracked.is_pending() {
-            self.tracked_mut().end = None;
+            let tracked = self.tracked_mut();
+            tracked.previous_outcome = tracked.end.take().map(|end| end.outcome);
             transitions.push(self.transition(TransitionKind::Returned, now));
         }
-        let (was_scope, scope) = (self.tracked.scope, event.scope(vm_name));
-        if was_scope != scope {
-            self.tracked_mut().scope = scope;
-        }
+        let was_scope = self.tracked.scope;
+        self.set_scope(event.scope(vm_name));
+        self.discard_disproved(event, at);
         let was = &self.tracked.event;
         let is_same = (event.not_before.is_none() || event.not_before == was.not_before)
             && event.status == was.status
@@ -214,6 +210,7 @@ impl TrackerEntry {
         let was = was.clone();
         let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
         let tracked = self.tracked_mut();
+        tracked.has_changed_kind |= is_other_kind(&was, event);
         let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.has_been_imminent(now);
         tracked.event = Event {
             id: was.id.clone(),
@@ -248,6 +245,30 @@ impl TrackerEntry {
         }
     }
 
+    /// Only a readable list without this VM shows that an event of this VM is not its own any more.
+    fn set_scope(&mut self, scope: EventScope) {
+        let was = self.tracked.scope;
+        let is_still_own = was == EventScope::Own && scope == EventScope::Unknown;
+        if scope != was && !is_still_own {
+            self.tracked_mut().scope = scope;
+        }
+    }
+
+    /// An event that is still Scheduled did not end with the last boot. Nor was it approved if it starts later.
+    fn discard_disproved(&mut self, event: &Event, now: Moment) {
+        if event.status != Status::Scheduled {
+            return;
+        }
+        let about_now = now.after(APPROVAL_MARGIN).wall;
+        let is_later = event.not_before.is_some_and(|due| due > about_now);
+        let was_approved = self.tracked.approved_elsewhere_at.is_some();
+        if self.tracked.rebooted || is_later && was_approved {
+            let tracked = self.tracked_mut();
+            tracked.rebooted = false;
+            tracked.approved_elsewhere_at = tracked.approved_elsewhere_at.filter(|_| !is_later);
+        }
+    }
+
     /// The id of an advisory has become maintenance. The advisory ends, and the maintenance is announced: its notice,
     /// counters, spans and alerts are those of a new event.
     fn become_maintenance(
@@ -259,7 +280,7 @@ impl TrackerEntry {
         transitions: &mut Vec<Transition>,
     ) {
         if self.tracked.is_pending() {
-            transitions.push(self.end(now, Duration::ZERO, false));
+            transitions.push(self.end(Departure::unseen(now.wall), Duration::ZERO, now));
         }
         let scope = event.scope(vm_name);
         let event = Event {
@@ -312,38 +333,4 @@ impl TrackerEntry {
         };
         is_before_its_time && may_run
     }
-}
-
-/// An advisory never starts.
-fn is_started(event: &Event) -> bool {
-    event.status == Status::Started && !event.is_advisory()
-}
-
-/// The current values; members that the current document lacks keep their last values, and are listed in
-/// [`MissingMembers`].
-fn known_rest(was: &Event, now: &Event) -> Event {
-    Event {
-        resources: now.resources.clone().or_else(|| was.resources.clone()),
-        source: now.source.clone().or_else(|| was.source.clone()),
-        resource_type: now
-            .resource_type
-            .clone()
-            .or_else(|| was.resource_type.clone()),
-        description: match now.description_text() {
-            Some(text) => Some(text.into()),
-            None => was.description.clone().or_else(|| now.description.clone()),
-        },
-        ..now.clone()
-    }
-}
-
-/// Whether two versions of an event agree in all but status and `NotBefore`, which have transitions of their own.
-fn is_rest_equal(was: &Event, now: &Event) -> bool {
-    was.event_type == now.event_type
-        && was.source == now.source
-        && was.resource_type == now.resource_type
-        && was.resources == now.resources
-        && was.duration_seconds == now.duration_seconds
-        && was.description == now.description
-        && was.unknown_members == now.unknown_members
 }

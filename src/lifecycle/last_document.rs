@@ -10,9 +10,16 @@ use crate::{
 
 /// An event that left the document before its `NotBefore` was cancelled only if no start can have been missed: the last
 /// successful poll was at most [`MIN_POLL_GAP`] ago, or three poll intervals if that is longer, but no more than
-/// [`MAX_POLL_GAP`].
+/// [`MAX_POLL_GAP`]. One that was listed until its `NotBefore`, or at most that long before, ran.
 const MIN_POLL_GAP: Duration = Duration::from_secs(10);
 const MAX_POLL_GAP: Duration = Duration::from_mins(1);
+
+/// How long before the present document the last one may be for an event not to have started and ended in between.
+pub(super) fn max_gap(poll_interval: Duration) -> Duration {
+    poll_interval
+        .saturating_mul(3)
+        .clamp(MIN_POLL_GAP, MAX_POLL_GAP)
+}
 
 /// Azure announces an event at least this long ahead, so it cannot have been announced and started in a shorter gap
 /// unless it was approved
@@ -28,18 +35,18 @@ fn minimum_notice(event_type: &EventType) -> Duration {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastDocument {
     pub(super) at: Timestamp,
-    /// By the monotonic clock: when it was read, or when this process restored it.
-    monotonic: Duration,
-    /// The time that had passed when this process restored it.
-    elapsed_before_restore: Duration,
+    /// When it was read, or when this process restored it.
+    known_since: Moment,
+    /// The time that had passed when this process restored it; `None` if this process read it.
+    elapsed_before_restore: Option<Duration>,
 }
 
 impl LastDocument {
     pub(super) fn read(now: Moment) -> Self {
         Self {
             at: now.wall,
-            monotonic: now.monotonic,
-            elapsed_before_restore: Duration::ZERO,
+            known_since: now,
+            elapsed_before_restore: None,
         }
     }
 
@@ -47,20 +54,26 @@ impl LastDocument {
     pub(super) fn restored(at: Timestamp, now: Moment) -> Self {
         Self {
             at,
-            monotonic: now.monotonic,
+            known_since: now,
             // After the clock was set back, the elapsed time is unknown but at least as long as the step.
-            elapsed_before_restore: now
-                .wall
-                .saturating_since(at)
-                .max(at.saturating_since(now.wall)),
+            elapsed_before_restore: Some(
+                now.wall
+                    .saturating_since(at)
+                    .max(at.saturating_since(now.wall)),
+            ),
         }
+    }
+
+    /// Whether it was read at `since` or later, by both clocks. An earlier process has the wall clock alone.
+    pub(super) fn was_read_since(&self, since: Moment) -> bool {
+        let is_restored = self.elapsed_before_restore.is_some();
+        self.at >= since.wall && (is_restored || self.known_since.monotonic >= since.monotonic)
     }
 
     /// Whether an event cannot have started and ended since, whatever caused the gap: a long poll interval, failures, a
     /// restart.
     pub(super) fn is_watched(&self, poll_interval: Duration, now: Moment) -> bool {
-        let limit = poll_interval.saturating_mul(3);
-        self.elapsed(now) <= limit.clamp(MIN_POLL_GAP, MAX_POLL_GAP)
+        self.elapsed(now) <= max_gap(poll_interval)
     }
 
     /// The gap before a document with a new event of this type.
@@ -77,6 +90,7 @@ impl LastDocument {
 
     fn elapsed(&self, now: Moment) -> Duration {
         self.elapsed_before_restore
-            .saturating_add(now.monotonic.saturating_sub(self.monotonic))
+            .unwrap_or_default()
+            .saturating_add(now.elapsed_since(self.known_since))
     }
 }

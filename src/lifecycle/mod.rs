@@ -18,18 +18,28 @@
 //! is `unknown` without any.
 //!
 //! Invariants: time is an argument; nothing here does I/O, logs or fails; an event ends only if a
-//! [`Document`](crate::document::Document) lacks it and none of the document's unreadable entries can be it; an event
-//! ends once each time that it was announced or returned; no duration is negative, whatever the clocks do.
+//! [`Document`](crate::document::Document) lacks it and none of the document's unreadable entries can be it; an empty
+//! document of the warm-up ends no event of the time before that cannot have started; an event of a restored state ends
+//! only on the VM that saved it; an event ends once each time that it was announced or returned; no duration is
+//! negative, whatever the clocks do.
 
+mod absence;
+mod approvals;
 mod entry;
+mod evidence;
+mod identity;
 mod last_document;
 mod outcome;
+mod restored;
+mod revision;
 mod tracked_event;
 mod tracker;
 mod transition;
 
+pub(crate) use absence::WarmUpPhase;
 pub use outcome::{End, Outcome};
+pub use restored::Restored;
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
-pub use tracker::{Restored, Tracker};
+pub use tracker::Tracker;
 pub use transition::{Transition, TransitionKind};

@@ -14,7 +14,7 @@ pub struct End {
 pub enum Outcome {
     /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
     Cancelled,
-    /// It was seen as Started, or other evidence shows that it ran.
+    /// It was seen as Started, was listed until its `NotBefore`, was approved, or ended with a boot of this VM.
     Completed,
     /// The evidence shows neither.
     Unknown,

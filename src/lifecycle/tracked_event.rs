@@ -15,6 +15,7 @@ const MAX_KEPT: usize = 32;
 
 /// One event from its first document to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
 pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
@@ -26,12 +27,20 @@ pub struct TrackedEvent {
     pub missing: MissingMembers,
     /// The last document contradicted itself about this event.
     pub is_contradictory: bool,
+    /// Its type or its source changed from one document to another.
+    pub has_changed_kind: bool,
+    /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
+    pub is_owner_unknown: bool,
     pub first_seen_at: Timestamp,
     /// Before the first document with it.
     pub gap: PollGap,
-    /// When a document first had it as Started.
+    /// Of a pending event that the last document lacks, although it may not have ended: the last document with it.
+    pub last_listed_at: Option<Timestamp>,
+    /// When a document first had it as Started. The phase says whether it still is.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
+    /// Of an event that came back after its end: the outcome that it seemed to have.
+    pub previous_outcome: Option<Outcome>,
     /// More than one where the event came back after its end.
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
@@ -47,14 +56,14 @@ pub struct TrackedEvent {
     pub approval_sent_at: Option<Timestamp>,
     /// When IMDS accepted the approval of this exporter.
     pub approved_at: Option<Timestamp>,
-    /// When a document first showed an approval that this exporter did not send.
+    /// When a document showed an approval that this exporter did not send, until a document disproves it.
     pub approved_elsewhere_at: Option<Timestamp>,
     /// When an approval last failed, by a refusal or without an answer, until IMDS accepts one.
     pub refused_at: Option<Timestamp>,
     pub reschedulings: Vec<Rescheduling>,
     /// Interruptions measured on this VM.
     pub interruptions: Vec<Interruption>,
-    /// This VM was booted while the event was pending.
+    /// This VM was booted while the event was pending, and no document since then has it as Scheduled.
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<Timestamp>,
@@ -151,10 +160,14 @@ impl TrackedEvent {
             scope,
             missing: MissingMembers::default(),
             is_contradictory: false,
+            has_changed_kind: false,
+            is_owner_unknown: false,
             first_seen_at: now,
             gap,
+            last_listed_at: None,
             started_at: None,
             end: None,
+            previous_outcome: None,
             times_ended: 0,
             times_ended_unstarted: 0,
             times_changed: 0,
@@ -175,6 +188,11 @@ impl TrackedEvent {
     pub(crate) fn names_only_this_vm(&self) -> bool {
         let resources = self.event.resources.as_deref();
         self.scope == EventScope::Own && resources.is_some_and(|names| names.len() == 1)
+    }
+
+    /// The last document no longer names this VM.
+    pub(crate) fn has_left_vm(&self, was_scope: EventScope) -> bool {
+        was_scope == EventScope::Own && self.scope != EventScope::Own
     }
 
     /// By this exporter or elsewhere.
@@ -217,13 +235,25 @@ impl TrackedEvent {
         }
     }
 
+    /// An event that was Started and is Scheduled again, which Azure rules out, is Scheduled.
     pub(crate) fn phase(&self) -> Phase {
         match (self.end, self.started_at) {
             (Some(_), _) => Phase::Ended,
             (None, _) if self.event.is_advisory() => Phase::Advisory,
-            (None, Some(_)) => Phase::Started,
-            (None, None) => Phase::Scheduled,
+            (None, Some(_)) if self.event.status != Status::Scheduled => Phase::Started,
+            (None, _) => Phase::Scheduled,
         }
+    }
+
+    /// When it started, unless it is Scheduled again.
+    pub(crate) fn running_since(&self) -> Option<Timestamp> {
+        self.started_at.filter(|_| self.phase() != Phase::Scheduled)
+    }
+
+    /// It has started, or may have: its `NotBefore` has passed, or it may be approved.
+    pub(super) fn may_have_started(&self, now: Timestamp) -> bool {
+        let is_due = self.event.deadline().is_some_and(|due| due <= now);
+        self.started_at.is_some() || is_due || self.may_be_approved()
     }
 
     /// True until the event has ended.
@@ -270,7 +300,7 @@ impl TrackedEvent {
     /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A
     /// source that was User and is missing now is a contradiction.
     pub(crate) fn is_contradictory(&self) -> bool {
-        self.is_contradictory || self.has_lost_user_source()
+        self.is_contradictory || self.has_changed_kind || self.has_lost_user_source()
     }
 
     pub(super) fn has_lost_user_source(&self) -> bool {
@@ -283,11 +313,6 @@ impl TrackedEvent {
             .iter()
             .map(|interruption| interruption.length)
             .max()
-    }
-
-    /// A reboot or redeploy ends with a boot of the VM; a freeze does not.
-    pub(super) fn ends_with_boot(&self) -> bool {
-        self.event.event_type.restarts_vm()
     }
 
     /// Whether the event was started, due within the hour, or without a time, at any moment until `at`. What was urgent
@@ -313,29 +338,6 @@ impl TrackedEvent {
 
     pub(super) fn interrupt(&mut self, interruption: Interruption) {
         push_bounded(&mut self.interruptions, interruption);
-    }
-
-    /// The outcome of an event that left the document. `was_watched`: the time since it was last seen
-    /// is too short to miss its start. An interruption is not evidence: a step of the clock looks the same. An advisory
-    /// has no outcome of its own, so it is unknown.
-    pub(super) fn outcome(&self, now: Timestamp, was_watched: bool) -> Outcome {
-        if self.event.is_advisory() && self.started_at.is_none() {
-            return Outcome::Unknown;
-        }
-        let due = self
-            .event
-            .not_before
-            .is_some_and(|not_before| now >= not_before);
-        let booted = self.rebooted && self.ends_with_boot() && self.scope == EventScope::Own;
-        let is_before_its_time =
-            self.event.status == Status::Scheduled && self.event.not_before.is_some() && !due;
-        if self.started_at.is_some() || self.is_approved() || due || booted {
-            Outcome::Completed
-        } else if was_watched && is_before_its_time && self.approval_sent_at.is_none() {
-            Outcome::Cancelled
-        } else {
-            Outcome::Unknown
-        }
     }
 }
 

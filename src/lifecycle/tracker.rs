@@ -8,10 +8,13 @@ use std::{
 };
 
 use super::{
-    entry::{Absence, TrackerEntry},
-    last_document::LastDocument,
+    absence::{Absence, Hold, WarmUpPhase},
+    entry::TrackerEntry,
+    evidence::Departure,
+    last_document::{LastDocument, max_gap},
+    restored::Restored,
     tracked_event::{Interruption, MissingMembers, PollGap, TrackedEvent},
-    transition::{Transition, TransitionKind},
+    transition::Transition,
 };
 use crate::{
     document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
@@ -30,23 +33,14 @@ pub struct Tracker {
     retention: Duration,
     poll_interval: Duration,
     anomalies: Anomalies,
-    entries: BTreeMap<EventId, TrackerEntry>,
+    pub(super) entries: BTreeMap<EventId, TrackerEntry>,
     /// When the state of an earlier process was restored.
     restored_at: Option<Moment>,
     /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
-}
-
-/// What an earlier process saved.
-#[derive(Debug, Clone, Default)]
-pub struct Restored {
-    pub events: Vec<Arc<TrackedEvent>>,
-    /// When a document was last read or confirmed.
-    pub document_at: Option<Timestamp>,
-    /// When that process was last known to run.
-    pub heartbeat_at: Option<Timestamp>,
-    /// The VM was booted since.
-    pub rebooted: bool,
+    /// This VM was interrupted since the last document, which may hide a start.
+    was_interrupted: bool,
+    warm_up: Option<WarmUpPhase>,
 }
 
 impl Tracker {
@@ -59,6 +53,8 @@ impl Tracker {
             entries: BTreeMap::new(),
             restored_at: None,
             last_document: None,
+            was_interrupted: false,
+            warm_up: None,
         }
     }
 
@@ -72,19 +68,22 @@ impl Tracker {
     /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock
     /// alone, because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that
     /// a correction of the wall clock after the boot does not count.
-    pub(crate) fn restore(retention: Duration, restored: Restored, now: Moment) -> Self {
+    pub(crate) fn restore(retention: Duration, restored: &Restored, now: Moment) -> Self {
         let mut tracker = Self::new(retention);
         let document_at = restored.document_at;
         tracker.last_document = document_at.map(|at| LastDocument::restored(at, now));
-        let (rebooted, heartbeat_at) = (restored.rebooted, restored.heartbeat_at);
-        let entries = restored.events.into_iter().filter_map(|event| {
-            TrackerEntry::restore(event, rebooted, heartbeat_at, retention, now)
-        });
+        let events = restored.events.iter().map(Arc::clone);
+        let entries =
+            events.filter_map(|event| TrackerEntry::restore(event, restored, retention, now));
         tracker.entries = entries
             .map(|entry| (entry.tracked.event.id.clone(), entry))
             .collect();
         tracker.restored_at = Some(now);
         tracker
+    }
+
+    pub(crate) fn set_warm_up(&mut self, phase: Option<WarmUpPhase>) {
+        self.warm_up = phase;
     }
 
     /// Applies a document. Only this announces, changes and ends events.
@@ -95,7 +94,6 @@ impl Tracker {
         now: Moment,
     ) -> Vec<Transition> {
         let (interval, last) = (self.poll_interval, self.last_document);
-        let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
         let mut transitions = Vec::new();
         let restored_at = self.restored_at.unwrap_or(now);
         transitions.extend(
@@ -127,18 +125,17 @@ impl Tracker {
                 self.entries.insert(event.id.clone(), new);
             }
         }
-        self.end_absent(document, &present, was_watched, now, &mut transitions);
+        self.end_absent(document, &present, now, &mut transitions);
         self.limit_pending(present.len(), now, &mut transitions);
         self.set_document(now);
         transitions
     }
 
-    /// Ends the events that the document lacks, unless they may be among its unreadable entries.
+    /// Ends the events that the document lacks, unless something speaks against it.
     fn end_absent(
         &mut self,
         document: &Document,
         present: &HashSet<&EventId>,
-        was_watched: bool,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
@@ -148,21 +145,55 @@ impl Tracker {
         let absent = self.entries.iter().filter(|(_, entry)| is_absent(entry));
         let mentioned = document.unreadable.mentioned(absent.map(|(id, _)| id));
         let has_unidentified = document.unreadable.has_unidentified();
+        let warm_up = self.warm_up.filter(|_| document.has_no_events());
+        let last = self.last_document;
+        // An event that was listed since the warm-up began had appeared.
+        let had_appeared =
+            |phase: &WarmUpPhase| last.is_some_and(|last| last.was_read_since(phase.since));
+
+        let mut departure = self.departure(now);
         // An event that an entry without an id may be is not known to be cancelled.
-        let was_watched = was_watched && !has_unidentified;
+        departure.was_watched &= !has_unidentified;
         for (id, entry) in &mut self.entries {
             if !is_absent(entry) {
                 continue;
             }
-            let absence = Absence {
-                since: entry.absence.map_or(now.monotonic, |absence| absence.since),
-                is_mentioned: mentioned.contains(id),
-            };
-            if absence.is_mentioned || has_unidentified && !absence.is_over(now) {
-                entry.absence = Some(absence);
+            let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
+            let hold = if mentioned.contains(id) {
+                Some(Hold::Mentioned)
+            } else if entry.tracked.is_owner_unknown {
+                Some(Hold::Owner)
+            } else if has_unidentified {
+                Some(Hold::Until(since.saturating_add(Absence::MAX_UNIDENTIFIED)))
             } else {
-                transitions.push(entry.end(now, self.retention, was_watched));
+                let was_listed = |phase: &WarmUpPhase| {
+                    entry.tracked.last_listed_at.is_none() && had_appeared(phase)
+                };
+                warm_up
+                    .filter(|phase| !entry.tracked.may_have_started(now.wall) && !was_listed(phase))
+                    .map(|phase| Hold::Until(phase.until.monotonic))
+            };
+            let absence = hold.map(|hold| Absence { since, hold });
+            if absence.is_none_or(|absence| absence.is_over(now)) {
+                transitions.push(entry.end(departure, self.retention, now));
+            } else {
+                if entry.tracked.last_listed_at.is_none() {
+                    entry.tracked_mut().last_listed_at = departure.last_listed_at;
+                }
+                entry.absence = absence;
             }
+        }
+    }
+
+    /// Of the events that the last document had, and the present one lacks.
+    fn departure(&self, now: Moment) -> Departure {
+        let (interval, last) = (self.poll_interval, self.last_document);
+        let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
+        Departure {
+            at: now.wall,
+            last_listed_at: last.map(|last| last.at),
+            max_gap: max_gap(interval),
+            was_watched: was_watched && !self.was_interrupted,
         }
     }
 
@@ -181,7 +212,8 @@ impl Tracker {
             return;
         }
         let surplus = absent.into_iter().skip(fitting).rev();
-        transitions.extend(surplus.map(|entry| entry.end(now, self.retention, false)));
+        let departure = Departure::unseen(now.wall);
+        transitions.extend(surplus.map(|entry| entry.end(departure, self.retention, now)));
         let detail =
             "more events would be pending than one document can have; missing ones have ended";
         self.anomalies.add(AnomalyKind::Event, detail);
@@ -192,14 +224,15 @@ impl Tracker {
         &self.anomalies
     }
 
-    /// The last document still holds (304). Events that may have been unreadable entries of it end after a while.
+    /// The last document still holds (304). Events that it lacks, and that did not end with it, end after a while.
     pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
         let is_over = |entry: &&mut TrackerEntry| {
             entry.tracked.is_pending() && entry.absence.is_some_and(|absence| absence.is_over(now))
         };
+        let departure = self.departure(now);
         let over = self.entries.values_mut().filter(is_over);
         let transitions = over
-            .map(|entry| entry.end(now, self.retention, false))
+            .map(|entry| entry.end(departure, self.retention, now))
             .collect();
         self.set_document(now);
         transitions
@@ -207,6 +240,7 @@ impl Tracker {
 
     fn set_document(&mut self, now: Moment) {
         self.last_document = Some(LastDocument::read(now));
+        self.was_interrupted = false;
         self.expire_ended(now);
     }
 
@@ -224,54 +258,11 @@ impl Tracker {
         if interruption.length < Interruption::MIN_LENGTH {
             return Vec::new();
         }
+        self.was_interrupted = true;
         self.entries
             .values_mut()
             .filter_map(|entry| entry.interrupt(interruption, now))
             .collect()
-    }
-
-    /// The approval policy decided that an event is to be approved, or took that back.
-    pub(crate) fn record_decision(&mut self, id: &EventId, is_decided: bool, at: Timestamp) {
-        if let Some(entry) = self.entries.get_mut(id) {
-            entry.record_decision(is_decided, at);
-        }
-    }
-
-    /// The approval of an event is about to be sent.
-    pub(crate) fn record_approval_request(&mut self, id: &EventId, now: Timestamp) {
-        if let Some(entry) = self.entries.get_mut(id) {
-            entry.tracked_mut().approval_sent_at = Some(now);
-        }
-    }
-
-    /// IMDS accepted the approval of an event.
-    pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
-        let entry = self
-            .entries
-            .get_mut(id)
-            .filter(|entry| entry.tracked.is_pending() && entry.tracked.approved_at.is_none())?;
-        let tracked = entry.tracked_mut();
-        tracked.approved_at = Some(now);
-        tracked.refused_at = None;
-        Some(entry.transition(TransitionKind::Approved, now))
-    }
-
-    /// The approval of an event failed. `may_be_accepted`: this attempt or an earlier one had no answer.
-    pub(crate) fn record_failed_approval(
-        &mut self,
-        id: &EventId,
-        may_be_accepted: bool,
-        now: Timestamp,
-    ) {
-        let pending = self
-            .entries
-            .get_mut(id)
-            .filter(|entry| entry.tracked.is_pending());
-        if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
-            let tracked = entry.tracked_mut();
-            tracked.approval_sent_at = tracked.approval_sent_at.filter(|_| may_be_accepted);
-            tracked.refused_at = Some(now);
-        }
     }
 
     /// When a document was last read, or confirmed by a 304.
@@ -293,21 +284,6 @@ impl Tracker {
             .values()
             .filter(|entry| entry.tracked.is_maintenance_pending())
             .count()
-    }
-
-    /// The name of this VM is known now, or has changed. Returns the events that name this VM and did not before.
-    pub(crate) fn set_vm_name(&mut self, vm_name: Option<&str>) -> Vec<Arc<TrackedEvent>> {
-        let mut own = Vec::new();
-        for entry in self.entries.values_mut() {
-            let scope = entry.tracked.event.scope(vm_name);
-            if entry.tracked.scope != scope {
-                entry.tracked_mut().scope = scope;
-                if scope == EventScope::Own {
-                    own.push(Arc::clone(&entry.tracked));
-                }
-            }
-        }
-        own
     }
 
     /// Whether an event that names this VM and is no advisory is pending.

@@ -147,7 +147,7 @@ catalog! {
     STATE_WRITE_FAILURES = "azure_scheduled_events_state_write_failures_total", Counter, "{write}", &[],
         "Failed writes to the state directory.";
     UP = "azure_scheduled_events_up", Gauge, "", &[],
-        "1 if the last poll of the events succeeded.";
+        "1 if the last poll of the events succeeded, and the next one is not overdue by more than 30 seconds.";
     VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "vm_id", "vm_scale_set", "vm_size", "location"],
         "1, with the identity of this VM as labels. Absent until the instance metadata has been read.";
     WARMING_UP = "azure_scheduled_events_warming_up", Gauge, "", &[],

@@ -40,6 +40,7 @@ pub(super) fn event(status: Status) -> Event {
         source: Some(Source::Platform),
         resource_type: Some("VirtualMachine".into()),
         resources: Some(vec![OWN.into(), "_web_1".into()]),
+        has_more_resources: false,
         not_before: Timestamp::from_unix_seconds(2_000),
         duration_seconds: Some(9),
         description: Some("Host server is undergoing maintenance.".into()),

@@ -121,8 +121,8 @@ impl Default for EventCounters {
 }
 
 impl EventCounters {
-    /// Counts a transition. An event that came back and ends again is not counted twice; only its impact is, if it
-    /// started after it came back.
+    /// Counts a transition. An event that came back and ends again is counted twice only if its outcome differs, and
+    /// its impact only if it started after it came back.
     pub fn count(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
         let event = &tracked.event;
@@ -172,7 +172,7 @@ impl EventCounters {
                 tracked.impact(),
             );
         }
-        if tracked.times_ended > 1 {
+        if tracked.previous_outcome == Some(outcome) {
             return;
         }
         self.ended

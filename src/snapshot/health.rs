@@ -13,6 +13,10 @@ const REQUEST_BOUNDS: &[f64] = &[
 /// Events are announced minutes ahead: after this time without a document, the last one says nothing about the present.
 const STALE_AFTER: Duration = Duration::from_hours(1);
 
+/// A Spot eviction gives 30 seconds' notice: when the next document is late by more, the last one is out of date, even
+/// though its poll has not failed yet.
+const OVERDUE_AFTER: Duration = Duration::from_secs(30);
+
 /// Why a request to IMDS failed: the closed set of values of the label `reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureReason {
@@ -113,14 +117,15 @@ struct RestoredSuccess {
     at: Timestamp,
     /// Its age when this process restored it.
     age: Duration,
-    /// That time, by the monotonic clock.
-    restored_at: Duration,
+    restored_at: Moment,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
     /// Of this process.
     pub last_success: Option<Moment>,
+    /// `--imds.poll-interval`.
+    pub(crate) poll_interval: Duration,
     restored: Option<RestoredSuccess>,
     pub warm_up: WarmUp,
     /// The current series of failed polls.
@@ -140,6 +145,7 @@ impl Default for Health {
     fn default() -> Self {
         Self {
             last_success: None,
+            poll_interval: Duration::ZERO,
             restored: None,
             warm_up: WarmUp::default(),
             failure: None,
@@ -167,7 +173,7 @@ impl Health {
             restored: Some(RestoredSuccess {
                 at: last_success_at,
                 age,
-                restored_at: now.monotonic,
+                restored_at: now,
             }),
             warm_up: WarmUp::restore(warming_up_until, incarnation, age, now),
             incarnation,
@@ -188,26 +194,29 @@ impl Health {
         own.or(self.restored.map(|restored| restored.at))
     }
 
-    /// The time since the last successful poll: by the monotonic clock within this process.
+    /// The time since the last successful poll, including the time in which the VM was suspended.
     pub(crate) fn age(&self, now: Moment) -> Option<Duration> {
         if let Some(last) = self.last_success {
-            return Some(now.monotonic.saturating_sub(last.monotonic));
+            return Some(now.elapsed_since(last));
         }
         let RestoredSuccess {
             age, restored_at, ..
         } = self.restored?;
-        Some(age.saturating_add(now.monotonic.saturating_sub(restored_at)))
+        Some(age.saturating_add(now.elapsed_since(restored_at)))
     }
 
     /// Whether the last document is too old to say anything about the present. It is not if the last poll succeeded,
     /// however long the poll interval is.
     pub(crate) fn is_stale(&self, now: Moment) -> bool {
-        !self.is_up() && self.age(now).is_some_and(|age| age > STALE_AFTER)
+        !self.is_up(now) && self.age(now).is_some_and(|age| age > STALE_AFTER)
     }
 
-    /// Whether the last poll succeeded; false before the first.
-    pub(crate) fn is_up(&self) -> bool {
-        self.last_success.is_some() && self.failure.is_none()
+    /// Whether the last poll succeeded and the next one is not overdue; false before the first.
+    pub(crate) fn is_up(&self, now: Moment) -> bool {
+        let max_age = self.poll_interval.saturating_add(OVERDUE_AFTER);
+        self.last_success
+            .is_some_and(|last| now.elapsed_since(last) <= max_age)
+            && self.failure.is_none()
     }
 
     pub(crate) fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use crate::time::{Moment, Timestamp};
+use crate::{
+    lifecycle::WarmUpPhase,
+    time::{Moment, Timestamp},
+};
 
 /// How long events may take to appear.
 pub(crate) const WARM_UP_TIME: Duration = Duration::from_mins(5);
@@ -73,6 +76,17 @@ impl WarmUp {
     pub(crate) fn until(&self, now: Moment) -> Option<Timestamp> {
         let until = self.until?;
         (now.monotonic < until.monotonic).then_some(until.wall)
+    }
+
+    /// The phase, while it lasts.
+    pub(crate) fn phase(&self, now: Moment) -> Option<WarmUpPhase> {
+        self.until(now)?;
+        let until = self.until?;
+        let since = Moment {
+            wall: until.wall.before(WARM_UP_TIME),
+            monotonic: until.monotonic.saturating_sub(WARM_UP_TIME),
+        };
+        Some(WarmUpPhase { since, until })
     }
 
     /// True until the end of the phase, and before the first success.

@@ -70,6 +70,14 @@ impl Moment {
             monotonic: self.monotonic.saturating_add(elapsed),
         }
     }
+
+    /// Time since `earlier`, including the time in which the VM was suspended or hibernated: the monotonic clock stops
+    /// meanwhile (`clock_gettime(2)`), and the wall clock is corrected afterwards. A step of the wall clock forward
+    /// counts too, so the result may be too long, never too short.
+    pub(crate) fn elapsed_since(self, earlier: Self) -> Duration {
+        let monotonic = self.monotonic.saturating_sub(earlier.monotonic);
+        monotonic.max(self.wall.saturating_since(earlier.wall))
+    }
 }
 
 impl Timestamp {

@@ -26,8 +26,8 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
 }
 
 /// Fails while an event that names this VM has started, is due within `lead_time`, or is approved or about to be: it
-/// may start at any moment then. Events with an announced duration of 0 and advisories do not count, nor do scheduled
-/// events without a NotBefore.
+/// may start at any moment then. A Freeze without an interruption and advisories do not count, nor do scheduled events
+/// without a NotBefore. Other types stop the VM whatever their announced duration is.
 ///
 /// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
 /// the load balancer, as all VMs could be affected at once.
@@ -35,7 +35,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
     let due = snapshot
         .pending()
         .filter(|tracked| {
-            tracked.scope == EventScope::Own && tracked.event.duration_seconds != Some(0)
+            tracked.scope == EventScope::Own && !tracked.event.is_without_interruption()
         })
         .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
         .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())

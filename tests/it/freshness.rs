@@ -17,6 +17,7 @@ const WARMING_UP: &str = "azure_scheduled_events_warming_up";
 const LAST_SUCCESS: &str = "azure_scheduled_events_last_success_timestamp_seconds";
 const INCARNATION: &str = "azure_scheduled_events_document_incarnation";
 const PENDING: &str = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
+const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: u64 = 24 * 60 * 60;
@@ -42,6 +43,10 @@ fn is_warming_up(vm: &SimulatedVm) -> bool {
     assert_eq!(page.contains("No events scheduled"), !is_active, "{page}");
     assert_eq!(page.contains("state clear"), !is_active, "{page}");
     is_active
+}
+
+fn is_warming_up_beside_an_event(vm: &SimulatedVm) -> bool {
+    vm.metrics().value(WARMING_UP) == Some(1.0)
 }
 
 /// How many times the log says that the phase begins.
@@ -108,6 +113,7 @@ fn the_five_minutes_go_on_after_a_restart() {
     vm.poll(&[]);
     assert!(is_warming_up(&vm));
     vm.wait_until(139);
+    vm.poll(&[]);
     assert!(is_warming_up(&vm));
     vm.wait_until(140);
     assert!(!is_warming_up(&vm));
@@ -125,6 +131,7 @@ fn after_a_restart_with_the_clock_set_back_the_rest_is_at_most_five_minutes() {
     vm.restart_process(Duration::ZERO);
     vm.poll(&[]);
     vm.wait_until(299);
+    vm.poll(&[]);
     assert!(is_warming_up(&vm));
     vm.wait_until(300);
     assert!(!is_warming_up(&vm));
@@ -140,6 +147,7 @@ fn a_restart_enables_nothing_unless_the_last_document_is_a_day_old() {
         vm.poll(&[]);
         assert_eq!(is_warming_up(&vm), is_enabling, "{away:?}");
         vm.wait_until(300);
+        vm.poll(&[]);
         assert!(!is_warming_up(&vm), "{away:?}");
     }
 }
@@ -262,15 +270,88 @@ fn a_known_event_is_shown_with_the_age_of_its_document() {
     assert!(metrics.0.contains("azure_scheduled_event_info{"));
 }
 
+/// `--imds.timeout=2m`: the poll hangs, and has not failed yet.
 #[test]
-fn an_hour_of_failures_makes_the_events_unknown_and_a_long_poll_interval_does_not() {
+fn half_a_minute_without_the_next_document_is_no_all_clear() {
     let mut vm = warm_vm();
-    vm.wait_until(2 * 3_600 + 600);
+    vm.wait_until(631);
+    assert!(vm.metrics().is_up());
+    assert!(vm.page().contains("No events scheduled"), "{}", vm.page());
+    vm.wait_until(632);
+    assert!(!vm.metrics().is_up());
+    assert_eq!(vm.whole_json()["health"]["up"], false);
+    let page = vm.page();
+    assert!(!page.contains("No events scheduled"), "{page}");
+    assert!(page.contains("The events shown are out of date"), "{page}");
+    vm.poll(&[]);
+    assert!(vm.metrics().is_up());
+}
+
+/// While the VM is suspended, the monotonic clock stops. The wall clock is corrected afterwards.
+#[test]
+fn a_suspended_vm_does_not_know_what_happened_meanwhile() {
+    let away = 25 * HOUR;
+    let mut vm = warm_vm();
+    let event = restart(&json!({"NotBefore": at(4 * DAY).rfc1123()}));
+    vm.poll(std::slice::from_ref(&event));
+    vm.set_wall_clock(at(600).after(away));
+    assert_eq!(vm.whole_json()["document_age_seconds"], away.as_secs_f64());
+    assert_eq!(vm.whole_json()["stale"], true);
+    assert_eq!(vm.metrics().value(PENDING), None);
+    assert!(!vm.metrics().is_up());
+    vm.poll(&[]);
+    assert!(is_warming_up_beside_an_event(&vm), "disabled after a day");
     assert_eq!(
         vm.metrics().value(PENDING),
-        Some(0.0),
-        "the next poll is due"
+        Some(1.0),
+        "it may not have appeared yet"
     );
+    vm.wait_until(600 + 300);
+    vm.poll(&[]);
+    assert_eq!(vm.metrics().value(PENDING), Some(0.0));
+    assert_eq!(vm.json()["outcome"], "unknown");
+}
+
+/// The feature was disabled, and known events take some time to appear again.
+#[test]
+fn the_empty_documents_of_the_first_minutes_end_only_what_may_have_started() {
+    let document = [
+        restart(&json!({"NotBefore": at(4 * DAY).rfc1123()})),
+        restart(&json!({"EventId": "B", "EventStatus": "Started", "NotBefore": ""})),
+        restart(&json!({"EventId": "C", "NotBefore": at(600).rfc1123()})),
+    ];
+    for restarts in [false, true] {
+        let mut vm = vm();
+        vm.poll_incarnation(&json!(40), &[]);
+        vm.wait_until(590);
+        vm.poll_incarnation(&json!(40), &document);
+        if restarts {
+            vm.restart_process(10 * SECOND);
+        } else {
+            vm.wait_until(600);
+        }
+        vm.poll_incarnation(&json!(1), &[]);
+        let pending = |vm: &SimulatedVm| {
+            let json = vm.whole_json();
+            let events = json["events"].as_array().unwrap().clone();
+            let is_pending = |event: &Value| event["phase"] != "ended";
+            events.iter().filter(|event| is_pending(event)).count()
+        };
+        assert_eq!(pending(&vm), 1, "the started and the due one have ended");
+        vm.poll_incarnation(&json!(2), &document[..1]);
+        assert_eq!(pending(&vm), 1);
+        vm.poll_incarnation(&json!(3), &[]);
+        assert_eq!(pending(&vm), 0, "it had appeared");
+    }
+}
+
+#[test]
+fn an_hour_of_failures_makes_the_events_unknown() {
+    let mut vm = warm_vm();
+    vm.wait_until(3_600 + 600);
+    vm.failed_poll();
+    assert_eq!(vm.metrics().value(PENDING), Some(0.0));
+    vm.wait_until(3_600 + 601);
     vm.failed_poll();
     assert_eq!(vm.metrics().value(PENDING), None);
     assert!(vm.page().contains("Events unknown"), "{}", vm.page());

@@ -128,7 +128,7 @@ impl Match {
 
     fn time_to_live(self, tracked: &TrackedEvent, now: Timestamp) -> Duration {
         let not_before = tracked.event.not_before;
-        let is_due = tracked.started_at.is_some()
+        let is_due = tracked.running_since().is_some()
             || not_before.is_none_or(|not_before| not_before <= now.after(ALERT_TTL));
         // An alert about an approval ends when the restart begins.
         let is_restart = tracked.event.event_type.restarts_vm()
@@ -147,13 +147,13 @@ impl Match {
 pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match> {
     // The rules are those that matched when the event ended.
     let at = tracked.end.map_or(now, |end| end.at);
-    // While it is unknown whether an event names this VM, it may do so.
-    let rules = if tracked.scope == EventScope::Other {
+    // While it is unknown whether an event names this VM, it may do so. A restored event may be that of another VM.
+    let rules = if tracked.scope == EventScope::Other || tracked.is_owner_unknown {
         Vec::new()
     } else {
         rule::matching(tracked, at)
     };
-    let (started_at, ended_at) = (tracked.started_at, tracked.end.map(|end| end.at));
+    let (started_at, ended_at) = (tracked.running_since(), tracked.end.map(|end| end.at));
     rules.into_iter().map(move |rule| {
         let waited_until = started_at.filter(|_| rule == USER_WAITING);
         let resolved_at = waited_until.or(ended_at);

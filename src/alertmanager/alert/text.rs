@@ -181,7 +181,7 @@ impl Text<'_> {
     }
 
     fn time(&self) -> Time {
-        if let Some(at) = self.tracked.started_at {
+        if let Some(at) = self.tracked.running_since() {
             return Time::Started(at);
         }
         let Some(not_before) = self.tracked.event.not_before else {
@@ -224,7 +224,7 @@ impl Text<'_> {
         }
         let is_waiting = self.rule == USER_WAITING;
         Some(match self.tracked.end {
-            _ if is_waiting && self.tracked.started_at.is_some() => Fate::Started,
+            _ if is_waiting && self.tracked.running_since().is_some() => Fate::Started,
             Some(end) => Fate::Ended(end.outcome),
             None => Fate::Changed,
         })
@@ -252,7 +252,7 @@ impl Text<'_> {
 
     fn to_do(&self) -> &'static str {
         let event = &self.tracked.event;
-        let is_started = self.tracked.started_at.is_some();
+        let is_started = self.tracked.running_since().is_some();
         let is_ahead =
             notice_seconds(self.tracked).is_some_and(|notice| notice >= IMMINENT_SECONDS);
         let is_short = |seconds| seconds < LONG_FREEZE_SECONDS;

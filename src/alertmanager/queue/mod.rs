@@ -14,12 +14,7 @@ use super::{
     end::{Listed, ListedAlert},
     timing::{PushTiming, Sight},
 };
-use crate::{
-    event::{EventId, EventScope},
-    lifecycle::TrackedEvent,
-    snapshot::Snapshot,
-    time::Moment,
-};
+use crate::{event::EventId, lifecycle::TrackedEvent, snapshot::Snapshot, time::Moment};
 
 /// Alerts of one request. News is not delayed for longer than it takes to send that many others.
 const MAX_BATCH: usize = 500;
@@ -295,9 +290,8 @@ impl AlertQueue {
                 self.skipped += 1;
             }
         }
-        // Those that do not match any more. An event of another VM goes on: that VM ends its alerts.
-        let is_other = tracked.scope == EventScope::Other;
-        known.retain(|alert| alert.accepted.is_some() && !(is_other && alert.end.is_none()));
+        // Those that do not match any more. If the event goes on for other VMs, they still send the alert.
+        known.retain(|alert| alert.accepted.is_some());
         for alert in &mut known {
             alert.replace(now);
         }

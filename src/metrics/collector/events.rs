@@ -54,7 +54,9 @@ pub(super) fn encode(
         resource_info(backend, &events)?;
     }
     gauge_per_event(backend, &catalog::EVENT_RESOURCES, &events, |tracked| {
-        Some(tracked.event.resources.as_ref()?.len() as f64)
+        let names = tracked.event.resources.as_ref();
+        let all = names.filter(|_| !tracked.event.has_more_resources);
+        Some(all?.len() as f64)
     })?;
     gauge_per_event(backend, &catalog::EVENT_STARTED, &events, |tracked| {
         Some(tracked.started_at?.as_unix_seconds())
@@ -159,11 +161,10 @@ fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result 
     for event in events {
         let ended = event.tracked.phase() == Phase::Ended;
         let status = &event.tracked.event.status;
-        let is_ended = ended || status.as_str() == "Ended";
         let known = [
             ("Scheduled", !ended && *status == Status::Scheduled),
             ("Started", !ended && *status == Status::Started),
-            ("Ended", is_ended),
+            ("Ended", ended),
         ];
         for (status, is_current) in known {
             let label = ("event_status", status);

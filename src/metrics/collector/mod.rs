@@ -95,7 +95,8 @@ impl Scrape {
         self.pending(backend)?;
         exports(backend, &SPAN_METRICS, &self.snapshot.outputs.spans)?;
         self.state_metrics(backend)?;
-        family::begin(backend, &catalog::UP)?.int_gauge(&[], health.is_up().into())?;
+        let is_up = health.is_up(self.now);
+        family::begin(backend, &catalog::UP)?.int_gauge(&[], is_up.into())?;
         self.vm_info(backend)?;
         let is_warming_up = health.warm_up.is_active(self.now);
         family::begin(backend, &catalog::WARMING_UP)?.int_gauge(&[], is_warming_up.into())
@@ -124,9 +125,11 @@ impl Scrape {
         if !self.snapshot.knows_events(self.now) {
             return Ok(());
         }
-        // An entry that could not be read may be an event of any type: then no zero is known.
+        // An entry that could not be read may be an event of any type, and while the name of this VM is unknown, each
+        // event may be its own: then no zero is known.
         let is_complete = self.snapshot.health.unreadable_entries == 0;
-        let known = if is_complete { known } else { &[] };
+        let has_name = self.snapshot.vm_name.is_some();
+        let known = if is_complete && has_name { known } else { &[] };
         let known = known.iter().cloned().map(TypeLabel::from);
         let zeros = known.flat_map(|label| {
             [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_i64))

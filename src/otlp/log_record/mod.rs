@@ -32,6 +32,15 @@ const NAMESPACE: Uuid = uuid!("6c6f8d34-6a0f-4a53-8a7f-0c1b5f2e9d47");
 pub(crate) fn records(transition: &Transition, vm: &VmKey, snapshot: &Snapshot) -> Vec<LogRecord> {
     let tracked = transition.tracked.as_ref();
     match &transition.kind {
+        TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
+            vec![record(
+                tracked,
+                &transition.kind,
+                transition.at,
+                vm,
+                snapshot,
+            )]
+        }
         _ if tracked.scope != EventScope::Own => Vec::new(),
         TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
             backfill(tracked, vm, snapshot)

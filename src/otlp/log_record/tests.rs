@@ -284,3 +284,18 @@ fn names_are_distinct_and_in_one_namespace() {
     let prefix = "azure.scheduled_event.";
     assert!(names.iter().all(|name| name.starts_with(prefix)));
 }
+
+#[test]
+fn event_that_leaves_this_vm_has_a_last_record() {
+    let all = observe(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_010, vec![of_another_vm(Status::Scheduled)]),
+        (1_020, vec![of_another_vm(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let names: Vec<_> = all.iter().map(|record| record.name).collect();
+    assert_eq!(names, [EventName::Announced, EventName::Amended]);
+    assert_eq!(all[1].severity, Severity::Info);
+    let names = Value::Texts(vec!["web_1".to_owned()]);
+    assert_eq!(get(&all[1].attributes, "resources"), Some(&names));
+}

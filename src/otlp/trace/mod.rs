@@ -85,10 +85,11 @@ impl SpanPhase {
 /// An event that returned and ended again has its spans sent again with the same ids and a later end.
 pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
     let tracked = transition.tracked.as_ref();
-    if tracked.scope != EventScope::Own {
-        return Vec::new();
-    }
     match &transition.kind {
+        TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
+            completed(tracked, vm, transition.at)
+        }
+        _ if tracked.scope != EventScope::Own => Vec::new(),
         TransitionKind::Announced => vec![announced(tracked, vm)],
         TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
             backfill(tracked, vm)
@@ -140,18 +141,26 @@ fn notice(tracked: &TrackedEvent, vm: &VmKey) -> Option<Span> {
     ))
 }
 
-/// The spans that the end completes. The notice of an event that has started was sent at its start.
+/// The spans that the end completes.
 fn ended(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
-    let Some(end) = tracked.end else {
-        return Vec::new();
-    };
+    let spans = tracked.end.map(|end| completed(tracked, vm, end.at));
+    spans.unwrap_or_default()
+}
+
+/// The spans that end when the event does, or when it no longer names this VM. The notice of an event that has started
+/// was sent at its start.
+fn completed(tracked: &TrackedEvent, vm: &VmKey, at: Timestamp) -> Vec<Span> {
+    let first_seen_at = tracked.first_seen_at;
     let phase = match tracked.started_at {
-        Some(started_at) => Some(span(tracked, vm, SpanPhase::Impact, started_at, end.at)),
+        Some(started_at) => Some((SpanPhase::Impact, started_at)),
         None if tracked.event.is_advisory() => None,
-        None => notice(tracked, vm),
+        None => Some((SpanPhase::Notice, first_seen_at)),
     };
-    let whole = span(tracked, vm, SpanPhase::Whole, tracked.first_seen_at, end.at);
-    phase.into_iter().chain([whole]).collect()
+    phase
+        .into_iter()
+        .chain([(SpanPhase::Whole, first_seen_at)])
+        .map(|(phase, since)| span(tracked, vm, phase, since, at))
+        .collect()
 }
 
 fn span(

@@ -20,6 +20,8 @@ pub(super) struct SavedEvent {
     source: Option<String>,
     resource_type: Option<String>,
     resources: Option<Vec<Box<str>>>,
+    #[serde(default)]
+    more_resources: bool,
     not_before: Option<Time>,
     duration_seconds: Option<u64>,
     description: Option<String>,
@@ -30,13 +32,17 @@ pub(super) struct SavedEvent {
     missing: (bool, bool, bool),
     #[serde(default)]
     contradictory: bool,
+    #[serde(default)]
+    kind_changed: bool,
     first_seen_at: Time,
     #[serde(default)]
     seen_late: bool,
     #[serde(default)]
     notice_missed: bool,
+    last_listed_at: Option<Time>,
     started_at: Option<Time>,
     ended: Option<(Time, SavedOutcome)>,
+    previous_outcome: Option<SavedOutcome>,
     times_ended: u32,
     #[serde(default)]
     times_ended_unstarted: u32,
@@ -85,6 +91,7 @@ impl From<&TrackedEvent> for SavedEvent {
                 .map(|source| source.as_str().to_owned()),
             resource_type: event.resource_type.as_deref().map(str::to_owned),
             resources: event.resources.clone(),
+            more_resources: event.has_more_resources,
             not_before: event.not_before.map(Time),
             duration_seconds: event.duration_seconds,
             description: event.description.as_deref().map(str::to_owned),
@@ -96,11 +103,14 @@ impl From<&TrackedEvent> for SavedEvent {
                 tracked.missing.not_before,
             ),
             contradictory: tracked.is_contradictory,
+            kind_changed: tracked.has_changed_kind,
             first_seen_at: Time(tracked.first_seen_at),
             seen_late: tracked.gap != PollGap::Normal,
             notice_missed: tracked.gap == PollGap::Notice,
+            last_listed_at: tracked.last_listed_at.map(Time),
             started_at: tracked.started_at.map(Time),
             ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
+            previous_outcome: tracked.previous_outcome.map(Into::into),
             times_ended: tracked.times_ended,
             times_ended_unstarted: tracked.times_ended_unstarted,
             times_changed: tracked.times_changed,
@@ -138,6 +148,7 @@ impl From<SavedEvent> for TrackedEvent {
                 source: saved.source.as_deref().map(Source::new),
                 resource_type: saved.resource_type.map(Into::into),
                 resources: saved.resources,
+                has_more_resources: saved.more_resources,
                 not_before: time(saved.not_before),
                 duration_seconds: saved.duration_seconds,
                 description: saved.description.map(Into::into),
@@ -150,13 +161,17 @@ impl From<SavedEvent> for TrackedEvent {
                 not_before: saved.missing.2,
             },
             is_contradictory: saved.contradictory,
+            has_changed_kind: saved.kind_changed,
+            is_owner_unknown: false,
             first_seen_at: saved.first_seen_at.0,
             gap: PollGap::new(saved.seen_late, saved.notice_missed),
+            last_listed_at: time(saved.last_listed_at),
             started_at: time(saved.started_at),
             end: saved.ended.map(|(at, outcome)| End {
                 at: at.0,
                 outcome: outcome.into(),
             }),
+            previous_outcome: saved.previous_outcome.map(Into::into),
             times_ended: saved.times_ended,
             times_ended_unstarted: saved.times_ended_unstarted,
             times_changed: saved.times_changed,
@@ -166,26 +181,26 @@ impl From<SavedEvent> for TrackedEvent {
             approved_at: time(saved.approved_at),
             approved_elsewhere_at: time(saved.approved_elsewhere_at),
             refused_at: time(saved.refused_at),
-            reschedulings: saved
-                .reschedulings
-                .into_iter()
-                .map(|(at, from, to)| Rescheduling {
-                    at: at.0,
-                    from: time(from),
-                    to: to.0,
-                })
-                .collect(),
-            interruptions: saved
-                .interruptions
-                .into_iter()
-                .map(|(until, length)| Interruption {
-                    until: until.0,
-                    length,
-                })
-                .collect(),
+            reschedulings: saved.reschedulings.into_iter().map(rescheduling).collect(),
+            interruptions: saved.interruptions.into_iter().map(interruption).collect(),
             rebooted: saved.rebooted,
             down_since: time(saved.down_since),
         }
+    }
+}
+
+fn rescheduling((at, from, to): (Time, Option<Time>, Time)) -> Rescheduling {
+    Rescheduling {
+        at: at.0,
+        from: from.map(|from| from.0),
+        to: to.0,
+    }
+}
+
+fn interruption((until, length): (Time, Duration)) -> Interruption {
+    Interruption {
+        until: until.0,
+        length,
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
             .map(Timestamp::rfc3339_millis),
         unreadable_entries: snapshot.health.unreadable_entries,
         document_incarnation: snapshot.health.incarnation,
-        health: HealthEntry::new(&snapshot.health),
+        health: HealthEntry::new(&snapshot.health, now),
         vm: VmEntry::new(snapshot.vm_name.as_deref(), snapshot.identity.as_deref()),
         exporter: Exporter {
             version: env!("CARGO_PKG_VERSION"),
@@ -131,14 +131,14 @@ struct FailureEntry<'a> {
 }
 
 impl<'a> HealthEntry<'a> {
-    fn new(health: &'a Health) -> Self {
+    fn new(health: &'a Health, now: Moment) -> Self {
         let failure = health.failure.as_ref().map(|failure| FailureEntry {
             reason: failure.reason.as_str(),
             message: &failure.message,
             since: failure.since.rfc3339_millis(),
         });
         Self {
-            up: health.is_up(),
+            up: health.is_up(now),
             last_success_at: health.last_success_at().map(Timestamp::rfc3339_millis),
             failure,
             requests: health.requests,

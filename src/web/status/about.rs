@@ -53,7 +53,7 @@ fn polling(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
     let failed: u64 = health.failures.iter().sum();
     html! {
         dl.facts {
-            (fact("Last poll", &html! { @if health.is_up() { "succeeded" } @else if health.failure.is_some() { "failed" } @else { "not finished yet" } }))
+            (fact("Last poll", &html! { @if health.is_up(now) { "succeeded" } @else if health.failure.is_some() { "failed" } @else { "not finished yet" } }))
             (fact("Freshness", &freshness(snapshot, now)))
             (fact("Failure", &failure))
             (fact("Requests", &html! { (health.requests) ", " (failed) " failed" }))

@@ -164,7 +164,7 @@ fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
         Some(tracked) => event::title(tracked, now),
         None if !snapshot.has_document => "No data yet".to_owned(),
         None if snapshot.health.is_stale(now) => "Events unknown".to_owned(),
-        None if !snapshot.health.is_up() => "Out of date".to_owned(),
+        None if !snapshot.health.is_up(now) => "Out of date".to_owned(),
         None if snapshot.health.unreadable_entries > 0 => "Unreadable entries".to_owned(),
         None if snapshot.health.warm_up.is_active(now) => "No events yet".to_owned(),
         None => "No events scheduled".to_owned(),
@@ -186,7 +186,7 @@ fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Marku
     } else if health.is_stale(now) {
         let detail = html! { "The last list of events is too old. An event may be scheduled." };
         ("Events unknown", detail)
-    } else if !health.is_up() {
+    } else if !health.is_up(now) {
         let detail = html! { "Events announced since then are unknown." };
         (
             "No events were scheduled at the last successful poll",
@@ -244,7 +244,7 @@ fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
 fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
     let Some(failure) = &snapshot.health.failure else {
         return html! {
-            @if snapshot.health.is_stale(now) {
+            @if snapshot.health.age(now).is_some() && !snapshot.health.is_up(now) {
                 div.alarm role="alert" data-testid="alarm" {
                     strong { "The events shown are out of date" } ". " (freshness(snapshot, now)) "."
                 }

@@ -193,6 +193,7 @@ fn batches(number: usize, source: &Source, settings: &OtlpSettings) -> Vec<(Sign
         source: Some(source.clone()),
         resource_type: Some("VirtualMachine".into()),
         resources: Some((0..3).map(|vm| format!("web_{vm}").into()).collect()),
+        has_more_resources: false,
         not_before: Timestamp::from_unix_seconds(1_794_906_942),
         duration_seconds: Some(9),
         description: Some("Host server is undergoing maintenance.".into()),

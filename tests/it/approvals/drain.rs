@@ -148,12 +148,12 @@ fn a_drain_ends_without_an_approval_when_the_event_is_no_longer_approved() {
         (
             vec![restart(&json!({"EventType": "Terminate"}))],
             true,
-            "deletion",
+            "contradictory",
         ),
         (
             vec![restart(&json!({"EventSource": "Platform"}))],
             true,
-            "not_asked_for",
+            "contradictory",
         ),
     ] {
         let mut vm = SimulatedVm::new(drain(30));
@@ -190,7 +190,8 @@ fn an_event_that_is_approved_again_drains_again() {
     let mut vm = SimulatedVm::new(drain(30));
     vm.poll(&[scheduled()]);
     vm.wait_until(20);
-    vm.poll(&[restart(&json!({"EventSource": "Platform"}))]);
+    vm.poll(&[restart(&json!({"Resources": null}))]);
+    assert_eq!(vm.decision(), "resources_unknown");
     vm.wait_until(40);
     vm.poll(&[scheduled()]);
     assert_eq!(vm.decision(), "draining");

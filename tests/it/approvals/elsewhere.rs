@@ -56,8 +56,9 @@ fn a_not_before_that_moves_to_about_now_shows_an_approval_elsewhere() {
     }
 }
 
+/// An approved event does not start later than it was announced to.
 #[test]
-fn an_approval_elsewhere_is_not_approved_again() {
+fn a_later_not_before_disproves_an_approval_elsewhere() {
     let mut vm = SimulatedVm::new(user_events());
     let behind = |not_before: Timestamp| {
         restart(&json!({"Resources": ["web_1", "web_0"], "NotBefore": not_before.rfc1123()}))
@@ -65,12 +66,15 @@ fn an_approval_elsewhere_is_not_approved_again() {
     vm.poll(&[behind(at(900))]);
     vm.wait_until(50);
     vm.poll(&[behind(at(59))]);
-    vm.wait_until(58);
-    vm.poll(&[behind(at(1_800))]);
-    vm.wait_until(120);
-    vm.poll(&[behind(at(1_800))]);
     assert_eq!(vm.decision(), "approved_elsewhere");
+    assert!(!vm.is_serving());
+    vm.wait_until(58);
     assert!(vm.requested.is_empty());
+    vm.poll(&[behind(at(1_800))]);
+    assert_eq!(vm.decision(), "waiting");
+    assert!(vm.is_serving());
+    vm.poll(&[]);
+    assert_eq!(vm.json()["outcome"], "cancelled");
 }
 
 #[test]

@@ -3,12 +3,16 @@
 //! gone (`-`).
 //! `tests/scenarios/README.md` documents the format of a line.
 
+/// All outputs agree.
+mod agreement;
 /// What the lines of a timeline mean.
 mod timeline;
 /// The engine, driven by a timeline.
 mod world;
 
 use std::{fs, path::PathBuf, time::Duration};
+
+use azure_scheduled_events_exporter::document;
 
 use crate::support::golden::difference;
 
@@ -40,6 +44,28 @@ fn timelines_give_their_goldens() {
     };
     let differences: Vec<_> = timelines().iter().filter_map(play).collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Each document, and its end.
+#[test]
+fn outputs_agree_about_every_document() {
+    for (path, body) in crate::documents::all() {
+        if document::parse(&body).is_err() {
+            continue;
+        }
+        let mut world = world::World::new(true, Duration::from_secs(1));
+        let name = path.file_stem().unwrap().to_string_lossy();
+        for (second, body) in [
+            (1, body),
+            (2, br#"{"DocumentIncarnation":1,"Events":[]}"#.to_vec()),
+        ] {
+            world.perform(&timeline::Step {
+                line: format!("{name}, second {second}"),
+                at: Duration::from_secs(second),
+                stimulus: timeline::Stimulus::Document(body),
+            });
+        }
+    }
 }
 
 #[test]

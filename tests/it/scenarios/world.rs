@@ -1,7 +1,12 @@
 //! Drives the engine with a timeline and simulated time: polls, heartbeat ticks, restarts from the saved
 //! state.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use azure_scheduled_events_exporter::{
     approval::ApprovalPolicy,
@@ -10,12 +15,25 @@ use azure_scheduled_events_exporter::{
     heartbeat::PERIOD,
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
+    otlp::{
+        batch::Batch,
+        log_record::{EventName, Severity},
+        settings::OtlpSettings,
+    },
+    server::ServerLimits,
     snapshot::{Identity, RequestError, SeriesScope, Snapshot},
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };
 
-use super::timeline::{Step, Stimulus, start};
+use super::{
+    agreement::{Outputs, assert_one_outcome},
+    timeline::{Step, Stimulus, start},
+};
+use crate::{
+    support::exporter::Metrics,
+    web::test_server::{TestServer, settings},
+};
 
 pub(super) struct World {
     /// Time since the beginning, by a clock that never jumps.
@@ -31,15 +49,25 @@ pub(super) struct World {
     folder: tempfile::TempDir,
     /// The samples of the last scrape.
     scraped: BTreeMap<String, String>,
+    server: TestServer,
+    /// The clock of the server.
+    clock: Arc<Mutex<Moment>>,
+    /// Of the step.
+    log: Vec<LogEntry>,
+    /// Spans and log records of the step.
+    batches: Vec<Batch>,
 }
 
 fn config(vm_name: Option<&str>, boot_id: &str, poll_interval: Duration) -> EngineConfig {
+    let endpoint = |name: &str| {
+        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
+    };
     EngineConfig {
         vm_name: vm_name.map(Arc::from),
         poll_interval,
         approvals: ApprovalPolicy::default(),
         boot_id: Some(boot_id.to_owned()),
-        otlp: None,
+        otlp: OtlpSettings::from_env(endpoint).unwrap(),
         is_persistent: true,
     }
 }
@@ -53,6 +81,14 @@ impl World {
         };
         let config = config(is_named.then_some("web_0"), "0", poll_interval);
         let engine = Engine::new(config, None, now);
+        let clock = Arc::new(Mutex::new(now));
+        let server_clock = Arc::clone(&clock);
+        let server = TestServer::with_clock(
+            engine.snapshot(now),
+            settings(),
+            ServerLimits::default(),
+            move || *server_clock.lock().unwrap(),
+        );
         let mut world = Self {
             elapsed: Duration::ZERO,
             now,
@@ -64,6 +100,10 @@ impl World {
             saved: None,
             folder: tempfile::tempdir().unwrap(),
             scraped: BTreeMap::new(),
+            server,
+            clock,
+            log: Vec::new(),
+            batches: Vec::new(),
         };
         world.scraped = world.scrape();
         world
@@ -77,8 +117,37 @@ impl World {
         self.apply_stimulus(&step.stimulus, &mut report);
         if self.is_running {
             self.compare(&mut report);
+            self.assert_agreement(&step.line);
         }
         report
+    }
+
+    /// All outputs give the same answers.
+    fn assert_agreement(&mut self, context: &str) {
+        *self.clock.lock().unwrap() = self.now;
+        self.server
+            .snapshot
+            .send_replace(Arc::clone(&self.snapshot));
+        let get = |path: &str| self.server.get(path, &[]);
+        let outputs = Outputs {
+            json: serde_json::from_str(get("/api/v1/events").text()).unwrap(),
+            page: get("/").text().to_owned(),
+            metrics: Metrics(get("/metrics").text().to_owned()),
+            is_serving: get("/-/serving").status == 200,
+        };
+        outputs.assert_agreement(context);
+        let (log, batches) = (
+            std::mem::take(&mut self.log),
+            std::mem::take(&mut self.batches),
+        );
+        assert_one_outcome(&log, &batches, context);
+        let mut records = batches.iter().flat_map(Batch::log_records);
+        let is_critical_start = records
+            .any(|record| record.name == EventName::Started && record.severity == Severity::Error);
+        assert!(
+            !is_critical_start || !outputs.is_serving,
+            "{context}: a critical page"
+        );
     }
 
     /// Advances the time, with heartbeat ticks.
@@ -109,14 +178,18 @@ impl World {
     fn handle(&mut self, input: Input, report: &mut String) {
         for effect in self.engine.handle(input, self.now) {
             match effect {
-                Effect::Log(LogEntry::Transition(transition)) => describe(&transition, report),
+                Effect::Log(LogEntry::Transition(transition)) => {
+                    describe(&transition, report);
+                    self.log.push(LogEntry::Transition(transition));
+                }
+                Effect::Export(_, batch) => self.batches.push(batch),
                 Effect::Publish(snapshot) => self.snapshot = snapshot,
                 Effect::SaveState(saved) => {
                     self.saved = Some(saved);
                     self.handle(Input::StateWritten(Ok(())), report);
                 }
                 Effect::Log(_) => {}
-                Effect::Export(..) | Effect::Approve(_) | Effect::DiscardForeignState => {
+                Effect::Approve(_) | Effect::DiscardForeignState => {
                     panic!("unexpected effect: {effect:?}")
                 }
             }

@@ -29,6 +29,7 @@ fn tracked(event_type: &str, source: &str, not_before: Option<i64>) -> TrackedEv
         source: (!source.is_empty()).then(|| Source::new(source)),
         resource_type: None,
         resources: Some(vec!["web_1".into()]),
+        has_more_resources: false,
         not_before: not_before.map(at),
         duration_seconds: None,
         description: None,

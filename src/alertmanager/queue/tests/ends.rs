@@ -230,11 +230,19 @@ fn restored_event_is_not_pushed_before_the_first_document() {
     assert_eq!(restored.sent(), (1, 0));
 }
 
+/// The other VM sends the alert of its event.
 #[test]
-fn alert_of_an_event_that_turns_out_to_be_of_another_vm_is_neither_sent_nor_resolved() {
-    let (mut setup, _) = shared();
+fn alert_of_an_event_that_no_longer_names_this_vm_ends_unless_another_one_sends_it() {
+    let (mut setup, listed) = shared();
     setup.poll_resources(40, r#""web_7""#);
     assert_eq!(setup.sent(), (0, 0));
-    assert!(!setup.is_reading());
-    assert_eq!(setup.queue.next_check(), None);
+    setup.read(Some(&listed("40")));
+    setup.poll_resources(130, r#""web_7""#);
+    assert_eq!(setup.sent(), (0, 0));
+    setup.read(Some(&listed("100")));
+    assert_eq!(setup.sent(), (0, 0), "it was sent at second 100");
+    setup.poll_resources(130, r#""web_7""#);
+    assert_eq!(setup.sent(), (0, 0));
+    setup.read(Some(&listed("100")));
+    assert_eq!(setup.sent(), (0, 1));
 }

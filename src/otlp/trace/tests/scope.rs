@@ -67,3 +67,30 @@ fn event_that_is_amended_to_name_this_vm_has_all_its_spans() {
         assert_eq!(summary(&all), expected);
     }
 }
+
+#[test]
+fn event_that_leaves_this_vm_ends_its_spans() {
+    let all = spans_of(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_010, vec![of_another_vm(Status::Scheduled)]),
+        (1_020, vec![]),
+    ]);
+    let expected = [
+        ("scheduled_event announced", 1_000.0, 1_000.0),
+        ("scheduled_event notice", 1_000.0, 1_010.0),
+        ("scheduled_event Reboot", 1_000.0, 1_010.0),
+    ];
+    assert_eq!(summary(&all), expected);
+    let started = spans_of(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_005, vec![event(Status::Started)]),
+        (1_010, vec![of_another_vm(Status::Started)]),
+    ]);
+    let expected = [
+        ("scheduled_event announced", 1_000.0, 1_000.0),
+        ("scheduled_event notice", 1_000.0, 1_005.0),
+        ("scheduled_event impact", 1_005.0, 1_010.0),
+        ("scheduled_event Reboot", 1_000.0, 1_010.0),
+    ];
+    assert_eq!(summary(&started), expected);
+}

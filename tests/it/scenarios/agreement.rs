@@ -1,0 +1,169 @@
+//! All outputs give the same answers: what is pending, whether it stops this VM, how it ended.
+
+use std::collections::BTreeMap;
+
+use azure_scheduled_events_exporter::{
+    engine::LogEntry,
+    lifecycle::TransitionKind,
+    otlp::{
+        attribute::{Attribute, Value as AttributeValue},
+        batch::Batch,
+        log_record::EventName,
+        trace::Span,
+    },
+};
+use serde_json::Value;
+
+use crate::support::exporter::Metrics;
+
+/// What a reader sees at one moment.
+pub(super) struct Outputs {
+    pub(super) json: Value,
+    pub(super) page: String,
+    pub(super) metrics: Metrics,
+    pub(super) is_serving: bool,
+}
+
+impl Outputs {
+    pub(super) fn assert_agreement(&self, context: &str) {
+        let events: Vec<_> = self.json["events"].as_array().unwrap().iter().collect();
+        for phase in ["scheduled", "started", "advisory", "ended"] {
+            let listed = events.iter().filter(|it| it["phase"] == phase).count();
+            let shown = self
+                .page
+                .matches(&format!(r#"data-phase="{phase}""#))
+                .count();
+            assert_eq!(shown, listed, "{context}: {phase} on the page");
+        }
+        self.assert_counts_agree(&events, context);
+        let is_clear = self.page.contains("state clear");
+        let may_be_own = |it: &&&Value| it["scope"] != "other" && is_pending(it);
+        assert!(
+            !is_clear || events.iter().find(may_be_own).is_none() && self.metrics.is_up(),
+            "{context}: an all-clear"
+        );
+        let stopping = events.iter().find(|it| stops_this_vm_soon(it));
+        assert_eq!(
+            self.is_serving,
+            stopping.is_none(),
+            "{context}: {stopping:?}"
+        );
+        for ended in events.iter().filter(|it| it["phase"] == "ended") {
+            let shown = match ended["outcome"].as_str().unwrap() {
+                _ if ended["advisory"] == true => "Advisory no longer listed",
+                "completed" => "Completed",
+                "cancelled" => "Cancelled before it started",
+                _ => "Ended, outcome unknown",
+            };
+            assert!(self.page.contains(shown), "{context}: {shown}");
+        }
+    }
+
+    /// Of the metrics and the JSON.
+    fn assert_counts_agree(&self, events: &[&Value], context: &str) {
+        let mut pending: BTreeMap<String, f64> = BTreeMap::new();
+        let mut outcomes: BTreeMap<String, usize> = BTreeMap::new();
+        for event in events {
+            let text = |member: &str| event[member].as_str().unwrap().to_owned();
+            if is_pending(event) {
+                *pending.entry(text("scope")).or_default() += 1.0;
+            } else if event["phase"] == "ended" {
+                *outcomes.entry(text("outcome")).or_default() += 1;
+            }
+        }
+        let samples = |name: &str| {
+            let name = format!("{name}{{");
+            let lines = self.metrics.0.lines();
+            let samples = lines.filter(move |line| line.starts_with(&name));
+            samples.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let label = |sample: &str, label: &str| {
+            let (_, value) = sample.split_once(&format!("{label}=\"")).unwrap();
+            value.split('"').next().unwrap().to_owned()
+        };
+        if self.json["stale"] == false {
+            let mut counted: BTreeMap<String, f64> = BTreeMap::new();
+            for sample in samples("azure_scheduled_events_pending") {
+                let value: f64 = sample.rsplit_once(' ').unwrap().1.parse().unwrap();
+                *counted.entry(label(&sample, "scope")).or_default() += value;
+            }
+            counted.retain(|_, count| *count > 0.0);
+            assert_eq!(counted, pending, "{context}: pending");
+        }
+        let mut ended: BTreeMap<String, usize> = BTreeMap::new();
+        for sample in samples("azure_scheduled_event_ended_timestamp_seconds") {
+            *ended.entry(label(&sample, "outcome")).or_default() += 1;
+        }
+        assert_eq!(ended, outcomes, "{context}: outcomes");
+    }
+}
+
+fn is_pending(event: &Value) -> bool {
+    event["phase"] == "scheduled" || event["phase"] == "started"
+}
+
+/// By `docs/http.md`: a page about it may be critical.
+fn stops_this_vm_soon(event: &Value) -> bool {
+    let is_harmless = event["EventType"] == "Freeze" && event["DurationInSeconds"] == 0;
+    let countdown = event["not_before_countdown_seconds"].as_f64();
+    let is_approved = ["approval_sent_at", "approved_at", "approved_elsewhere_at"]
+        .iter()
+        .any(|member| !event[*member].is_null());
+    let is_soon = countdown.is_some_and(|seconds| seconds <= 300.0) || is_approved;
+    is_pending(event)
+        && event["scope"] == "self"
+        && !is_harmless
+        && (event["phase"] == "started" || is_soon)
+}
+
+/// The end of an event of this VM in the log, the spans and the log records of one input.
+pub(super) fn assert_one_outcome(log: &[LogEntry], batches: &[Batch], context: &str) {
+    let is_whole = |span: &&Span| span.parent_span_id.is_none();
+    for entry in log {
+        let LogEntry::Transition(transition) = entry else {
+            continue;
+        };
+        let TransitionKind::Ended(outcome) = transition.kind else {
+            continue;
+        };
+        let id = Some(transition.tracked.event.id.as_str());
+        let is_same =
+            |attributes| attribute(attributes, "azure.scheduled_event.id").as_deref() == id;
+        let (mut spans, mut records) = (0, 0);
+        for span in batches.iter().flat_map(Batch::spans).filter(is_whole) {
+            let value = attribute(&span.attributes, "azure.scheduled_event.outcome");
+            if is_same(&span.attributes) && value.is_some() {
+                assert_eq!(value.as_deref(), Some(outcome.as_str()), "{context}: span");
+                spans += 1;
+            }
+        }
+        for record in batches.iter().flat_map(Batch::log_records) {
+            if is_same(&record.attributes) && record.name == EventName::Ended {
+                let value = attribute(&record.attributes, "azure.scheduled_event.outcome");
+                assert_eq!(
+                    value.as_deref(),
+                    Some(outcome.as_str()),
+                    "{context}: record"
+                );
+                let is_advisory = record.body.contains("advisory");
+                let message = if is_advisory {
+                    "ended"
+                } else {
+                    outcome.as_str()
+                };
+                assert!(record.body.contains(message), "{context}: {}", record.body);
+                records += 1;
+            }
+        }
+        let is_own = transition.tracked.scope.as_str() == "self";
+        assert_eq!((spans > 0, records > 0), (is_own, is_own), "{context}");
+    }
+}
+
+fn attribute(attributes: &[Attribute], key: &str) -> Option<String> {
+    let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
+    match &attribute.value {
+        AttributeValue::Text(text) => Some(text.clone()),
+        _ => None,
+    }
+}
