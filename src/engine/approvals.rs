@@ -15,19 +15,19 @@ use std::{
     time::Duration,
 };
 
-use super::{LogEntry, log::should_log};
+use super::{
+    LogEntry,
+    attempts::{Attempts, retry_delay},
+    log::should_log,
+};
 use crate::{
     approval::{self, ApprovalPolicy, Decision},
     document::Document,
     event::{EventId, EventType},
-    imds::cadence::{self, PollResult},
     lifecycle::{Phase, TrackedEvent},
     snapshot::{Approval, ApprovalReason, FailureReason, RequestError, SkipReason},
-    time::{Moment, Timestamp},
+    time::Moment,
 };
-
-/// Failed attempts after which an event is no longer approved: with the delays between them about 9 minutes.
-const MAX_ATTEMPTS: u32 = 40;
 
 /// The policy, and the results of its attempts.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) struct Approvals {
     policy: ApprovalPolicy,
     /// The events of the last document. A pending event that is not among them could not be read, and is not approved.
     in_document: HashSet<EventId>,
-    attempts: BTreeMap<EventId, Attempt>,
+    attempts: Attempts,
     timers: BTreeMap<EventId, Timers>,
     in_flight: Option<(EventId, EventType)>,
     /// Consecutive attempts without an answer, of all events.
@@ -43,18 +43,6 @@ pub(super) struct Approvals {
     /// No approval is sent before, by the monotonic clock: IMDS does not answer, and polls wait for each attempt.
     hold_until: Duration,
     decided: Arc<BTreeMap<EventId, Approval>>,
-}
-
-#[derive(Debug, Clone)]
-enum Attempt {
-    DryRun(Timestamp),
-    Failed {
-        attempts: u32,
-        error: Box<str>,
-        retry: Moment,
-        /// One of the attempts had no answer.
-        may_be_accepted: bool,
-    },
 }
 
 /// The waiting times of one pending event.
@@ -95,7 +83,7 @@ impl Approvals {
         Self {
             policy,
             in_document: HashSet::new(),
-            attempts: BTreeMap::new(),
+            attempts: Attempts::default(),
             timers: BTreeMap::new(),
             in_flight: None,
             unanswered: 0,
@@ -150,11 +138,11 @@ impl Approvals {
             {
                 if self.policy.dry_run {
                     let at = now.wall;
-                    self.attempts.insert(id.clone(), Attempt::DryRun(at));
+                    self.attempts.record_dry_run(id, at);
                     evaluation.dry_runs.push(tracked.event.event_type.clone());
                     approval = Approval::DryRun { reason, at };
-                } else if next.is_none_or(|(fewest, ..)| self.failed_attempts(id) < fewest) {
-                    next = Some((self.failed_attempts(id), tracked, reason));
+                } else if next.is_none_or(|(fewest, ..)| self.attempts.failed(id) < fewest) {
+                    next = Some((self.attempts.failed(id), tracked, reason));
                 }
             }
             decided.insert(id.clone(), approval);
@@ -169,7 +157,7 @@ impl Approvals {
         for tracked in pending() {
             self.report(tracked, &decided, &mut evaluation);
         }
-        self.attempts.retain(|id, _| decided.contains_key(id));
+        self.attempts.retain(|id| decided.contains_key(id));
         self.timers.retain(|id, _| decided.contains_key(id));
         if *self.decided != decided {
             self.decided = Arc::new(decided);
@@ -195,14 +183,7 @@ impl Approvals {
             Some(_) | None => 0,
         };
         if let Some(error) = error {
-            let attempts = self.failed_attempts(id).saturating_add(1);
-            let attempt = Attempt::Failed {
-                attempts,
-                error: error.message.as_str().into(),
-                retry: now.after(retry_delay(error, attempts)),
-                may_be_accepted: self.may_be_accepted(id) || !error.is_refusal(),
-            };
-            self.attempts.insert(id.clone(), attempt);
+            self.attempts.record_failure(id, error, now);
         }
         Some(event_type)
     }
@@ -254,15 +235,7 @@ impl Approvals {
 
     /// Whether an attempt of this process had no answer.
     pub(super) fn may_be_accepted(&self, id: &EventId) -> bool {
-        let attempt = self.attempts.get(id);
-        matches!(attempt, Some(Attempt::Failed { may_be_accepted, .. }) if *may_be_accepted)
-    }
-
-    fn failed_attempts(&self, id: &EventId) -> u32 {
-        match self.attempts.get(id) {
-            Some(Attempt::Failed { attempts, .. }) => *attempts,
-            Some(Attempt::DryRun(_)) | None => 0,
-        }
+        self.attempts.may_be_accepted(id)
     }
 
     /// The decision of the policy, adjusted for the drain and for earlier attempts.
@@ -300,7 +273,7 @@ impl Approvals {
         match tracked.approval_sent_at {
             Some(at) if is_in_flight => return Approval::Sent { reason, at },
             // Sent by an earlier process.
-            Some(_) if !self.may_be_accepted(id) => {
+            Some(_) if !self.attempts.may_be_accepted(id) => {
                 return Approval::Withheld(SkipReason::ResultUnknown);
             }
             _ => {}
@@ -309,42 +282,6 @@ impl Approvals {
             let until = until.wall;
             return Approval::Draining { reason, until };
         }
-        self.with_attempts(id, reason, now)
+        self.attempts.decision(id, reason, now)
     }
-
-    /// The decision about an event that the policy approves now.
-    fn with_attempts(&self, id: &EventId, reason: ApprovalReason, now: Moment) -> Approval {
-        match self.attempts.get(id) {
-            None => Approval::Due(reason),
-            Some(Attempt::DryRun(at)) => Approval::DryRun { reason, at: *at },
-            Some(Attempt::Failed { attempts, .. }) if *attempts >= MAX_ATTEMPTS => {
-                Approval::Withheld(SkipReason::GaveUp)
-            }
-            Some(Attempt::Failed { retry, .. }) if retry.monotonic <= now.monotonic => {
-                Approval::Due(reason)
-            }
-            Some(Attempt::Failed {
-                attempts,
-                error,
-                retry,
-                ..
-            }) => Approval::Failed {
-                reason,
-                attempts: *attempts,
-                error: error.clone(),
-                retry_at: retry.wall,
-            },
-        }
-    }
-}
-
-/// Without jitter: only one VM approves an event.
-fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
-    let result = PollResult::Failed {
-        reason: error.reason,
-        status: error.status,
-        retry_after: error.retry_after,
-        consecutive_failures,
-    };
-    cadence::next_delay(result, Duration::ZERO, cadence::MIN_REQUEST_INTERVAL, 1.0)
 }

@@ -11,6 +11,7 @@
 
 mod anomalies;
 mod approvals;
+mod attempts;
 mod interface;
 mod log;
 mod requests;
