@@ -3,10 +3,11 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
-    Args, ValueEnum,
+    Args,
     builder::{NonEmptyStringValueParser, OsStringValueParser},
 };
 
+use super::values::{LogFormat, LogLevel, OsType, Output, ScopeArg};
 use crate::{api_version::LATEST_API_VERSION, time::parse_duration};
 
 #[derive(Debug, Args)]
@@ -124,12 +125,6 @@ pub(crate) struct SimulatedVmFlags {
     /// Operating system of the simulated VM.
     #[arg(long = "vm.os-type", value_enum, default_value_t = OsType::Linux, help_heading = "Simulator")]
     pub(crate) os_type: OsType,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OsType {
-    Linux,
-    Windows,
 }
 
 /// Flags of the commands that query IMDS once.
@@ -301,38 +296,4 @@ pub(crate) struct LogFlags {
     /// Format of log lines, on stderr.
     #[arg(long = "log.format", value_enum, default_value_t = LogFormat::Logfmt)]
     pub(crate) format: LogFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    /// Aligned columns
-    Table,
-    /// Azure's JSON
-    Json,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScopeArg {
-    /// Events that name this VM
-    #[value(name = "self")]
-    Own,
-    /// All events
-    All,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// key=value
-    Logfmt,
-    /// One JSON object per line
-    Json,
 }

@@ -3,6 +3,7 @@
 //! Values are checked for syntax only; [`config`](crate::config) resolves them.
 
 mod flags;
+mod values;
 
 use std::{ffi::OsString, path::Path};
 
@@ -10,11 +11,13 @@ use clap::{Parser, Subcommand};
 
 use crate::outbound::url;
 
-pub(crate) use self::flags::{
-    AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags, PollFlags,
-    QueryFlags, RunFlags, ScopeArg, SimulateFlags, WebFlags,
+pub(crate) use self::{
+    flags::{
+        AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags,
+        LogFlags, PollFlags, QueryFlags, RunFlags, SimulateFlags, SimulatedVmFlags, WebFlags,
+    },
+    values::{LogFormat, LogLevel, OsType, Output, ScopeArg},
 };
-pub(crate) use self::flags::{LogFlags, LogFormat, LogLevel, OsType, Output, SimulatedVmFlags};
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
 pub const EXIT_USAGE: u8 = 64;
