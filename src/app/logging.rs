@@ -193,6 +193,11 @@ pub(super) fn entry(entry: &LogEntry) {
             location = identity.location,
             "VM identity resolved"
         ),
+        LogEntry::NameContradiction { identity, vm_name } => warn!(
+            vm_name = vm_name.as_deref(),
+            metadata_name = identity.name,
+            "VM name contradicts instance metadata: nothing is approved; correct --vm.name, or omit it"
+        ),
         LogEntry::IdentityUnavailable {
             error,
             is_name_configured,

@@ -45,6 +45,12 @@ pub enum LogEntry {
         /// The name in use: `--vm.name`, else that of the identity.
         vm_name: Option<Arc<str>>,
     },
+    /// Instance metadata have another name than `--vm.name`.
+    NameContradiction {
+        identity: Arc<Identity>,
+        /// `--vm.name`.
+        vm_name: Option<Arc<str>>,
+    },
     /// Instance metadata could not be read. Logged once.
     IdentityUnavailable {
         /// The error of the first request.

@@ -157,9 +157,16 @@ impl Engine {
             self.vm_name = Some(Arc::from(identity.name.as_str()));
         }
         let identity = Arc::new(identity);
+        let vm_name = self.vm_name.clone();
+        if identity.contradicts(vm_name.as_deref()) {
+            self.log(LogEntry::NameContradiction {
+                identity: Arc::clone(&identity),
+                vm_name: vm_name.clone(),
+            });
+        }
         self.log(LogEntry::Identified {
             identity: Arc::clone(&identity),
-            vm_name: self.vm_name.clone(),
+            vm_name,
         });
         self.identity = Some(identity);
         self.newly_own
@@ -217,11 +224,14 @@ impl Engine {
         }
     }
 
-    /// The name of this VM where this process got it from the operator or from instance metadata. The name in a
-    /// restored state may be that of the VM whose disk was cloned.
+    /// The name of this VM where this process got it from the operator or from instance metadata, and they do not
+    /// contradict each other. The name in a restored state may be that of the VM whose disk was cloned.
     fn certain_name(&self) -> Option<Arc<str>> {
-        let is_certain = self.config.vm_name.is_some() || self.identity.is_some();
-        self.vm_name.clone().filter(|_| is_certain)
+        let is_certain = |vm_name: &Arc<str>| match &self.identity {
+            Some(identity) => !identity.contradicts(Some(vm_name)),
+            None => self.config.vm_name.is_some(),
+        };
+        self.vm_name.clone().filter(is_certain)
     }
 
     fn count_approval(&mut self, event_type: EventType, result: ApprovalResult) {

@@ -327,19 +327,21 @@ impl Event {
     }
 }
 
-/// Compares `vm_name` with the entries of `resources`: whole names, ignoring case and the prefix that
-/// [`resource_name`] removes.
+/// Compares `vm_name` with the entries of `resources`.
 pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventScope {
     let (Some(resources), Some(vm_name)) = (resources, vm_name) else {
         return EventScope::Unknown;
     };
-    let vm_name = resource_name(vm_name);
-    let is_own = |entry: &Box<str>| resource_name(entry).eq_ignore_ascii_case(vm_name);
-    if resources.iter().any(is_own) {
+    if resources.iter().any(|entry| is_same_vm(entry, vm_name)) {
         EventScope::Own
     } else {
         EventScope::Other
     }
+}
+
+/// Compares whole names, ignoring case and the prefix that [`resource_name`] removes.
+pub(crate) fn is_same_vm(one: &str, other: &str) -> bool {
+    resource_name(one).eq_ignore_ascii_case(resource_name(other))
 }
 
 /// The VM name of an entry of `Resources`. Documents of api-version 2017-03-01 prefix it with an underscore, which no

@@ -21,7 +21,7 @@ pub(crate) use warm_up::WARM_UP_TIME;
 pub use warm_up::WarmUp;
 
 use crate::{
-    event::{EventId, EventScope},
+    event::{EventId, EventScope, is_same_vm},
     lifecycle::{Phase, TrackedEvent},
     time::Moment,
 };
@@ -68,6 +68,13 @@ pub struct Identity {
     pub resource_id: String,
     /// `osProfile.computerName`.
     pub computer_name: String,
+}
+
+impl Identity {
+    /// Whether `--vm.name` is another name than that in instance metadata.
+    pub(crate) fn contradicts(&self, vm_name: Option<&str>) -> bool {
+        vm_name.is_some_and(|vm_name| !is_same_vm(vm_name, &self.name))
+    }
 }
 
 impl Snapshot {

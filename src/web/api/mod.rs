@@ -15,7 +15,7 @@
 //! | `warming_up`, `warming_up_until` | Scheduled Events was just enabled: events may take until then to appear, and an empty `events` does not mean that none is scheduled |
 //! | `document_incarnation` | of the last valid document, also before a restart of the exporter |
 //! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
-//! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata |
+//! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata; `metadata_name` is the name in these |
 //! | `exporter` | `version`, `revision` |
 //! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `advisory`, `phase` (advisory, scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approval_decided_at`, `approval_sent_at`, `approved_at`, `approved_elsewhere_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
 //! | `approval` | of a pending event: `decision` (waiting, draining, due, sent, approved, approved_elsewhere, failed, withheld, dry_run), `reason` (an identifier), `at` (time of the approval, past or future), `message` (text) |
@@ -153,6 +153,7 @@ impl<'a> HealthEntry<'a> {
 #[derive(Serialize)]
 struct VmEntry<'a> {
     name: Option<&'a str>,
+    metadata_name: Option<&'a str>,
     vm_id: Option<&'a str>,
     scale_set: Option<&'a str>,
     vm_size: Option<&'a str>,
@@ -172,6 +173,7 @@ impl<'a> VmEntry<'a> {
         };
         Self {
             name: vm_name,
+            metadata_name: non_empty(|vm| &vm.name),
             vm_id: non_empty(|vm| &vm.vm_id),
             scale_set: non_empty(|vm| &vm.scale_set),
             vm_size: non_empty(|vm| &vm.vm_size),

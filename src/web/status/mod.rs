@@ -51,6 +51,7 @@ pub(super) fn page(
             p.lost role="status" { "The exporter does not respond. This page may be out of date." }
             main data-now=(unix_millis(now.wall)) {
                 (polling_alert(snapshot, now))
+                (name_alert(snapshot))
                 section aria-label="Events for this VM" data-testid="own" {
                     @if events.own.is_empty() {
                         (headline(snapshot, &events, now))
@@ -258,6 +259,22 @@ fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
             @if snapshot.has_document {
                 " The events shown may be out of date. "
                 (freshness(snapshot, now)) "."
+            }
+        }
+    }
+}
+
+fn name_alert(snapshot: &Snapshot) -> Markup {
+    let vm_name = snapshot.vm_name.as_deref();
+    let identity = snapshot.identity.as_deref();
+    html! {
+        @if let Some(identity) = identity.filter(|identity| identity.contradicts(vm_name)) {
+            div.alarm role="alert" data-testid="name-contradiction" {
+                strong { "The name of this VM is contradictory" } ". "
+                "--vm.name is " code { (plain(vm_name.unwrap_or_default())) }
+                ", but instance metadata name this VM " code { (plain(&identity.name)) } ". "
+                "Events that name only the latter count as events for other VMs, and nothing is approved. "
+                "Correct --vm.name, or omit it."
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A simulated Azure that counts its requests.
+//! A simulated Azure that counts its requests, with a metadata service for each VM.
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -23,9 +23,9 @@ use crate::support::{DEADLINE, install_cryptography};
 /// A running simulator.
 pub(super) struct Azure {
     address: SocketAddr,
-    counts: Arc<Counts>,
+    counting: Counting,
     driver: reqwest::Client,
-    serving: JoinHandle<()>,
+    serving: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -38,6 +38,8 @@ struct Counts {
 struct Counting {
     simulator: Simulator,
     counts: Arc<Counts>,
+    /// The name in instance metadata; `None` for that of the simulator.
+    vm_name: Option<&'static str>,
 }
 
 #[async_trait::async_trait]
@@ -52,7 +54,27 @@ impl Handler for Counting {
             };
             count.fetch_add(1, Ordering::SeqCst);
         }
-        self.simulator.handle(request).await
+        match self.vm_name {
+            Some(name) if request.uri().path().starts_with("/metadata/instance") => {
+                let compute = json!({ "name": name }).to_string();
+                Ok(HandlerResponse::new(compute.into()))
+            }
+            _ => self.simulator.handle(request).await,
+        }
+    }
+}
+
+impl Counting {
+    fn serve(self) -> (SocketAddr, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = tokio::spawn(async move {
+            let forever = std::future::pending();
+            server::serve(listener, self, ServerLimits::default(), forever)
+                .await
+                .unwrap();
+        });
+        (address, serving)
     }
 }
 
@@ -62,25 +84,18 @@ impl Azure {
         install_cryptography();
         let scenarios = scenarios.iter().map(|name| Scenario::named(name).unwrap());
         let settings = SimulatorSettings::new(scenarios.collect(), speed, Vm::new(Some("web_0")));
-        let counts = Arc::<Counts>::default();
         let counting = Counting {
             simulator: Simulator::new(settings, Clock::start()),
-            counts: Arc::clone(&counts),
+            counts: Arc::default(),
+            vm_name: None,
         };
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let serving = tokio::spawn(async move {
-            let forever = std::future::pending();
-            server::serve(listener, counting, ServerLimits::default(), forever)
-                .await
-                .unwrap();
-        });
+        let (address, serving) = counting.clone().serve();
         let driver = reqwest::Client::builder().no_proxy().tls_certs_only([]);
         Self {
             address,
-            counts,
+            counting,
             driver: driver.timeout(DEADLINE).build().unwrap(),
-            serving,
+            serving: vec![serving],
         }
     }
 
@@ -88,13 +103,24 @@ impl Azure {
         format!("http://{}", self.address)
     }
 
+    /// The base URL of the metadata service of this VM.
+    pub(super) fn base_of(&mut self, vm_name: &'static str) -> String {
+        let counting = Counting {
+            vm_name: Some(vm_name),
+            ..self.counting.clone()
+        };
+        let (address, serving) = counting.serve();
+        self.serving.push(serving);
+        format!("http://{address}")
+    }
+
     /// Requests other than GET to the metadata service.
     pub(super) fn posts(&self) -> usize {
-        self.counts.posts.load(Ordering::SeqCst)
+        self.counting.counts.posts.load(Ordering::SeqCst)
     }
 
     fn gets(&self) -> usize {
-        self.counts.gets.load(Ordering::SeqCst)
+        self.counting.counts.gets.load(Ordering::SeqCst)
     }
 
     /// Waits until this many more GETs have been received.
@@ -151,6 +177,6 @@ impl Azure {
 
 impl Drop for Azure {
     fn drop(&mut self) {
-        self.serving.abort();
+        self.serving.iter().for_each(JoinHandle::abort);
     }
 }

@@ -10,8 +10,8 @@ use crate::support::exporter::{Exporter, settings};
 
 const DELAY: Duration = Duration::from_secs(2);
 
-fn on(azure: &Azure, vm_name: &str) -> Exporter {
-    let mut settings = settings(&azure.base());
+fn on(azure: &mut Azure, vm_name: &'static str) -> Exporter {
+    let mut settings = settings(&azure.base_of(vm_name));
     settings.imds.vm_name = Some(vm_name.into());
     settings.approvals = ApprovalPolicy {
         delay: DELAY,
@@ -31,9 +31,9 @@ fn time(value: &Value) -> Timestamp {
 
 #[tokio::test]
 async fn the_first_vm_of_two_approves_alone() {
-    let azure = Azure::playing(&[], 1.0);
-    let leader = on(&azure, "web_0");
-    let backup = on(&azure, "web_1");
+    let mut azure = Azure::playing(&[], 1.0);
+    let leader = on(&mut azure, "web_0");
+    let backup = on(&mut azure, "web_1");
     azure.until_gets(4).await;
     azure.request_restart(&["web_0", "web_1"]).await;
     leader
@@ -53,9 +53,9 @@ async fn the_first_vm_of_two_approves_alone() {
 
 #[tokio::test]
 async fn without_the_first_vm_the_other_approves_once_after_the_delay() {
-    let azure = Azure::playing(&[], 1.0);
-    let leader = on(&azure, "web_0");
-    let backup = on(&azure, "web_1");
+    let mut azure = Azure::playing(&[], 1.0);
+    let leader = on(&mut azure, "web_0");
+    let backup = on(&mut azure, "web_1");
     azure.until_gets(4).await;
     leader.kill().await;
     azure.request_restart(&["web_0", "web_1"]).await;

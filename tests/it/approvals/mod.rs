@@ -7,6 +7,7 @@ mod drain;
 mod elsewhere;
 mod fleet;
 mod manual;
+mod names;
 mod off;
 mod policy;
 mod restarts;

@@ -222,8 +222,12 @@ impl SimulatedVm {
 
     /// Instance metadata name this VM.
     pub(crate) fn identify(&mut self) {
+        self.identify_as("web_0");
+    }
+
+    pub(crate) fn identify_as(&mut self, name: &str) {
         let result = Ok(Identity {
-            name: "web_0".to_owned(),
+            name: name.to_owned(),
             ..Identity::default()
         });
         let took = Duration::ZERO;

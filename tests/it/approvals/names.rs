@@ -1,0 +1,83 @@
+//! `--vm.name` and the name in instance metadata.
+
+use azure_scheduled_events_exporter::engine::LogEntry;
+use serde_json::{Value, json};
+
+use super::{RESTART, user_events};
+use crate::support::{
+    FakeImds, Reply,
+    process::{Process, page},
+    simulated_vm::{SimulatedVm, restart},
+};
+
+fn contradictions(vm: &SimulatedVm) -> usize {
+    let is_one = |entry: &&LogEntry| matches!(entry, LogEntry::NameContradiction { .. });
+    vm.log.iter().filter(is_one).count()
+}
+
+#[test]
+fn nothing_is_approved_while_instance_metadata_contradict_the_name_of_the_vm() {
+    let mut vm = SimulatedVm::new(user_events());
+    vm.identify_as("web_1");
+    vm.poll(&[restart(&json!({}))]);
+    assert_eq!(vm.decision(), "identity_unknown");
+    assert!(vm.requested.is_empty());
+    assert_eq!(vm.json()["scope"], "self", "the scope follows --vm.name");
+    vm.wait_until(1);
+    vm.poll(&[restart(&json!({}))]);
+    assert!(vm.requested.is_empty());
+    assert_eq!(contradictions(&vm), 1);
+}
+
+#[test]
+fn names_that_differ_in_case_or_by_the_underscore_of_2017_03_01_are_no_contradiction() {
+    for name in ["WEB_0", "_web_0"] {
+        let mut vm = SimulatedVm::new(user_events());
+        vm.identify_as(name);
+        vm.poll(&[restart(&json!({}))]);
+        assert_eq!(vm.requested.len(), 1, "{name}");
+        assert_eq!(contradictions(&vm), 0, "{name}");
+        assert!(!vm.page().contains("name-contradiction"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn log_page_and_json_name_both_names() {
+    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
+    let mut exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.poll-interval=200ms",
+        "--vm.name=web_1",
+        "--approve.user-events",
+        "--approve.delay=0s",
+        &format!("--imds.url={}", imds.base()),
+    ]);
+    let address = exporter.address().await;
+    let line = exporter.says("VM name contradicts instance metadata").await;
+    for words in [
+        "level=warn",
+        "vm_name=web_1",
+        "metadata_name=web_0",
+        "--vm.name",
+    ] {
+        assert!(line.contains(words), "{line}");
+    }
+    imds.until_requests(3).await;
+    assert_eq!(imds.posts(), 0);
+    let shown = page(&address, "/").await.unwrap();
+    let expected =
+        "--vm.name is <code>web_1</code>, but instance metadata name this VM <code>web_0</code>.";
+    assert!(shown.contains(expected), "{shown}");
+    let json = page(&address, "/api/v1/events").await.unwrap();
+    let vm = serde_json::from_str::<Value>(&json).unwrap()["vm"].clone();
+    assert_eq!(
+        (&vm["name"], &vm["metadata_name"]),
+        (&json!("web_1"), &json!("web_0"))
+    );
+    let log = exporter.log();
+    assert_eq!(
+        log.matches("contradicts instance metadata").count(),
+        1,
+        "{log}"
+    );
+}
