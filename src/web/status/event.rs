@@ -1,5 +1,7 @@
 //! One event on the page: a card for this VM, one line for the others.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use super::{
@@ -7,7 +9,7 @@ use super::{
     timer::{countdown, countdown_element, timer},
 };
 use crate::{
-    event::{Event, EventScope, resource_name},
+    event::{Event, EventId, EventScope, resource_name},
     lifecycle::{Phase, TrackedEvent},
     snapshot::Approval,
     time::{Moment, in_words},
@@ -62,11 +64,17 @@ pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Mom
 }
 
 /// A section with one line for each event, collapsed if there are many.
-pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Moment) -> Markup {
+pub(super) fn list(
+    title: &str,
+    testid: &str,
+    events: &[&TrackedEvent],
+    approvals: &BTreeMap<EventId, Approval>,
+    now: Moment,
+) -> Markup {
     let rows = html! {
         ul.rows {
             @for tracked in events.iter().take(MAX_LISTED) {
-                li { (row(tracked, now)) }
+                li { (row(tracked, approvals.get(&tracked.event.id), now)) }
             }
         }
         @if events.len() > MAX_LISTED {
@@ -90,7 +98,7 @@ pub(super) fn list(title: &str, testid: &str, events: &[&TrackedEvent], now: Mom
     }
 }
 
-fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
+fn row(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     let event = &tracked.event;
     let severity = labels::class(event);
     html! {
@@ -103,7 +111,7 @@ fn row(tracked: &TrackedEvent, now: Moment) -> Markup {
             @if tracked.is_pending() {
                 p.meaning { (labels::meaning(event)) }
             }
-            (facts(tracked, None))
+            (facts(tracked, approval))
             (names(event))
             (history(tracked))
         }

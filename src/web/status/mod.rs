@@ -36,6 +36,8 @@ pub(super) fn page(
 ) -> String {
     let events = EventGroups::new(snapshot);
     let title = title(snapshot, &events, now);
+    let list =
+        |title, testid, listed: &[_]| event::list(title, testid, listed, &snapshot.approvals, now);
     let more = events.own.get(MAX_CARDS..).unwrap_or_default();
     let markup = document(
         "",
@@ -59,11 +61,11 @@ pub(super) fn page(
                     @for tracked in events.own.iter().take(MAX_CARDS) {
                         (event::card(tracked, snapshot.approvals.get(&tracked.event.id), now))
                     }
-                    (event::list("More events for this VM", "own-more", more, now))
+                    (list("More events for this VM", "own-more", more))
                 }
-                (event::list("Advisories", "advisories", &events.advisories, now))
-                (event::list("Events for other VMs", "neighbours", &events.other, now))
-                (event::list("Recently ended", "ended", &events.ended, now))
+                (list("Advisories", "advisories", &events.advisories))
+                (list("Events for other VMs", "neighbours", &events.other))
+                (list("Recently ended", "ended", &events.ended))
                 (about::section(snapshot, serving, now))
             }
             (about::footer(telemetry_path))

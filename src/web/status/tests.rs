@@ -278,6 +278,16 @@ fn card_shows_the_approval_decision() {
 }
 
 #[test]
+fn approval_decision_about_each_pending_event_is_shown() {
+    let mut events = vec![json!({"EventId": "other", "Resources": ["web_2"]})];
+    events.extend((0..=MAX_CARDS).map(|number| json!({"EventId": number.to_string()})));
+    let events: Vec<_> = events.iter().map(freeze).collect();
+    let page = render(&snapshot_after(&[(0, json!(events))]), 10);
+    let shown = page.matches("data-testid=\"approval\"").count();
+    assert_eq!(shown, events.len(), "{page}");
+}
+
+#[test]
 fn long_text_is_truncated() {
     let long = "<".repeat(100_000);
     let event = freeze(&json!({"Description": long, "EventType": long}));
