@@ -28,9 +28,12 @@ pub(crate) const DELAY: Duration = Duration::from_mins(1);
 pub struct ApprovalPolicy {
     /// Approve events of source User.
     pub user_events: bool,
+    /// Also approve events of source User that name only other VMs.
+    pub for_group: bool,
     /// Approve a Freeze that is announced to be shorter.
     pub freeze_below: Option<Duration>,
-    /// Time from the first document with the event until a VM that is not first in `Resources` approves it.
+    /// Time from the first document with the event until a VM that is not first in `Resources`, or not among them,
+    /// approves it.
     pub delay: Duration,
     /// Time from the decision to the request, in which the event counts as due and a load balancer drains this VM.
     pub drain: Duration,
@@ -43,6 +46,7 @@ impl Default for ApprovalPolicy {
     fn default() -> Self {
         Self {
             user_events: false,
+            for_group: false,
             freeze_below: None,
             delay: DELAY,
             drain: Duration::ZERO,
@@ -57,9 +61,19 @@ impl ApprovalPolicy {
         self.user_events || self.freeze_below.is_some()
     }
 
-    /// Whether an event counts as due before its approval is sent. A dry run approves nothing, so it drains nothing.
-    pub(crate) fn drains(&self) -> bool {
-        !self.drain.is_zero() && !self.dry_run
+    /// Whether an event that is approved for this reason counts as due before its approval is sent. A dry run approves
+    /// nothing, and an event of other VMs does not affect this one, so they drain nothing.
+    pub(crate) fn drains(&self, reason: ApprovalReason) -> bool {
+        !self.drain.is_zero() && !self.dry_run && reason != ApprovalReason::GroupEvent
+    }
+
+    /// Whether an event that does not name this VM is approved: its user waits, and the VMs that it names may hang.
+    fn covers_other_vms(&self, event: &Event) -> bool {
+        let first = event.resources.iter().flatten().next();
+        self.user_events
+            && self.for_group
+            && event.source == Some(Source::User)
+            && first.is_some_and(|name| !resource_name(name).is_empty())
     }
 }
 
@@ -68,7 +82,10 @@ impl fmt::Display for ApprovalPolicy {
         if !self.is_on() {
             return f.write_str("off");
         }
-        let user_events = self.user_events.then(|| "user events".to_owned());
+        let user_events = self.user_events.then(|| {
+            let whose = if self.for_group { " for the group" } else { "" };
+            format!("user events{whose}")
+        });
         let freezes = self
             .freeze_below
             .map(|below| format!("freezes below {below:?}"));
@@ -150,11 +167,12 @@ fn reason(
     if vm_name.is_none() {
         return Err(SkipReason::IdentityUnknown);
     }
-    match event.scope(vm_name) {
-        EventScope::Own => {}
+    let user_event = match event.scope(vm_name) {
+        EventScope::Own => ApprovalReason::UserEvent,
+        EventScope::Other if settings.covers_other_vms(event) => ApprovalReason::GroupEvent,
         EventScope::Other => return Err(SkipReason::OtherVm),
         EventScope::Unknown => return Err(SkipReason::ResourcesUnknown),
-    }
+    };
     match event.event_type {
         EventType::Freeze | EventType::Reboot | EventType::Redeploy => {}
         EventType::Preempt | EventType::Terminate => return Err(SkipReason::Deletion),
@@ -162,7 +180,7 @@ fn reason(
         EventType::Other(_) => return Err(SkipReason::TypeUnknown),
     }
     match event.source {
-        Some(Source::User) if settings.user_events => return Ok(ApprovalReason::UserEvent),
+        Some(Source::User) if settings.user_events => return Ok(user_event),
         Some(Source::User | Source::Platform) => {}
         Some(Source::Other(_)) => return Err(SkipReason::SourceUnknown),
         None => return Err(SkipReason::SourceMissing),

@@ -7,7 +7,7 @@ use clap::{
     builder::{NonEmptyStringValueParser, OsStringValueParser},
 };
 
-use super::values::{LogFormat, LogLevel, OsType, Output, ScopeArg};
+use super::values::{ApproveFor, LogFormat, LogLevel, OsType, Output, ScopeArg};
 use crate::{api_version::LATEST_API_VERSION, time::parse_duration};
 
 #[derive(Debug, Args)]
@@ -227,7 +227,7 @@ pub(crate) struct EventsFlags {
 }
 
 /// Nothing is approved without one of the first two.
-#[derive(Debug, Clone, Copy, Default, Args)]
+#[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Approvals")]
 pub(crate) struct ApproveFlags {
     /// Approve events requested by a user, so that a restart or redeploy does not wait for NotBefore.
@@ -236,8 +236,12 @@ pub(crate) struct ApproveFlags {
     /// Approve freezes with an announced duration shorter than this; never those of unknown duration.
     #[arg(long = "approve.freeze-below", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) freeze_below: Option<Duration>,
-    /// How long after the announcement a VM that is not first in Resources approves, if the event is still Scheduled
-    /// [default: 60s].
+    /// VMs whose events --approve.user-events approves. Those of other VMs are approved after --approve.delay, so that
+    /// a VM that hangs does not delay its restart.
+    #[arg(long = "approve.for", value_name = "VMS", value_enum, default_value_t = ApproveFor::Own)]
+    pub(crate) approve_for: ApproveFor,
+    /// How long after the announcement a VM that is not first in Resources, or not among them, approves, if the event
+    /// is still Scheduled [default: 60s].
     #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) delay: Option<Duration>,
     /// How long an event counts as due, so that /-/serving returns 503 and a load balancer drains this VM, before its

@@ -16,7 +16,7 @@ pub(crate) use self::{
         AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags,
         LogFlags, PollFlags, QueryFlags, RunFlags, SimulateFlags, SimulatedVmFlags, WebFlags,
     },
-    values::{LogFormat, LogLevel, OsType, Output, ScopeArg},
+    values::{ApproveFor, LogFormat, LogLevel, OsType, Output, ScopeArg},
 };
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).

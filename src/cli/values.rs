@@ -20,6 +20,15 @@ pub(crate) enum ScopeArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ApproveFor {
+    /// This VM
+    #[value(name = "self")]
+    Own,
+    /// All VMs whose events are visible: those of the availability set or placement group
+    Group,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
     Error,
     Warn,

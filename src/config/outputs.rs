@@ -7,7 +7,7 @@ use crate::{
     alertmanager::{ALERT_LABELS, Credentials, Target},
     api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
     approval,
-    cli::{AlertmanagerFlags, ApproveFlags},
+    cli::{AlertmanagerFlags, ApproveFlags, ApproveFor},
     otlp::settings::OtlpSettings,
     text::label_value,
     time::format_duration,
@@ -53,6 +53,12 @@ pub(super) fn approvals(
         );
         Err(flag_error(flag, problem))
     };
+    let for_group = flags.approve_for == ApproveFor::Group;
+    if for_group && !flags.user_events {
+        let problem =
+            "group has no effect without --approve.user-events: add that flag, or omit this one";
+        return Err(flag_error("approve.for", problem));
+    }
     let is_on = flags.user_events || flags.freeze_below.is_some();
     let dependent = [
         ("approve.delay", flags.delay.is_some()),
@@ -74,26 +80,38 @@ pub(super) fn approvals(
         let min = Duration::from_millis(1);
         in_range("approve.freeze-below", below, min, MAX_FREEZE)
     });
-    let delay = flags.delay.unwrap_or(approval::DELAY);
-    let drain = flags.drain.unwrap_or_default();
-    let drain = in_range("approve.drain", drain, Duration::ZERO, MAX_DRAIN)?;
-    let delay = in_range("approve.delay", delay, Duration::ZERO, MAX_DELAY)?;
-    if delay + drain > MAX_DELAY {
-        let problem = format!(
-            "{} and --approve.delay={} are longer together than any notice: use at most {} for both",
-            format_duration(drain),
-            format_duration(delay),
-            format_duration(MAX_DELAY)
-        );
-        return Err(flag_error("approve.drain", problem));
-    }
+    let (delay, drain) = delay_and_drain(flags)?;
     Ok(approval::ApprovalPolicy {
         user_events: flags.user_events,
+        for_group,
         freeze_below: freeze_below.transpose()?,
         delay,
         drain,
         dry_run: flags.dry_run,
     })
+}
+
+fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), ConfigError> {
+    let delay = flags.delay.unwrap_or(approval::DELAY);
+    let drain = flags.drain.unwrap_or_default();
+    let drain = in_range("approve.drain", drain, Duration::ZERO, MAX_DRAIN)?;
+    let delay = in_range("approve.delay", delay, Duration::ZERO, MAX_DELAY)?;
+    let (delay_text, drain_text) = (format_duration(delay), format_duration(drain));
+    if delay + drain > MAX_DELAY {
+        let problem = format!(
+            "{drain_text} and --approve.delay={delay_text} are longer together than any notice: use at most {} for both",
+            format_duration(MAX_DELAY)
+        );
+        return Err(flag_error("approve.drain", problem));
+    }
+    if flags.approve_for == ApproveFor::Group && !drain.is_zero() && delay <= drain {
+        let problem = format!(
+            "{delay_text} is not longer than --approve.drain={drain_text}, so that with --approve.for=group this VM would \
+             approve an event while the VM that it names is draining: use a longer delay"
+        );
+        return Err(flag_error("approve.delay", problem));
+    }
+    Ok((delay, drain))
 }
 
 pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, ConfigError> {

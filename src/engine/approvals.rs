@@ -219,7 +219,9 @@ impl Approvals {
                 Some(!self.policy.dry_run)
             }
             // The first resource may approve it at any moment, and a retry is not drained again.
-            Approval::Waiting { .. } | Approval::Failed { .. } => Some(self.policy.drains()),
+            Approval::Waiting { reason, .. } | Approval::Failed { reason, .. } => {
+                Some(self.policy.drains(*reason))
+            }
             Approval::DryRun { .. } => Some(false),
             // The name will be known, and after NotBefore the event is due anyway.
             Approval::Withheld(SkipReason::IdentityUnknown | SkipReason::NotBeforePassed)
@@ -247,10 +249,12 @@ impl Approvals {
             .entry(id.clone())
             .or_insert_with(|| Timers::start(tracked, policy, now));
         let decision = approval::decide(tracked, policy, vm_name, timers.delay_until, now);
-        timers.drain_until = timers
-            .drain_until
-            .or_else(|| policy.drains().then(|| now.after(policy.drain)))
-            .filter(|_| matches!(decision, Decision::Approve(_)));
+        timers.drain_until = match decision {
+            Decision::Approve(reason) if policy.drains(reason) => {
+                timers.drain_until.or(Some(now.after(policy.drain)))
+            }
+            _ => None,
+        };
         let drain_until = timers.drain_until;
         let reason = match decision {
             Decision::Withhold(why) => return Approval::Withheld(why),

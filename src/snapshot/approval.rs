@@ -54,6 +54,8 @@ pub enum Approval {
 pub enum ApprovalReason {
     /// `--approve.user-events`: a user requested the event.
     UserEvent,
+    /// `--approve.for=group`: a user requested the event for other VMs.
+    GroupEvent,
     /// `--approve.freeze-below`: a short freeze.
     ShortFreeze,
 }
@@ -100,6 +102,7 @@ impl ApprovalReason {
     fn description(self) -> &'static str {
         match self {
             Self::UserEvent => "a user requested it (--approve.user-events)",
+            Self::GroupEvent => "a user requested it (--approve.user-events, --approve.for=group)",
             Self::ShortFreeze => "it is a short freeze (--approve.freeze-below)",
         }
     }
@@ -107,6 +110,7 @@ impl ApprovalReason {
     fn as_str(self) -> &'static str {
         match self {
             Self::UserEvent => "user_event",
+            Self::GroupEvent => "group_event",
             Self::ShortFreeze => "short_freeze",
         }
     }

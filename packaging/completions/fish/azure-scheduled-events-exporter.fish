@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_azure_scheduled_events_exporter_global_optspecs
-    string join \n web.listen-address= web.telemetry-path= web.config.file= web.allowed-hosts= serving.lead-time= imds.url= imds.api-version= imds.timeout= vm.name= imds.poll-interval= events.scope= metrics.resources approve.user-events approve.freeze-below= approve.delay= approve.drain= approve.dry-run state.directory= alertmanager.url= alertmanager.basic-auth-file= alertmanager.bearer-token-file= alertmanager.ca-file= alertmanager.external-label= log.level= log.format= h/help V/version
+    string join \n web.listen-address= web.telemetry-path= web.config.file= web.allowed-hosts= serving.lead-time= imds.url= imds.api-version= imds.timeout= vm.name= imds.poll-interval= events.scope= metrics.resources approve.user-events approve.freeze-below= approve.for= approve.delay= approve.drain= approve.dry-run state.directory= alertmanager.url= alertmanager.basic-auth-file= alertmanager.bearer-token-file= alertmanager.ca-file= alertmanager.external-label= log.level= log.format= h/help V/version
 end
 
 function __fish_azure_scheduled_events_exporter_needs_command
@@ -37,7 +37,9 @@ complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_ex
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l events.scope -d 'Events with their own series: those that name this VM, or all' -r -f -a "self\t'Events that name this VM'
 all\t'All events'"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l approve.freeze-below -d 'Approve freezes with an announced duration shorter than this; never those of unknown duration' -r
-complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l approve.delay -d 'How long after the announcement a VM that is not first in Resources approves, if the event is still Scheduled [default: 60s]' -r
+complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l approve.for -d 'VMs whose events --approve.user-events approves. Those of other VMs are approved after --approve.delay, so that a VM that hangs does not delay its restart' -r -f -a "self\t'This VM'
+group\t'All VMs whose events are visible: those of the availability set or placement group'"
+complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l approve.delay -d 'How long after the announcement a VM that is not first in Resources, or not among them, approves, if the event is still Scheduled [default: 60s]' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l approve.drain -d 'How long an event counts as due, so that /-/serving returns 503 and a load balancer drains this VM, before its approval is sent; at most 10m [default: 0s]' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l state.directory -d 'Directory that keeps events, unsent spans and log records over a restart; without it they are in memory only' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l alertmanager.url -d 'Push alerts for events of this VM to this Alertmanager, such as `http://alertmanager:9093` (repeatable)' -r

@@ -6,6 +6,7 @@ mod delay;
 mod drain;
 mod elsewhere;
 mod fleet;
+mod group;
 mod manual;
 mod names;
 mod off;
@@ -36,10 +37,18 @@ fn user_events() -> ApprovalPolicy {
     }
 }
 
+/// `--approve.user-events --approve.for=group`.
+fn group() -> ApprovalPolicy {
+    ApprovalPolicy {
+        for_group: true,
+        ..user_events()
+    }
+}
+
 /// Everything that can be approved.
 fn everything() -> ApprovalPolicy {
     ApprovalPolicy {
         freeze_below: Some(Duration::from_mins(10)),
-        ..user_events()
+        ..group()
     }
 }

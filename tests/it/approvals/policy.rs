@@ -26,12 +26,16 @@ fn at(seconds: u64) -> Moment {
     start.after(Duration::from_secs(seconds))
 }
 
-fn policies() -> [(&'static str, ApprovalPolicy); 4] {
+fn policies() -> [(&'static str, ApprovalPolicy); 5] {
     let off = ApprovalPolicy::default();
     let freeze_below = Some(Duration::from_secs(9));
     let users = ApprovalPolicy {
         user_events: true,
         ..off
+    };
+    let both = ApprovalPolicy {
+        freeze_below,
+        ..users
     };
     [
         ("off", off),
@@ -43,11 +47,12 @@ fn policies() -> [(&'static str, ApprovalPolicy); 4] {
                 ..off
             },
         ),
+        ("both", both),
         (
-            "both",
+            "both, for=group",
             ApprovalPolicy {
-                freeze_below,
-                ..users
+                for_group: true,
+                ..both
             },
         ),
     ]
@@ -118,9 +123,9 @@ fn heading(table: &mut String, title: &str) {
     table.push('\n');
 }
 
-/// Every event type, for the first VM of `Resources`.
-fn kinds(table: &mut String) {
-    heading(table, "KIND (type, source, duration)");
+/// Every event type, for the first VM of `Resources`, and for one that is not among them after the delay.
+fn kinds(table: &mut String, title: &str, vm_name: &str, durations: &[i32], seconds: u64) {
+    heading(table, title);
     for event_type in [
         "Freeze",
         "Reboot",
@@ -136,13 +141,19 @@ fn kinds(table: &mut String) {
             json!("Partner"),
             json!(null),
         ] {
-            for duration in [-1, 0, 8, 9] {
+            for duration in durations {
                 let event = restart(&json!({
                     "EventType": event_type, "EventSource": source, "DurationInSeconds": duration,
                 }));
                 let source = source.as_str().unwrap_or("(none)");
                 let what = format!("{event_type:10}{source:10}{duration:2}");
-                row(table, &what, &only(&seen(&event)), Some(OWN), at(1));
+                row(
+                    table,
+                    &what,
+                    &only(&seen(&event)),
+                    Some(vm_name),
+                    at(seconds),
+                );
             }
         }
     }
@@ -212,16 +223,27 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
     let with = |more: Value| with(members, &more);
     let missing = with(json!({"Resources": null}));
     let empty = with(json!({"Resources": []}));
+    let nameless = with(json!({"Resources": [""]}));
     let no_time = with(json!({"NotBefore": ""}));
     let started = with(json!({"EventStatus": "Started", "NotBefore": ""}));
     let unknown_status = with(json!({"EventStatus": "Paused"}));
     let advisory = with(json!({"EventStatus": "Advisory"}));
     let own = Some(OWN);
+    let another = Some("web_7");
     vec![
         ("own name unknown", plain.clone(), None, 0),
-        ("another VM's", plain, Some("web_7"), 600),
+        ("another VM's, before the delay", plain.clone(), another, 59),
+        ("another VM's, after the delay", plain.clone(), another, 60),
+        (
+            "another VM's, just before NotBefore",
+            plain.clone(),
+            another,
+            899,
+        ),
+        ("another VM's, at NotBefore", plain, another, 900),
         ("Resources missing", missing, own, 600),
         ("Resources empty", empty, own, 600),
+        ("Resources with an empty name", nameless, own, 600),
         ("NotBefore missing", no_time, own, 0),
         ("Started", started, own, 0),
         ("a status that we do not know", unknown_status, own, 0),
@@ -320,7 +342,11 @@ fn contradictions(table: &mut String, event: &Value) {
 #[test]
 fn decisions_match_the_table() {
     let mut table = String::new();
-    kinds(&mut table);
+    let title = "KIND (type, source, duration)";
+    kinds(&mut table, title, OWN, &[-1, 0, 8, 9], 1);
+    table.push('\n');
+    let title = "KIND, ANOTHER VM'S, AFTER THE DELAY";
+    kinds(&mut table, title, "web_7", &[8], 60);
     circumstances(&mut table);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/approvals/decisions.txt");
     let differs = difference(&file, &table);
@@ -378,9 +404,11 @@ fn any_settings() -> impl Strategy<Value = ApprovalPolicy> {
     let below = prop::option::of((0_u64..1_000_000).prop_map(Duration::from_millis));
     let delay = (0_u64..1_000).prop_map(Duration::from_secs);
     let drain = (0_u64..100).prop_map(Duration::from_secs);
-    (any::<bool>(), below, delay, drain, any::<bool>()).prop_map(
-        |(user_events, freeze_below, delay, drain, dry_run)| ApprovalPolicy {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, below, delay, drain).prop_map(
+        |((user_events, for_group, dry_run), freeze_below, delay, drain)| ApprovalPolicy {
             user_events,
+            for_group,
             freeze_below,
             delay,
             drain,
@@ -422,10 +450,12 @@ proptest! {
             .iter()
             .map(|name| name.to_ascii_lowercase().trim_start_matches('_').to_owned())
             .collect();
-        prop_assert!(named.contains(&vm_name), "{event}");
+        let is_user_event = settings.user_events && value_of("EventSource") == "user";
+        let is_for_others = settings.for_group && is_user_event && !named.is_empty();
+        prop_assert!(named.contains(&vm_name) || is_for_others, "{event}");
         let not_before = Timestamp::parse(&value_of("NotBefore"));
         prop_assert!(not_before.is_some_and(|at_| at_ > at(seconds).wall), "{event}");
-        if !(settings.user_events && value_of("EventSource") == "user") {
+        if !is_user_event {
             let below = settings.freeze_below.expect("a limit is set");
             prop_assert_eq!(value_of("EventType"), "freeze");
             // A number in a string is read as a number.
