@@ -199,7 +199,7 @@ impl Approvals {
         let Some(approval) = decided.get(id) else {
             return;
         };
-        if should_log(self.decided.get(id), approval, tracked) {
+        if should_log(self.decided.get(id), approval, tracked, &self.policy) {
             evaluation.log.push(LogEntry::Approval {
                 approval: approval.clone(),
                 tracked: Arc::clone(tracked),

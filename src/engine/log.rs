@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    approval::ApprovalPolicy,
     document::{Anomaly, AnomalyKind},
     event::{EventScope, Source},
     lifecycle::{Phase, TrackedEvent, Transition},
-    snapshot::{Approval, Failure, Identity, SkipReason},
+    snapshot::{Approval, Failure, Identity},
     time::Timestamp,
 };
 
@@ -76,29 +77,31 @@ pub enum LogEntry {
     StateWriteRecovered,
 }
 
-/// Whether to log a decision about an approval. Skips events of other VMs, approvals and starts (the transition is
-/// logged), advisories, and events of the platform while approvals are off.
+/// Whether to log a decision about an approval. Left out is what a transition logs: an approval, and a start. So are
+/// decisions not to approve an advisory, an event of other VMs that the policy never approves and, while approvals are
+/// off, an event that no user requested; but not one that takes back a decision to approve.
 pub(super) fn should_log(
     before: Option<&Approval>,
     now: &Approval,
     tracked: &TrackedEvent,
+    policy: &ApprovalPolicy,
 ) -> bool {
-    if tracked.scope == EventScope::Other || tracked.event.is_advisory() {
+    let label = |approval: &Approval| (approval.decision(), approval.reason());
+    if before.map(label) == Some(label(now)) {
         return false;
     }
-    let label = |approval: &Approval| (approval.decision(), approval.reason());
-    match (before, now) {
-        (None, Approval::Withheld(SkipReason::Off)) => {
-            tracked.event.source == Some(Source::User) && tracked.phase() == Phase::Scheduled
+    match now {
+        Approval::Approved { .. } | Approval::ApprovedElsewhere { .. } => false,
+        Approval::Withheld(_) => {
+            let is_taken_back =
+                before.is_some_and(|before| !matches!(before, Approval::Withheld(_)));
+            let is_user_event = tracked.event.source == Some(Source::User);
+            let is_of_interest = match tracked.scope {
+                EventScope::Other => policy.for_group && is_user_event,
+                EventScope::Own | EventScope::Unknown => policy.is_on() || is_user_event,
+            };
+            is_taken_back || (is_of_interest && tracked.phase() == Phase::Scheduled)
         }
-        // The transition logs an approval and a start.
-        (
-            Some(Approval::Withheld(_)),
-            Approval::Withheld(SkipReason::NotScheduled | SkipReason::NotBeforePassed),
-        )
-        | (Some(_), Approval::Withheld(SkipReason::Off))
-        | (_, Approval::Approved { .. } | Approval::ApprovedElsewhere { .. }) => false,
-        (Some(before), now) => label(before) != label(now),
-        (None, _) => true,
+        _ => true,
     }
 }

@@ -7,6 +7,7 @@ mod drain;
 mod elsewhere;
 mod fleet;
 mod group;
+mod log;
 mod manual;
 mod names;
 mod off;
