@@ -59,7 +59,7 @@ pub(super) fn encode(
         Some(all?.len() as f64)
     })?;
     gauge_per_event(backend, &catalog::EVENT_STARTED, &events, |tracked| {
-        Some(tracked.started_at?.as_unix_seconds())
+        Some(tracked.running_since()?.as_unix_seconds())
     })?;
     status(backend, &events)
 }

@@ -227,7 +227,7 @@ impl Serialize for EventEntry<'_> {
         let countdown = tracked.countdown_seconds(self.now.wall);
         map.serialize_entry("not_before_countdown_seconds", &countdown)?;
         map.serialize_entry("first_seen_at", &millis(Some(tracked.first_seen_at)))?;
-        map.serialize_entry("started_at", &millis(tracked.started_at))?;
+        map.serialize_entry("started_at", &millis(tracked.running_since()))?;
         map.serialize_entry("ended_at", &millis(tracked.end.map(|end| end.at)))?;
         let outcome = tracked.end.map(|end| end.outcome.as_str());
         map.serialize_entry("outcome", &outcome)?;
