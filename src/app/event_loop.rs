@@ -155,7 +155,6 @@ impl EventLoop {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         PollResult::Failed {
             reason: error.reason,
-            status: error.status,
             retry_after: error.retry_after,
             consecutive_failures: self.consecutive_failures,
         }

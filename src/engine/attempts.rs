@@ -91,7 +91,6 @@ impl Attempts {
 pub(super) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
     let result = PollResult::Failed {
         reason: error.reason,
-        status: error.status,
         retry_after: error.retry_after,
         consecutive_failures,
     };

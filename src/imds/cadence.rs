@@ -15,16 +15,8 @@ use crate::{
 
 /// IMDS allows five requests per second and VM, for all its clients together.
 pub(crate) const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
-/// Upper bound after a temporary failure.
+/// Upper bound after any failure, also of a `Retry-After`.
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
-/// Upper bound for `Retry-After`.
-const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
-/// After a 4xx other than 421, which only a change of configuration resolves.
-const CLIENT_ERROR_DELAY: Duration = Duration::from_mins(1);
-
-/// The next request uses another connection, which may succeed (RFC 9110, section 15.5.20).
-const MISDIRECTED_REQUEST: u16 = 421;
-
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Upper bound during the first 70 seconds of 410.
 const MAX_GONE_BACKOFF: Duration = Duration::from_secs(8);
@@ -55,7 +47,7 @@ pub(crate) fn identity_retry_delay(
     consecutive_unavailable: u32,
     timing: IdentityTiming,
 ) -> Duration {
-    let retry_after = error.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
+    let retry_after = error.retry_after.unwrap_or_default().min(MAX_BACKOFF);
     let (first, max) = (timing.retry_interval, timing.max_retry_interval);
     retry_after.max(exponential(first, max, consecutive_unavailable))
 }
@@ -71,8 +63,6 @@ pub(crate) enum PollResult {
     Answered,
     Failed {
         reason: FailureReason,
-        /// HTTP status, where the failure is one.
-        status: Option<u16>,
         retry_after: Option<Duration>,
         /// Consecutive failures, this one included.
         consecutive_failures: u32,
@@ -92,53 +82,31 @@ pub(crate) fn next_delay(
     let delay = match outcome {
         PollResult::Answered => interval.saturating_sub(took),
         PollResult::Failed {
-            status: Some(MISDIRECTED_REQUEST),
-            consecutive_failures,
-            ..
-        } => backoff(FIRST_BACKOFF, MAX_BACKOFF, consecutive_failures, jitter),
-        PollResult::Failed {
             reason,
             retry_after,
-            consecutive_failures,
-            ..
-        } => after_failure(reason, retry_after, consecutive_failures, interval, jitter),
+            consecutive_failures: failures,
+        } => match reason {
+            FailureReason::Throttled => retry_after
+                .unwrap_or_else(|| exponential(interval, MAX_BACKOFF, failures.saturating_add(1)))
+                .max(interval)
+                .min(MAX_BACKOFF),
+            FailureReason::Gone if failures <= GONE_IN_70_SECONDS => {
+                exponential(FIRST_BACKOFF, MAX_GONE_BACKOFF, failures)
+            }
+            // Without jitter: no server is overloaded.
+            FailureReason::Status4xx => exponential(FIRST_BACKOFF, MAX_BACKOFF, failures),
+            FailureReason::Gone
+            | FailureReason::Body
+            | FailureReason::Connect
+            | FailureReason::Json
+            | FailureReason::Redirect
+            | FailureReason::Shape
+            | FailureReason::Status5xx
+            | FailureReason::Timeout
+            | FailureReason::Tls => backoff(FIRST_BACKOFF, MAX_BACKOFF, failures, jitter),
+        },
     };
     delay.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
-}
-
-fn after_failure(
-    reason: FailureReason,
-    retry_after: Option<Duration>,
-    consecutive_failures: u32,
-    interval: Duration,
-    jitter: f64,
-) -> Duration {
-    match reason {
-        FailureReason::Throttled => {
-            let retry_after = retry_after.map(|after| after.min(MAX_RETRY_AFTER));
-            let doubled = exponential(
-                interval,
-                MAX_BACKOFF,
-                consecutive_failures.saturating_add(1),
-            );
-            retry_after
-                .unwrap_or(doubled)
-                .max(interval.min(MAX_RETRY_AFTER))
-        }
-        FailureReason::Gone if consecutive_failures <= GONE_IN_70_SECONDS => {
-            exponential(FIRST_BACKOFF, MAX_GONE_BACKOFF, consecutive_failures)
-        }
-        FailureReason::Status4xx => CLIENT_ERROR_DELAY,
-        FailureReason::Gone
-        | FailureReason::Body
-        | FailureReason::Connect
-        | FailureReason::Json
-        | FailureReason::Redirect
-        | FailureReason::Shape
-        | FailureReason::Status5xx
-        | FailureReason::Timeout
-        | FailureReason::Tls => backoff(FIRST_BACKOFF, MAX_BACKOFF, consecutive_failures, jitter),
-    }
 }
 
 #[cfg(test)]
@@ -152,7 +120,6 @@ mod tests {
     fn failed(reason: FailureReason, consecutive_failures: u32) -> PollResult {
         PollResult::Failed {
             reason,
-            status: None,
             retry_after: None,
             consecutive_failures,
         }
@@ -208,24 +175,16 @@ mod tests {
         assert!(delays.iter().take(10).sum::<u64>() <= 70);
     }
 
+    /// One refusal, for example by a proxy agent that restarts, must not hide a Preempt.
     #[test]
-    fn a_client_error_is_retried_once_a_minute() {
-        assert_eq!(after(FailureReason::Status4xx, 1), Duration::from_mins(1));
-        assert_eq!(after(FailureReason::Status4xx, 50), Duration::from_mins(1));
-    }
-
-    #[test]
-    fn a_421_is_retried_within_the_notice_of_a_spot_eviction() {
-        let delays = [1, 2, 3, 4, 5, 99].map(|consecutive_failures| {
-            let outcome = PollResult::Failed {
-                reason: FailureReason::Status4xx,
-                status: Some(421),
-                retry_after: None,
-                consecutive_failures,
-            };
-            next_delay(outcome, Duration::ZERO, SECOND, 1.0).as_secs()
-        });
-        assert_eq!(delays, [1, 2, 4, 8, 15, 15]);
+    fn a_client_error_is_retried_within_the_notice_of_a_spot_eviction() {
+        for jitter in [0.0, 1.0] {
+            let delays = [1, 2, 3, 4, 5, 99].map(|row| {
+                let outcome = failed(FailureReason::Status4xx, row);
+                next_delay(outcome, Duration::ZERO, SECOND, jitter).as_millis()
+            });
+            assert_eq!(delays, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000]);
+        }
     }
 
     #[test]
@@ -233,15 +192,14 @@ mod tests {
         let throttled = |retry_after: Option<u64>, consecutive_failures| {
             let outcome = PollResult::Failed {
                 reason: FailureReason::Throttled,
-                status: Some(429),
                 retry_after: retry_after.map(Duration::from_secs),
                 consecutive_failures,
             };
             next_delay(outcome, Duration::ZERO, SECOND, 0.5).as_secs()
         };
         assert_eq!(throttled(Some(7), 1), 7);
-        assert_eq!(throttled(Some(45), 1), 45);
-        assert_eq!(throttled(Some(86_400), 1), 60);
+        assert_eq!(throttled(Some(45), 1), 15);
+        assert_eq!(throttled(Some(86_400), 1), 15);
         assert_eq!(throttled(Some(0), 1), 1);
         assert_eq!(
             [1, 2, 3, 4, 40].map(|row| throttled(None, row)),
@@ -283,22 +241,20 @@ mod tests {
     }
 
     #[test]
-    fn throttled_identity_obeys_retry_after_up_to_a_minute() {
+    fn throttled_identity_obeys_retry_after_up_to_15_seconds() {
         let delay = |retry_after| {
             let error = identity_error(FailureReason::Throttled, 429, retry_after);
             identity_retry_delay(&error, 0, IdentityTiming::default()).as_secs()
         };
-        assert_eq!([0, 1, 20, 86_400].map(delay), [5, 5, 20, 60]);
+        assert_eq!([0, 1, 12, 86_400].map(delay), [5, 5, 12, 15]);
     }
 
     fn any_outcome() -> impl Strategy<Value = PollResult> {
         let reason = prop::sample::select(FailureReason::ALL.to_vec());
-        let status = prop::option::of(400_u16..600);
         let retry_after = prop::option::of(any::<u64>().prop_map(Duration::from_secs));
-        let failed = (reason, status, retry_after, any::<u32>()).prop_map(
-            |(reason, status, retry_after, consecutive_failures)| PollResult::Failed {
+        let failed = (reason, retry_after, any::<u32>()).prop_map(
+            |(reason, retry_after, consecutive_failures)| PollResult::Failed {
                 reason,
-                status,
                 retry_after,
                 consecutive_failures,
             },
@@ -320,7 +276,7 @@ mod tests {
         }
 
         #[test]
-        fn no_delay_after_a_failure_exceeds_a_minute(
+        fn no_delay_after_a_failure_exceeds_15_seconds(
             outcome in any_outcome(),
             took in 0_u64..200_000,
             interval in 200_u64..3_600_000,
@@ -330,7 +286,7 @@ mod tests {
             let delay = next_delay(outcome, Duration::from_millis(took), interval, jitter);
             let longest = match outcome {
                 PollResult::Answered => interval,
-                PollResult::Failed { .. } => Duration::from_mins(1),
+                PollResult::Failed { .. } => Duration::from_secs(15),
             };
             prop_assert!(delay <= longest, "{outcome:?}: {delay:?}");
         }

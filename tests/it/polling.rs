@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, time::Instant};
 
 use crate::support::{
     API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
@@ -16,6 +16,9 @@ const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
 const TWO: &str = r#"{"DocumentIncarnation":8,"Events":[
 {"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Started","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9},
 {"EventId":"E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E","EventStatus":"Scheduled","EventType":"Reboot","ResourceType":"VirtualMachine","Resources":["web_0","web_1"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"User","DurationInSeconds":-1}]}"#;
+
+const PREEMPT: &str = r#"{"DocumentIncarnation":9,"Events":[
+{"EventId":"5C0A17F3-8B2E-4D96-A1F4-3E72B90D68C5","EventStatus":"Scheduled","EventType":"Preempt","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"Platform","DurationInSeconds":-1}]}"#;
 
 fn pending(metrics: &Metrics, event_type: &str) -> Option<f64> {
     let family = "azure_scheduled_events_pending";
@@ -180,19 +183,30 @@ async fn a_success_after_a_failure_restores_up() {
     exporter.stop().await;
 }
 
-/// Within the deadline of a test; after another 4xx the next poll follows a minute later.
+/// The agent of the Metadata Security Protocol refuses polls for a moment, for example while it restarts.
 #[tokio::test]
-async fn a_421_is_retried_within_seconds() {
-    let imds = FakeImds::standing(Reply::ok(TWO)).await;
-    let exporter = Exporter::start(settings(&imds.base()));
-    exporter.until("both events are shown", has_both).await;
-    imds.now(Reply::http("421 Misdirected Request", &[], ""));
-    exporter
-        .until("it is down", |metrics| !metrics.is_up())
-        .await;
-    imds.now(Reply::ok(TWO));
-    exporter.until("it is up again", Metrics::is_up).await;
-    exporter.stop().await;
+async fn an_eviction_after_refused_polls_is_seen_within_seconds() {
+    for status in ["403 Forbidden", "421 Misdirected Request"] {
+        let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+        let exporter = Exporter::start(settings(&imds.base()));
+        exporter.until("it is up", Metrics::is_up).await;
+        imds.now(Reply::http(status, &[], ""));
+        let requested = imds.event_requests();
+        imds.until_requests(requested + 2).await;
+        imds.now(Reply::ok(PREEMPT));
+        let announced = Instant::now();
+        exporter
+            .until("the eviction is shown", |metrics| {
+                pending(metrics, "Preempt") == Some(1.0)
+            })
+            .await;
+        let seen_after = announced.elapsed();
+        assert!(
+            seen_after < Duration::from_secs(6),
+            "{status}: {seen_after:?}"
+        );
+        exporter.stop().await;
+    }
 }
 
 /// A reason may cover several statuses, each with its own explanation.

@@ -1,9 +1,6 @@
 //! The exporter against the simulator.
 
-use azure_scheduled_events_exporter::{
-    config::StateStorage,
-    simulator::{Scenario, Vm},
-};
+use azure_scheduled_events_exporter::simulator::{Scenario, Vm};
 
 use super::TestServer;
 use crate::support::{
@@ -51,14 +48,10 @@ fn first_seen(metrics: &Metrics) -> Vec<String> {
     lines
 }
 
-/// A known event stays, one that is announced meanwhile is found afterwards. After a 4xx the next request comes a
-/// minute later, so the exporter is restarted, as an operator does after a change of the access rules.
+/// A known event stays, one that is announced meanwhile is found afterwards.
 async fn no_event_is_lost(status: u16) {
     let server = simulated(REBOOT, 60.0);
-    let state = tempfile::tempdir().unwrap();
-    let mut config = settings(&format!("http://{}", server.host()));
-    config.state = StateStorage::Directory(state.path().to_owned());
-    let exporter = Exporter::start(config.clone());
+    let exporter = Exporter::start(settings(&format!("http://{}", server.host())));
     let seen = exporter
         .until("the event is known", |metrics| {
             pending(metrics, "Reboot") == Some(1.0)
@@ -81,12 +74,6 @@ async fn no_event_is_lost(status: u16) {
     start(&server, REDEPLOY);
     let is_over = || server.get("/simulator/state").json()["fault"].is_null();
     wait_until(DEADLINE, "the end of the fault", || is_over().then_some(())).await;
-    let exporter = if status < 500 {
-        exporter.stop().await;
-        Exporter::start(config)
-    } else {
-        exporter
-    };
     let after = exporter
         .until("both events are known", |metrics| {
             metrics.is_up() && pending(metrics, "Redeploy") == Some(1.0)
