@@ -198,8 +198,8 @@ pub(crate) struct ImdsFlags {
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
-    /// Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour
-    /// without a success, because the first response after enabling may take two minutes.
+    /// Timeout of one request. It is at least 130s until the first success, after that once after two timeouts in a row
+    /// and once an hour without a success, because the first response after enabling may take two minutes.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
     /// Name of this VM in Resources [default: the name in instance metadata].

@@ -6,37 +6,49 @@ use crate::snapshot::FailureReason;
 
 /// After this time without a success, one poll has the long timeout: Scheduled Events may have been disabled.
 const LONG_TIMEOUT_INTERVAL: Duration = Duration::from_hours(1);
+/// Consecutive timeouts before a poll has the long timeout: one alone may be a lost connection.
+const TIMEOUTS_BEFORE_LONG: u32 = 2;
 
 /// Decides which polls have the long timeout.
 ///
 /// The first response after Scheduled Events was enabled takes up to two minutes, also when it is enabled again
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>).
-/// So the long timeout applies until the first success, to the poll after one that exceeded the normal timeout, and to
-/// one poll an hour without a success. It never applies to two polls in a row after that: no event is seen while a lost
-/// response is waited for, and a Spot eviction gives 30 seconds' notice.
+/// So the long timeout applies until the first success, and after a success to the poll that follows two timeouts in a
+/// row. If that poll fails too, it applies again after an hour without a success, but not before: no event is seen
+/// while a lost response is waited for, and a Spot eviction gives 30 seconds' notice.
 #[derive(Debug, Default)]
 pub(crate) struct PollTimeouts {
-    has_succeeded: bool,
-    /// Monotonic time of the last success or of the last poll with the long timeout.
-    last_success_or_long: Duration,
-    /// The last poll exceeded the normal timeout.
-    exceeded_normal: bool,
+    /// Monotonic time.
+    last_success: Option<Duration>,
+    /// Monotonic time of the last poll with the long timeout since then.
+    last_long: Option<Duration>,
+    consecutive_timeouts: u32,
 }
 
 impl PollTimeouts {
     /// Whether a poll that starts now has the long timeout. `now` is monotonic.
     pub(crate) fn is_long(&self, now: Duration) -> bool {
-        !self.has_succeeded
-            || self.exceeded_normal
-            || now.saturating_sub(self.last_success_or_long) >= LONG_TIMEOUT_INTERVAL
+        let Some(last_success) = self.last_success else {
+            return true;
+        };
+        let is_slow = self.last_long.is_none() && self.consecutive_timeouts >= TIMEOUTS_BEFORE_LONG;
+        let since = now.saturating_sub(self.last_long.unwrap_or(last_success));
+        is_slow || since >= LONG_TIMEOUT_INTERVAL
     }
 
     /// A poll ended at `now`, with `failure` unless it succeeded.
     pub(crate) fn record(&mut self, was_long: bool, failure: Option<FailureReason>, now: Duration) {
-        self.has_succeeded |= failure.is_none();
-        self.exceeded_normal = !was_long && failure == Some(FailureReason::Timeout);
-        if was_long || failure.is_none() {
-            self.last_success_or_long = now;
+        if failure.is_none() {
+            *self = Self {
+                last_success: Some(now),
+                ..Self::default()
+            };
+        } else if was_long {
+            self.last_long = Some(now);
+        } else if failure == Some(FailureReason::Timeout) {
+            self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(1);
+        } else {
+            self.consecutive_timeouts = 0;
         }
     }
 }
@@ -76,11 +88,14 @@ mod tests {
         assert_eq!(every(1, "xx5x....5."), "LLLLLnnnnn");
     }
 
+    /// A single connection that hangs must not hide a Spot eviction.
     #[test]
-    fn the_long_timeout_applies_once_after_each_normal_timeout() {
-        assert_eq!(every(1, "..x..x.."), "LnnLnnLn");
-        assert_eq!(every(1, ".xxxxxx."), "LnLnLnLn", "never twice in a row");
-        assert_eq!(every(1, ".x5x5x5."), "LnLnLnLn");
+    fn the_long_timeout_applies_once_after_two_timeouts_in_a_row() {
+        assert_eq!(every(1, "..x..x.."), "Lnnnnnnn");
+        assert_eq!(every(1, ".x5x5x5."), "Lnnnnnnn");
+        assert_eq!(every(1, ".xxxxxx."), "LnnLnnnn", "once without a success");
+        assert_eq!(every(1, ".xx5xx."), "LnnLnnn");
+        assert_eq!(every(1, ".xx.xx.."), "LnnLnnLn", "again after a success");
     }
 
     #[test]

@@ -31,7 +31,7 @@ complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_ex
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l serving.lead-time -d 'How long before NotBefore /-/serving starts to return 503, so that a load balancer drains this VM' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l imds.url -d 'Base URL of IMDS; on a classic VM, the discovered address' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l imds.api-version -d 'Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them' -r
-complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l imds.timeout -d 'Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour without a success, because the first response after enabling may take two minutes' -r
+complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l imds.timeout -d 'Timeout of one request. It is at least 130s until the first success, after that once after two timeouts in a row and once an hour without a success, because the first response after enabling may take two minutes' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l vm.name -d 'Name of this VM in Resources [default: the name in instance metadata]' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l imds.poll-interval -d 'Interval between polls; at least 200ms, because IMDS allows five requests per second and VM' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_needs_command" -l events.scope -d 'Events with their own series: those that name this VM, or all' -r -f -a "self\t'Events that name this VM'
@@ -103,7 +103,7 @@ complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_ex
 json\t'Azure\'s JSON'"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l imds.url -d 'Base URL of IMDS; on a classic VM, the discovered address' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l imds.api-version -d 'Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them' -r
-complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l imds.timeout -d 'Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour without a success, because the first response after enabling may take two minutes' -r
+complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l imds.timeout -d 'Timeout of one request. It is at least 130s until the first success, after that once after two timeouts in a row and once an hour without a success, because the first response after enabling may take two minutes' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l vm.name -d 'Name of this VM in Resources [default: the name in instance metadata]' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l log.level -d 'Minimum level of log messages' -r -f -a "error\t''
 warn\t''
@@ -117,7 +117,7 @@ complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_ex
 json\t'Azure\'s JSON'"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l imds.url -d 'Base URL of IMDS; on a classic VM, the discovered address' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l imds.api-version -d 'Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them' -r
-complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l imds.timeout -d 'Timeout of one request. It is at least 130s until the first success, once after a timeout and once an hour without a success, because the first response after enabling may take two minutes' -r
+complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l imds.timeout -d 'Timeout of one request. It is at least 130s until the first success, after that once after two timeouts in a row and once an hour without a success, because the first response after enabling may take two minutes' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l vm.name -d 'Name of this VM in Resources [default: the name in instance metadata]' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l log.level -d 'Minimum level of log messages' -r -f -a "error\t''
 warn\t''
