@@ -34,7 +34,7 @@
 //! | [`document`] | bytes to a document and a list of its anomalies |
 //! | [`lifecycle`] | tracks events from document to document |
 //! | [`snapshot`] | what every reader sees; plain data |
-//! | [`approval`] | the approval policy; the output of `approve` |
+//! | [`approval`] | the approval policy; the limits of its requests; the output of `approve` |
 //! | [`engine`] | the sans-I/O state machine at the centre: inputs to effects |
 //! | [`heartbeat`] | measures interruptions of this VM |
 //! | [`metrics`] | the snapshot as OpenMetrics, Prometheus text and data points of OTLP; the catalog of all metrics |

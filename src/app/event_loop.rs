@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{driver::Driver, logging, publisher::DISK_TIMEOUT};
+use super::{driver::Driver, publisher::DISK_TIMEOUT};
 use crate::{
     alarm::Alarm,
+    approval::limits,
     config::ImdsSettings,
     engine::Input,
     event::EventId,
@@ -24,10 +24,8 @@ use crate::{
     time::Moment,
 };
 
-/// Limit for the disk, and for the answer to an approval, at shutdown.
+/// Limit for the disk at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Of an approval, since no poll is sent meanwhile. IMDS answers at once; without an answer it may have been accepted.
-const APPROVAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Polls IMDS.
 pub(super) struct EventLoop {
@@ -134,7 +132,7 @@ impl EventLoop {
         let outcome = self.outcome(result.as_ref().err());
         self.driver.apply(Input::Polled { result, took });
         if let Some(id) = self.driver.approval.take() {
-            self.approve(id, stopping).await;
+            self.approve(id).await;
         }
         let busy = elapsed(began, clock.now());
         let jitter = fastrand::f64();
@@ -161,28 +159,14 @@ impl EventLoop {
     }
 
     /// Sends an approval once the state that records it is on disk. It is not cancelled: the end of the process waits
-    /// for the answer, but no longer than [`SHUTDOWN_TIMEOUT`].
-    async fn approve(&mut self, id: EventId, stopping: &CancellationToken) {
+    /// for the answer.
+    async fn approve(&mut self, id: EventId) {
         self.driver.flush(DISK_TIMEOUT).await;
         let clock = self.driver.clock;
         let began = clock.now();
-        let timeout = self.imds.timeout.min(APPROVAL_TIMEOUT);
+        let timeout = self.imds.timeout.min(limits::TIMEOUT);
         let request = self.client.approve(&id, timeout, clock);
-        let too_late = async {
-            stopping.cancelled().await;
-            sleep(SHUTDOWN_TIMEOUT).await;
-        };
-        let answer = async {
-            tokio::select! {
-                biased;
-                result = request => Some(result),
-                () = too_late => None,
-            }
-        };
-        let Some(result) = self.driver.drive(answer).await else {
-            logging::approval_unanswered(&id);
-            return;
-        };
+        let result = self.driver.drive(request).await;
         let result = result.map_err(|error| RequestError::from(&error));
         let took = elapsed(began, clock.now());
         self.driver.apply(Input::ApprovalSent { id, result, took });

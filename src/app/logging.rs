@@ -9,7 +9,7 @@ use crate::{
     config::Config,
     document::Anomaly,
     engine::{LogEntry, SavedState},
-    event::{Event, EventId, EventScope, Source, resource_name},
+    event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     snapshot::{Approval, SeriesScope, SkipReason},
     state::MAX_BYTES,
@@ -117,14 +117,6 @@ pub(super) fn state_too_large(omitted: usize) {
         omitted,
         max_bytes = MAX_BYTES,
         "state file too large: events left out"
-    );
-}
-
-/// The end of the process did not wait for the answer; the state records that the approval was sent.
-pub(super) fn approval_unanswered(id: &EventId) {
-    warn!(
-        event_id = id.as_str(),
-        "approval not answered before shutdown"
     );
 }
 

@@ -15,13 +15,9 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    LogEntry,
-    attempts::{Attempts, retry_delay},
-    log::should_log,
-};
+use super::{LogEntry, attempts::Attempts, log::should_log};
 use crate::{
-    approval::{self, ApprovalPolicy, Decision},
+    approval::{self, ApprovalPolicy, Decision, limits::retry_delay},
     document::Document,
     event::{EventId, EventType},
     lifecycle::{Phase, TrackedEvent},

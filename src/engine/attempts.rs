@@ -1,16 +1,13 @@
 //! The attempts of this process to approve the pending events: those that failed, and those of a dry run.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use crate::{
+    approval::limits::{MAX_ATTEMPTS, retry_delay},
     event::EventId,
-    imds::cadence::{self, PollResult},
     snapshot::{Approval, ApprovalReason, RequestError, SkipReason},
     time::{Moment, Timestamp},
 };
-
-/// Failed attempts after which an event is no longer approved: with the delays between them about 9 minutes.
-const MAX_ATTEMPTS: u32 = 40;
 
 #[derive(Debug, Default)]
 pub(super) struct Attempts(BTreeMap<EventId, Attempt>);
@@ -85,14 +82,4 @@ impl Attempts {
             },
         }
     }
-}
-
-/// Without jitter: only one VM approves an event.
-pub(super) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
-    let result = PollResult::Failed {
-        reason: error.reason,
-        retry_after: error.retry_after,
-        consecutive_failures,
-    };
-    cadence::next_delay(result, Duration::ZERO, cadence::MIN_REQUEST_INTERVAL, 1.0)
 }

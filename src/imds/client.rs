@@ -228,9 +228,14 @@ impl Client {
     }
 
     fn timeout_error(&self, timeout: Duration) -> Error {
-        Error::Timeout {
-            base: self.endpoint.base().to_owned(),
-            after: timeout,
+        let base = self.endpoint.base().to_owned();
+        if self.connection.is_opening() {
+            Error::ConnectTimeout { base }
+        } else {
+            Error::Timeout {
+                base,
+                after: timeout,
+            }
         }
     }
 }

@@ -41,6 +41,7 @@ pub(super) struct ImdsConnection {
     /// Sent with every request.
     headers: HeaderMap,
     idle: Option<RequestSender>,
+    is_opening: bool,
 }
 
 impl ImdsConnection {
@@ -78,6 +79,7 @@ impl ImdsConnection {
             base: endpoint.base().to_owned(),
             headers,
             idle: None,
+            is_opening: false,
         })
     }
 
@@ -96,6 +98,7 @@ impl ImdsConnection {
     /// Sends one request and returns once the response headers have arrived. If the future is dropped before, the
     /// connection is closed, so that a late response is never matched with a later request.
     pub(super) async fn send(&mut self, request: ImdsRequest) -> Result<Response<Incoming>, Error> {
+        self.is_opening = false;
         let (mut sender, is_reused) = match self.take_idle().await {
             Some(sender) => (sender, true),
             None => (Box::pin(self.open()).await?, false),
@@ -116,6 +119,11 @@ impl ImdsConnection {
         Ok(response)
     }
 
+    /// Whether [`ImdsConnection::send`] was dropped before a connection was open: nothing was sent.
+    pub(super) fn is_opening(&self) -> bool {
+        self.is_opening
+    }
+
     /// The next request opens another connection.
     pub(super) fn close(&mut self) {
         self.idle = None;
@@ -130,6 +138,7 @@ impl ImdsConnection {
     /// The future is large (TLS) and rarely needed: callers box it.
     async fn open(&mut self) -> Result<RequestSender, Error> {
         let base = || self.base.clone();
+        self.is_opening = true;
         let opened = timeout(CONNECT_TIMEOUT, self.connector.call(self.uri.clone())).await;
         let stream = opened
             .map_err(|_elapsed| Error::ConnectTimeout { base: base() })?
@@ -137,6 +146,7 @@ impl ImdsConnection {
         let (sender, connection) = handshake(stream)
             .await
             .map_err(|error| Error::from_exchange(&error, base()))?;
+        self.is_opening = false;
         // The task ends with its sender or when IMDS closes the connection; the request reports the error.
         drop(tokio::spawn(connection));
         Ok(sender)

@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use super::{APPROVED, DRY_RUN, FAILED, RESTART, user_events};
 use crate::support::{
     FakeImds, Reply,
-    exporter::{Exporter, settings},
+    exporter::{Exporter, Metrics, settings},
     simulated_vm::{SimulatedVm, error, refusal, restart, timeout},
 };
+
+const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 
 async fn approval(exporter: &Exporter) -> Value {
     let (status, body) = exporter.get("/api/v1/events").await;
@@ -173,6 +175,37 @@ async fn an_approval_that_times_out_is_retried_after_the_next_document() {
         })
         .await;
     assert!(read_between(&imds), "{:?}", methods(&imds));
+    exporter.stop().await;
+}
+
+/// It cannot have been accepted.
+#[tokio::test]
+async fn an_approval_whose_connection_is_not_opened_is_not_due_and_is_retried() {
+    let mut imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    imds.approvals(Reply::ok(""));
+    let directory = tempfile::tempdir().unwrap();
+    let mut settings = settings(&imds.base());
+    settings.imds.timeout = Duration::from_secs(1);
+    settings.approvals = user_events();
+    settings.state = StateStorage::Directory(directory.path().to_owned());
+    let exporter = Exporter::start(settings.clone());
+    exporter.until("it is up", Metrics::is_up).await;
+    imds.stop_accepting().await;
+    imds.now(Reply::http("200 OK", &[("Connection", "close")], RESTART).then_close());
+    exporter
+        .until("the attempt failed", |it| it.value(FAILED) == Some(1.0))
+        .await;
+    assert_eq!(exporter.get("/-/serving").await.0, 200);
+    assert_eq!(approval(&exporter).await["decision"], "failed");
+    exporter.stop().await;
+    imds.accept_again();
+    let exporter = Exporter::start(settings);
+    exporter
+        .until("the next process approves it", |it| {
+            it.value(APPROVED) == Some(1.0)
+        })
+        .await;
+    assert_eq!(imds.posts(), 1);
     exporter.stop().await;
 }
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    document::Answer, imds::Client, snapshot::FailureReason, time::Clock,
+    document::Answer,
+    imds::{Client, Error},
+    snapshot::{FailureReason, RequestError},
+    time::Clock,
 };
 
 use tokio::net::TcpListener;
@@ -72,6 +75,24 @@ async fn a_connection_without_a_response_differs_from_no_connection() {
         message.contains("no connection to") && message.contains("route"),
         "{message}"
     );
+}
+
+/// Nothing was sent: an approval that ends like this was not accepted.
+#[tokio::test]
+async fn a_connection_that_is_not_opened_in_time_differs_from_no_response() {
+    install_cryptography();
+    let mut imds = FakeImds::scripted([]).await;
+    imds.stop_accepting().await;
+    // It is connected, and does not answer the handshake.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tls = format!("https://{}", silent.local_addr().unwrap());
+    for base in [imds.base(), tls] {
+        let mut client = Client::new(&endpoint(&base, API_VERSION)).unwrap();
+        let limit = Duration::from_millis(300);
+        let error = client.poll(limit, Clock::start()).await.unwrap_err();
+        assert!(matches!(error, Error::ConnectTimeout { .. }), "{error}");
+        assert!(RequestError::from(&error).is_unsent);
+    }
 }
 
 /// They keep the process busy for as long as they are read, and hyper skips any number of them.

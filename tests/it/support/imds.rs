@@ -12,6 +12,7 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinHandle,
+    time::timeout,
 };
 
 use super::{API_VERSION, DEADLINE, reply::Reply, request::Request, wait_until};
@@ -23,7 +24,10 @@ const COMPUTE: &str = r#"{"location":"westeurope","name":"web_0","vmId":"9e7a4c5
 pub(crate) struct FakeImds {
     address: SocketAddr,
     shared: Arc<Shared>,
+    listener: Arc<TcpListener>,
     accepting: JoinHandle<()>,
+    /// They fill the queue of the listener while no connection is accepted.
+    queued: Vec<TcpStream>,
 }
 
 #[derive(Debug)]
@@ -65,7 +69,7 @@ impl FakeImds {
         script: VecDeque<Reply>,
         standing: Option<Reply>,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.unwrap());
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             api_version,
@@ -80,12 +84,34 @@ impl FakeImds {
                 in_flight: 0,
             }),
         });
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
+        let accepting = tokio::spawn(accept(Arc::clone(&listener), Arc::clone(&shared)));
         Self {
             address,
             shared,
+            listener,
             accepting,
+            queued: Vec::new(),
         }
+    }
+
+    /// A connection that is opened from now on hangs. The present ones are served.
+    pub(crate) async fn stop_accepting(&mut self) {
+        self.accepting.abort();
+        (&mut self.accepting).await.ok();
+        let shortest_queue = 0;
+        socket2::SockRef::from(&*self.listener)
+            .listen(shortest_queue)
+            .unwrap();
+        let limit = Duration::from_millis(500);
+        while let Ok(connected) = timeout(limit, TcpStream::connect(self.address)).await {
+            self.queued.push(connected.unwrap());
+        }
+    }
+
+    pub(crate) fn accept_again(&mut self) {
+        self.queued.clear();
+        let listener = Arc::clone(&self.listener);
+        self.accepting = tokio::spawn(accept(listener, Arc::clone(&self.shared)));
     }
 
     /// The value of `--imds.url`.
@@ -213,7 +239,7 @@ impl Shared {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: Arc<TcpListener>, shared: Arc<Shared>) {
     loop {
         let (stream, _peer) = listener.accept().await.unwrap();
         shared.state().connections += 1;

@@ -1,0 +1,47 @@
+//! The limits of the requests that approve an event.
+
+use std::time::Duration;
+
+use crate::{
+    imds::cadence::{self, PollResult},
+    snapshot::RequestError,
+};
+
+/// Of one request: no poll is sent meanwhile, and the end of the process waits for it. IMDS answers at once; without an
+/// answer it may have been accepted.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
+/// Failed attempts after which an event is no longer approved: with [`retry_delay`] about 9 minutes.
+pub(crate) const MAX_ATTEMPTS: u32 = 40;
+
+/// The delay before the next attempt, which also waits for the next document. Without jitter: only one VM approves an
+/// event.
+pub(crate) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
+    let result = PollResult::Failed {
+        reason: error.reason,
+        retry_after: error.retry_after,
+        consecutive_failures,
+    };
+    cadence::next_delay(result, Duration::ZERO, cadence::MIN_REQUEST_INTERVAL, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::snapshot::FailureReason;
+
+    #[test]
+    fn all_attempts_take_about_9_minutes_whatever_the_error() {
+        for reason in FailureReason::ALL {
+            let error = RequestError {
+                reason,
+                status: None,
+                message: String::new(),
+                retry_after: None,
+                is_unsent: false,
+            };
+            let delays = (1..MAX_ATTEMPTS).map(|failures| retry_delay(&error, failures));
+            let minutes = delays.sum::<Duration>().as_secs_f64() / 60.0;
+            assert!((8.0..10.0).contains(&minutes), "{reason:?}: {minutes}");
+        }
+    }
+}
