@@ -1,5 +1,7 @@
 //! HTTP requests to one Alertmanager.
 
+use std::time::Duration;
+
 use reqwest::{RequestBuilder, Response, header::CONTENT_TYPE};
 use tokio::time::timeout;
 
@@ -14,9 +16,11 @@ use crate::{
         error::root_cause,
         http::{add_proxy_secrets, describe, read_up_to},
         resolver::Resolver,
+        retry::retry_after,
         url::Secrets,
     },
     text::label_value,
+    time::Clock,
     worker::Worker,
 };
 
@@ -29,24 +33,43 @@ const MAX_LISTED: usize = 1 << 20;
 /// Has the id of an event, too. There is one for each VM.
 const IN_PROGRESS: &str = "AzureScheduledEventInProgress";
 
+/// Why a request failed.
+#[derive(Debug)]
+pub(super) struct RequestFailure {
+    /// Without secrets.
+    pub(super) message: String,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl From<String> for RequestFailure {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            retry_after: None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) target: Target,
+    pub(super) clock: Clock,
     http: reqwest::Client,
     /// Reads credentials and resolves host names.
     worker: Worker,
 }
 
 impl Client {
-    pub(super) fn new(target: Target, worker: Worker) -> Result<Self, SetupError> {
+    pub(super) fn new(target: Target, worker: Worker, clock: Clock) -> Result<Self, SetupError> {
         Ok(Self {
             http: target.client(Resolver::new(worker.clone()))?,
             target,
+            clock,
             worker,
         })
     }
 
-    pub(super) async fn push(&self, alerts: &[&Alert]) -> Result<(), String> {
+    pub(super) async fn push(&self, alerts: &[&Alert]) -> Result<(), RequestFailure> {
         let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
         let request = self.http.post(self.target.alerts.clone());
         let request = request.header(CONTENT_TYPE, "application/json").body(body);
@@ -55,7 +78,10 @@ impl Client {
     }
 
     /// The alerts of an event that fire, whatever sent them.
-    pub(super) async fn firing_alerts(&self, id: &EventId) -> Result<Vec<ListedAlert>, String> {
+    pub(super) async fn firing_alerts(
+        &self,
+        id: &EventId,
+    ) -> Result<Vec<ListedAlert>, RequestFailure> {
         let id = label_value(id.as_str());
         let id = id.replace('\\', r"\\").replace('"', r#"\""#);
         let mut url = self.target.alerts.clone();
@@ -66,24 +92,25 @@ impl Client {
         self.within_timeout(async {
             let mut response = self.send(request).await?;
             let body = read_up_to(&mut response, MAX_LISTED).await;
-            serde_json::from_slice(&body)
-                .map_err(|error| format!("the response is no list of alerts: {error}"))
+            let listed = serde_json::from_slice(&body)
+                .map_err(|error| format!("the response is no list of alerts: {error}"))?;
+            Ok(listed)
         })
         .await
     }
 
     async fn within_timeout<T>(
         &self,
-        answer: impl Future<Output = Result<T, String>>,
-    ) -> Result<T, String> {
+        answer: impl Future<Output = Result<T, RequestFailure>>,
+    ) -> Result<T, RequestFailure> {
         let limit = self.target.timing.push_timeout;
         timeout(limit, answer)
             .await
-            .unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}")))
+            .unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}").into()))
     }
 
     /// With the credentials. Any status but 2xx is an error.
-    async fn send(&self, mut request: RequestBuilder) -> Result<Response, String> {
+    async fn send(&self, mut request: RequestBuilder) -> Result<Response, RequestFailure> {
         let mut secrets = Secrets::of(&self.target.alerts);
         add_proxy_secrets(&mut secrets);
         if let Some(credentials) = self.target.credentials.clone() {
@@ -110,7 +137,11 @@ impl Client {
         if status.is_success() {
             return Ok(response);
         }
+        let retry_after = retry_after(response.headers(), self.clock.now().wall);
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-        Err(describe(status, &body, MAX_MESSAGE, &secrets))
+        Err(RequestFailure {
+            message: describe(status, &body, MAX_MESSAGE, &secrets),
+            retry_after,
+        })
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    client::Client,
+    client::{Client, RequestFailure},
     queue::{AlertBatch, AlertQueue},
     target::{SetupError, Target},
 };
@@ -24,10 +24,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Pusher {
     client: Client,
-    clock: Clock,
     counts: watch::Sender<PushCounts>,
     queue: AlertQueue,
-    is_failing: bool,
+    /// Consecutive failed pushes.
+    failures: u32,
     is_read_failing: bool,
     is_overflowing: bool,
 }
@@ -45,10 +45,9 @@ impl Pusher {
     ) -> Result<Self, SetupError> {
         Ok(Self {
             queue: AlertQueue::new(target.timing).with_labels(target.labels.clone()),
-            client: Client::new(target, worker)?,
-            clock,
+            client: Client::new(target, worker, clock)?,
             counts,
-            is_failing: false,
+            failures: 0,
             is_read_failing: false,
             is_overflowing: false,
         })
@@ -64,7 +63,7 @@ impl Pusher {
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
-            let now = self.clock.now();
+            let now = self.client.clock.now();
             let may_send = is_last || retry_at <= now.monotonic;
             let batch = if may_send {
                 self.queue.next(&snapshot, now, is_last)
@@ -73,12 +72,11 @@ impl Pusher {
             };
             self.report_overflow();
             if !batch.is_empty() {
-                let is_accepted = self.push(batch).await;
-                if !is_accepted {
-                    let delay = self.client.target.timing.retry_interval;
-                    retry_at = self.clock.now().monotonic.saturating_add(delay);
+                let retry_in = self.push(batch).await;
+                if let Some(delay) = retry_in {
+                    retry_at = self.client.clock.now().monotonic.saturating_add(delay);
                 }
-                if is_accepted || !is_last {
+                if retry_in.is_none() || !is_last {
                     continue;
                 }
             }
@@ -112,30 +110,35 @@ impl Pusher {
         }
     }
 
-    /// Sends alerts in one request; true if Alertmanager accepted them.
-    async fn push(&mut self, batch: AlertBatch) -> bool {
+    /// Sends alerts in one request. If it fails, returns the time until the next attempt.
+    async fn push(&mut self, batch: AlertBatch) -> Option<Duration> {
         let alerts: Vec<_> = batch.alerts().collect();
         let pushed = self.client.push(&alerts).await;
-        let failed = pushed.is_err();
         self.counts.send_modify(|counts| {
             counts.pushes += 1;
-            counts.failures += u64::from(failed);
+            counts.failures += u64::from(pushed.is_err());
         });
-        let alertmanager = self.client.target.base.as_str();
-        let was_failing = std::mem::replace(&mut self.is_failing, failed);
-        match pushed {
-            Err(error) if !was_failing => warn!(alertmanager, error, "alert push failed"),
-            Err(_) => {}
-            Ok(()) => {
-                if batch.has_news || was_failing {
-                    let resolved = alerts.iter().filter(|alert| alert.is_resolved).count();
-                    let firing = alerts.len() - resolved;
-                    info!(alertmanager, firing, resolved, "alerts pushed");
-                }
-                self.queue.accepted(batch, self.clock.now());
+        let target = &self.client.target;
+        let alertmanager = target.base.as_str();
+        let failures = std::mem::take(&mut self.failures);
+        if let Err(RequestFailure {
+            message,
+            retry_after,
+        }) = pushed
+        {
+            if failures == 0 {
+                warn!(alertmanager, error = message, "alert push failed");
             }
+            self.failures = failures.saturating_add(1);
+            return Some(target.timing.retry_delay(retry_after, self.failures));
         }
-        !failed
+        if batch.has_news || failures > 0 {
+            let resolved = alerts.iter().filter(|alert| alert.is_resolved).count();
+            let firing = alerts.len() - resolved;
+            info!(alertmanager, firing, resolved, "alerts pushed");
+        }
+        self.queue.accepted(batch, self.client.clock.now());
+        None
     }
 
     /// Reads which alerts of an event fire.
@@ -146,9 +149,9 @@ impl Pusher {
         if let Err(error) = &listed
             && !was_failing
         {
-            warn!(alertmanager, error, "alert read failed");
+            warn!(alertmanager, error = error.message, "alert read failed");
         }
-        let now = self.clock.now().monotonic;
+        let now = self.client.clock.now().monotonic;
         self.queue.record_read(id, listed.ok().as_deref(), now);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{snapshot::Snapshot, time::Timestamp};
+use crate::{outbound::retry::backoff, snapshot::Snapshot, time::Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushTiming {
@@ -21,8 +21,10 @@ pub struct PushTiming {
     /// as firing after all, Alertmanager takes the latest report.
     pub resolved_resend_interval: Duration,
     pub resolved_resend_period: Duration,
-    /// From a failed push to the next.
+    /// After a failed push; each further one doubles it.
     pub retry_interval: Duration,
+    /// Upper bound of that, and of a `Retry-After`: a new alert waits too.
+    pub max_retry_interval: Duration,
     pub push_timeout: Duration,
 }
 
@@ -35,8 +37,8 @@ impl Default for PushTiming {
             confirmation_interval: Duration::from_secs(130),
             resolved_resend_interval: Duration::from_secs(5),
             resolved_resend_period: Duration::from_mins(2),
-            // With the timeout, at least one attempt every five seconds.
             retry_interval: Duration::from_secs(1),
+            max_retry_interval: Duration::from_secs(30),
             push_timeout: Duration::from_secs(4),
         }
     }
@@ -62,6 +64,15 @@ impl PushTiming {
             Sight::Awaited
         } else {
             Sight::Clear
+        }
+    }
+
+    /// The time until the next push, after this number of consecutive failures.
+    pub(super) fn retry_delay(&self, retry_after: Option<Duration>, failures: u32) -> Duration {
+        let (first, max) = (self.retry_interval, self.max_retry_interval);
+        match retry_after {
+            Some(delay) => delay.min(max),
+            None => backoff(first, max, failures, fastrand::f64()),
         }
     }
 
@@ -93,6 +104,19 @@ mod tests {
         let interval = |seconds| timing.resolved_interval(Duration::from_secs(seconds));
         assert_eq!(interval(119), timing.resolved_resend_interval);
         assert_eq!(interval(120), timing.resend_interval);
+    }
+
+    #[test]
+    fn failed_pushes_are_retried_within_a_second_at_first_and_within_30_seconds_later() {
+        let timing = PushTiming::default();
+        for (failures, max) in [(1, 1), (2, 2), (5, 16), (6, 30), (u32::MAX, 30)] {
+            let (delay, max) = (timing.retry_delay(None, failures), Duration::from_secs(max));
+            assert!((max / 2..=max).contains(&delay), "{failures}: {delay:?}");
+        }
+        for (requested, expected) in [(1, 1), (20, 20), (86_400, 30)] {
+            let delay = timing.retry_delay(Some(Duration::from_secs(requested)), 1);
+            assert_eq!(delay, Duration::from_secs(expected));
+        }
     }
 
     #[test]

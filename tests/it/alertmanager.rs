@@ -28,6 +28,7 @@ const TIMING: PushTiming = PushTiming {
     resolved_resend_interval: Duration::from_millis(50),
     resolved_resend_period: Duration::from_mins(2),
     retry_interval: Duration::from_millis(50),
+    max_retry_interval: Duration::from_secs(30),
     push_timeout: Duration::from_secs(2),
 };
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
@@ -298,6 +299,43 @@ async fn failed_push_is_retried_until_it_succeeds() {
         .await;
     assert!((push_counter(&metrics, "_failures") - 2.0).abs() < f64::EPSILON);
     exporter.stop().await;
+}
+
+/// Two seconds of polls: a constant interval would be 40 pushes.
+#[tokio::test]
+async fn an_alertmanager_that_fails_gets_ever_fewer_pushes() {
+    let imds = FakeImds::standing(preempt()).await;
+    let error = Reply::error("503 Service Unavailable", "starting");
+    let alertmanager = FakeAlertmanager::standing(error).await;
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
+    alertmanager
+        .until("it is retried", |it| it.requests().len() > 1)
+        .await;
+    imds.until_requests(imds.event_requests() + 10).await;
+    let pushes = alertmanager.requests().len();
+    assert!((3..15).contains(&pushes), "{pushes}");
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn retry_after_of_an_alertmanager_is_honoured_by_new_alerts_too() {
+    let imds = FakeImds::standing(preempt()).await;
+    let later = [("Retry-After", "20")];
+    let error = Reply::http("503 Service Unavailable", &later, "");
+    let alertmanager = FakeAlertmanager::scripted([error]).await;
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
+    alertmanager
+        .until("the event is pushed", |it| !it.requests().is_empty())
+        .await;
+    imds.now(document("Terminate", "Platform", "Scheduled", "web_0"));
+    imds.until_requests(imds.event_requests() + 10).await;
+    assert_eq!(alertmanager.requests().len(), 1);
+    exporter.stop().await;
+    assert_eq!(
+        alertmanager.requests().len(),
+        2,
+        "the last attempt at the end"
+    );
 }
 
 #[tokio::test]

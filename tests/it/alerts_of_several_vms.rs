@@ -24,6 +24,7 @@ const TIMING: PushTiming = PushTiming {
     resolved_resend_interval: Duration::from_millis(50),
     resolved_resend_period: Duration::from_millis(200),
     retry_interval: Duration::from_millis(50),
+    max_retry_interval: Duration::from_millis(50),
     push_timeout: Duration::from_secs(2),
 };
 const VMS: [&str; 3] = ["web_0", "web_1", "web_2"];
