@@ -126,11 +126,8 @@ impl SpoolHandle {
     }
 
     pub(in crate::otlp) async fn complete(&self, id: BatchId, completion: Completion) {
-        let completed = self.with(move |spool| spool.complete(id, completion)).await;
-        // Otherwise the batch is sent again.
-        if completed.is_some() {
-            self.count(|counts| counts.exported += completion.exported);
-        }
+        // Where the worker's queue is full, the batch is sent again.
+        self.with(move |spool| spool.complete(id, completion)).await;
     }
 
     pub(in crate::otlp) async fn maintain(&self, now: Moment) {
@@ -168,7 +165,6 @@ impl Shared {
     fn publish(&self, spool: &ExportCounts) {
         self.counts.send_if_modified(|counts| {
             let mut now = ExportCounts {
-                exported: counts.exported,
                 failures: counts.failures.clone(),
                 ..spool.clone()
             };

@@ -49,18 +49,12 @@ impl Spool {
     pub(super) fn expire(&mut self, now: Moment) {
         let limit = self.limits.age;
         let max = limit.saturating_sub(MIN_RESTORED_AGE_LEFT);
-        let mut is_expired = |entry: &mut Entry| {
-            let appended_at = entry.appended_at;
-            let age = *entry
-                .age
-                .get_or_insert_with(|| Age::of_restored(appended_at, max, now));
-            age.at(now) > limit
-        };
-        while let Some(index) = self.entries.iter_mut().position(&mut is_expired) {
-            if let Some(entry) = self.entries.remove(index) {
-                self.drop_batch(&entry, DropReason::Age);
-            }
+        for entry in &mut self.entries {
+            let restored = || Age::of_restored(entry.appended_at, max, now);
+            entry.age.get_or_insert_with(restored);
         }
+        let is_expired = |entry: &Entry| entry.age.is_some_and(|age| age.at(now) > limit);
+        while self.drop_oldest(is_expired, DropReason::Age).is_some() {}
     }
 
     /// Makes room for `batches` batches with `bytes` bytes.
@@ -68,34 +62,41 @@ impl Spool {
         let mut used: u64 = self.entries.iter().map(|entry| entry.bytes).sum();
         while used + bytes > self.limits.bytes || self.entries.len() + batches > self.limits.batches
         {
-            let Some(entry) = self.entries.pop_front() else {
+            let Some(evicted) = self.drop_oldest(|_| true, DropReason::SpoolFull) else {
                 return;
             };
-            used -= entry.bytes;
-            self.drop_batch(&entry, DropReason::SpoolFull);
+            used -= evicted;
         }
     }
 
     pub(super) fn evict_from_memory(&mut self, bytes: u64) {
-        let in_memory = |entry: &&Entry| entry.memory.is_some();
+        let in_memory = |entry: &Entry| entry.memory.is_some();
         let mut used: u64 = self
             .entries
             .iter()
-            .filter(in_memory)
+            .filter(|entry| in_memory(entry))
             .map(|entry| entry.bytes)
             .sum();
         while used + bytes > self.limits.memory_bytes {
-            let Some(index) = self.entries.iter().position(|entry| entry.memory.is_some()) else {
+            let Some(evicted) = self.drop_oldest(in_memory, DropReason::SpoolFull) else {
                 return;
             };
-            if let Some(entry) = self.entries.remove(index) {
-                used -= entry.bytes;
-                self.drop_batch(&entry, DropReason::SpoolFull);
-            }
+            used -= evicted;
         }
     }
 
-    fn drop_batch(&mut self, entry: &Entry, reason: DropReason) {
+    /// Drops the oldest of these batches that is not in flight, and returns its size.
+    fn drop_oldest(
+        &mut self,
+        is_dropped: impl Fn(&Entry) -> bool,
+        reason: DropReason,
+    ) -> Option<u64> {
+        let in_flight = self.in_flight;
+        let index = self
+            .entries
+            .iter()
+            .position(|entry| Some(entry.id) != in_flight && is_dropped(entry))?;
+        let entry = self.entries.remove(index)?;
         warn!(
             reason = reason.as_str(),
             count = entry.records,
@@ -103,7 +104,8 @@ impl Spool {
             self.signal.records()
         );
         self.counts.drop_records(reason, entry.records.into());
-        self.delete(entry);
+        self.delete(&entry);
+        Some(entry.bytes)
     }
 }
 

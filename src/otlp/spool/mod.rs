@@ -7,9 +7,10 @@
 //! ```
 //!
 //! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order
-//! is kept; only `Spool::complete` and the limits remove a batch, and each dropped record is counted by its reason. A
-//! crash can repeat a batch but not lose one. The content of a batch on disk is not kept in memory. A batch that
-//! exceeds the limit of one batch is stored in parts; larger files in the directory are not read.
+//! is kept; only `Spool::complete` and the limits remove a batch, and each record is counted once, as exported or by
+//! the reason for which it was dropped. A crash can repeat a batch but not lose one. The content of a batch on disk is
+//! not kept in memory. A batch that exceeds the limit of one batch is stored in parts; larger files in the directory
+//! are not read. The limits do not remove the batch in flight, so the spool can exceed them by one batch.
 
 #[doc(hidden)] // for the fuzz targets
 pub mod codec;
@@ -69,6 +70,8 @@ pub struct Spool {
     is_loaded: bool,
     limits: SpoolLimits,
     entries: VecDeque<Entry>,
+    /// Leased: the collector may have it by now.
+    in_flight: Option<BatchId>,
     next_sequence: u64,
     last_id: u64,
     /// Files of completed batches that could not be removed.
@@ -94,6 +97,7 @@ impl Spool {
             is_loaded: false,
             limits,
             entries: VecDeque::new(),
+            in_flight: None,
             next_sequence: 1,
             last_id: 0,
             undeleted: Vec::new(),
@@ -183,7 +187,7 @@ impl Spool {
     }
 
     /// The oldest readable batch that is not deferred, else the deferred one whose time, at most `due_by`, came first.
-    /// It stays in the spool until `Spool::complete`.
+    /// It stays in the spool until `Spool::complete`, and is in flight until then or until `Spool::maintain`.
     pub(crate) fn next(&mut self, now: Moment, due_by: Duration) -> Option<Lease> {
         self.expire(now);
         let mut due: Vec<_> = self
@@ -193,7 +197,9 @@ impl Spool {
             .filter(|(until, _)| until.is_none_or(|until| until <= due_by))
             .collect();
         due.sort_by_key(|(until, _)| *until);
-        due.into_iter().find_map(|(_, id)| self.read(id))
+        let lease = due.into_iter().find_map(|(_, id)| self.read(id));
+        self.in_flight = lease.as_ref().map(|lease| lease.id);
+        lease
     }
 
     /// An unreadable batch is set aside, unless the error may be transient.
@@ -260,25 +266,23 @@ impl Spool {
         self.entries.iter().position(|entry| entry.id == id)
     }
 
-    /// Removes a batch. Dropped records of a batch that the limits removed meanwhile are not counted twice.
+    /// Removes a batch.
     pub(crate) fn complete(&mut self, id: BatchId, completion: Completion) {
         let Some(index) = self.position(id) else {
             return;
         };
-        let Completion {
-            rejected,
-            too_large,
-            ..
-        } = completion;
-        self.counts.drop_records(DropReason::Rejected, rejected);
-        self.counts.drop_records(DropReason::TooLarge, too_large);
+        let counts = &mut self.counts;
+        counts.exported += completion.exported;
+        counts.drop_records(DropReason::Rejected, completion.rejected);
+        counts.drop_records(DropReason::TooLarge, completion.too_large);
         if let Some(entry) = self.entries.remove(index) {
             self.delete(&entry);
         }
     }
 
-    /// Drops batches that are too old, and retries failed writes and removals.
+    /// Drops batches that are too old, and retries failed writes and removals. No batch is in flight.
     pub(crate) fn maintain(&mut self, now: Moment) {
+        self.in_flight = None;
         self.load();
         self.expire(now);
         let Some(directory) = self.directory.clone() else {

@@ -2,13 +2,6 @@
 
 use super::*;
 
-fn rejected(rejected: u64) -> Completion {
-    Completion {
-        rejected,
-        ..Completion::default()
-    }
-}
-
 #[test]
 fn oldest_batches_are_dropped_and_counted_at_the_limits() {
     let directory = tempfile::tempdir().unwrap();
@@ -207,27 +200,54 @@ fn the_limits_hold_for_the_files_of_an_earlier_process() {
 }
 
 #[test]
-fn batch_that_was_dropped_while_leased_is_counted_once() {
-    let limits = SpoolLimits {
-        batches: 1,
+fn batch_in_flight_is_not_dropped_and_is_counted_once() {
+    let size = encoded(&batch(1)).len() as u64;
+    let of_batches = |batches| SpoolLimits {
+        batches,
         ..SpoolLimits::default()
     };
-    let mut spool = Spool::open(
-        Signal::Traces,
-        None,
-        Box::new(FaultyFilesystem::default()),
-        limits,
-    );
+    let of_memory = SpoolLimits {
+        memory_bytes: 2 * size + size / 2,
+        ..SpoolLimits::default()
+    };
+    for (limits, later) in [
+        (of_batches(2), 0),
+        (of_batches(1), 0),
+        (of_memory, 0),
+        (SpoolLimits::default(), 7 * DAY + 1),
+    ] {
+        let files = Box::new(FaultyFilesystem::default());
+        let mut spool = Spool::open(Signal::Traces, None, files, limits);
+        spool.append(&batch(1), now(0));
+        let lease = spool.next(now(0), Duration::ZERO).unwrap();
+        spool.append(&batch(2), now(0));
+        spool.append(&batch(3), now(later));
+        let exported = Completion {
+            exported: 1,
+            ..Completion::default()
+        };
+        spool.complete(lease.id, exported);
+        let counts = spool.counts();
+        assert_eq!((counts.exported, counts.spooled), (1, 1), "{limits:?}");
+        assert_eq!(counts.dropped.values().sum::<u64>(), 1, "{limits:?}");
+        assert_eq!(drain(&mut spool, now(later)), [3], "{limits:?}");
+    }
+}
+
+#[test]
+fn batch_whose_request_failed_is_dropped_first_again() {
+    let limits = SpoolLimits {
+        batches: 2,
+        ..SpoolLimits::default()
+    };
+    let files = Box::new(FaultyFilesystem::default());
+    let mut spool = Spool::open(Signal::Traces, None, files, limits);
     spool.append(&batch(1), now(0));
-    let lease = spool.next(now(0), Duration::ZERO).unwrap();
+    spool.next(now(0), Duration::ZERO).unwrap();
+    spool.maintain(now(0));
     spool.append(&batch(2), now(0));
-    assert_eq!(dropped(&spool, DropReason::SpoolFull), 1);
-    spool.complete(lease.id, rejected(1));
-    assert_eq!(dropped(&spool, DropReason::Rejected), 0);
-    let lease = spool.next(now(0), Duration::ZERO).unwrap();
-    spool.complete(lease.id, rejected(1));
-    assert_eq!(dropped(&spool, DropReason::Rejected), 1);
-    assert_eq!(spool.counts().spooled, 0);
+    spool.append(&batch(3), now(0));
+    assert_eq!(drain(&mut spool, now(0)), [2, 3]);
 }
 
 #[test]
