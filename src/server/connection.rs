@@ -57,6 +57,8 @@ impl ConnectionTask {
                 .timer(TokioTimer::new())
                 // hyper's timer cannot tell a slow request head from an idle connection; the phases can.
                 .header_read_timeout(None)
+                // A client may close its side after its last request, as `nc -N` does.
+                .half_close(true)
                 .max_headers(self.limits.max_headers)
                 .max_buf_size(self.limits.max_header_bytes.max(8 * 1024))
                 .serve_connection(io, service)

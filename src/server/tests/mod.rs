@@ -3,7 +3,7 @@ mod responses;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpStream as Client},
+    net::{Shutdown, SocketAddr, TcpStream as Client},
     sync::mpsc,
     thread::JoinHandle,
 };
@@ -155,6 +155,31 @@ fn one_connection_serves_many_requests() {
         assert_eq!(body, "body");
     }
     server.stop().unwrap();
+}
+
+/// As `nc -N` does. The server has read the end of the requests before the handler has responded.
+#[test]
+fn client_that_has_closed_its_side_gets_its_responses() {
+    let server = start(limits());
+    let mut client = server.busy();
+    send(&mut client, "/");
+    client.shutdown(Shutdown::Write).unwrap();
+    drop(server.idle());
+    server.release.notify_one();
+    assert_eq!(receive(&client).1, "body");
+    assert_eq!(receive(&client).1, "body");
+    assert_eq!(read_to_close(&mut client).unwrap(), b"");
+}
+
+#[test]
+fn client_that_closes_its_side_in_a_request_head_is_closed_at_once() {
+    let server = start(limits());
+    for bytes in [&b""[..], b"GET / HTTP/1.1\r\nHost: loc"] {
+        let mut client = server.connect();
+        client.write_all(bytes).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(read_to_close(&mut client).unwrap(), b"");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -35,6 +35,8 @@ enum BadClient {
     Silent,
     HalfSent,
     NonReading,
+    /// Does not read either, and has closed its side.
+    HalfClosed,
 }
 
 impl BadClient {
@@ -45,10 +47,13 @@ impl BadClient {
         match self {
             Self::Silent => {}
             Self::HalfSent => drop(stream.write(b"GET /metrics HTTP/1.1\r\nHost: te")),
-            Self::NonReading => {
+            Self::NonReading | Self::HalfClosed => {
                 let request = "GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n";
                 drop(stream.write(request.repeat(500).as_bytes()));
             }
+        }
+        if matches!(self, Self::HalfClosed) {
+            stream.shutdown(Shutdown::Write).ok();
         }
         stream
     }
@@ -56,7 +61,7 @@ impl BadClient {
     fn is_closed(self, stream: &mut TcpStream) -> bool {
         let read = match self {
             // Its socket still has data to read.
-            Self::NonReading => return stream.take_error().unwrap().is_some(),
+            Self::NonReading | Self::HalfClosed => return stream.take_error().unwrap().is_some(),
             Self::Silent | Self::HalfSent => stream.read(&mut [0]),
         };
         !matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
@@ -135,6 +140,7 @@ fn scrapes_succeed_beside_bad_clients_of_all_kinds() {
         (BadClient::HalfSent, 100),
         (BadClient::Silent, 100),
         (BadClient::NonReading, 32),
+        (BadClient::HalfClosed, 32),
     ]);
 }
 

@@ -168,6 +168,20 @@ async fn other_bytes_close_the_connection_and_no_other() {
     assert_eq!(exporter.tls().status("/metrics", &[]).await, 200);
 }
 
+#[tokio::test]
+async fn a_client_that_has_closed_its_side_gets_its_response() {
+    let exporter = Protected::start(TLS).await;
+    let mut stream = exporter.tls().connect_tls().await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut response = String::new();
+    let read = stream.read_to_string(&mut response);
+    timeout(DEADLINE, read).await.unwrap().unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
+    assert!(response.contains("azure_scheduled_events_up"), "{response}");
+}
+
 /// It is closed after the time that a request has for its head.
 #[tokio::test]
 async fn a_handshake_that_hangs_is_closed() {
