@@ -9,6 +9,8 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 
+use crate::text::excerpt;
+
 /// In place of a secret, as in Go's `url.URL.Redacted`.
 const MASK: &str = "xxxxx";
 /// Path segments of documented APIs, which are no secrets.
@@ -21,6 +23,8 @@ const PUBLIC_SEGMENTS: [&str; 7] = [
     "metadata",
     "alertmanager",
 ];
+/// Characters of a URL in a message.
+const MAX_CHARS: usize = 256;
 /// A shorter text is no secret, and masking it would make messages unreadable.
 const MIN_SECRET: usize = 4;
 
@@ -65,21 +69,13 @@ pub(crate) fn under(base: &Url, path: &str) -> Url {
     url
 }
 
-/// A URL, or a text in the place of one, for messages: scheme, host, port and what is public of the path.
+/// A URL, or a text in the place of one, for messages: one line with scheme, host, port and what is public of the path.
 pub(crate) fn redacted(text: &str) -> String {
-    if let Some(url) = text.parse::<Url>().ok().filter(Url::has_host) {
-        return redacted_url(&url);
-    }
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (Some(scheme), rest),
-        None => (None, text),
+    let redacted = match text.parse::<Url>() {
+        Ok(url) if url.has_host() => redacted_url(&url),
+        _ => redacted_text(text),
     };
-    let is_scheme = |scheme: &&str| scheme.chars().all(|c| c.is_ascii_alphanumeric());
-    match (scheme, scheme.filter(is_scheme)) {
-        (None, None) | (Some(_), Some(_)) if is_host_and_port(rest) => text.to_owned(),
-        (_, Some(scheme)) => format!("{scheme}://{MASK}"),
-        _ => MASK.to_owned(),
-    }
+    excerpt(&redacted, MAX_CHARS)
 }
 
 fn redacted_url(url: &Url) -> String {
@@ -89,36 +85,50 @@ fn redacted_url(url: &Url) -> String {
     let port = url
         .port()
         .map_or_else(String::new, |port| format!(":{port}"));
-    let segment = |segment| if is_public(segment) { segment } else { MASK };
-    let path: Vec<_> = url
-        .path()
-        .trim_end_matches('/')
-        .split('/')
-        .map(segment)
-        .collect();
+    let path = public_path(url.path().trim_end_matches('/'));
     let query = url.query().map_or("", |_| "?xxxxx");
     let fragment = url.fragment().map_or("", |_| "#xxxxx");
-    let path = path.join("/");
     format!(
         "{}://{user_info}{host}{port}{path}{query}{fragment}",
         url.scheme()
     )
 }
 
-fn is_public(segment: &str) -> bool {
-    segment.len() < MIN_SECRET || PUBLIC_SEGMENTS.contains(&segment)
+/// Without the rules of a URL, a password may contain any character: it ends at the last `@`, in whatever form.
+fn redacted_text(text: &str) -> String {
+    let is_scheme = |scheme: &str| scheme.chars().all(|c| c.is_ascii_alphanumeric());
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => (format!("{scheme}://"), rest),
+        _ => (String::new(), text),
+    };
+    let ends = ["@", "%40", "\u{ff20}"].iter();
+    let user_info = ends.filter_map(|end| Some(rest.rfind(end)? + end.len()));
+    let (user_info, rest) = match user_info.max().and_then(|end| rest.get(end..)) {
+        Some(rest) => ("xxxxx@", rest),
+        None => ("", rest),
+    };
+    let query = rest.find(['?', '#']).unwrap_or(rest.len());
+    let (rest, query) = rest.split_at(query);
+    let query = query
+        .get(..1)
+        .map_or_else(String::new, |mark| format!("{mark}{MASK}"));
+    let path = rest
+        .find('/')
+        .filter(|_| !scheme.is_empty())
+        .unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(path);
+    format!("{scheme}{user_info}{authority}{}{query}", public_path(path))
 }
 
-fn is_host_and_port(text: &str) -> bool {
-    let is_port = |port: &str| port.chars().all(|c| c.is_ascii_digit());
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) => (host, port),
-        None => (text, ""),
-    };
-    is_port(port)
-        && host
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+fn public_path(path: &str) -> String {
+    let segments = path
+        .split('/')
+        .map(|segment| if is_public(segment) { segment } else { MASK });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+fn is_public(segment: &str) -> bool {
+    segment.len() < MIN_SECRET || PUBLIC_SEGMENTS.contains(&segment)
 }
 
 /// The secrets of a URL and of a request, to be masked in what a server answers. It has no `Debug`.
@@ -246,14 +256,28 @@ mod tests {
             ("h:9093", "h:9093"),
             ("nowhere", "nowhere"),
             ("http://", "http://"),
-            ("me:secret@h:9093", "xxxxx"),
-            ("me:secret", "xxxxx"),
-            ("http//me:secret@h", "xxxxx"),
-            ("http://me:secret@h:port", "http://xxxxx"),
-            ("http://me:sec#secret@h", "http://xxxxx"),
-            ("http:// /secret", "http://xxxxx"),
-            ("secret://a b", "secret://xxxxx"),
-            ("a secret://h", "xxxxx"),
+            ("me:secret@h:9093", "xxxxx@h:9093"),
+            ("http//me:secret@h", "xxxxx@h"),
+            ("http://me:secret@h:port", "http://xxxxx@h:port"),
+            ("http://me:sec@ret@h:port", "http://xxxxx@h:port"),
+            ("http://me:sec#secret@h", "http://xxxxx@h"),
+            ("http://me:sec/ret?a=b@h", "http://xxxxx@h"),
+            ("http://me:sec ret@h", "http://xxxxx@h"),
+            ("http://me:sec\\ret@h:port/", "http://xxxxx@h:port/"),
+            ("http://me:sec\nret@h:port", "http://xxxxx@h:port"),
+            ("http://me:[ret]@h:port", "http://xxxxx@h:port"),
+            ("http://me:secret%40h:port", "http://xxxxx@h:port"),
+            ("http://me:secret\u{ff20}h", "http://xxxxx@h"),
+            ("me:http://secret@h", "xxxxx@h"),
+            ("http:///secret@", "http://xxxxx@"),
+            ("file:///me:secret@h", "file://xxxxx@h"),
+            ("@", "xxxxx@"),
+            ("http:// /?key=secret", "http:// /?xxxxx"),
+            ("http://h:port#secret", "http://h:port#xxxxx"),
+            ("http://h:port/secret/v1", "http://h:port/xxxxx/v1"),
+            ("http://169.254.169.254:8O", "http://169.254.169.254:8O"),
+            ("http//169.254.169.254", "http//169.254.169.254"),
+            ("a b\r\nc", "a b  c"),
         ] {
             assert_eq!(redacted(text), expected, "{text}");
         }

@@ -85,6 +85,23 @@ async fn error_for_an_invalid_setting_does_not_contain_a_secret() {
     assert_eq!(refused, invalid.len() * 12);
 }
 
+#[tokio::test]
+async fn error_for_an_invalid_url_shows_what_is_no_secret() {
+    for (url, shown) in [
+        (
+            "http://me:SECRET@127.0.0.1:port",
+            "http://xxxxx@127.0.0.1:port",
+        ),
+        ("http//127.0.0.1", "http//127.0.0.1"),
+    ] {
+        for flag in ["--alertmanager.url", "--imds.url"] {
+            let ended = Process::start([&format!("{flag}={url}")]).end().await;
+            let shown = format!("{shown:?} is not a URL");
+            assert!(ended.log.contains(&shown), "{ended:?}");
+        }
+    }
+}
+
 /// Starts the exporter with these variables and flags, waits for these log lines, and returns the output.
 async fn output(environment: &[(&str, String)], flags: &[String], lines: &[&str]) -> Ended {
     let imds = FakeImds::standing(Reply::ok(EVENT)).await;
