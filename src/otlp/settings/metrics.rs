@@ -44,8 +44,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             return Ok(None);
         }
         if !has_otlp(&exporter) {
-            let problem = format!("{exporter:?} is neither otlp nor none, none is used");
-            self.ignore(variable, &problem);
+            self.ignore(variable, "the value is neither otlp nor none, none is used");
             return Ok(None);
         }
         let endpoint = self.endpoint(Signal::Metrics)?;
@@ -65,9 +64,9 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             return DEFAULT_INTERVAL;
         };
         for (variable, supported) in FIXED {
-            let is_other = |value: &String| !value.eq_ignore_ascii_case(supported);
-            if let Some(value) = self.get(variable).filter(is_other) {
-                let problem = format!("{value:?} is not supported, {supported} is used");
+            let is_other = |value: String| !value.eq_ignore_ascii_case(supported);
+            if self.get(variable).is_some_and(is_other) {
+                let problem = format!("the value is not supported, {supported} is used");
                 self.ignore(variable, &problem);
             }
         }

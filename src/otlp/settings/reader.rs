@@ -51,6 +51,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         })
     }
 
+    /// The problem does not contain the value, which may be a secret that was meant for another variable.
     pub(super) fn ignore(&mut self, name: &str, problem: &str) {
         self.ignored.push(format!("{name} is ignored: {problem}"));
     }
@@ -88,10 +89,12 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 
     /// A value without effect is probably a mistake.
     pub(super) fn check_disabled(&mut self) {
-        let is_invalid = |value: &String| !value.eq_ignore_ascii_case("false");
-        if let Some(value) = self.get(DISABLED).filter(is_invalid) {
-            let problem = format!("{value:?} is neither true nor false, false is used");
-            self.ignore(DISABLED, &problem);
+        let is_invalid = |value: String| !value.eq_ignore_ascii_case("false");
+        if self.get(DISABLED).is_some_and(is_invalid) {
+            self.ignore(
+                DISABLED,
+                "the value is neither true nor false, false is used",
+            );
         }
     }
 
@@ -103,9 +106,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             return Ok(None);
         }
         let endpoint = self.endpoint(signal)?;
-        if let Some(value) = exporter.filter(|value| endpoint.is_some() && !has_otlp(value)) {
-            let problem = format!("{value:?} is neither otlp nor none, otlp is used");
-            self.ignore(variable, &problem);
+        if endpoint.is_some() && exporter.is_some_and(|value| !has_otlp(&value)) {
+            self.ignore(variable, "the value is neither otlp nor none, otlp is used");
         }
         Ok(endpoint)
     }
@@ -146,7 +148,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 value,
             });
         }
-        let problem = format!("{value:?} is not supported, {PROTOCOL} is used");
+        let problem = format!("the value is not supported, {PROTOCOL} is used");
         self.ignore(&variable, &problem);
         Ok(())
     }
@@ -167,7 +169,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 Some((key, value)) => {
                     headers.insert(key, value);
                 }
-                // The entry may contain a secret.
                 None => self.ignore(
                     &name,
                     "an entry is not a name=value pair with a percent-encoded value, the others are used",
@@ -196,7 +197,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             _ => {
                 let default_millis = default.as_millis();
                 let problem = format!(
-                    "{value:?} is not a number of milliseconds above 0, {default_millis} is used"
+                    "the value is not a number of milliseconds above 0, {default_millis} is used"
                 );
                 self.ignore(&name, &problem);
                 default
@@ -212,7 +213,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             "gzip" => true,
             "none" => false,
             _ => {
-                self.ignore(&name, &format!("{value:?} is neither gzip nor none"));
+                self.ignore(&name, "the value is neither gzip nor none, none is used");
                 false
             }
         }
@@ -248,7 +249,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         pairs.unwrap_or_else(|| {
             self.ignore(
                 NAME,
-                // The value may contain a secret.
                 "the value is not a list of name=value pairs with percent-encoded values",
             );
             Vec::new()

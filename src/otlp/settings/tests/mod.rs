@@ -218,8 +218,8 @@ fn invalid_values_of_the_switches_are_reported() {
     assert_eq!(
         given.ignored,
         [
-            "OTEL_SDK_DISABLED is ignored: \"1\" is neither true nor false, false is used",
-            "OTEL_TRACES_EXPORTER is ignored: \"jaeger\" is neither otlp nor none, otlp is used",
+            "OTEL_SDK_DISABLED is ignored: the value is neither true nor false, false is used",
+            "OTEL_TRACES_EXPORTER is ignored: the value is neither otlp nor none, otlp is used",
         ]
     );
 }
@@ -295,9 +295,9 @@ fn invalid_values_are_reported_and_ignored() {
     assert_eq!(
         settings.ignored,
         [
-            "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: \"http/json\" is not supported, http/protobuf is used",
-            "OTEL_EXPORTER_OTLP_TIMEOUT is ignored: \"10s\" is not a number of milliseconds above 0, 10000 is used",
-            "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: \"zstd\" is neither gzip nor none",
+            "OTEL_EXPORTER_OTLP_PROTOCOL is ignored: the value is not supported, http/protobuf is used",
+            "OTEL_EXPORTER_OTLP_TIMEOUT is ignored: the value is not a number of milliseconds above 0, 10000 is used",
+            "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: the value is neither gzip nor none, none is used",
             "OTEL_EXPORTER_OTLP_CLIENT_KEY is ignored: a client certificate and its key are used only together",
             "OTEL_RESOURCE_ATTRIBUTES is ignored: the value is not a list of name=value pairs with percent-encoded values",
         ]
