@@ -25,8 +25,8 @@ pub(crate) fn visible(character: char) -> char {
         | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         // Zero-width characters, and marks, embeddings, overrides and isolates of the text direction.
         | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-        // Variation selectors, annotations, shorthand and musical controls, tags.
-        | '\u{fe00}'..='\u{fe0f}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        // Variation selectors other than those of emoji, annotations, shorthand and musical controls, tags.
+        | '\u{fe00}'..='\u{fe0d}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => char::REPLACEMENT_CHARACTER,
         _ if character.is_control() => char::REPLACEMENT_CHARACTER,
         _ => character,
@@ -151,14 +151,14 @@ mod tests {
         let invisible = [
             0x00, 0x07, 0x1b, 0x7f, 0x85, 0x9b, 0xad, 0x61c, 0x200b, 0x200c, 0x200d, 0x200e,
             0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2060, 0x2066, 0x2067, 0x2068, 0x2069,
-            0xfeff, 0xe0041, 0xfe0f, 0xe0100, 0x180b, 0xfff0, 0x1d173,
+            0xfeff, 0xe0041, 0xfe00, 0xfe0d, 0xe0100, 0x180b, 0xfff0, 0x1d173,
         ];
         for code in invisible {
             let text = format!("a{}b", char::from_u32(code).unwrap());
             assert_eq!(sanitize(&text), "a\u{fffd}b", "U+{code:04X}");
         }
         assert_eq!(sanitize("a\nb\tc\r\nd\u{2028}e"), "a b c  d e");
-        let plain = "Virtual machine “web_0” – größer 虚拟机 🚀";
+        let plain = "Virtual machine “web_0” – größer 虚拟机 🚀 ⚠\u{fe0f} ⚠\u{fe0e}";
         assert!(matches!(sanitize(plain), Cow::Borrowed(text) if text == plain));
     }
 
