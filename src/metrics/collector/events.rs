@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::HashSet, fmt};
 
 use crate::{
-    event::{Source, Status},
+    event::{Source, Status, resource_name},
     lifecycle::{Phase, TrackedEvent},
     metrics::{
         MetricsOptions,
@@ -187,7 +187,7 @@ fn resource_info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::
     for event in events {
         // Names that differ only in characters that labels do not show would be duplicate series.
         let names = event.tracked.event.resources.iter().flatten();
-        let mut names: Vec<_> = names.map(|name| label_value(name)).collect();
+        let mut names: Vec<_> = names.map(|name| label_value(resource_name(name))).collect();
         names.sort_unstable();
         names.dedup();
         let id = SharedLabels::new(vec![("event_id", Cow::Borrowed(&*event.event_id))]);
