@@ -15,11 +15,14 @@ use crate::{
 
 /// # Errors
 /// Never in practice: every value of a document can be serialised.
-pub(crate) fn json(document: &Document) -> serde_json::Result<String> {
+pub(crate) fn json(document: &Document, now: Timestamp) -> serde_json::Result<String> {
     let events = document.events.iter().map(AzureForm).collect();
+    let warming_up_until = document.has_no_events().then(|| now.after(WARM_UP_TIME));
     let listing = Listing {
         document_incarnation: document.incarnation,
         unreadable_entries: document.unreadable.entries,
+        warming_up: warming_up_until.is_some(),
+        warming_up_until: warming_up_until.map(Timestamp::rfc3339_millis),
         events,
     };
     azure_json::to_text(&listing)
@@ -30,6 +33,9 @@ struct Listing<'a> {
     document_incarnation: Option<i64>,
     /// Entries of `Events` that could not be read; each may be an event.
     unreadable_entries: usize,
+    /// As in `/api/v1/events`, for a document without events: this request may have enabled Scheduled Events.
+    warming_up: bool,
+    warming_up_until: Option<String>,
     events: Vec<AzureForm<'a>>,
 }
 

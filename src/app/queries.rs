@@ -133,11 +133,14 @@ pub(crate) async fn list(
         Output::Json => None,
     };
     let document = read(&mut client, settings.first_timeout, clock).await?;
+    let now = clock.now().wall;
     if output == Output::Json && document.has_no_events() {
-        logging::no_events_yet(clock.now().wall.after(WARM_UP_TIME));
+        logging::no_events_yet(now.after(WARM_UP_TIME));
     }
     Ok(match output {
-        Output::Json => list::json(&document).map_err(|error| Error::Task(error.to_string()))?,
-        Output::Table => list::table(&document, vm_name.as_deref(), clock.now().wall),
+        Output::Json => {
+            list::json(&document, now).map_err(|error| Error::Task(error.to_string()))?
+        }
+        Output::Table => list::table(&document, vm_name.as_deref(), now),
     })
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use azure_scheduled_events_exporter::time::Timestamp;
 use tokio::net::TcpListener;
 
 use crate::support::{
@@ -325,6 +326,8 @@ async fn list_prints_json_with_azures_member_names() {
     assert_eq!(json.code, Some(0), "{json:?}");
     let listing: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(listing["document_incarnation"], 2);
+    assert_eq!(listing["warming_up"], false);
+    assert_eq!(listing["warming_up_until"], serde_json::Value::Null);
     let sent: serde_json::Value = serde_json::from_str(FREEZE).unwrap();
     for (name, value) in sent["Events"][0].as_object().unwrap() {
         let listed = &listing["events"][0][name];
@@ -457,6 +460,11 @@ async fn list_without_pending_events_succeeds() {
     let json = list(&imds, "--output=json").await;
     let listing: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(listing["events"], serde_json::json!([]));
+    assert_eq!(listing["warming_up"], true);
+    let until = listing["warming_up_until"].as_str().unwrap();
+    let left = Timestamp::parse(until).unwrap();
+    let left = left.saturating_since(Timestamp::now()).as_secs();
+    assert!((200..=300).contains(&left), "{until}");
     assert!(
         json.log
             .contains("no events yet: they may take five minutes to appear"),
