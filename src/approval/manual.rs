@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     azure_json::{self, AzureForm},
-    event::{Event, EventScope, Source, resource_name},
+    event::{Event, EventScope, Source, Status, resource_name},
     text::sanitize,
     time::{Timestamp, in_words},
 };
@@ -63,10 +63,12 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
         return text;
     }
     push(&mut text, &format!("  {}", affected(event, vm_name)));
-    push(
-        &mut text,
-        "  Once approved it may start at any moment, and cannot be stopped or postponed.",
-    );
+    let result = if event.status == Status::Started {
+        "It has started: there is nothing to approve."
+    } else {
+        "Once approved it may start at any moment, and cannot be stopped or postponed."
+    };
+    push(&mut text, &format!("  {result}"));
     text
 }
 

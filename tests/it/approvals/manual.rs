@@ -131,6 +131,10 @@ async fn a_started_event_is_not_approved() {
     assert_eq!(ended.status.code(), Some(0));
     let approval: Value = serde_json::from_slice(&ended.stdout).unwrap();
     assert_eq!(approval["result"], "already_started");
+    let stderr = text(&ended.stderr);
+    let line = "\n  It has started: there is nothing to approve.\n";
+    assert!(stderr.contains(line), "{stderr}");
+    assert!(!stderr.contains("may start"), "{stderr}");
     assert_eq!(imds.posts(), 0);
 }
 
