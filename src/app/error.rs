@@ -18,9 +18,18 @@ pub enum Error {
     Imds(#[from] imds::Error),
     /// The document does not have the event of `approve`.
     #[error(
-        "no event {id:?} is pending; pending events: {pending} (`list` prints them with their ids)"
+        "no event {id:?} is pending; pending events: {pending}{} (`list` prints them with their ids)",
+        unreadable_entries(*.unreadable)
     )]
-    NoSuchEvent { id: String, pending: usize },
+    NoSuchEvent {
+        id: String,
+        pending: usize,
+        /// Entries of the document; each may be an event.
+        unreadable: usize,
+    },
+    /// An entry of the document has the id of the event of `approve`.
+    #[error("the entry of event {id:?} cannot be read (see the log lines above)")]
+    UnreadableEvent { id: String },
     /// The document contradicts itself about the event of `approve`.
     #[error(
         "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
@@ -59,6 +68,14 @@ impl Error {
 
     pub(super) fn thread(purpose: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Thread { purpose, cause }
+    }
+}
+
+fn unreadable_entries(count: usize) -> String {
+    if count == 0 {
+        String::new()
+    } else {
+        format!(", unreadable entries: {count}")
     }
 }
 

@@ -37,10 +37,7 @@ pub(crate) async fn approve(
     let mut client = Client::new(&settings.endpoint)?;
     let vm_name = vm_name(&mut client, settings, clock).await;
     let document = read(&mut client, settings.first_timeout, clock).await?;
-    let event = find(&document, &request.id).ok_or_else(|| Error::NoSuchEvent {
-        id: request.id.as_str().to_owned(),
-        pending: document.events.len(),
-    })?;
+    let event = find(&document, &request.id).ok_or_else(|| missing(&document, &request.id))?;
     if document.contradictory.contains(&event.id) {
         return Err(Error::Contradictory {
             id: request.id.as_str().to_owned(),
@@ -104,6 +101,21 @@ async fn read(client: &mut Client, timeout: Duration, clock: Clock) -> Result<Do
 
 fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
     document.events.iter().find(|event| event.id == *id)
+}
+
+fn missing(document: &Document, id: &EventId) -> Error {
+    let unreadable = &document.unreadable;
+    let is_unreadable = !unreadable.mentioned([id].into_iter()).is_empty();
+    let id = id.as_str().to_owned();
+    if is_unreadable {
+        Error::UnreadableEvent { id }
+    } else {
+        Error::NoSuchEvent {
+            id,
+            pending: document.events.len(),
+            unreadable: unreadable.entries,
+        }
+    }
 }
 
 /// The event in the document after a failed approval.

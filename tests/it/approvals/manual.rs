@@ -139,6 +139,24 @@ async fn a_started_event_is_not_approved() {
 }
 
 #[tokio::test]
+async fn approve_says_that_the_entry_of_the_event_cannot_be_read() {
+    let imds = imds(Reply::ok("")).await;
+    let entry = RESTART.replace("\"EventId\":", "\"EventId\":7,\"Id\":");
+    imds.now(Reply::ok(entry));
+    let unreadable = approve(&imds, &[TYPED]).await;
+    let other = approve(&imds, &["602d9444-d2cd-49c7-8624-8643e7171297"]).await;
+    for (ended, expected) in [
+        (unreadable, format!("the entry of event \"{TYPED}\" cannot be read")),
+        (other, "no event \"602d9444-d2cd-49c7-8624-8643e7171297\" is pending; pending events: 0, unreadable entries: 1 ".to_owned()),
+    ] {
+        let stderr = text(&ended.stderr);
+        assert!(stderr.contains(&expected), "{expected} in {stderr}");
+        assert_eq!(ended.status.code(), Some(1), "{stderr}");
+    }
+    assert_eq!(imds.posts(), 0);
+}
+
+#[tokio::test]
 async fn an_advisory_has_nothing_to_approve() {
     let imds = imds(Reply::ok("")).await;
     imds.now(Reply::ok(RESTART.replace("Scheduled", "Advisory")));
