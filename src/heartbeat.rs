@@ -13,8 +13,8 @@
 //!
 //! A correction of up to a minute counts too, because no clock of the VM can disprove the pause: one that continues
 //! over a suspend, such as `CLOCK_BOOTTIME`, only adds suspends that the VM itself made, and stops with the others when
-//! the host pauses the VM. A missed pause is the worse error: an interruption decides nothing, and is no evidence of an
-//! outcome.
+//! the host pauses the VM. A missed pause is the worse error: an interruption is no evidence that an event ran. It only
+//! makes the outcome of an event that disappears beside it unknown, in place of cancelled.
 
 use std::time::Duration;
 
@@ -52,6 +52,11 @@ impl Heartbeat {
             until: now.wall,
             length,
         })
+    }
+
+    /// Whether the next tick measures something.
+    pub(crate) fn is_running(&self) -> bool {
+        self.last.is_some()
     }
 
     /// Called when no event is pending: the next tick starts a new measurement.

@@ -164,7 +164,7 @@ impl EventLoop {
         self.driver.flush(DISK_TIMEOUT).await;
         let clock = self.driver.clock;
         let began = clock.now();
-        let timeout = self.imds.timeout.min(limits::TIMEOUT);
+        let timeout = self.imds.timeout.min(limits::REQUEST_TIMEOUT);
         let request = self.client.approve(&id, timeout, clock);
         let result = self.driver.drive(request).await;
         let result = result.map_err(|error| RequestError::from(&error));

@@ -7,14 +7,14 @@ use crate::{
     snapshot::RequestError,
 };
 
-/// Of one request: no poll is sent meanwhile, and the end of the process waits for it. IMDS answers at once; without an
-/// answer it may have been accepted.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(3);
+/// No poll is sent while an approval waits for its answer, and the end of the process waits for it too. IMDS answers at
+/// once; without an answer the approval may have been accepted.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Failed attempts after which an event is no longer approved: with [`retry_delay`] about 9 minutes.
 pub(crate) const MAX_ATTEMPTS: u32 = 40;
 
-/// The delay before the next attempt, which also waits for the next document. Without jitter: only one VM approves an
-/// event.
+/// The delay before the next attempt, which also waits for the next document. Without jitter: each VM has an IMDS of
+/// its own.
 pub(crate) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
     let result = PollResult::Failed {
         reason: error.reason,

@@ -131,7 +131,7 @@ pub(crate) struct SimulatedVmFlags {
 #[derive(Debug, Args)]
 pub(crate) struct QueryFlags {
     /// Output format.
-    #[arg(long = "output", value_enum, default_value_t = Output::Table, help_heading = "Output")]
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Output::Table, help_heading = "Output")]
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) imds: ImdsFlags,

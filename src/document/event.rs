@@ -204,10 +204,13 @@ impl<'a> Reader<'_, 'a> {
         };
         let Ok(entries) = Vec::<&RawValue>::deserialize(value) else {
             self.reject_resources(value);
-            let name = string(value).map(|name| vec![cut(name, MAX_NAME).into()]);
-            return (name, false);
+            let name = string(value).filter(|name| !name.trim().is_empty());
+            return (name.map(|name| vec![cut(name, MAX_NAME).into()]), false);
         };
-        let names = || entries.iter().filter_map(|entry| string(entry));
+        let names = || {
+            let names = entries.iter().filter_map(|entry| string(entry));
+            names.filter(|name| !name.trim().is_empty())
+        };
         let readable = names().count();
         if readable < entries.len() || names().any(|name| name.len() > MAX_NAME) {
             self.reject_resources(value);

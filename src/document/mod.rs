@@ -178,6 +178,9 @@ impl DocumentBuilder {
 /// other field the first known value. Returns how the entries contradict each other.
 fn merge(known: &mut Event, names: &mut Option<FoldedNames>, duplicate: Event) -> Option<String> {
     let contradiction = differences(known, &duplicate);
+    // An entry without readable names may name more VMs.
+    known.has_more_resources |=
+        duplicate.has_more_resources || known.resources.is_some() != duplicate.resources.is_some();
     match (&mut known.resources, duplicate.resources) {
         (Some(resources), Some(more)) => {
             let folded = |name: &str| name.to_ascii_lowercase();
@@ -190,7 +193,6 @@ fn merge(known: &mut Event, names: &mut Option<FoldedNames>, duplicate: Event) -
         (resources @ None, more) => *resources = more,
         (Some(_), None) => {}
     }
-    known.has_more_resources |= duplicate.has_more_resources;
     if status_rank(&duplicate.status) > status_rank(&known.status) {
         known.status = duplicate.status;
     }

@@ -115,7 +115,7 @@ impl Approvals {
     pub(super) fn evaluate(
         &mut self,
         events: &[Arc<TrackedEvent>],
-        vm_name: Option<&str>,
+        vm_name: Result<&str, SkipReason>,
         may_send: bool,
         now: Moment,
     ) -> Evaluation {
@@ -237,14 +237,19 @@ impl Approvals {
     }
 
     /// The decision of the policy, adjusted for the drain and for earlier attempts.
-    fn decide(&mut self, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) -> Approval {
+    fn decide(
+        &mut self,
+        tracked: &TrackedEvent,
+        vm_name: Result<&str, SkipReason>,
+        now: Moment,
+    ) -> Approval {
         let policy = &self.policy;
         let id = &tracked.event.id;
         let timers = self
             .timers
             .entry(id.clone())
             .or_insert_with(|| Timers::start(tracked, policy, now));
-        let decision = approval::decide(tracked, policy, vm_name, timers.delay_until, now);
+        let decision = approval::decide(tracked, policy, vm_name.ok(), timers.delay_until, now);
         timers.drain_until = match decision {
             Decision::Approve(reason) if policy.drains(reason) => {
                 timers.drain_until.or(Some(now.after(policy.drain)))
@@ -253,6 +258,10 @@ impl Approvals {
         };
         let drain_until = timers.drain_until;
         let reason = match decision {
+            Decision::Withhold(SkipReason::IdentityUnknown) => {
+                let why = vm_name.err().unwrap_or(SkipReason::IdentityUnknown);
+                return Approval::Withheld(why);
+            }
             Decision::Withhold(why) => return Approval::Withheld(why),
             Decision::Approved(at) => return Approval::Approved { at },
             Decision::ApprovedElsewhere(at) => return Approval::ApprovedElsewhere { at },

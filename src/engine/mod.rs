@@ -217,11 +217,17 @@ impl Engine {
         }
     }
 
+    /// Transitions of restored events wait until it is known whose they are.
     fn apply(&mut self, transitions: Vec<Transition>) {
         let is_held = |transition: &Transition| transition.tracked.is_owner_unknown;
         let (held, transitions): (Vec<_>, Vec<_>) = transitions.into_iter().partition(is_held);
-        let room = MAX_HELD.saturating_sub(self.held.len());
-        self.held.extend(held.into_iter().take(room));
+        let free = MAX_HELD.saturating_sub(self.held.len());
+        self.held.extend(held.into_iter().take(free));
+        self.emit(transitions);
+    }
+
+    /// Counts and logs transitions, and lets spans and log records be made.
+    fn emit(&mut self, transitions: Vec<Transition>) {
         for transition in &transitions {
             Arc::make_mut(&mut self.counters).count(transition);
             self.log(LogEntry::Transition(transition.clone()));
@@ -258,7 +264,10 @@ impl Engine {
 
     fn take_exports(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         let transitions = std::mem::take(&mut self.transitions);
-        let newly_own = std::mem::take(&mut self.newly_own);
+        let mut newly_own = Vec::new();
+        if !self.newly_own.is_empty() && !self.tracker.is_owner_unknown() {
+            newly_own.append(&mut self.newly_own);
+        }
         let Some(settings) = self.config.otlp.as_ref() else {
             return;
         };

@@ -8,7 +8,7 @@ use crate::{
     event::{EventId, EventType},
     imds::cadence,
     lifecycle::Tracker,
-    snapshot::{ApprovalResult, Failure, Identity, RequestError, TypeLabel},
+    snapshot::{ApprovalResult, Failure, Identity, RequestError, SkipReason, TypeLabel},
     time::{Moment, Timestamp},
 };
 
@@ -31,6 +31,10 @@ impl Engine {
         self.publish = true;
         let reason = result.as_ref().err().map(|error| error.reason);
         self.health.count_request(took, reason);
+        // A pause that ends with the answer is measured before the document is judged.
+        if self.heartbeat.is_running() {
+            self.tick(now);
+        }
         match result {
             Ok(Answer::Document {
                 document,
@@ -147,11 +151,10 @@ impl Engine {
                 Tracker::new(ENDED_RETENTION).with_poll_interval(self.config.poll_interval);
             self.health.discard_restored();
             self.held.clear();
+            self.newly_own.clear();
             self.effects.push(Effect::DiscardForeignState);
         } else {
-            self.tracker.confirm_owner();
-            let held = std::mem::take(&mut self.held);
-            self.apply(held);
+            self.confirm_owner();
         }
         if self.config.vm_name.is_none() {
             self.vm_name = Some(Arc::from(identity.name.as_str()));
@@ -171,6 +174,19 @@ impl Engine {
         self.identity = Some(identity);
         self.newly_own
             .extend(self.tracker.set_vm_name(self.vm_name.as_deref()));
+    }
+
+    /// The restored state is that of this VM.
+    fn confirm_owner(&mut self) {
+        self.tracker.confirm_owner();
+        for tracked in &mut self.newly_own {
+            Arc::make_mut(tracked).is_owner_unknown = false;
+        }
+        let mut held = std::mem::take(&mut self.held);
+        for transition in &mut held {
+            Arc::make_mut(&mut transition.tracked).is_owner_unknown = false;
+        }
+        self.emit(held);
     }
 
     pub(super) fn approval_sent(
@@ -205,9 +221,12 @@ impl Engine {
     fn evaluate_approvals(&mut self, may_send: bool, now: Moment) {
         let vm_name = self.certain_name();
         let events = self.tracker.events();
-        let evaluation = self
-            .approvals
-            .evaluate(&events, vm_name.as_deref(), may_send, now);
+        let evaluation = self.approvals.evaluate(
+            &events,
+            vm_name.as_deref().map_err(|why| *why),
+            may_send,
+            now,
+        );
         self.effects
             .extend(evaluation.log.into_iter().map(Effect::Log));
         for event_type in evaluation.dry_runs {
@@ -226,12 +245,15 @@ impl Engine {
 
     /// The name of this VM where this process got it from the operator or from instance metadata, and they do not
     /// contradict each other. The name in a restored state may be that of the VM whose disk was cloned.
-    fn certain_name(&self) -> Option<Arc<str>> {
-        let is_certain = |vm_name: &Arc<str>| match &self.identity {
-            Some(identity) => !identity.contradicts(Some(vm_name)),
-            None => self.config.vm_name.is_some(),
-        };
-        self.vm_name.clone().filter(is_certain)
+    fn certain_name(&self) -> Result<Arc<str>, SkipReason> {
+        let vm_name = self.vm_name.clone().ok_or(SkipReason::IdentityUnknown)?;
+        match &self.identity {
+            Some(identity) if identity.contradicts(Some(&vm_name)) => {
+                Err(SkipReason::NameContradiction)
+            }
+            None if self.config.vm_name.is_none() => Err(SkipReason::IdentityUnknown),
+            Some(_) | None => Ok(vm_name),
+        }
     }
 
     fn count_approval(&mut self, event_type: EventType, result: ApprovalResult) {

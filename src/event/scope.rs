@@ -11,6 +11,16 @@ pub enum EventScope {
 }
 
 impl EventScope {
+    /// The scope of an event after a new version of it: only a readable list of names without this VM shows that an
+    /// event of this VM is not its own any more.
+    pub(crate) fn revised(self, new: Self) -> Self {
+        if self == Self::Own && new == Self::Unknown {
+            Self::Own
+        } else {
+            new
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Own => "self",

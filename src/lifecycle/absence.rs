@@ -9,18 +9,8 @@ use crate::time::Moment;
 pub(super) struct Absence {
     /// By the monotonic clock: the first document without it.
     pub(super) since: Duration,
-    pub(super) hold: Hold,
-}
-
-/// How long a missing event stays pending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hold {
-    /// Until a document says more: an unreadable entry of this one mentions its id.
-    Mentioned,
-    /// Until the identity of this VM is known: the event may be that of another VM.
-    Owner,
-    /// Until this time of the monotonic clock.
-    Until(Duration),
+    /// How long it stays pending, by the same clock; `None` while an unreadable entry mentions its id.
+    pub(super) until: Option<Duration>,
 }
 
 impl Absence {
@@ -28,7 +18,7 @@ impl Absence {
     pub(super) const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
 
     pub(super) fn is_over(self, now: Moment) -> bool {
-        matches!(self.hold, Hold::Until(end) if end <= now.monotonic)
+        self.until.is_some_and(|until| until <= now.monotonic)
     }
 }
 

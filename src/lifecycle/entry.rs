@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     absence::Absence,
-    evidence::{Departure, outcome},
+    evidence::{Disappearance, outcome},
     outcome::End,
     restored::Restored,
     revision::{is_other_kind, is_rest_equal, is_started, known_rest},
@@ -119,16 +119,16 @@ impl TrackerEntry {
     /// An event that was missing before it ended may have started meanwhile.
     pub(super) fn end(
         &mut self,
-        mut departure: Departure,
+        mut disappearance: Disappearance,
         retention: Duration,
         now: Moment,
     ) -> Transition {
         self.expires_at = now.monotonic.saturating_add(retention);
         if let Some(at) = self.tracked.last_listed_at {
-            departure.last_listed_at = Some(at);
-            departure.was_watched = false;
+            disappearance.last_listed_at = Some(at);
+            disappearance.was_watched = false;
         }
-        let outcome = outcome(&self.tracked, departure);
+        let outcome = outcome(&self.tracked, disappearance);
         let tracked = self.tracked_mut();
         tracked.end = Some(End {
             at: now.wall,
@@ -192,14 +192,14 @@ impl TrackerEntry {
             return;
         }
         let now = at.wall;
-        if !self.tracked.is_pending() {
-            let tracked = self.tracked_mut();
-            tracked.previous_outcome = tracked.end.take().map(|end| end.outcome);
-            transitions.push(self.transition(TransitionKind::Returned, now));
-        }
+        transitions.extend(self.come_back(now));
         let was_scope = self.tracked.scope;
         self.set_scope(event.scope(vm_name));
-        self.discard_disproved(event, at);
+        if self.tracked.scope != was_scope {
+            let left_at = self.tracked.has_left_vm(was_scope).then_some(now);
+            self.tracked_mut().left_at = left_at;
+        }
+        self.discard_disproved_evidence(event, at);
         let was = &self.tracked.event;
         let is_same = (event.not_before.is_none() || event.not_before == was.not_before)
             && event.status == was.status
@@ -245,17 +245,24 @@ impl TrackerEntry {
         }
     }
 
-    /// Only a readable list without this VM shows that an event of this VM is not its own any more.
-    fn set_scope(&mut self, scope: EventScope) {
-        let was = self.tracked.scope;
-        let is_still_own = was == EventScope::Own && scope == EventScope::Unknown;
-        if scope != was && !is_still_own {
+    /// The event had ended, and a document has it again.
+    fn come_back(&mut self, now: Timestamp) -> Option<Transition> {
+        self.tracked.end?;
+        let tracked = self.tracked_mut();
+        tracked.previous_outcome = tracked.end.take().map(|end| end.outcome);
+        Some(self.transition(TransitionKind::Returned, now))
+    }
+
+    /// Sets the scope by the names of VMs that are known now.
+    pub(super) fn set_scope(&mut self, scope: EventScope) {
+        let scope = self.tracked.scope.revised(scope);
+        if self.tracked.scope != scope {
             self.tracked_mut().scope = scope;
         }
     }
 
     /// An event that is still Scheduled did not end with the last boot. Nor was it approved if it starts later.
-    fn discard_disproved(&mut self, event: &Event, now: Moment) {
+    fn discard_disproved_evidence(&mut self, event: &Event, now: Moment) {
         if event.status != Status::Scheduled {
             return;
         }
@@ -280,9 +287,9 @@ impl TrackerEntry {
         transitions: &mut Vec<Transition>,
     ) {
         if self.tracked.is_pending() {
-            transitions.push(self.end(Departure::unseen(now.wall), Duration::ZERO, now));
+            transitions.push(self.end(Disappearance::unobserved(now.wall), Duration::ZERO, now));
         }
-        let scope = event.scope(vm_name);
+        let scope = self.tracked.scope.revised(event.scope(vm_name));
         let event = Event {
             id: self.tracked.event.id.clone(),
             ..known_rest(&self.tracked.event, event)

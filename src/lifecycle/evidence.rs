@@ -10,7 +10,7 @@ use crate::{
 
 /// What the documents show about the moment at which an event left.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Departure {
+pub(super) struct Disappearance {
     /// The first document without the event.
     pub(super) at: Timestamp,
     /// The last document with it.
@@ -21,9 +21,9 @@ pub(super) struct Departure {
     pub(super) was_watched: bool,
 }
 
-impl Departure {
+impl Disappearance {
     /// Nothing is known about the time before.
-    pub(super) fn unseen(at: Timestamp) -> Self {
+    pub(super) fn unobserved(at: Timestamp) -> Self {
         Self {
             at,
             last_listed_at: None,
@@ -41,13 +41,13 @@ impl Departure {
 
 /// The outcome of an event that left the document. A measured interruption is no evidence of a start: a step of the
 /// clock looks the same. An advisory has no outcome of its own, so it is unknown.
-pub(super) fn outcome(tracked: &TrackedEvent, departure: Departure) -> Outcome {
+pub(super) fn outcome(tracked: &TrackedEvent, disappearance: Disappearance) -> Outcome {
     if tracked.event.is_advisory() && tracked.started_at.is_none() {
         return Outcome::Unknown;
     }
     let not_before = tracked.event.not_before;
-    let is_due = not_before.is_some_and(|due| departure.at >= due);
-    let was_listed_until_due = not_before.is_some_and(|due| departure.was_listed_until(due));
+    let is_due = not_before.is_some_and(|due| disappearance.at >= due);
+    let was_listed_until_due = not_before.is_some_and(|due| disappearance.was_listed_until(due));
     let booted = tracked.rebooted
         && tracked.event.event_type.restarts_vm()
         && tracked.scope == EventScope::Own;
@@ -59,7 +59,8 @@ pub(super) fn outcome(tracked: &TrackedEvent, departure: Departure) -> Outcome {
         || booted;
     if has_run {
         Outcome::Completed
-    } else if departure.was_watched && is_before_its_time && tracked.approval_sent_at.is_none() {
+    } else if disappearance.was_watched && is_before_its_time && tracked.approval_sent_at.is_none()
+    {
         Outcome::Cancelled
     } else {
         Outcome::Unknown

@@ -1,19 +1,22 @@
-//! What the identity of this VM changes: whose restored events are, and which events name this VM.
+//! What the identity of this VM decides: whether restored events are its own, and which events name it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use super::{absence::Hold, entry::TrackerEntry, tracked_event::TrackedEvent, tracker::Tracker};
+use super::{tracked_event::TrackedEvent, tracker::Tracker};
 use crate::event::EventScope;
 
 impl Tracker {
+    /// Whether restored events may be those of another VM.
+    pub(crate) fn is_owner_unknown(&self) -> bool {
+        let mut entries = self.entries.values();
+        entries.any(|entry| entry.tracked.is_owner_unknown)
+    }
+
     /// The restored state is that of this VM.
     pub(crate) fn confirm_owner(&mut self) {
-        let unknown = |entry: &&mut TrackerEntry| entry.tracked.is_owner_unknown;
-        for entry in self.entries.values_mut().filter(unknown) {
-            entry.tracked_mut().is_owner_unknown = false;
-            let absence = entry.absence.as_mut();
-            if let Some(absence) = absence.filter(|absence| absence.hold == Hold::Owner) {
-                absence.hold = Hold::Until(Duration::ZERO);
+        for entry in self.entries.values_mut() {
+            if entry.tracked.is_owner_unknown {
+                entry.tracked_mut().is_owner_unknown = false;
             }
         }
     }
@@ -22,15 +25,15 @@ impl Tracker {
     pub(crate) fn set_vm_name(&mut self, vm_name: Option<&str>) -> Vec<Arc<TrackedEvent>> {
         let mut own = Vec::new();
         for entry in self.entries.values_mut() {
+            let was = entry.tracked.scope;
             let scope = entry.tracked.event.scope(vm_name);
             // The names are those of an earlier document.
-            let is_own = scope == EventScope::Own;
-            let is_known = !entry.tracked.missing.resources || is_own;
-            if is_known && entry.tracked.scope != scope {
-                entry.tracked_mut().scope = scope;
-                if scope == EventScope::Own {
-                    own.push(Arc::clone(&entry.tracked));
-                }
+            let is_outdated = entry.tracked.missing.resources && scope == EventScope::Other;
+            if !is_outdated {
+                entry.set_scope(scope);
+            }
+            if entry.tracked.scope == EventScope::Own && was != EventScope::Own {
+                own.push(Arc::clone(&entry.tracked));
             }
         }
         own

@@ -64,10 +64,14 @@ impl LastDocument {
         }
     }
 
-    /// Whether it was read at `since` or later, by both clocks. An earlier process has the wall clock alone.
+    /// Whether it was read at `since` or later. The clock of an earlier process is the wall clock.
     pub(super) fn was_read_since(&self, since: Moment) -> bool {
-        let is_restored = self.elapsed_before_restore.is_some();
-        self.at >= since.wall && (is_restored || self.known_since.monotonic >= since.monotonic)
+        if self.elapsed_before_restore.is_some() {
+            self.at >= since.wall
+        } else {
+            let read = self.known_since;
+            (read.monotonic, read.wall) >= (since.monotonic, since.wall)
+        }
     }
 
     /// Whether an event cannot have started and ended since, whatever caused the gap: a long poll interval, failures, a

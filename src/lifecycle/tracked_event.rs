@@ -39,6 +39,8 @@ pub struct TrackedEvent {
     /// When a document first had it as Started. The phase says whether it still is.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
+    /// When a document no longer named this VM, although one before did.
+    pub left_at: Option<Timestamp>,
     /// Of an event that came back after its end: the outcome that it seemed to have.
     pub previous_outcome: Option<Outcome>,
     /// More than one where the event came back after its end.
@@ -167,6 +169,7 @@ impl TrackedEvent {
             last_listed_at: None,
             started_at: None,
             end: None,
+            left_at: None,
             previous_outcome: None,
             times_ended: 0,
             times_ended_unstarted: 0,
@@ -187,7 +190,13 @@ impl TrackedEvent {
     /// The event names this VM and no other.
     pub(crate) fn names_only_this_vm(&self) -> bool {
         let resources = self.event.resources.as_deref();
-        self.scope == EventScope::Own && resources.is_some_and(|names| names.len() == 1)
+        let is_alone = resources.is_some_and(|names| names.len() == 1);
+        self.scope == EventScope::Own && is_alone && !self.event.has_more_resources
+    }
+
+    /// Restored, perhaps from the state of another VM, and not listed by the documents of this process.
+    pub(crate) fn may_be_foreign(&self) -> bool {
+        self.is_owner_unknown && (self.last_listed_at.is_some() || self.end.is_some())
     }
 
     /// The last document no longer names this VM.
@@ -250,10 +259,11 @@ impl TrackedEvent {
         self.started_at.filter(|_| self.phase() != Phase::Scheduled)
     }
 
-    /// It has started, or may have: its `NotBefore` has passed, or it may be approved.
+    /// It has started, or may have: its `NotBefore` has passed, it may be approved, or this VM was booted.
     pub(super) fn may_have_started(&self, now: Timestamp) -> bool {
         let is_due = self.event.deadline().is_some_and(|due| due <= now);
-        self.started_at.is_some() || is_due || self.may_be_approved()
+        let booted = self.rebooted && self.event.event_type.restarts_vm();
+        self.started_at.is_some() || is_due || self.may_be_approved() || booted
     }
 
     /// True until the event has ended.
@@ -266,37 +276,6 @@ impl TrackedEvent {
         matches!(self.phase(), Phase::Scheduled | Phase::Started)
     }
 
-    /// The time from the first document with the event to its start. For an event that ran but was never seen as
-    /// Started: to `NotBefore`, or to its end if that came first. `None` while it is unknown, for a cancelled event,
-    /// and for one that had started before the first poll.
-    pub(crate) fn notice(&self) -> Option<Duration> {
-        if self.is_start_unseen() {
-            return None;
-        }
-        let ran_before = self.end.filter(|end| end.outcome == Outcome::Completed);
-        let inferred = || Some(self.event.not_before?.min(ran_before?.at));
-        let started_at = self.started_at.or_else(inferred)?;
-        Some(started_at.saturating_since(self.first_seen_at))
-    }
-
-    /// The time from start to end, where both were seen.
-    pub(crate) fn impact(&self) -> Option<Duration> {
-        if self.is_start_unseen() {
-            return None;
-        }
-        Some(self.end?.at.saturating_since(self.started_at?))
-    }
-
-    /// It had started before the first poll.
-    fn is_start_unseen(&self) -> bool {
-        self.gap != PollGap::Normal && self.started_at == Some(self.first_seen_at)
-    }
-
-    /// Whether this is its first end after it started.
-    pub(crate) fn is_first_impact(&self) -> bool {
-        self.times_ended == self.times_ended_unstarted.saturating_add(1)
-    }
-
     /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A
     /// source that was User and is missing now is a contradiction.
     pub(crate) fn is_contradictory(&self) -> bool {
@@ -305,14 +284,6 @@ impl TrackedEvent {
 
     pub(super) fn has_lost_user_source(&self) -> bool {
         self.missing.source && self.event.source == Some(Source::User)
-    }
-
-    /// The longest interruption. `DurationInSeconds` announces a single interruption, so the two are comparable.
-    pub(crate) fn observed_interruption(&self) -> Option<Duration> {
-        self.interruptions
-            .iter()
-            .map(|interruption| interruption.length)
-            .max()
     }
 
     /// Whether the event was started, due within the hour, or without a time, at any moment until `at`. What was urgent

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    absence::{Absence, Hold, WarmUpPhase},
+    absence::{Absence, WarmUpPhase},
     entry::TrackerEntry,
-    evidence::Departure,
+    evidence::Disappearance,
     last_document::{LastDocument, max_gap},
     restored::Restored,
     tracked_event::{Interruption, MissingMembers, PollGap, TrackedEvent},
@@ -151,45 +151,45 @@ impl Tracker {
         let had_appeared =
             |phase: &WarmUpPhase| last.is_some_and(|last| last.was_read_since(phase.since));
 
-        let mut departure = self.departure(now);
+        let mut disappearance = self.disappearance(now);
         // An event that an entry without an id may be is not known to be cancelled.
-        departure.was_watched &= !has_unidentified;
+        disappearance.was_watched &= !has_unidentified;
         for (id, entry) in &mut self.entries {
             if !is_absent(entry) {
                 continue;
             }
             let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
-            let hold = if mentioned.contains(id) {
-                Some(Hold::Mentioned)
-            } else if entry.tracked.is_owner_unknown {
-                Some(Hold::Owner)
+            let until = if mentioned.contains(id) {
+                None
             } else if has_unidentified {
-                Some(Hold::Until(since.saturating_add(Absence::MAX_UNIDENTIFIED)))
+                Some(since.saturating_add(Absence::MAX_UNIDENTIFIED))
             } else {
-                let was_listed = |phase: &WarmUpPhase| {
-                    entry.tracked.last_listed_at.is_none() && had_appeared(phase)
+                let was_listed = |phase: &WarmUpPhase| match entry.tracked.last_listed_at {
+                    Some(at) => at >= phase.since.wall,
+                    None => had_appeared(phase),
                 };
-                warm_up
-                    .filter(|phase| !entry.tracked.may_have_started(now.wall) && !was_listed(phase))
-                    .map(|phase| Hold::Until(phase.until.monotonic))
+                let may_appear = warm_up.filter(|phase| {
+                    !entry.tracked.may_have_started(now.wall) && !was_listed(phase)
+                });
+                Some(may_appear.map_or(now.monotonic, |phase| phase.until.monotonic))
             };
-            let absence = hold.map(|hold| Absence { since, hold });
-            if absence.is_none_or(|absence| absence.is_over(now)) {
-                transitions.push(entry.end(departure, self.retention, now));
+            let absence = Absence { since, until };
+            if absence.is_over(now) && !entry.tracked.is_owner_unknown {
+                transitions.push(entry.end(disappearance, self.retention, now));
             } else {
                 if entry.tracked.last_listed_at.is_none() {
-                    entry.tracked_mut().last_listed_at = departure.last_listed_at;
+                    entry.tracked_mut().last_listed_at = disappearance.last_listed_at;
                 }
-                entry.absence = absence;
+                entry.absence = Some(absence);
             }
         }
     }
 
-    /// Of the events that the last document had, and the present one lacks.
-    fn departure(&self, now: Moment) -> Departure {
+    /// The evidence about an event that the last document had, and the present one lacks.
+    fn disappearance(&self, now: Moment) -> Disappearance {
         let (interval, last) = (self.poll_interval, self.last_document);
         let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
-        Departure {
+        Disappearance {
             at: now.wall,
             last_listed_at: last.map(|last| last.at),
             max_gap: max_gap(interval),
@@ -212,8 +212,8 @@ impl Tracker {
             return;
         }
         let surplus = absent.into_iter().skip(fitting).rev();
-        let departure = Departure::unseen(now.wall);
-        transitions.extend(surplus.map(|entry| entry.end(departure, self.retention, now)));
+        let disappearance = Disappearance::unobserved(now.wall);
+        transitions.extend(surplus.map(|entry| entry.end(disappearance, self.retention, now)));
         let detail =
             "more events would be pending than one document can have; missing ones have ended";
         self.anomalies.add(AnomalyKind::Event, detail);
@@ -227,12 +227,14 @@ impl Tracker {
     /// The last document still holds (304). Events that it lacks, and that did not end with it, end after a while.
     pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
         let is_over = |entry: &&mut TrackerEntry| {
-            entry.tracked.is_pending() && entry.absence.is_some_and(|absence| absence.is_over(now))
+            entry.tracked.is_pending()
+                && !entry.tracked.is_owner_unknown
+                && entry.absence.is_some_and(|absence| absence.is_over(now))
         };
-        let departure = self.departure(now);
+        let disappearance = self.disappearance(now);
         let over = self.entries.values_mut().filter(is_over);
         let transitions = over
-            .map(|entry| entry.end(departure, self.retention, now))
+            .map(|entry| entry.end(disappearance, self.retention, now))
             .collect();
         self.set_document(now);
         transitions

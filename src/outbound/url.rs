@@ -112,11 +112,7 @@ fn redacted_text(text: &str) -> String {
     let query = query
         .get(..1)
         .map_or_else(String::new, |mark| format!("{mark}{MASK}"));
-    let path = rest
-        .find('/')
-        .filter(|_| !scheme.is_empty())
-        .unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(path);
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     format!("{scheme}{user_info}{authority}{}{query}", public_path(path))
 }
 
@@ -128,7 +124,13 @@ fn public_path(path: &str) -> String {
 }
 
 fn is_public(segment: &str) -> bool {
-    segment.len() < MIN_SECRET || PUBLIC_SEGMENTS.contains(&segment)
+    segment.len() < MIN_SECRET || PUBLIC_SEGMENTS.contains(&segment) || is_ipv4_address(segment)
+}
+
+/// Also with a port. The host of a URL without `://` looks like a segment of a path.
+fn is_ipv4_address(segment: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'.' || byte == b':';
+    segment.contains('.') && segment.bytes().all(is_part)
 }
 
 /// The secrets of a URL and of a request, to be masked in what a server answers. It has no `Debug`.
@@ -277,6 +279,9 @@ mod tests {
             ("http://h:port/secret/v1", "http://h:port/xxxxx/v1"),
             ("http://169.254.169.254:8O", "http://169.254.169.254:8O"),
             ("http//169.254.169.254", "http//169.254.169.254"),
+            ("http//h.example:80/secret", "http//xxxxx/xxxxx"),
+            ("h.example/secret/v1/traces", "h.example/xxxxx/v1/traces"),
+            ("h:9093/secret", "h:9093/xxxxx"),
             ("a b\r\nc", "a b  c"),
         ] {
             assert_eq!(redacted(text), expected, "{text}");

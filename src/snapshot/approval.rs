@@ -74,6 +74,8 @@ pub enum SkipReason {
     NotScheduled,
     /// The name of this VM is not known for certain.
     IdentityUnknown,
+    /// `--vm.name` is another name than that in instance metadata.
+    NameContradiction,
     /// `Resources` is missing.
     ResourcesUnknown,
     OtherVm,
@@ -126,6 +128,7 @@ impl SkipReason {
             Self::Advisory => "advisory",
             Self::NotScheduled => "not_scheduled",
             Self::IdentityUnknown => "identity_unknown",
+            Self::NameContradiction => "name_contradiction",
             Self::ResourcesUnknown => "resources_unknown",
             Self::OtherVm => "other_vm",
             Self::Deletion => "deletion",
@@ -146,8 +149,9 @@ impl SkipReason {
             Self::Contradictory => "the documents contradict each other about it",
             Self::Ended => "it has ended",
             Self::Advisory => "advisory: nothing to approve",
-            Self::NotScheduled => "it is not Scheduled",
+            Self::NotScheduled => "it has started, or is not Scheduled",
             Self::IdentityUnknown => "the name of this VM is not known for certain",
+            Self::NameContradiction => "--vm.name differs from the name in instance metadata",
             Self::ResourcesUnknown => "its resources are missing",
             Self::OtherVm => "it does not name this VM",
             Self::Deletion => "an event that ends the VM is never approved",

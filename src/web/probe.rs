@@ -35,7 +35,9 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
     let due = snapshot
         .pending()
         .filter(|tracked| {
-            tracked.scope == EventScope::Own && !tracked.event.is_without_interruption()
+            tracked.scope == EventScope::Own
+                && !tracked.event.is_without_interruption()
+                && !tracked.may_be_foreign()
         })
         .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
         .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())

@@ -7,6 +7,7 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
+    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -20,7 +21,9 @@ use azure_scheduled_events_exporter::{
     time::{Moment, Timestamp},
 };
 
-use crate::support::golden::difference;
+use serde_json::Value;
+
+use crate::support::{DEADLINE, FakeImds, Reply, golden::difference, process::PROGRAM};
 
 const OWN_NAME: &str = "web_0";
 
@@ -73,6 +76,27 @@ fn exposed_documents_match_their_goldens() {
         differences.extend(difference(&path.with_extension("prom"), &shown));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// The other outputs are compared in `scenarios`.
+#[tokio::test]
+async fn list_has_the_events_of_every_document() {
+    for (path, body) in all() {
+        let Ok((document, _)) = document::parse(&body) else {
+            continue;
+        };
+        let imds = FakeImds::standing(Reply::ok(body)).await;
+        let mut list = Command::new(PROGRAM);
+        list.args(["list", "-o", "json", "--imds.url", &imds.base()]);
+        let listed = tokio::task::spawn_blocking(move || list.output().unwrap());
+        let listed = tokio::time::timeout(DEADLINE, listed).await.unwrap();
+        let listed: Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
+        let id = |event: &Value| event["EventId"].as_str().unwrap().to_owned();
+        let events = listed["events"].as_array().unwrap();
+        let listed: Vec<_> = events.iter().map(id).collect();
+        let parsed = document.events.iter().map(|event| event.id.to_string());
+        assert_eq!(listed, parsed.collect::<Vec<_>>(), "{path:?}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::{Value, json};
 
-use crate::support::simulated_vm::{SimulatedVm, at, restart};
+use crate::support::simulated_vm::{ID, SimulatedVm, at, restart};
 
 const WARMING_UP: &str = "azure_scheduled_events_warming_up";
 const LAST_SUCCESS: &str = "azure_scheduled_events_last_success_timestamp_seconds";
@@ -312,6 +312,17 @@ fn a_suspended_vm_does_not_know_what_happened_meanwhile() {
     assert_eq!(vm.json()["outcome"], "unknown");
 }
 
+/// Its clocks stop in the pause, and no heartbeat is due when the answer comes.
+#[test]
+fn a_pause_that_ends_with_the_document_makes_the_outcome_unknown() {
+    let mut vm = warm_vm();
+    vm.poll(&[restart(&json!({"NotBefore": at(4 * DAY).rfc1123()}))]);
+    vm.tick();
+    vm.set_wall_clock(at(608));
+    vm.poll(&[]);
+    assert_eq!(vm.json()["outcome"], "unknown");
+}
+
 /// The feature was disabled, and known events take some time to appear again.
 #[test]
 fn the_empty_documents_of_the_first_minutes_end_only_what_may_have_started() {
@@ -343,6 +354,18 @@ fn the_empty_documents_of_the_first_minutes_end_only_what_may_have_started() {
         vm.poll_incarnation(&json!(3), &[]);
         assert_eq!(pending(&vm), 0, "it had appeared");
     }
+}
+
+/// An unreadable entry kept the event before the document became empty.
+#[test]
+fn an_event_that_was_listed_since_the_feature_was_enabled_ends_after_an_unreadable_entry_too() {
+    let mut vm = vm();
+    vm.poll(&[restart(&json!({}))]);
+    vm.wait_until(10);
+    vm.poll(&[json!({"EventId": [ID]})]);
+    assert_eq!(vm.json()["phase"], "scheduled");
+    vm.poll(&[]);
+    assert_eq!(vm.json()["outcome"], "unknown");
 }
 
 #[test]

@@ -51,6 +51,8 @@ mod process_limits;
 #[cfg(test)]
 mod repeated_documents;
 #[cfg(test)]
+mod restored_owner;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod secrets;

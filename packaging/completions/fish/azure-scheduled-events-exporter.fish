@@ -99,7 +99,7 @@ complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_ex
 json\t'One JSON object per line'"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand simulate" -l list -d 'Print the built-in scenarios and exit'
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand simulate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l output -d 'Output format' -r -f -a "table\t'Aligned columns'
+complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -s o -l output -d 'Output format' -r -f -a "table\t'Aligned columns'
 json\t'Azure\'s JSON'"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l imds.url -d 'Base URL of IMDS; on a classic VM, the discovered address' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l imds.api-version -d 'Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them' -r
@@ -113,7 +113,7 @@ trace\t''"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -l log.format -d 'Format of log lines, on stderr' -r -f -a "logfmt\t'key=value'
 json\t'One JSON object per line'"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand list" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l output -d 'Output format' -r -f -a "table\t'Aligned columns'
+complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -s o -l output -d 'Output format' -r -f -a "table\t'Aligned columns'
 json\t'Azure\'s JSON'"
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l imds.url -d 'Base URL of IMDS; on a classic VM, the discovered address' -r
 complete -c azure-scheduled-events-exporter -n "__fish_azure_scheduled_events_exporter_using_subcommand approve" -l imds.api-version -d 'Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them' -r

@@ -143,17 +143,22 @@ impl Match {
     }
 }
 
-/// The alerts of an event that fire at `now` or, after its end, those that fired then.
+/// The alerts of an event that fire at `now` or, after its end or after it left this VM, those that fired then.
 pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match> {
+    let left_at = tracked
+        .left_at
+        .filter(|_| tracked.scope == EventScope::Other);
+    let ended_at = left_at.or(tracked.end.map(|end| end.at));
     // The rules are those that matched when the event ended.
-    let at = tracked.end.map_or(now, |end| end.at);
-    // While it is unknown whether an event names this VM, it may do so. A restored event may be that of another VM.
-    let rules = if tracked.scope == EventScope::Other || tracked.is_owner_unknown {
+    let at = ended_at.unwrap_or(now);
+    // While it is unknown whether an event names this VM, it may do so.
+    let is_others = tracked.scope == EventScope::Other && left_at.is_none();
+    let rules = if is_others || tracked.may_be_foreign() {
         Vec::new()
     } else {
         rule::matching(tracked, at)
     };
-    let (started_at, ended_at) = (tracked.running_since(), tracked.end.map(|end| end.at));
+    let started_at = tracked.running_since();
     rules.into_iter().map(move |rule| {
         let waited_until = started_at.filter(|_| rule == USER_WAITING);
         let resolved_at = waited_until.or(ended_at);

@@ -42,6 +42,8 @@ enum Fate {
     Started,
     /// Another alert has replaced it.
     Changed,
+    /// The event does not name this VM any more.
+    Left,
     Ended(Outcome),
 }
 
@@ -82,7 +84,7 @@ impl Text<'_> {
         let is_advisory = self.tracked.event.is_advisory();
         match self.fate() {
             Some(Fate::Started) => return " in progress".to_owned(),
-            Some(Fate::Changed) => return " changed".to_owned(),
+            Some(Fate::Changed | Fate::Left) => return " changed".to_owned(),
             Some(Fate::Ended(_)) if is_advisory => return " ended".to_owned(),
             Some(Fate::Ended(Outcome::Unknown)) => return " ended, outcome unknown".to_owned(),
             Some(Fate::Ended(outcome)) => return format!(" {}", self.outcome(outcome)),
@@ -198,7 +200,10 @@ impl Text<'_> {
         if self.tracked.event.is_advisory() {
             return None;
         }
-        let is_over = matches!(self.fate(), Some(Fate::Ended(_) | Fate::Changed));
+        let is_over = matches!(
+            self.fate(),
+            Some(Fate::Ended(_) | Fate::Changed | Fate::Left)
+        );
         match self.time() {
             Time::Started(at) => Some(format!("started at {}", self.clock(at))),
             Time::Ahead(at, _) | Time::Due(at) if is_over => Some(self.clock(at)),
@@ -225,6 +230,7 @@ impl Text<'_> {
         let is_waiting = self.rule == USER_WAITING;
         Some(match self.tracked.end {
             _ if is_waiting && self.tracked.running_since().is_some() => Fate::Started,
+            _ if self.tracked.scope == EventScope::Other => Fate::Left,
             Some(end) => Fate::Ended(end.outcome),
             None => Fate::Changed,
         })
@@ -234,9 +240,15 @@ impl Text<'_> {
         match self.fate()? {
             Fate::Started => None,
             Fate::Changed => Some("changed, see the newer alert of the event".to_owned()),
+            Fate::Left => Some(self.left()),
             Fate::Ended(_) if self.tracked.event.is_advisory() => Some("ended".to_owned()),
             Fate::Ended(outcome) => Some(self.outcome(outcome)),
         }
+    }
+
+    fn left(&self) -> String {
+        let name = self.snapshot.vm_name.as_deref().unwrap_or("this VM");
+        format!("the event does not name {} any more", label_value(name))
     }
 
     fn outcome(&self, outcome: Outcome) -> String {

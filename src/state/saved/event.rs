@@ -42,6 +42,7 @@ pub(super) struct SavedEvent {
     last_listed_at: Option<Time>,
     started_at: Option<Time>,
     ended: Option<(Time, SavedOutcome)>,
+    left_at: Option<Time>,
     previous_outcome: Option<SavedOutcome>,
     times_ended: u32,
     #[serde(default)]
@@ -110,6 +111,7 @@ impl From<&TrackedEvent> for SavedEvent {
             last_listed_at: tracked.last_listed_at.map(Time),
             started_at: tracked.started_at.map(Time),
             ended: tracked.end.map(|end| (Time(end.at), end.outcome.into())),
+            left_at: tracked.left_at.map(Time),
             previous_outcome: tracked.previous_outcome.map(Into::into),
             times_ended: tracked.times_ended,
             times_ended_unstarted: tracked.times_ended_unstarted,
@@ -171,6 +173,7 @@ impl From<SavedEvent> for TrackedEvent {
                 at: at.0,
                 outcome: outcome.into(),
             }),
+            left_at: time(saved.left_at),
             previous_outcome: saved.previous_outcome.map(Into::into),
             times_ended: saved.times_ended,
             times_ended_unstarted: saved.times_ended_unstarted,

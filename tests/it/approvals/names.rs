@@ -1,6 +1,8 @@
 //! `--vm.name` and the name in instance metadata.
 
-use azure_scheduled_events_exporter::engine::LogEntry;
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, engine::LogEntry};
 use serde_json::{Value, json};
 
 use super::{RESTART, user_events};
@@ -20,13 +22,31 @@ fn nothing_is_approved_while_instance_metadata_contradict_the_name_of_the_vm() {
     let mut vm = SimulatedVm::new(user_events());
     vm.identify_as("web_1");
     vm.poll(&[restart(&json!({}))]);
-    assert_eq!(vm.decision(), "identity_unknown");
+    assert_eq!(vm.decision(), "name_contradiction");
     assert!(vm.requested.is_empty());
     assert_eq!(vm.json()["scope"], "self", "the scope follows --vm.name");
     vm.wait_until(1);
     vm.poll(&[restart(&json!({}))]);
     assert!(vm.requested.is_empty());
     assert_eq!(contradictions(&vm), 1);
+}
+
+/// Instance metadata answer late.
+#[test]
+fn a_drain_ends_when_the_name_turns_out_to_be_wrong() {
+    let mut vm = SimulatedVm::new(ApprovalPolicy {
+        drain: Duration::from_mins(1),
+        ..user_events()
+    });
+    vm.poll(&[restart(&json!({}))]);
+    assert_eq!(vm.decision(), "draining");
+    assert!(!vm.is_serving());
+    vm.identify_as("web_1");
+    assert_eq!(vm.decision(), "name_contradiction");
+    assert!(vm.is_serving());
+    vm.wait_until(61);
+    vm.poll(&[restart(&json!({}))]);
+    assert!(vm.requested.is_empty());
 }
 
 #[test]

@@ -368,12 +368,16 @@ proptest! {
                     assert_ended_ones_are_missing_for_a_minute(&transitions, &missing_since, now);
                     transitions
                 }
-                Step::Fail => process.polled(Err(failure()), now),
+                Step::Fail => {
+                    let transitions = process.polled(Err(failure()), now);
+                    oracle.interrupt(&transitions);
+                    transitions
+                }
                 Step::StandStill(millis) => {
                     let mut transitions = process.handle(Input::Tick, now);
                     now = now.after(Duration::from_millis(*millis));
                     transitions.extend(process.handle(Input::Tick, now));
-                    oracle.was_interrupted |= !transitions.is_empty();
+                    oracle.interrupt(&transitions);
                     transitions
                 }
                 Step::Approve(index) => {

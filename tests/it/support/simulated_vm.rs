@@ -188,7 +188,8 @@ impl SimulatedVm {
                 Effect::Publish(snapshot) => {
                     self.server.snapshot.send_replace(snapshot);
                 }
-                Effect::DiscardForeignState => panic!("{effect:?}"),
+                // The test polls with a whole document anyway.
+                Effect::DiscardForeignState => {}
             }
         }
     }
@@ -213,6 +214,18 @@ impl SimulatedVm {
         });
     }
 
+    /// A poll that returns 304.
+    pub(crate) fn poll_unchanged(&mut self) {
+        self.handle(Input::Polled {
+            result: Ok(Answer::Unchanged),
+            took: Duration::ZERO,
+        });
+    }
+
+    pub(crate) fn tick(&mut self) {
+        self.handle(Input::Tick);
+    }
+
     pub(crate) fn failed_poll(&mut self) {
         self.handle(Input::Polled {
             result: Err(error()),
@@ -226,8 +239,18 @@ impl SimulatedVm {
     }
 
     pub(crate) fn identify_as(&mut self, name: &str) {
+        self.identified(name, "");
+    }
+
+    /// Instance metadata name this VM, and have an id of it.
+    pub(crate) fn identify_id(&mut self, vm_id: &str) {
+        self.identified("web_0", vm_id);
+    }
+
+    fn identified(&mut self, name: &str, vm_id: &str) {
         let result = Ok(Identity {
             name: name.to_owned(),
+            vm_id: vm_id.to_owned(),
             ..Identity::default()
         });
         let took = Duration::ZERO;
@@ -249,6 +272,13 @@ impl SimulatedVm {
     /// The last state that was saved.
     pub(crate) fn saved_state(&self) -> SavedState {
         self.saved.clone().unwrap()
+    }
+
+    /// [`Self::restart_process`] with a copy of the disk on another VM.
+    pub(crate) fn restart_process_as(&mut self, vm_name: &'static str, elapsed: Duration) {
+        self.vm_name = Some(vm_name);
+        self.restart_process(elapsed);
+        self.spans.clear();
     }
 
     /// The process ends, and another one restores the state from a file after `elapsed`. Its monotonic clock starts at

@@ -202,6 +202,19 @@ fn alert_is_not_sent_while_polls_fail_if_alertmanager_cannot_be_asked() {
     assert_eq!(sent, 2, "in the first minute");
 }
 
+fn saved(setup: &Setup) -> SavedState {
+    SavedState {
+        boot_id: None,
+        heartbeat_at: setup.now.wall,
+        document_at: Some(setup.now.wall),
+        document_incarnation: Some(1),
+        warming_up_until: None,
+        vm_name: None,
+        vm_id: None,
+        events: setup.engine.snapshot(setup.now).events.to_vec(),
+    }
+}
+
 #[test]
 fn restored_event_is_not_pushed_before_the_first_document() {
     let (setup, _) = shared();
@@ -211,17 +224,7 @@ fn restored_event_is_not_pushed_before_the_first_document() {
         vm_name: Some(Arc::from("web_0")),
         ..EngineConfig::default()
     };
-    let saved = SavedState {
-        boot_id: None,
-        heartbeat_at: setup.now.wall,
-        document_at: Some(setup.now.wall),
-        document_incarnation: Some(1),
-        warming_up_until: None,
-        vm_name: None,
-        vm_id: None,
-        events: setup.engine.snapshot(setup.now).events.to_vec(),
-    };
-    restored.engine = Engine::new(config, Some(saved), restored.now);
+    restored.engine = Engine::new(config, Some(saved(&setup)), restored.now);
     let snapshot = restored.engine.snapshot(restored.now);
     assert_eq!(snapshot.events.len(), 1);
     assert_eq!(restored.sent(), (0, 0));
@@ -245,4 +248,47 @@ fn alert_of_an_event_that_no_longer_names_this_vm_ends_unless_another_one_sends_
     assert_eq!(setup.sent(), (0, 0));
     setup.read(Some(&listed("100")));
     assert_eq!(setup.sent(), (0, 1));
+}
+
+/// The VM that takes the place of this one in the event sends the alert.
+#[test]
+fn alert_of_an_event_that_names_another_vm_in_place_of_this_one_is_not_resolved_at_once() {
+    let mut setup = Setup::new();
+    setup.poll_resources(0, r#""web_0""#);
+    let (mut setup, listed) = pushed(setup);
+    setup.poll_resources(40, r#""web_7""#);
+    assert_eq!(setup.sent(), (0, 0));
+    setup.read(Some(&listed("41")));
+    assert_eq!(setup.sent(), (0, 0));
+    setup.poll_resources(130, r#""web_7""#);
+    assert_eq!(setup.sent(), (0, 0));
+    setup.read(Some(&listed("41")));
+    assert_eq!(setup.sent(), (0, 1), "nobody sent it for 130 seconds");
+}
+
+/// The exporter was down when the event left its VM.
+#[test]
+fn alert_of_an_event_that_left_while_no_process_ran_is_resolved() {
+    let mut setup = Setup::new();
+    setup.poll_resources(0, r#""web_0""#);
+    let saved = saved(&setup);
+    let mut restored = Setup::new();
+    restored.now = setup.now.after(Duration::from_secs(20));
+    let config = EngineConfig {
+        vm_name: Some(Arc::from("web_0")),
+        ..EngineConfig::default()
+    };
+    restored.engine = Engine::new(config, Some(saved), restored.now);
+    assert_eq!(restored.sent(), (0, 0));
+    restored.poll_resources(1, r#""web_7""#);
+    assert_eq!(restored.sent(), (0, 0));
+    restored.read(Some(&[]));
+    let resolved = restored.sent_alone();
+    assert_eq!(resolved.len(), 1);
+    assert!(resolved[0].is_resolved);
+    let description = &resolved[0].annotations["description"];
+    assert!(
+        description.contains("Outcome: the event does not name web_0 any more"),
+        "{description}"
+    );
 }
