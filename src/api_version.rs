@@ -7,17 +7,12 @@
 use std::sync::Arc;
 
 use self::EventField::{Description, DurationInSeconds, EventSource};
-use crate::{
-    event::EventType::{self, Freeze, Preempt, Reboot, Redeploy, Terminate},
-    time,
-};
+use crate::{event::EventType, time};
 
-/// A documented version of the Scheduled Events API, with the event types and optional fields that its documents
-/// contain.
+/// A documented version of the Scheduled Events API, with the optional fields that its documents contain.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ApiVersion {
     pub(crate) name: &'static str,
-    event_types: &'static [EventType],
     fields: &'static [EventField],
     /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
     pub(crate) is_preview: bool,
@@ -45,43 +40,36 @@ pub(crate) enum EventField {
 pub(crate) static API_VERSIONS: [ApiVersion; 7] = [
     ApiVersion {
         name: "2017-03-01",
-        event_types: &[Freeze, Reboot, Redeploy],
         fields: &[],
         is_preview: true,
     },
     ApiVersion {
         name: "2017-08-01",
-        event_types: &[Freeze, Reboot, Redeploy],
         fields: &[],
         is_preview: false,
     },
     ApiVersion {
         name: "2017-11-01",
-        event_types: &[Freeze, Reboot, Redeploy, Preempt],
         fields: &[],
         is_preview: false,
     },
     ApiVersion {
         name: "2019-01-01",
-        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
         fields: &[],
         is_preview: false,
     },
     ApiVersion {
         name: "2019-04-01",
-        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
         fields: &[Description],
         is_preview: false,
     },
     ApiVersion {
         name: "2019-08-01",
-        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
         fields: &[Description, EventSource],
         is_preview: false,
     },
     ApiVersion {
         name: LATEST_API_VERSION,
-        event_types: &[Freeze, Reboot, Redeploy, Preempt, Terminate],
         fields: &[Description, EventSource, DurationInSeconds],
         is_preview: false,
     },
@@ -157,10 +145,8 @@ impl ApiVersion {
 
     /// True also for types without a documented version: no version is known to leave them out.
     pub(crate) fn has_event_type(&self, event_type: &EventType) -> bool {
-        matches!(
-            event_type,
-            EventType::SpotRebalanceRecommendation | EventType::Other(_)
-        ) || self.event_types.contains(event_type)
+        let since = event_type.spec().api_version;
+        since.is_none_or(|since| since <= self.name)
     }
 
     pub(crate) fn has_field(&self, field: EventField) -> bool {
@@ -203,7 +189,9 @@ mod tests {
         for pair in API_VERSIONS.windows(2) {
             let (older, newer) = (&pair[0], &pair[1]);
             assert!(older.name < newer.name);
-            assert!(newer.event_types.starts_with(older.event_types));
+            let types =
+                |version: &ApiVersion| EventType::KNOWN.map(|it| version.has_event_type(&it));
+            assert!(types(older) <= types(newer));
             assert!(newer.fields.starts_with(older.fields));
         }
         assert!(INSTANCE_API_VERSIONS.is_sorted());

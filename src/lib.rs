@@ -11,7 +11,8 @@
 //!                    ▲                        │
 //!                    └── clock, results of effects
 //!
-//! snapshot ──▶ metrics, web, alertmanager::alert          spool, metrics ──▶ otlp::sender
+//! snapshot ──▶ assessment ──▶ metrics, web, alertmanager::alert, otlp::log_record
+//!                             spool, metrics ──▶ otlp::sender
 //! ```
 //!
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
@@ -35,6 +36,7 @@
 //! | [`lifecycle`] | tracks events from document to document |
 //! | [`snapshot`] | what every reader sees; plain data |
 //! | [`approval`] | the approval policy; the limits of its requests; the output of `approve` |
+//! | `assessment` | what an event means for this VM: when it starts, its alerts, the words about it; every output reads it |
 //! | [`engine`] | the sans-I/O state machine at the centre: inputs to effects |
 //! | [`heartbeat`] | measures interruptions of this VM |
 //! | [`metrics`] | the snapshot as OpenMetrics, Prometheus text and data points of OTLP; the catalog of all metrics |
@@ -63,7 +65,7 @@
 //!   alertmanager::alert, web::{status, api, probe},
 //!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json},
 //!   web_config::{settings, tls_settings, fields, yaml, password, rate_limit}
-//! core, pure: lifecycle, document, snapshot
+//! core, pure: assessment; below it snapshot, lifecycle, document
 //! basic types: event, api_version, time, text
 //! ```
 //!
@@ -92,6 +94,7 @@ pub mod alertmanager;
 pub mod api_version;
 pub mod app;
 pub mod approval;
+mod assessment;
 mod azure_json;
 pub mod cli;
 pub mod command;

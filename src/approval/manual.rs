@@ -111,13 +111,13 @@ struct Report<'a> {
 }
 
 fn effect(event: &Event) -> String {
-    let summary = event.effect().summary;
+    let meaning = event.meaning();
     match event.duration_seconds {
         Some(seconds) if !event.is_without_interruption() => {
             let length = in_words(std::time::Duration::from_secs(seconds));
-            format!("{summary}; announced interruption: {length}")
+            format!("{meaning}; announced interruption: {length}")
         }
-        Some(_) | None => summary.to_owned(),
+        Some(_) | None => meaning.to_owned(),
     }
 }
 

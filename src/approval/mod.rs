@@ -15,7 +15,7 @@ pub(crate) mod manual;
 use std::{fmt, time::Duration};
 
 use crate::{
-    event::{Event, EventScope, EventType, Source, Status, resource_name, scope_of},
+    event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
     lifecycle::{Phase, TrackedEvent},
     snapshot::{ApprovalReason, SkipReason},
     time::{Moment, Timestamp},
@@ -174,11 +174,11 @@ fn reason(
         EventScope::Other => return Err(SkipReason::OtherVm),
         EventScope::Unknown => return Err(SkipReason::ResourcesUnknown),
     };
-    match event.event_type {
-        EventType::Freeze | EventType::Reboot | EventType::Redeploy => {}
-        EventType::Preempt | EventType::Terminate => return Err(SkipReason::Deletion),
-        EventType::SpotRebalanceRecommendation => return Err(SkipReason::Advisory),
-        EventType::Other(_) => return Err(SkipReason::TypeUnknown),
+    match event.event_type.spec().impact {
+        Impact::Pause | Impact::Restart => {}
+        Impact::Removal => return Err(SkipReason::Deletion),
+        Impact::None => return Err(SkipReason::Advisory),
+        Impact::Unknown => return Err(SkipReason::TypeUnknown),
     }
     match event.source {
         Some(Source::User) if settings.user_events => return Ok(user_event),

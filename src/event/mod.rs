@@ -3,124 +3,14 @@
 //! Azure's values are kept verbatim, unknown ones included. Comparisons ignore case, since Microsoft documents no case:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>.
 
+mod event_type;
 mod id;
 mod scope;
 
-use std::fmt;
-
+pub(crate) use self::event_type::Impact;
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
-pub use self::{id::EventId, scope::EventScope};
+pub use self::{event_type::EventType, id::EventId, scope::EventScope};
 use crate::time::Timestamp;
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EventType {
-    Freeze,
-    Reboot,
-    Redeploy,
-    Preempt,
-    Terminate,
-    /// Always an advisory (preview):
-    /// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
-    SpotRebalanceRecommendation,
-    /// An undocumented value, verbatim.
-    Other(Box<str>),
-}
-
-impl EventType {
-    /// The types of maintenance that Microsoft documents.
-    pub const KNOWN: [Self; 5] = [
-        Self::Freeze,
-        Self::Reboot,
-        Self::Redeploy,
-        Self::Preempt,
-        Self::Terminate,
-    ];
-
-    /// Ignores case.
-    pub(crate) fn new(name: &str) -> Self {
-        Self::KNOWN
-            .into_iter()
-            .chain([Self::SpotRebalanceRecommendation])
-            .find(|known| known.as_str().eq_ignore_ascii_case(name))
-            .unwrap_or_else(|| Self::Other(name.into()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Freeze => "Freeze",
-            Self::Reboot => "Reboot",
-            Self::Redeploy => "Redeploy",
-            Self::Preempt => "Preempt",
-            Self::Terminate => "Terminate",
-            Self::SpotRebalanceRecommendation => "SpotRebalanceRecommendation",
-            Self::Other(name) => name,
-        }
-    }
-}
-
-/// Severity of an event for a VM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Impact {
-    /// Memory and disks are kept.
-    Pause,
-    /// Memory is lost; the VM boots again.
-    Restart,
-    /// The VM is stopped or deleted.
-    Removal,
-    /// An advisory.
-    None,
-    Unknown,
-}
-
-/// What an event does to each VM that it names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EventEffect {
-    pub impact: Impact,
-    /// A clause for the status page, `approve` and pushed alerts; `alerts/scheduled-events.rules.yml` has the same
-    /// text.
-    pub summary: &'static str,
-}
-
-impl EventType {
-    /// Reboot and Redeploy: the VM boots again.
-    pub(crate) fn restarts_vm(&self) -> bool {
-        matches!(self, Self::Reboot | Self::Redeploy)
-    }
-
-    fn effect(&self) -> EventEffect {
-        let (impact, summary) = match self {
-            Self::Freeze => (
-                Impact::Pause,
-                "the VM is paused; memory and disks are kept, connections may break",
-            ),
-            Self::Reboot => (
-                Impact::Restart,
-                "the VM restarts; what is in memory is lost",
-            ),
-            Self::Redeploy => (
-                Impact::Restart,
-                "the VM moves to another host; memory and temporary disks are lost",
-            ),
-            Self::Preempt => (
-                Impact::Removal,
-                "the Spot VM is evicted; memory and temporary disks are lost",
-            ),
-            Self::Terminate => (Impact::Removal, "the VM is deleted"),
-            Self::SpotRebalanceRecommendation => (
-                Impact::None,
-                "the Spot VM has a higher risk of eviction; this is advice, no maintenance is scheduled",
-            ),
-            Self::Other(_) => (Impact::Unknown, "a type that is not known here"),
-        };
-        EventEffect { impact, summary }
-    }
-}
-
-impl fmt::Display for EventType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// `EventStatus`. An ended event has no status: Azure drops it from the document.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -259,19 +149,22 @@ impl Event {
         self.event_type == EventType::Freeze && self.duration_seconds == Some(0)
     }
 
-    pub(crate) fn effect(&self) -> EventEffect {
-        if self.is_other_advisory() {
-            EventEffect {
-                impact: Impact::None,
-                summary: "this is advice, no maintenance is scheduled",
-            }
-        } else if self.is_without_interruption() {
-            EventEffect {
-                impact: Impact::Pause,
-                summary: "host maintenance; no interruption of the VM is expected",
-            }
+    pub(crate) fn impact(&self) -> Impact {
+        if self.is_advisory() {
+            Impact::None
         } else {
-            self.event_type.effect()
+            self.event_type.spec().impact
+        }
+    }
+
+    /// What the event does to the VM: a clause of the texts for people.
+    pub(crate) fn meaning(&self) -> &'static str {
+        if self.is_other_advisory() {
+            "this is advice, no maintenance is scheduled"
+        } else if self.is_without_interruption() {
+            "host maintenance; no interruption of the VM is expected"
+        } else {
+            self.event_type.spec().meaning
         }
     }
 

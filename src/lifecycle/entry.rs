@@ -7,12 +7,12 @@ use super::{
     evidence::{Disappearance, outcome},
     outcome::End,
     restored::Restored,
-    revision::{is_other_kind, is_rest_equal, is_started, known_rest},
+    revision::{EventKind, is_other_kind, is_rest_equal, is_started, known_rest},
     tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
 use crate::{
-    event::{Event, EventScope, EventType, Status},
+    event::{Event, EventScope, EventType, Impact, Status},
     time::{Moment, Timestamp},
 };
 
@@ -134,6 +134,7 @@ impl TrackerEntry {
             at: now.wall,
             outcome,
         });
+        tracked.changed_at = now.wall;
         tracked.times_ended = tracked.times_ended.saturating_add(1);
         if tracked.started_at.is_none() {
             tracked.times_ended_unstarted = tracked.times_ended;
@@ -217,7 +218,7 @@ impl TrackerEntry {
             not_before: was.not_before,
             ..known_rest(&was, event)
         };
-        tracked.times_changed = tracked.times_changed.saturating_add(1);
+        tracked.record_version(EventKind::of(&was), now);
         if !is_urgent_restart {
             tracked.urgent_type = event.event_type.clone();
         }
@@ -249,6 +250,7 @@ impl TrackerEntry {
     fn come_back(&mut self, now: Timestamp) -> Option<Transition> {
         self.tracked.end?;
         let tracked = self.tracked_mut();
+        tracked.changed_at = now;
         tracked.previous_outcome = tracked.end.take().map(|end| end.outcome);
         Some(self.transition(TransitionKind::Returned, now))
     }
@@ -297,7 +299,10 @@ impl TrackerEntry {
         let (mut missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
         // The NotBefore of the advisory is not that of the maintenance.
         missing.not_before = false;
+        let mut former_kinds = self.tracked.former_kinds.clone();
+        former_kinds.push(self.tracked.kind());
         *self = Self::begin(&event, scope, gap, now, transitions);
+        self.tracked_mut().former_kinds = former_kinds;
         self.set_reported(missing, is_contradictory);
     }
 
@@ -313,10 +318,11 @@ impl TrackerEntry {
         let tracked = &self.tracked;
         // A refused attempt did not approve it.
         let is_ours = tracked.approval_sent_at.is_some() || tracked.approved_at.is_some();
-        let is_approvable = matches!(
-            event.event_type,
-            EventType::Freeze | EventType::Reboot | EventType::Redeploy | EventType::Terminate
-        );
+        let is_approvable = event.event_type != EventType::Preempt
+            && matches!(
+                event.impact(),
+                Impact::Pause | Impact::Restart | Impact::Removal
+            );
         let is_known_scheduled =
             tracked.phase() == Phase::Scheduled && tracked.event.status == Status::Scheduled;
         if is_ours

@@ -21,17 +21,6 @@ pub(super) fn max_gap(poll_interval: Duration) -> Duration {
         .clamp(MIN_POLL_GAP, MAX_POLL_GAP)
 }
 
-/// Azure announces an event at least this long ahead, so it cannot have been announced and started in a shorter gap
-/// unless it was approved
-/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>, "Minimum Notice").
-/// For Preempt and Terminate, whose notice is shorter, nothing depends on it.
-fn minimum_notice(event_type: &EventType) -> Duration {
-    match event_type {
-        EventType::Redeploy => Duration::from_mins(10),
-        _ => Duration::from_mins(15),
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LastDocument {
     pub(super) at: Timestamp,
@@ -89,7 +78,10 @@ impl LastDocument {
     ) -> PollGap {
         let elapsed = self.elapsed(now);
         let normal = poll_interval.saturating_mul(3).max(MAX_POLL_GAP);
-        PollGap::new(elapsed > normal, elapsed >= minimum_notice(event_type))
+        PollGap::new(
+            elapsed > normal,
+            elapsed >= event_type.spec().minimum_notice,
+        )
     }
 
     fn elapsed(&self, now: Moment) -> Duration {

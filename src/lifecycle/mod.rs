@@ -40,6 +40,7 @@ mod transition;
 pub(crate) use absence::WarmUpPhase;
 pub use outcome::{End, Outcome};
 pub use restored::Restored;
+pub use revision::EventKind;
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
 pub use tracker::Tracker;

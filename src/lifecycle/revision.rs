@@ -1,6 +1,26 @@
 //! Compares two versions of an event.
 
-use crate::event::{Event, Status};
+use crate::event::{Event, EventType, Source, Status};
+
+/// What determines the alerts of an event, and can differ between two versions of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventKind {
+    pub event_type: EventType,
+    pub source: Option<Source>,
+    pub duration_seconds: Option<u64>,
+    pub is_advisory: bool,
+}
+
+impl EventKind {
+    pub(crate) fn of(event: &Event) -> Self {
+        Self {
+            event_type: event.event_type.clone(),
+            source: event.source.clone(),
+            duration_seconds: event.duration_seconds,
+            is_advisory: event.is_advisory(),
+        }
+    }
+}
 
 /// An advisory never starts.
 pub(super) fn is_started(event: &Event) -> bool {

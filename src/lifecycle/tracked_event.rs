@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::outcome::{End, Outcome};
+use super::{
+    outcome::{End, Outcome},
+    revision::EventKind,
+};
 use crate::{
     event::{Event, EventScope, EventType, Source, Status},
     time::Timestamp,
@@ -29,6 +32,8 @@ pub struct TrackedEvent {
     pub is_contradictory: bool,
     /// Its type or its source changed from one document to another.
     pub has_changed_kind: bool,
+    /// What earlier documents gave it, oldest first and without the current one.
+    pub former_kinds: Vec<EventKind>,
     /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
     pub is_owner_unknown: bool,
     pub first_seen_at: Timestamp,
@@ -47,6 +52,8 @@ pub struct TrackedEvent {
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
     pub times_ended_unstarted: u32,
+    /// When it was first seen, a document changed it, it ended or came back: the last of these.
+    pub changed_at: Timestamp,
     /// Documents that had another version of it than the one before.
     pub times_changed: u32,
     /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event.
@@ -85,9 +92,9 @@ pub enum PollGap {
 impl PollGap {
     pub(crate) fn new(is_long: bool, is_minimum_notice: bool) -> Self {
         match (is_long, is_minimum_notice) {
-            (_, true) => Self::Notice,
+            (true, true) => Self::Notice,
             (true, false) => Self::Long,
-            (false, false) => Self::Normal,
+            (false, _) => Self::Normal,
         }
     }
 }
@@ -163,6 +170,7 @@ impl TrackedEvent {
             missing: MissingMembers::default(),
             is_contradictory: false,
             has_changed_kind: false,
+            former_kinds: Vec::new(),
             is_owner_unknown: false,
             first_seen_at: now,
             gap,
@@ -173,6 +181,7 @@ impl TrackedEvent {
             previous_outcome: None,
             times_ended: 0,
             times_ended_unstarted: 0,
+            changed_at: now,
             times_changed: 0,
             approval_decided_at: None,
             approval_withdrawn_at: None,
@@ -300,6 +309,22 @@ impl TrackedEvent {
             || earlier
                 .map(|change| (change.from, change.at))
                 .any(|(not_before, until)| is_close(not_before, until))
+    }
+
+    pub(crate) fn kind(&self) -> EventKind {
+        EventKind::of(&self.event)
+    }
+
+    /// To be called after the event was replaced by another version.
+    pub(super) fn record_version(&mut self, was: EventKind, now: Timestamp) {
+        self.changed_at = now;
+        self.times_changed = self.times_changed.saturating_add(1);
+        let current = self.kind();
+        if was != current {
+            self.former_kinds.retain(|known| *known != was);
+            push_bounded(&mut self.former_kinds, was);
+        }
+        self.former_kinds.retain(|known| *known != current);
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {

@@ -66,6 +66,8 @@ macro_rules! catalog {
 }
 
 catalog! {
+    EVENT_ALERT = "azure_scheduled_event_alert", Gauge, "", &["event_id", "event_type", "event_source", "alert", "severity"],
+        "1 if an event of this VM has this alert, from its first moment until ten minutes after the end of the event. 0 if the event changed so that the alert no longer applies.";
     EVENT_DURATION = "azure_scheduled_event_duration_seconds", Gauge, "s", event_labels!(),
         "Announced length of the interruption (DurationInSeconds). 0 means no interruption; absent if unknown to Azure.";
     EVENT_ENDED = "azure_scheduled_event_ended_timestamp_seconds", Gauge, "s", event_labels!("outcome"),
@@ -74,12 +76,16 @@ catalog! {
         "Unix time when this exporter first saw the event.";
     EVENT_INFO = "azure_scheduled_event_info", Gauge, "", event_labels!("resource_type", "description"),
         "1 for each pending or recently ended event, with its properties as labels.";
+    EVENT_MESSAGE = "azure_scheduled_event_message", Gauge, "", &["event_id", "summary", "description"],
+        "Unix time since when these are the words about an event of this VM. At most 1,000 bytes each; times are UTC.";
     EVENT_COUNTDOWN = "azure_scheduled_event_not_before_countdown_seconds", Gauge, "s", event_labels!(),
         "Time until NotBefore at the time of the scrape. Negative if overdue, 0 after the start; absent without a NotBefore and after the end.";
     EVENT_NOT_BEFORE = "azure_scheduled_event_not_before_timestamp_seconds", Gauge, "s", event_labels!(),
         "Unix time before which the event does not start unless it is approved. Absent if Azure never announced one.";
     EVENT_OBSERVED_INTERRUPTION = "azure_scheduled_event_observed_interruption_seconds", Gauge, "s", event_labels!(),
         "Longest interruption of this VM during the event, as measured by this exporter. Absent until measured.";
+    EVENT_OPEN = "azure_scheduled_event_open", Gauge, "", &["event_id"],
+        "1 if the last document lists the event of this VM, 0 if a document no longer does. Absent if the last poll failed.";
     EVENT_RESOURCE_INFO = "azure_scheduled_event_resource_info", Gauge, "", &["event_id", "resource"],
         "1 for each VM that an event names. Requires --metrics.resources.";
     EVENT_RESOURCES = "azure_scheduled_event_resources", Gauge, "{vm}", event_labels!(),
@@ -148,7 +154,7 @@ catalog! {
         "Failed writes to the state directory.";
     UP = "azure_scheduled_events_up", Gauge, "", &[],
         "1 if the last poll of the events succeeded, and the next one is not overdue by more than 30 seconds.";
-    VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "vm_id", "vm_scale_set", "vm_size", "location"],
+    VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "vm_id", "vm_scale_set", "vm_size", "location", "resource_group", "subscription_id"],
         "1, with the identity of this VM as labels. Absent until the instance metadata has been read.";
     WARMING_UP = "azure_scheduled_events_warming_up", Gauge, "", &[],
         "1 until five minutes after the first successful poll and after each re-enabling of Scheduled Events: events may not have appeared yet.";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{ExportCounts, TypeLabel};
-use crate::event::EventType;
+use crate::event::{EventType, Impact};
 
 /// The result of an approval: the closed set of values of the label `result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,10 +55,13 @@ pub struct OutputCounters {
 
 impl Default for OutputCounters {
     fn default() -> Self {
-        let approvable =
-            [EventType::Freeze, EventType::Reboot, EventType::Redeploy].map(TypeLabel::from);
-        let approvals = approvable
-            .iter()
+        let is_approvable = |event_type: &EventType| {
+            matches!(event_type.spec().impact, Impact::Pause | Impact::Restart)
+        };
+        let approvals = EventType::KNOWN
+            .into_iter()
+            .filter(is_approvable)
+            .map(TypeLabel::from)
             .flat_map(|label| ApprovalResult::ALL.map(|result| ((label.clone(), result), 0)));
         Self {
             pushes: PushCounts::default(),

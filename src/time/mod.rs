@@ -149,6 +149,11 @@ impl Timestamp {
         self.0.strftime("%H:%M UTC").to_string()
     }
 
+    /// `09:15:30 UTC`, cut to the second.
+    pub(crate) fn second(self) -> String {
+        self.0.strftime("%H:%M:%S UTC").to_string()
+    }
+
     /// `2026-11-17 09:15 UTC`, cut to the minute.
     pub(crate) fn date_and_minute(self) -> String {
         self.0.strftime("%Y-%m-%d %H:%M UTC").to_string()

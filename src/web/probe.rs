@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::ProbeResult;
 use crate::{
-    event::EventScope,
-    lifecycle::{Phase, TrackedEvent},
+    assessment::{self, Start},
     snapshot::Snapshot,
     text::label_value,
     time::{Moment, in_words},
@@ -34,62 +33,42 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
 pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
     let due = snapshot
         .pending()
-        .filter(|tracked| {
-            tracked.scope == EventScope::Own
-                && !tracked.event.is_without_interruption()
-                && !tracked.may_be_foreign()
-        })
-        .filter_map(|tracked| Some((seconds_until(tracked, now)?, tracked)))
-        .filter(|(seconds, _)| *seconds <= lead_time.as_secs_f64())
-        .min_by(|(one, _), (other, _)| one.total_cmp(other));
+        .filter(|tracked| assessment::interrupts_vm(tracked))
+        .map(|tracked| (Start::of(tracked, now.wall), tracked))
+        .filter(|(start, _)| start.is_within(lead_time, now.wall))
+        .filter_map(|(start, tracked)| Some((start.seconds_from(now.wall)?, start, tracked)))
+        .min_by(|(one, ..), (other, ..)| one.total_cmp(other));
     due.map_or_else(
         || ProbeResult {
             is_ok: true,
             reason: "serving".to_owned(),
         },
-        |(seconds, tracked)| ProbeResult {
+        |(seconds, start, tracked)| ProbeResult {
             is_ok: false,
             reason: format!(
                 "not serving: {} {}",
                 label_value(tracked.event.event_type.as_str()),
-                start_text(seconds, tracked, now)
+                start_text(seconds, start)
             ),
         },
     )
 }
 
-/// Negative infinity for a started event and for an approved one, `None` for one without a NotBefore.
-fn seconds_until(tracked: &TrackedEvent, now: Moment) -> Option<f64> {
-    match tracked.phase() {
-        Phase::Started => Some(f64::NEG_INFINITY),
-        Phase::Scheduled if tracked.is_due_by_approval() => Some(f64::NEG_INFINITY),
-        Phase::Scheduled => Some(tracked.event.not_before?.seconds_from(now.wall)),
-        Phase::Advisory | Phase::Ended => None,
+fn start_text(seconds: f64, start: Start) -> String {
+    match start {
+        Start::Started(_) => "has started".to_owned(),
+        Start::Approved => "is approved and may start at any moment".to_owned(),
+        Start::MayBeApproved => "may be approved and start at any moment".to_owned(),
+        Start::AboutToBeApproved => "is about to be approved".to_owned(),
+        Start::NotBefore(_) | Start::NotAnnounced | Start::Never if seconds <= 0.0 => {
+            "is due".to_owned()
+        }
+        Start::NotBefore(_) | Start::NotAnnounced | Start::Never => {
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            let left = Duration::from_secs(left.as_secs());
+            format!("may start in {}", in_words(left))
+        }
     }
-}
-
-fn start_text(seconds: f64, tracked: &TrackedEvent, now: Moment) -> String {
-    if tracked.phase() == Phase::Started {
-        return "has started".to_owned();
-    }
-    if tracked.is_approved() {
-        return "is approved and may start at any moment".to_owned();
-    }
-    if tracked.may_be_approved() {
-        return "may be approved and start at any moment".to_owned();
-    }
-    if tracked.is_before_its_approval(now.wall) {
-        return "is about to be approved".to_owned();
-    }
-    Duration::try_from_secs_f64(seconds).map_or_else(
-        |_| "is due".to_owned(),
-        |left| {
-            format!(
-                "may start in {}",
-                in_words(Duration::from_secs(left.as_secs()))
-            )
-        },
-    )
 }
 
 #[cfg(test)]

@@ -4,19 +4,16 @@
 //! `--alertmanager.external-label`, and no others. The reporting VM, the status and the remaining time are in the
 //! annotations: a changed label would be a new alert.
 
-mod rule;
-mod text;
-
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
-use self::{
-    rule::{AlertRule, NO_ALERT, USER_WAITING},
-    text::Text,
-};
 use crate::{
-    event::EventScope, lifecycle::TrackedEvent, snapshot::Snapshot, text::label_value,
+    assessment::{self, AlertRule, AlertState, EventAlert},
+    event::EventScope,
+    lifecycle::TrackedEvent,
+    snapshot::Snapshot,
+    text::label_value,
     time::Timestamp,
 };
 
@@ -64,6 +61,17 @@ pub(super) struct Match {
 }
 
 impl Match {
+    /// `None` for an alert of which nobody is notified, and for one that may never have applied.
+    fn new(alert: EventAlert<'_>) -> Option<Self> {
+        let resolved_at = match alert.state {
+            AlertState::Firing => None,
+            AlertState::Ended(at) | AlertState::Obsolete(Some(at)) => Some(at),
+            AlertState::Obsolete(None) => return None,
+        };
+        let rule = alert.rule;
+        rule.is_notified().then_some(Self { rule, resolved_at })
+    }
+
     /// Whether the alerts of two states of an event are the same alert.
     pub(super) fn has_labels_of(
         self,
@@ -100,17 +108,11 @@ impl Match {
         external: &Labels,
         now: Timestamp,
     ) -> Alert {
-        let text = Text {
-            rule: self.rule,
-            tracked,
-            snapshot,
-            now,
-            is_resolved: self.resolved_at.is_some(),
-        };
+        let message = assessment::message(tracked, snapshot, now);
         let anchor = self.rule.name.to_ascii_lowercase();
         let annotations = BTreeMap::from([
-            ("summary", text.summary()),
-            ("description", text.description()),
+            ("summary", message.summary),
+            ("description", message.description),
             ("runbook_url", format!("{RUNBOOKS}#{anchor}")),
             ("dashboard_url", DASHBOARD.to_owned()),
         ]);
@@ -134,7 +136,7 @@ impl Match {
         let is_restart = tracked.event.event_type.restarts_vm()
             && tracked.scope == EventScope::Own
             && !tracked.event.is_advisory()
-            && self.rule != USER_WAITING;
+            && !self.rule.ends_with_start();
         if is_restart && is_due {
             RESTART_TTL
         } else {
@@ -145,49 +147,8 @@ impl Match {
 
 /// The alerts of an event that fire at `now` or, after its end or after it left this VM, those that fired then.
 pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match> {
-    let left_at = tracked
-        .left_at
-        .filter(|_| tracked.scope == EventScope::Other);
-    let ended_at = left_at.or(tracked.end.map(|end| end.at));
-    // The rules are those that matched when the event ended.
-    let at = ended_at.unwrap_or(now);
-    // While it is unknown whether an event names this VM, it may do so.
-    let is_others = tracked.scope == EventScope::Other && left_at.is_none();
-    let rules = if is_others || tracked.may_be_foreign() {
-        Vec::new()
-    } else {
-        rule::matching(tracked, at)
-    };
-    let started_at = tracked.running_since();
-    rules.into_iter().map(move |rule| {
-        let waited_until = started_at.filter(|_| rule == USER_WAITING);
-        let resolved_at = waited_until.or(ended_at);
-        Match { rule, resolved_at }
-    })
-}
-
-/// The highest severity of the alerts that an event of this VM has at `now`, and its summary.
-pub(crate) fn summary_of(
-    tracked: &TrackedEvent,
-    snapshot: &Snapshot,
-    now: Timestamp,
-) -> (Option<&'static str>, String) {
-    let is_resolved = tracked.end.is_some();
-    let severities = ["critical", "warning", "info"];
-    let rank = |rule: &AlertRule| severities.iter().position(|known| *known == rule.severity);
-    let rule = matches(tracked, now)
-        .filter(|matched| is_resolved || matched.resolved_at.is_none())
-        .map(|matched| matched.rule)
-        .min_by_key(rank);
-    let text = Text {
-        rule: rule.unwrap_or(NO_ALERT),
-        tracked,
-        snapshot,
-        now,
-        is_resolved,
-    };
-    let severity = rule.filter(|_| !is_resolved).map(|rule| rule.severity);
-    (severity, text.summary())
+    let alerts = assessment::alerts(tracked, now).into_iter();
+    alerts.filter_map(Match::new)
 }
 
 #[cfg(test)]
@@ -205,7 +166,5 @@ fn rfc3339<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::O
     serializer.serialize_str(&time.rfc3339_millis())
 }
 
-#[cfg(test)]
-mod rule_parity_tests;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::HashSet, fmt};
 
+use super::decisions::Decisions;
 use crate::{
     event::{Source, Status, resource_name},
     lifecycle::{Phase, TrackedEvent},
@@ -30,6 +31,8 @@ pub(super) fn encode(
         .map(EventLabels::new)
         .filter(|event| ids.insert(event.event_id.clone()))
         .collect();
+    let decisions = Decisions::new(snapshot, now);
+    decisions.alerts(backend)?;
     gauge_per_event(backend, &catalog::EVENT_DURATION, &events, |tracked| {
         tracked.event.duration_seconds.map(|s| s as f64)
     })?;
@@ -38,6 +41,7 @@ pub(super) fn encode(
         Some(tracked.first_seen_at.as_unix_seconds())
     })?;
     info(backend, &events)?;
+    decisions.messages(backend)?;
     gauge_per_event(backend, &catalog::EVENT_COUNTDOWN, &events, |tracked| {
         tracked.countdown_seconds(now.wall)
     })?;
@@ -50,6 +54,7 @@ pub(super) fn encode(
         &events,
         |tracked| Some(tracked.observed_interruption()?.as_secs_f64()),
     )?;
+    decisions.open(backend)?;
     if options.resources {
         resource_info(backend, &events)?;
     }

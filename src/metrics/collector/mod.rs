@@ -1,5 +1,6 @@
 //! The samples of a snapshot: those of the exporter here, those of events in [`events`].
 
+mod decisions;
 mod events;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -169,6 +170,8 @@ impl Scrape {
             ("vm_scale_set", &identity.scale_set),
             ("vm_size", &identity.vm_size),
             ("location", &identity.location),
+            ("resource_group", &identity.resource_group),
+            ("subscription_id", &identity.subscription_id),
         ]
         .map(|(name, value)| (name, label_value(value)));
         let labels = values.each_ref().map(|(name, value)| (*name, &**value));

@@ -18,7 +18,7 @@ use super::{
     trace::{self, SpanPhase, VmKey},
 };
 use crate::{
-    alertmanager::alert::summary_of,
+    assessment,
     event::{Event, EventScope, Source},
     lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
     snapshot::Snapshot,
@@ -81,7 +81,8 @@ fn record(
         TransitionKind::Announced => SpanPhase::Announced,
         _ => SpanPhase::Whole,
     };
-    let (severity, summary) = summary_of(tracked, snapshot, at);
+    let severity = assessment::severity(tracked, at);
+    let summary = assessment::message(tracked, snapshot, at).summary;
     let mut attributes = trace::attributes(tracked, phase);
     let uid = uid(tracked, vm, name, kind);
     attributes.extend(details(kind));

@@ -73,17 +73,17 @@ fn each_transition_has_a_record_with_name_severity_and_text() {
         (
             name("announced"),
             Severity::Error,
-            "Announced: Reboot of web_0 and 1 more VM in 16m (00:33 UTC)",
+            "Announced: Reboot of web_0 and 1 more VM at 00:33 UTC",
         ),
         (
             name("rescheduled"),
             Severity::Error,
-            "Rescheduled: Reboot of web_0 and 1 more VM in 33m (00:50 UTC)",
+            "Rescheduled: Reboot of web_0 and 1 more VM at 00:50 UTC",
         ),
         (
             name("started"),
             Severity::Error,
-            "Started: Reboot of web_0 and 1 more VM in progress",
+            "Started: Reboot of web_0 and 1 more VM in progress since 00:50 UTC",
         ),
         (
             name("ended"),
@@ -93,7 +93,7 @@ fn each_transition_has_a_record_with_name_severity_and_text() {
         (
             name("returned"),
             Severity::Error,
-            "Returned: Reboot of web_0 and 1 more VM in progress",
+            "Returned: Reboot of web_0 and 1 more VM in progress since 00:50 UTC",
         ),
     ];
     let expected: Vec<_> = expected

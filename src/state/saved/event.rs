@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::Time;
 use crate::{
     event::{Event, EventId, EventScope, EventType, Source, Status},
-    lifecycle::{End, Interruption, MissingMembers, Outcome, PollGap, Rescheduling, TrackedEvent},
+    lifecycle::{
+        End, EventKind, Interruption, MissingMembers, Outcome, PollGap, Rescheduling, TrackedEvent,
+    },
 };
 
 #[derive(Serialize, Deserialize)]
@@ -34,7 +36,11 @@ pub(super) struct SavedEvent {
     contradictory: bool,
     #[serde(default)]
     kind_changed: bool,
+    /// Type, source, duration, whether it was an advisory.
+    #[serde(default)]
+    former_kinds: Vec<SavedKind>,
     first_seen_at: Time,
+    changed_at: Option<Time>,
     #[serde(default)]
     seen_late: bool,
     #[serde(default)]
@@ -105,6 +111,8 @@ impl From<&TrackedEvent> for SavedEvent {
             ),
             contradictory: tracked.is_contradictory,
             kind_changed: tracked.has_changed_kind,
+            former_kinds: tracked.former_kinds.iter().map(saved_kind).collect(),
+            changed_at: Some(Time(tracked.changed_at)),
             first_seen_at: Time(tracked.first_seen_at),
             seen_late: tracked.gap != PollGap::Normal,
             notice_missed: tracked.gap == PollGap::Notice,
@@ -138,6 +146,26 @@ impl From<&TrackedEvent> for SavedEvent {
     }
 }
 
+type SavedKind = (String, Option<String>, Option<u64>, bool);
+
+fn saved_kind(kind: &EventKind) -> SavedKind {
+    let source = kind
+        .source
+        .as_ref()
+        .map(|source| source.as_str().to_owned());
+    let event_type = kind.event_type.as_str().to_owned();
+    (event_type, source, kind.duration_seconds, kind.is_advisory)
+}
+
+fn kind((event_type, source, duration_seconds, is_advisory): SavedKind) -> EventKind {
+    EventKind {
+        event_type: EventType::new(&event_type),
+        source: source.as_deref().map(Source::new),
+        duration_seconds,
+        is_advisory,
+    }
+}
+
 impl From<SavedEvent> for TrackedEvent {
     fn from(saved: SavedEvent) -> Self {
         let time = |at: Option<Time>| at.map(|at| at.0);
@@ -164,6 +192,8 @@ impl From<SavedEvent> for TrackedEvent {
             },
             is_contradictory: saved.contradictory,
             has_changed_kind: saved.kind_changed,
+            former_kinds: saved.former_kinds.into_iter().map(kind).collect(),
+            changed_at: saved.changed_at.unwrap_or(saved.first_seen_at).0,
             is_owner_unknown: false,
             first_seen_at: saved.first_seen_at.0,
             gap: PollGap::new(saved.seen_late, saved.notice_missed),

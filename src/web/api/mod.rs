@@ -17,7 +17,7 @@
 //! | `health` | `up`, `last_success_at`, `failure` (`reason`, `message`, `since`), `requests`, `failures` by reason |
 //! | `vm` | `name`, the name of this VM in `Resources`, and its instance metadata; `metadata_name` is the name in these |
 //! | `exporter` | `version`, `revision` |
-//! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `advisory`, `phase` (advisory, scheduled, started, ended), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approval_decided_at`, `approval_sent_at`, `approved_at`, `approved_elsewhere_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
+//! | `events[]` | pending and recently ended events in the order of their ids. Besides Microsoft's members: `scope`, `advisory`, `phase` (advisory, scheduled, started, ended), `interrupts_vm` (whether it pauses or stops this VM), `alerts` (`name`, `severity`; those that it has now), `summary` (of these alerts), `not_before`, `not_before_countdown_seconds`, `first_seen_at`, `started_at`, `ended_at`, `outcome`, `approval_decided_at`, `approval_sent_at`, `approved_at`, `approved_elsewhere_at`, `approval`, `observed_interruption_seconds`, `interruptions`, `reschedulings` |
 //! | `approval` | of a pending event: `decision` (waiting, draining, due, sent, approved, approved_elsewhere, failed, withheld, dry_run), `reason` (an identifier), `at` (time of the approval, past or future), `message` (text) |
 
 #[cfg(test)]
@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
+    assessment::{self, AlertState},
     azure_json,
     lifecycle::TrackedEvent,
     snapshot::{Approval, Health, Identity, Snapshot},
@@ -63,6 +64,7 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
             .map(|tracked| EventEntry {
                 tracked,
                 approval: snapshot.approvals.get(&tracked.event.id),
+                snapshot,
                 now,
             })
             .collect(),
@@ -71,10 +73,13 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
 }
 
 /// Members of this exporter. A member of Azure with the same name is left out.
-const OWN_MEMBERS: [&str; 17] = [
+const OWN_MEMBERS: [&str; 20] = [
     "scope",
     "advisory",
     "phase",
+    "interrupts_vm",
+    "alerts",
+    "summary",
     "not_before",
     "not_before_countdown_seconds",
     "first_seen_at",
@@ -190,6 +195,7 @@ impl<'a> VmEntry<'a> {
 struct EventEntry<'a> {
     tracked: &'a TrackedEvent,
     approval: Option<&'a Approval>,
+    snapshot: &'a Snapshot,
     now: Moment,
 }
 
@@ -199,6 +205,12 @@ struct ApprovalEntry {
     reason: Option<&'static str>,
     at: Option<String>,
     message: String,
+}
+
+#[derive(Serialize)]
+struct AlertEntry {
+    name: &'static str,
+    severity: &'static str,
 }
 
 #[derive(Serialize)]
@@ -214,6 +226,18 @@ struct ReschedulingEntry {
     to: String,
 }
 
+/// Those that fire.
+fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<AlertEntry> {
+    let alerts = assessment::alerts(tracked, now).into_iter();
+    alerts
+        .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
+        .map(|alert| AlertEntry {
+            name: alert.rule.name,
+            severity: alert.rule.severity,
+        })
+        .collect()
+}
+
 impl Serialize for EventEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let tracked = self.tracked;
@@ -223,6 +247,11 @@ impl Serialize for EventEntry<'_> {
         map.serialize_entry("scope", tracked.scope.as_str())?;
         map.serialize_entry("advisory", &tracked.event.is_advisory())?;
         map.serialize_entry("phase", tracked.phase().as_str())?;
+        map.serialize_entry("interrupts_vm", &assessment::interrupts_vm(tracked))?;
+        let now = self.now.wall;
+        map.serialize_entry("alerts", &alerts(tracked, now))?;
+        let summary = assessment::message(tracked, self.snapshot, now).summary;
+        map.serialize_entry("summary", &summary)?;
         map.serialize_entry("not_before", &millis(tracked.event.not_before))?;
         let countdown = tracked.countdown_seconds(self.now.wall);
         map.serialize_entry("not_before_countdown_seconds", &countdown)?;

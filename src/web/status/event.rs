@@ -9,8 +9,9 @@ use super::{
     timer::{countdown, countdown_element, timer},
 };
 use crate::{
+    assessment::Start,
     event::{Event, EventId, EventScope, resource_name},
-    lifecycle::{Phase, TrackedEvent},
+    lifecycle::TrackedEvent,
     snapshot::Approval,
     time::{Moment, in_words},
 };
@@ -23,16 +24,14 @@ const MAX_NAMES_ON_LINE: usize = 2;
 /// For example `Freeze in 14m 09s`.
 pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
     let name = tracked.event.event_type.as_str();
-    match (tracked.phase(), tracked.event.not_before) {
-        (Phase::Ended, _) => format!("{name} ended"),
-        (Phase::Advisory, _) => format!("{name} (advisory)"),
-        (Phase::Started, _) => format!("{name} in progress"),
-        (Phase::Scheduled, _) if tracked.may_be_approved() => format!("{name} may start now"),
-        (Phase::Scheduled, _) if tracked.is_before_its_approval(now.wall) => {
-            format!("{name} may start soon")
-        }
-        (Phase::Scheduled, None) => format!("{name} scheduled"),
-        (Phase::Scheduled, Some(due)) => {
+    match Start::of(tracked, now.wall) {
+        Start::Never if tracked.is_pending() => format!("{name} (advisory)"),
+        Start::Never => format!("{name} ended"),
+        Start::Started(_) => format!("{name} in progress"),
+        Start::Approved | Start::MayBeApproved => format!("{name} may start now"),
+        Start::AboutToBeApproved => format!("{name} may start soon"),
+        Start::NotAnnounced => format!("{name} scheduled"),
+        Start::NotBefore(due) => {
             let left = countdown(due, now);
             left.map_or_else(
                 || format!("{name} may start now"),
@@ -127,13 +126,13 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
                 @if tracked.event.duration_seconds.is_some() { ", announced: " (labels::announced_duration(&tracked.event)) }
             }
         } @else {
-            @match (tracked.phase(), tracked.event.not_before) {
-                (Phase::Advisory, _) => { "advisory, no maintenance is scheduled" },
-                (Phase::Started, _) => { "in progress" },
-                (_, _) if tracked.may_be_approved() => { "may start at any moment" },
-                (_, _) if tracked.is_before_its_approval(now.wall) => { "may start soon" },
-                (_, Some(due)) => { "earliest start: " (countdown_element(due, now)) },
-                (_, None) => { (plain(labels::status(tracked))) },
+            @match Start::of(tracked, now.wall) {
+                Start::Never => { "advisory, no maintenance is scheduled" },
+                Start::Started(_) => { "in progress" },
+                Start::Approved | Start::MayBeApproved => { "may start at any moment" },
+                Start::AboutToBeApproved => { "may start soon" },
+                Start::NotBefore(due) => { "earliest start: " (countdown_element(due, now)) },
+                Start::NotAnnounced => { (plain(labels::status(tracked))) },
             }
             @if let Some(resources) = &tracked.event.resources {
                 " · " (short_names(resources))

@@ -9,7 +9,7 @@ use crate::{
 
 /// The CSS class of an event.
 pub(super) fn class(event: &Event) -> &'static str {
-    match event.effect().impact {
+    match event.impact() {
         Impact::None => "advice",
         Impact::Pause => "pause",
         Impact::Restart => "restart",
@@ -20,11 +20,10 @@ pub(super) fn class(event: &Event) -> &'static str {
 
 /// What the event does to the VM.
 pub(super) fn meaning(event: &Event) -> String {
-    let effect = event.effect();
-    let mut chars = effect.summary.chars();
+    let mut chars = event.meaning().chars();
     let first = chars.next().map(|first| first.to_ascii_uppercase());
     let sentence: String = first.into_iter().chain(chars).collect();
-    match effect.impact {
+    match event.impact() {
         Impact::Unknown => sentence + ". Be prepared for an interruption.",
         Impact::None | Impact::Pause | Impact::Restart | Impact::Removal => sentence + ".",
     }

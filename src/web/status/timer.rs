@@ -6,40 +6,39 @@ use maud::{Markup, html};
 
 use super::{elapsed, plain, unix_millis};
 use crate::{
-    lifecycle::{Phase, TrackedEvent},
+    assessment::Start,
+    lifecycle::TrackedEvent,
     snapshot::Approval,
     time::{Moment, Timestamp, split_seconds},
 };
 
 pub(super) fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
     html! {
-        @match (tracked.phase(), tracked.event.not_before) {
-            (Phase::Advisory, _) => {},
-            (Phase::Started, _) => {
+        @match Start::of(tracked, now.wall) {
+            Start::Never => {},
+            Start::Started(since) => {
                 div.timer {
                     span.label { "In progress for" }
-                    @if let Some(since) = tracked.started_at {
-                        span.big { (elapsed(since, now)) }
-                    }
+                    span.big { (elapsed(since, now)) }
                 }
             },
-            (_, _) if tracked.is_approved() => {
+            Start::Approved => {
                 div.timer {
                     span.label { "Approved: may start" }
                     span.big { "any moment" }
                 }
             },
-            (_, Some(_)) if tracked.approval_sent_at.is_some() => {
+            Start::MayBeApproved => {
                 div.timer {
                     span.label { "Approval sent: may start" }
                     span.big { "any moment" }
                 }
             },
-            (_, due) if tracked.is_before_its_approval(now.wall) => {
-                (approval_timer(tracked, approval, due, now))
+            Start::AboutToBeApproved => {
+                (approval_timer(tracked, approval, tracked.event.not_before, now))
             },
-            (_, Some(due)) => { (countdown_timer("Earliest start in", tracked, due, now)) },
-            (_, None) => {
+            Start::NotBefore(due) => { (countdown_timer("Earliest start in", tracked, due, now)) },
+            Start::NotAnnounced => {
                 div.timer { span.label { "No start time announced" } }
             },
         }

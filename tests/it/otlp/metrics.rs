@@ -99,7 +99,10 @@ pub(super) fn series(metric: &Metric) -> Vec<String> {
     let labelled = |name: &str, attributes: &[KeyValue], more: Option<String>| {
         let label = |attribute: &KeyValue| {
             let value = text(std::slice::from_ref(attribute), &attribute.key).unwrap();
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+            let value = value
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n");
             format!("{}=\"{value}\"", attribute.key)
         };
         let labels: Vec<_> = more

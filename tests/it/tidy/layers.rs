@@ -14,6 +14,7 @@ const MODULES: &[(&str, u8)] = &[
     ("document", CORE),
     ("lifecycle", CORE + 1),
     ("snapshot", CORE + 2),
+    ("assessment", CORE + 3),
     ("metrics", PURE),
     ("azure_json", PURE),
     ("list", PURE),
@@ -136,7 +137,8 @@ fn an_import_points_down() {
 }
 
 /// What `web` may import: it renders a snapshot, and has no side effects.
-const WEB_IMPORTS: [&str; 10] = [
+const WEB_IMPORTS: [&str; 11] = [
+    "assessment",
     "document",
     "event",
     "lifecycle",

@@ -45,14 +45,13 @@ fn alert_of_a_restart_that_is_due_outlives_the_time_in_which_the_vm_is_down() {
 #[test]
 fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
     let running = started(tracked("Reboot", "User", Some(900)), 40);
-    assert_eq!(
-        names(running.clone(), 41),
-        ["+UserInitiatedWaiting warning"]
-    );
-    assert_eq!(
-        names(ended(running, 400), 401),
-        ["+UserInitiatedWaiting warning"]
-    );
+    for tracked in [running.clone(), ended(running, 400)] {
+        let [alert] = &alerts(&snapshot([tracked]), at(401))[..] else {
+            panic!("one alert");
+        };
+        assert!(alert.is_resolved);
+        assert_eq!(alert.ends_at, at(40));
+    }
 }
 
 #[test]

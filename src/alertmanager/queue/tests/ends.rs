@@ -288,7 +288,7 @@ fn alert_of_an_event_that_left_while_no_process_ran_is_resolved() {
     assert!(resolved[0].is_resolved);
     let description = &resolved[0].annotations["description"];
     assert!(
-        description.contains("Outcome: the event does not name web_0 any more"),
+        description.contains("Outcome: changed: it does not name web_0 any more"),
         "{description}"
     );
 }

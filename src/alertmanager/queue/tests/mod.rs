@@ -1,5 +1,4 @@
 mod at_once;
-mod change_parity;
 mod ends;
 
 use super::*;

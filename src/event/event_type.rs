@@ -1,0 +1,178 @@
+//! The types of events. The table says what this program knows about each of them: everything else reads it.
+
+use std::{fmt, time::Duration};
+
+/// Severity of an event for a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Impact {
+    /// Memory and disks are kept.
+    Pause,
+    /// Memory is lost; the VM boots again.
+    Restart,
+    /// The VM is stopped or deleted.
+    Removal,
+    /// An advisory.
+    None,
+    Unknown,
+}
+
+/// What is known about a type of event.
+#[derive(Debug)]
+pub(crate) struct TypeSpec {
+    pub impact: Impact,
+    /// Azure announces an event at least this long ahead. The "Minimum Notice" of
+    /// <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>.
+    pub minimum_notice: Duration,
+    /// The first documented version of the API with this type. `None`: none is known to leave it out.
+    pub api_version: Option<&'static str>,
+    /// The alert of an event that is due.
+    pub alert: &'static str,
+    /// `critical`, `warning` or `info`: the severity of that alert. A pause of some seconds has a lower one.
+    pub severity: &'static str,
+    /// What the event does to the VM: a clause of the texts for people.
+    pub meaning: &'static str,
+    /// How long it usually takes, for an event without an announced duration.
+    pub usual_duration: Option<&'static str>,
+    /// What a person should do before the event.
+    pub to_do: &'static str,
+}
+
+macro_rules! event_types {
+    (
+        maintenance { $($(#[$doc:meta])* $name:ident: $spec:expr,)* }
+        advisories { $($(#[$advisory_doc:meta])* $advisory:ident: $advisory_spec:expr,)* }
+        other: $other:expr
+    ) => {
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum EventType {
+            $($(#[$doc])* $name,)*
+            $($(#[$advisory_doc])* $advisory,)*
+            /// An undocumented value, verbatim.
+            Other(Box<str>),
+        }
+
+        impl EventType {
+            /// The types of maintenance that Microsoft documents.
+            pub const KNOWN: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+            const ADVISORIES: [Self; [$(stringify!($advisory)),*].len()] = [$(Self::$advisory),*];
+
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                    $(Self::$advisory => stringify!($advisory),)*
+                    Self::Other(name) => name,
+                }
+            }
+
+            pub(crate) fn spec(&self) -> &'static TypeSpec {
+                match self {
+                    $(Self::$name => const { &$spec },)*
+                    $(Self::$advisory => const { &$advisory_spec },)*
+                    Self::Other(_) => const { &$other },
+                }
+            }
+        }
+    };
+}
+
+event_types! {
+    maintenance {
+        Freeze: TypeSpec {
+            impact: Impact::Pause,
+            minimum_notice: Duration::from_mins(15),
+            api_version: Some("2017-03-01"),
+            alert: "AzureScheduledEventFreeze",
+            severity: "warning",
+            meaning: "the VM is paused; memory and disks are kept, connections may break",
+            usual_duration: Some("some seconds"),
+            to_do: "move the load of the VM before that time",
+        },
+        Reboot: TypeSpec {
+            impact: Impact::Restart,
+            minimum_notice: Duration::from_mins(15),
+            api_version: Some("2017-03-01"),
+            alert: "AzureScheduledEventReboot",
+            severity: "critical",
+            meaning: "the VM restarts; what is in memory is lost",
+            usual_duration: Some("5 to 10 minutes"),
+            to_do: "move the load of the VM and save what is in memory before that time",
+        },
+        Redeploy: TypeSpec {
+            impact: Impact::Restart,
+            minimum_notice: Duration::from_mins(10),
+            api_version: Some("2017-03-01"),
+            alert: "AzureScheduledEventRedeploy",
+            severity: "critical",
+            meaning: "the VM moves to another host; memory and temporary disks are lost",
+            usual_duration: Some("5 to 10 minutes"),
+            to_do: "move the load of the VM and save what is in memory and on the temporary disk before that time",
+        },
+        Preempt: TypeSpec {
+            impact: Impact::Removal,
+            minimum_notice: Duration::from_secs(30),
+            api_version: Some("2017-11-01"),
+            alert: "AzureScheduledEventPreempt",
+            severity: "critical",
+            meaning: "the Spot VM is evicted; memory and temporary disks are lost",
+            usual_duration: None,
+            to_do: "save the state of the VM now; it is gone within seconds",
+        },
+        Terminate: TypeSpec {
+            impact: Impact::Removal,
+            // A scale set can be configured for 5 to 15 minutes.
+            minimum_notice: Duration::from_mins(5),
+            api_version: Some("2019-01-01"),
+            alert: "AzureScheduledEventTerminate",
+            severity: "warning",
+            meaning: "the VM is deleted",
+            usual_duration: None,
+            to_do: "nothing, if the deletion is intended; else save its data now",
+        },
+    }
+    advisories {
+        /// Always an advisory (preview):
+        /// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
+        SpotRebalanceRecommendation: TypeSpec {
+            impact: Impact::None,
+            minimum_notice: Duration::ZERO,
+            api_version: None,
+            alert: "AzureScheduledEventAdvisory",
+            severity: "info",
+            meaning: "the Spot VM has a higher risk of eviction; this is advice, no maintenance is scheduled",
+            usual_duration: None,
+            to_do: "move the load of the VM to another VM",
+        },
+    }
+    other: TypeSpec {
+        impact: Impact::Unknown,
+        minimum_notice: Duration::from_mins(15),
+        api_version: None,
+        alert: "AzureScheduledEventUnknownType",
+        severity: "warning",
+        meaning: "a type that is not known here",
+        usual_duration: None,
+        to_do: "read the text of Azure and the documentation of the event type",
+    }
+}
+
+impl EventType {
+    /// Ignores case.
+    pub(crate) fn new(name: &str) -> Self {
+        Self::KNOWN
+            .into_iter()
+            .chain(Self::ADVISORIES)
+            .find(|known| known.as_str().eq_ignore_ascii_case(name))
+            .unwrap_or_else(|| Self::Other(name.into()))
+    }
+
+    /// Reboot and Redeploy: the VM boots again.
+    pub(crate) fn restarts_vm(&self) -> bool {
+        self.spec().impact == Impact::Restart
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
