@@ -17,6 +17,8 @@ mod cli;
 #[cfg(test)]
 mod damaged_inputs;
 #[cfg(test)]
+mod day;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod freshness;
