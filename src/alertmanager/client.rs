@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use reqwest::{RequestBuilder, Response, header::CONTENT_TYPE};
+use reqwest::{RequestBuilder, header::CONTENT_TYPE};
 use tokio::time::timeout;
 
 use super::{
     alert::Alert,
-    end::ListedAlert,
     target::{Secret, SetupError, Target},
 };
 use crate::{
-    event::EventId,
     outbound::{
         error::root_cause,
         http::{add_proxy_secrets, describe, read_up_to},
@@ -19,7 +17,6 @@ use crate::{
         retry::retry_after,
         url::Secrets,
     },
-    text::label_value,
     time::Clock,
     worker::Worker,
 };
@@ -28,10 +25,6 @@ use crate::{
 const MAX_ERROR_BODY: usize = 4 << 10;
 /// Characters of it that are logged.
 const MAX_MESSAGE: usize = 300;
-/// Bytes of the alerts of one event, which are few and have one or two kilobytes each.
-const MAX_LISTED: usize = 1 << 20;
-/// Has the id of an event, too. There is one for each VM.
-const IN_PROGRESS: &str = "AzureScheduledEventInProgress";
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -73,44 +66,14 @@ impl Client {
         let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
         let request = self.http.post(self.target.alerts.clone());
         let request = request.header(CONTENT_TYPE, "application/json").body(body);
-        self.within_timeout(async { self.send(request).await.map(drop) })
-            .await
-    }
-
-    /// The alerts of an event that fire, whatever sent them.
-    pub(super) async fn firing_alerts(
-        &self,
-        id: &EventId,
-    ) -> Result<Vec<ListedAlert>, RequestFailure> {
-        let id = label_value(id.as_str());
-        let id = id.replace('\\', r"\\").replace('"', r#"\""#);
-        let mut url = self.target.alerts.clone();
-        url.query_pairs_mut()
-            .append_pair("filter", &format!("event_id=\"{id}\""))
-            .append_pair("filter", &format!("alertname!=\"{IN_PROGRESS}\""));
-        let request = self.http.get(url);
-        self.within_timeout(async {
-            let mut response = self.send(request).await?;
-            let body = read_up_to(&mut response, MAX_LISTED).await;
-            let listed = serde_json::from_slice(&body)
-                .map_err(|error| format!("the response is no list of alerts: {error}"))?;
-            Ok(listed)
-        })
-        .await
-    }
-
-    async fn within_timeout<T>(
-        &self,
-        answer: impl Future<Output = Result<T, RequestFailure>>,
-    ) -> Result<T, RequestFailure> {
         let limit = self.target.timing.push_timeout;
-        timeout(limit, answer)
+        timeout(limit, self.send(request))
             .await
             .unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}").into()))
     }
 
     /// With the credentials. Any status but 2xx is an error.
-    async fn send(&self, mut request: RequestBuilder) -> Result<Response, RequestFailure> {
+    async fn send(&self, mut request: RequestBuilder) -> Result<(), RequestFailure> {
         let mut secrets = Secrets::of(&self.target.alerts);
         add_proxy_secrets(&mut secrets);
         if let Some(credentials) = self.target.credentials.clone() {
@@ -135,7 +98,7 @@ impl Client {
         let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response);
+            return Ok(());
         }
         let retry_after = retry_after(response.headers(), self.clock.now().wall);
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;

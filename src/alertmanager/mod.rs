@@ -1,17 +1,15 @@
 //! Pushes the events that name this VM to Alertmanager. The path through Prometheus (scrape, evaluation, `group_wait`)
 //! can take longer than the 30 seconds of a Spot eviction.
 //!
-//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent, and `end` when an alert is
-//! resolved; `push` sends them with `client`. A pushed alert has the labels of the same alert of
-//! `alerts/scheduled-events.rules.yml`, so that Alertmanager deduplicates the two.
+//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent; `push` sends them with
+//! `client`. A pushed alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that Alertmanager
+//! deduplicates the two.
 //!
-//! Invariants: labels do not change during the life of an event; a failed poll resolves no alert, and asserts none that
-//! Alertmanager does not have; an alert that another VM or Prometheus still sends is not resolved; a slow Alertmanager
-//! does not delay another.
+//! Invariants: labels do not change during the life of an event; a failed poll resolves no alert; an alert is resolved
+//! after the rules have ended it; a slow Alertmanager does not delay another.
 
 pub(crate) mod alert;
 mod client;
-mod end;
 mod push;
 mod queue;
 mod target;

@@ -15,7 +15,6 @@ use super::{
     target::{SetupError, Target},
 };
 use crate::{
-    event::EventId,
     snapshot::{PushCounts, Snapshot},
     time::Clock,
     worker::Worker,
@@ -28,7 +27,6 @@ pub(crate) struct Pusher {
     queue: AlertQueue,
     /// Consecutive failed pushes.
     failures: u32,
-    is_read_failing: bool,
     is_overflowing: bool,
 }
 
@@ -48,7 +46,6 @@ impl Pusher {
             client: Client::new(target, worker, clock)?,
             counts,
             failures: 0,
-            is_read_failing: false,
             is_overflowing: false,
         })
     }
@@ -79,10 +76,6 @@ impl Pusher {
                 if retry_in.is_none() || !is_last {
                     continue;
                 }
-            }
-            if may_send && let Some(id) = self.queue.event_to_read().cloned() {
-                self.read(&id).await;
-                continue;
             }
             if is_last {
                 return;
@@ -139,20 +132,6 @@ impl Pusher {
         }
         self.queue.accepted(batch, self.client.clock.now());
         None
-    }
-
-    /// Reads which alerts of an event fire.
-    async fn read(&mut self, id: &EventId) {
-        let listed = self.client.firing_alerts(id).await;
-        let alertmanager = self.client.target.base.as_str();
-        let was_failing = std::mem::replace(&mut self.is_read_failing, listed.is_err());
-        if let Err(error) = &listed
-            && !was_failing
-        {
-            warn!(alertmanager, error = error.message, "alert read failed");
-        }
-        let now = self.client.clock.now().monotonic;
-        self.queue.record_read(id, listed.ok().as_deref(), now);
     }
 }
 

@@ -19,14 +19,11 @@ use crate::support::{
     process::{PROGRAM, Process},
 };
 
-/// Short intervals, except that unchanged alerts are not sent again during a test.
+/// Short intervals, except that unchanged alerts are not sent again during a test, and ended ones not resolved.
 const TIMING: PushTiming = PushTiming {
     resend_interval: Duration::from_mins(5),
-    blind_resend_interval: Duration::from_mins(10),
     blind_after: Duration::from_mins(1),
-    confirmation_interval: Duration::from_millis(100),
-    resolved_resend_interval: Duration::from_millis(50),
-    resolved_resend_period: Duration::from_mins(2),
+    resolve_after: Duration::from_mins(3),
     retry_interval: Duration::from_millis(50),
     max_retry_interval: Duration::from_secs(30),
     push_timeout: Duration::from_secs(2),
@@ -90,14 +87,18 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
         "event_id": ID, "event_type": "Preempt", "event_source": "Platform",
     });
     assert_eq!(alert.labels, labels);
-    assert!(!alert.is_resolved(), "{alert:?}");
+    assert!(!alert.is_end(), "{alert:?}");
     imds.now(Reply::ok(NOTHING));
     alertmanager
-        .until("the resolution is pushed", |it| {
-            it.alerts().iter().any(ReceivedAlert::is_resolved)
-        })
+        .until("the end is pushed", |it| !it.ends().is_empty())
         .await;
-    assert_eq!(alertmanager.alerts().last().unwrap().labels, labels);
+    let end = alertmanager.ends().remove(0);
+    assert_eq!(end.labels, labels);
+    let ahead = Timestamp::parse(&end.ends_at).unwrap();
+    let ahead = ahead.saturating_since(Timestamp::now());
+    assert!((100..=150).contains(&ahead.as_secs()), "{end:?}");
+    imds.until_requests(imds.event_requests() + 10).await;
+    assert_eq!(alertmanager.requests().len(), 2, "each is pushed once");
     let metrics = exporter
         .until("both pushes are counted", |metrics| {
             push_counter(metrics, "es") >= 2.0
@@ -105,39 +106,6 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
         .await;
     assert!(push_counter(&metrics, "_failures") <= 0.0);
     exporter.stop().await;
-}
-
-/// Also if it may not read alerts.
-#[tokio::test]
-async fn alert_that_is_pushed_alone_is_resolved_at_once() {
-    for is_readable in [true, false] {
-        let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-        let alertmanager = FakeAlertmanager::scripted([]).await;
-        let target = Target::new(&alertmanager.base()).unwrap();
-        let mut settings = pushing(&imds, &[]);
-        let timing = PushTiming {
-            confirmation_interval: 10 * DEADLINE,
-            ..TIMING
-        };
-        settings.alertmanagers = vec![target.with_timing(timing)];
-        let exporter = Exporter::start(settings);
-        exporter.until("it polls", Metrics::is_up).await;
-        imds.now(preempt());
-        alertmanager
-            .until("the event is pushed", |it| !it.alerts().is_empty())
-            .await;
-        if !is_readable {
-            alertmanager.reject_reads();
-        }
-        imds.now(Reply::ok(NOTHING));
-        alertmanager
-            .until("the resolution is pushed", |it| {
-                it.alerts().iter().any(ReceivedAlert::is_resolved)
-            })
-            .await;
-        assert_eq!(alertmanager.reads(), 1);
-        exporter.stop().await;
-    }
 }
 
 #[tokio::test]
@@ -159,8 +127,8 @@ async fn an_advisory_that_becomes_a_preempt_is_resolved_and_the_preempt_is_pushe
     imds.now(preempt());
     alertmanager
         .until("the Preempt is pushed and the advisory resolved", |it| {
-            last(it, "AzureScheduledEventPreempt").is_some_and(|alert| !alert.is_resolved())
-                && last(it, "AzureScheduledEventAdvisory").is_some_and(|alert| alert.is_resolved())
+            last(it, "AzureScheduledEventPreempt").is_some_and(|alert| !alert.is_end())
+                && last(it, "AzureScheduledEventAdvisory").is_some_and(|alert| alert.is_end())
         })
         .await;
     exporter.stop().await;
@@ -214,32 +182,54 @@ async fn a_new_event_among_many_is_pushed_alone() {
     exporter.stop().await;
 }
 
-/// Until its next scrape and evaluation Prometheus reports the alert as firing.
+/// Alertmanager keeps the `endsAt` of the last push before, which is later.
 #[tokio::test]
-async fn resolved_alert_is_sent_again_in_short_intervals() {
+async fn end_is_pushed_again_when_it_has_passed() {
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let target = Target::new(&alertmanager.base()).unwrap();
+    let timing = PushTiming {
+        resolve_after: Duration::from_secs(2),
+        ..TIMING
+    };
+    let mut settings = pushing(&imds, &[]);
+    settings.alertmanagers = vec![target.with_timing(timing)];
+    let exporter = Exporter::start(settings);
+    alertmanager
+        .until("the event is pushed", |it| !it.alerts().is_empty())
+        .await;
+    imds.now(Reply::ok(NOTHING));
+    alertmanager
+        .until("the end is pushed twice", |it| it.ends().len() == 2)
+        .await;
+    let ends = alertmanager.ends();
+    assert_eq!(ends[0].ends_at, ends[1].ends_at);
+    assert_eq!(ends[0].annotations, ends[1].annotations);
+    exporter.stop().await;
+    assert_eq!(alertmanager.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn end_that_is_refused_is_pushed_until_it_is_accepted() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
         .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
+    alertmanager.now(Reply::error("503 Service Unavailable", "starting"));
     imds.now(Reply::ok(NOTHING));
     alertmanager
-        .until("the resolution is pushed three times", |it| {
-            it.alerts()
-                .iter()
-                .filter(|alert| alert.is_resolved())
-                .count()
-                >= 3
-        })
+        .until("the end is refused", |it| it.ends().len() >= 2)
         .await;
-    let ends = alertmanager
-        .alerts()
-        .into_iter()
-        .filter(ReceivedAlert::is_resolved);
-    let mut times: Vec<_> = ends.map(|alert| alert.ends_at).collect();
-    times.dedup();
-    assert_eq!(times.len(), 1, "the end does not change");
+    alertmanager.now(Reply::ok(""));
+    let refused = alertmanager.requests().len();
+    alertmanager
+        .until("it is accepted", |it| it.requests().len() > refused)
+        .await;
+    imds.until_requests(imds.event_requests() + 10).await;
+    let pushes = alertmanager.requests().len();
+    assert!((refused + 1..=refused + 2).contains(&pushes), "{pushes}");
     exporter.stop().await;
 }
 
@@ -468,15 +458,12 @@ async fn neither_a_failed_poll_nor_shutdown_resolves_an_alert() {
         })
         .await;
     exporter.stop().await;
-    assert!(
-        !alertmanager.alerts().iter().any(ReceivedAlert::is_resolved),
-        "{:#?}",
-        alertmanager.alerts()
-    );
+    let ends = alertmanager.ends();
+    assert!(ends.is_empty(), "{ends:#?}");
 }
 
 #[tokio::test]
-async fn unsent_resolution_is_pushed_on_shutdown() {
+async fn unsent_end_is_pushed_on_shutdown() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
@@ -486,46 +473,40 @@ async fn unsent_resolution_is_pushed_on_shutdown() {
     alertmanager.now(Reply::error("503 Service Unavailable", "down"));
     imds.now(Reply::ok(NOTHING));
     exporter
-        .until("the resolution is rejected", |metrics| {
+        .until("the end is rejected", |metrics| {
             push_counter(metrics, "_failures") >= 1.0
         })
         .await;
     alertmanager.now(Reply::ok(""));
     exporter.stop().await;
-    assert!(alertmanager.alerts().last().unwrap().is_resolved());
+    assert!(alertmanager.alerts().last().unwrap().is_end());
 }
 
 #[tokio::test]
-async fn end_that_a_shutdown_leaves_unconfirmed_is_confirmed_after_the_restart() {
+async fn end_is_pushed_again_after_a_restart() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let directory = TempDir::new().unwrap();
-    let mut settings = pushing(&imds, &[]);
+    let mut settings = pushing(&imds, &[alertmanager.base()]);
     settings.state = StateStorage::Directory(directory.path().to_owned());
-    let target = Target::new(&alertmanager.base()).unwrap();
-    let unconfirmed = PushTiming {
-        confirmation_interval: DEADLINE,
-        ..TIMING
-    };
-    settings.alertmanagers = vec![target.clone().with_timing(unconfirmed)];
     let exporter = Exporter::start(settings.clone());
     alertmanager
         .until("the event is pushed", |it| !it.alerts().is_empty())
         .await;
     imds.now(Reply::ok(NOTHING));
     alertmanager
-        .until("the alert is read", |it| it.reads() >= 1)
+        .until("the end is pushed", |it| !it.ends().is_empty())
         .await;
     exporter.stop().await;
-    assert!(!alertmanager.alerts().iter().any(ReceivedAlert::is_resolved));
-    settings.alertmanagers = vec![target.with_timing(TIMING)];
+    let end = alertmanager.take_alerts().pop().unwrap();
     let exporter = Exporter::start(settings);
     alertmanager
-        .until("the end is pushed", |it| {
-            it.alerts().iter().any(ReceivedAlert::is_resolved)
-        })
+        .until("it is pushed again", |it| !it.ends().is_empty())
         .await;
     exporter.stop().await;
+    let again = alertmanager.take_alerts();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].ends_at, end.ends_at);
 }
 
 #[tokio::test]
@@ -549,9 +530,7 @@ async fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
         .await;
     imds.now(document("Reboot", "User", "Started", "web_0"));
     alertmanager
-        .until("it is resolved", |it| {
-            it.alerts().iter().any(ReceivedAlert::is_resolved)
-        })
+        .until("its end is pushed", |it| !it.ends().is_empty())
         .await;
     exporter.stop().await;
 }
@@ -565,9 +544,9 @@ async fn replaced_alert_is_resolved_while_its_event_is_pending() {
         .until("the freeze is pushed", |it| !it.alerts().is_empty())
         .await;
     imds.now(document("Redeploy", "Platform", "Started", "web_0"));
-    let has = |it: &FakeAlertmanager, name: &str, is_resolved: bool| {
+    let has = |it: &FakeAlertmanager, name: &str, is_end: bool| {
         let mut alerts = it.alerts().into_iter();
-        alerts.any(|alert| alert.labels["alertname"] == name && alert.is_resolved() == is_resolved)
+        alerts.any(|alert| alert.labels["alertname"] == name && alert.is_end() == is_end)
     };
     alertmanager
         .until("the redeploy is pushed and the freeze is resolved", |it| {

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::support::{
     FakeAlertmanager, FakeImds, Reply,
-    alertmanager::ReceivedAlert,
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process},
 };
@@ -18,11 +17,8 @@ use crate::support::{
 /// The relations of the real values, in milliseconds.
 const TIMING: PushTiming = PushTiming {
     resend_interval: Duration::from_millis(50),
-    blind_resend_interval: Duration::from_millis(2_500),
     blind_after: Duration::from_millis(200),
-    confirmation_interval: Duration::from_secs(1),
-    resolved_resend_interval: Duration::from_millis(50),
-    resolved_resend_period: Duration::from_millis(200),
+    resolve_after: Duration::from_secs(2),
     retry_interval: Duration::from_millis(50),
     max_retry_interval: Duration::from_millis(50),
     push_timeout: Duration::from_secs(2),
@@ -47,11 +43,6 @@ fn pushing(imds: &FakeImds, vm: Option<&str>, alertmanager: &FakeAlertmanager) -
     settings
 }
 
-fn resolved(alertmanager: &FakeAlertmanager) -> usize {
-    let alerts = alertmanager.alerts();
-    alerts.iter().filter(|alert| alert.is_resolved()).count()
-}
-
 /// An exporter with an IMDS of its own for each VM.
 async fn fleet(alertmanager: &FakeAlertmanager) -> Vec<(FakeImds, Exporter)> {
     let mut fleet = Vec::new();
@@ -73,67 +64,36 @@ async fn stop(fleet: Vec<(FakeImds, Exporter)>) {
 }
 
 #[tokio::test]
-async fn one_vm_of_three_with_an_empty_document_does_not_resolve_the_alert_and_all_three_do() {
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let fleet = fleet(&alertmanager).await;
-    fleet[0].0.now(Reply::ok(NOTHING));
-    alertmanager
-        .until("the VM reads the alert three times", |it| it.reads() >= 3)
-        .await;
-    let read = alertmanager.requests();
-    let read = read.iter().find(|request| request.method == "GET");
-    let target = &read.unwrap().target;
-    let id = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
-    assert_eq!(
-        *target,
-        format!(
-            "/api/v2/alerts?filter=event_id%3D%22{id}%22&filter=alertname%21%3D%22AzureScheduledEventInProgress%22"
-        )
-    );
-    assert_eq!(resolved(&alertmanager), 0);
-    for (imds, _exporter) in &fleet {
-        imds.now(Reply::ok(NOTHING));
-    }
-    alertmanager
-        .until("the alert is resolved", |it| resolved(it) >= 1)
-        .await;
-    stop(fleet).await;
-    let last = alertmanager.alerts().pop().unwrap();
-    assert!(last.is_resolved());
-    let summary = &last.annotations["summary"];
-    assert_eq!(
-        *summary,
-        json!("Degraded hardware: Reboot of web_0 and 2 more VMs cancelled")
-    );
-}
-
-#[tokio::test]
-async fn vm_that_lost_imds_during_the_event_does_not_fire_the_alert_again_after_its_end() {
+async fn end_is_pushed_by_each_vm_and_one_that_lost_imds_pushes_no_more() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let fleet = fleet(&alertmanager).await;
     let (blind, seeing) = fleet.split_first().unwrap();
     blind.0.now(Reply::error("500 Internal Server Error", "no"));
-    let reads = alertmanager.reads();
-    alertmanager
-        .until("the blind VM asks for the alert", |it| it.reads() > reads)
+    blind
+        .1
+        .until("polls fail", |metrics| {
+            metrics.failures("status_5xx") >= 4.0
+        })
         .await;
     for (imds, _exporter) in seeing {
         imds.now(Reply::ok(NOTHING));
     }
     alertmanager
-        .until("the alert is resolved", |it| resolved(it) >= 1)
+        .until("the others push the end twice", |it| it.ends().len() >= 4)
         .await;
-    // More than the exporters that saw the end need.
-    let reads = alertmanager.reads();
-    alertmanager
-        .until("the blind VM asks again", |it| it.reads() >= reads + 3)
-        .await;
-    let metrics = blind.1.metrics().await;
-    assert!(!metrics.is_up());
+    assert!(!blind.1.metrics().await.is_up());
     stop(fleet).await;
+    let ends = alertmanager.ends();
+    assert_eq!(ends.len(), 4);
+    let summary = &ends[3].annotations["summary"];
+    assert_eq!(
+        *summary,
+        json!("Degraded hardware: Reboot of web_0 and 2 more VMs cancelled")
+    );
     let alerts = alertmanager.alerts();
-    let end = alerts.iter().position(ReceivedAlert::is_resolved).unwrap();
-    assert!(alerts[end..].iter().all(ReceivedAlert::is_resolved));
+    let last_firing = alerts.iter().rposition(|alert| !alert.is_end()).unwrap();
+    let before = alerts[..last_firing].iter().filter(|alert| alert.is_end());
+    assert!(before.count() < 2, "{alerts:#?}");
 }
 
 #[tokio::test]
@@ -157,7 +117,7 @@ async fn event_is_pushed_with_the_names_of_its_resources_while_the_name_of_the_v
     exporter.until("the VM is known", is_named).await;
     imds.now(Reply::ok(NOTHING));
     exporter.stop().await;
-    assert_eq!(resolved(&alertmanager), 0);
+    assert!(alertmanager.ends().is_empty());
 }
 
 #[tokio::test]

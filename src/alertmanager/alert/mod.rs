@@ -19,7 +19,9 @@ use crate::{
 
 /// Alertmanager resolves an alert that was not sent again for this long. The rules keep alerts of a dead VM as long.
 pub(super) const ALERT_TTL: Duration = Duration::from_mins(15);
-/// The same while a Reboot or Redeploy is due or has started: the VM is down, and cannot send the alert again.
+/// Of an alert whose event has ended. The rules keep it as long, so that its last text is sent.
+pub(super) const END_TTL: Duration = Duration::from_secs(150);
+/// [`ALERT_TTL`] while a Reboot or Redeploy is due or has started: the VM is down, and cannot send the alert again.
 const RESTART_TTL: Duration = Duration::from_hours(2);
 
 const RUNBOOKS: &str = "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md";
@@ -46,9 +48,9 @@ pub(super) struct Alert {
     /// When the event was first seen.
     #[serde(serialize_with = "rfc3339")]
     pub(super) starts_at: Timestamp,
-    /// In the future while the alert fires.
     #[serde(serialize_with = "rfc3339")]
     pub(super) ends_at: Timestamp,
+    /// The event has ended, or another alert has replaced this one.
     #[serde(skip)]
     pub(super) is_resolved: bool,
 }
@@ -116,8 +118,10 @@ impl Match {
             ("runbook_url", format!("{RUNBOOKS}#{anchor}")),
             ("dashboard_url", DASHBOARD.to_owned()),
         ]);
-        let time_to_live = self.time_to_live(tracked, now);
-        let ends_at = self.resolved_at.unwrap_or_else(|| now.after(time_to_live));
+        let ends_at = match self.resolved_at {
+            Some(at) => at.after(END_TTL),
+            None => now.after(self.time_to_live(tracked, now)),
+        };
         Alert {
             labels: self.labels(tracked, external),
             annotations,

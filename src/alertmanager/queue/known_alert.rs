@@ -2,15 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::super::{
-    alert::Match,
-    end::{End, Listed},
-    timing::{PushTiming, Sight},
+use super::super::{alert::Match, timing::PushTiming};
+use crate::{
+    event::EventScope,
+    lifecycle::TrackedEvent,
+    time::{Moment, Timestamp},
 };
-use crate::{lifecycle::TrackedEvent, time::Moment};
 
-/// A resolved alert is sent for this long, for an Alertmanager that was unreachable. An end is confirmed within this
-/// time, or left to those who still send the alert.
+/// What was not accepted by then, after the end of an event, is not sent any more.
 pub(super) const RESOLVED_RETENTION: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
@@ -20,88 +19,35 @@ pub(super) struct KnownAlert {
     /// The event, as it was when the rule matched last.
     pub(super) tracked: Arc<TrackedEvent>,
     pub(super) matched: Match,
-    pub(super) accepted: Option<Accepted>,
-    /// `None` while it fires.
-    pub(super) end: Option<End>,
-    /// When it was last read while it fired.
-    pub(super) read_at: Option<Duration>,
-    /// When somebody else may have asserted it last.
-    pub(super) asserted_elsewhere_at: Option<Duration>,
-    /// An alert of its event fired then, and this one was not sent since.
-    pub(super) is_confirmed: bool,
+    /// What Alertmanager accepted last, and when.
+    pub(super) accepted: Option<(AlertState, Duration)>,
 }
 
-/// What is to be done with an alert.
+/// Each is sent when it begins, and only [`AlertState::Firing`] is sent again. By the wall clock, as `endsAt`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AlertState {
+    Firing,
+    /// With the text of the end. For Alertmanager the alert still fires: of two times of the end in the future it takes
+    /// the later one, which is that of the last push before the end.
+    Ended,
+    /// The same message when its `endsAt` has passed.
+    Resolved,
+}
+
+/// When an alert is to be sent.
 pub(super) enum Due {
-    Send {
-        is_news: bool,
-    },
-    /// It is sent again after it was read.
-    ReadFirst,
-    Read,
+    News,
+    Again,
     At(Duration),
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Accepted {
-    pub(super) is_resolved: bool,
-    pub(super) at: Duration,
-}
-
 impl KnownAlert {
-    pub(super) fn new(
-        key: u64,
-        tracked: &Arc<TrackedEvent>,
-        matched: Match,
-        now: Duration,
-    ) -> Self {
-        let mut alert = Self {
+    pub(super) fn new(key: u64, tracked: &Arc<TrackedEvent>, matched: Match) -> Self {
+        Self {
             key,
             tracked: Arc::clone(tracked),
             matched,
             accepted: None,
-            end: None,
-            read_at: None,
-            asserted_elsewhere_at: None,
-            is_confirmed: false,
-        };
-        alert.update(tracked, matched, now);
-        alert
-    }
-
-    pub(super) fn update(&mut self, tracked: &Arc<TrackedEvent>, matched: Match, now: Duration) {
-        self.tracked = Arc::clone(tracked);
-        self.matched = matched;
-        if matched.resolved_at.is_none() {
-            self.end = None;
-        } else if self.end.is_none() {
-            self.end = Some(End::begin(now));
-        }
-    }
-
-    /// It does not match any more.
-    pub(super) fn replace(&mut self, now: Moment) {
-        self.matched.resolved_at.get_or_insert(now.wall);
-        self.end.get_or_insert_with(|| End::begin(now.monotonic));
-    }
-
-    /// It was read.
-    pub(super) fn record_read(
-        &mut self,
-        listed: Listed<'_>,
-        has_generator: bool,
-        interval: Duration,
-        now: Duration,
-    ) {
-        if has_generator {
-            self.asserted_elsewhere_at = Some(now);
-        }
-        let asserted_at = self.asserted_elsewhere_at;
-        let is_asserted_elsewhere = !self.tracked.names_only_this_vm()
-            || asserted_at.is_some_and(|at| now.saturating_sub(at) < interval);
-        match &mut self.end {
-            Some(end) => end.read(listed, is_asserted_elsewhere, interval, now),
-            None => self.read_at = Some(now),
         }
     }
 
@@ -110,48 +56,39 @@ impl KnownAlert {
     }
 
     /// It is not sent any more.
-    pub(super) fn is_expired(&self, now: Duration) -> bool {
-        let end = self.end.as_ref();
-        end.is_some_and(|end| now.saturating_sub(end.since()) >= RESOLVED_RETENTION)
+    pub(super) fn is_expired(&self, now: Timestamp) -> bool {
+        let resolved_at = self.matched.resolved_at;
+        resolved_at.is_some_and(|at| now.saturating_since(at) >= RESOLVED_RETENTION)
     }
 
-    pub(super) fn due(&self, timing: &PushTiming, sight: Sight, now: Duration) -> Due {
-        let accepted_at = self.accepted.map(|accepted| accepted.at);
-        let is_news = self
-            .accepted
-            .is_none_or(|accepted| accepted.is_resolved != self.end.is_some());
-        let interval = match (&self.end, sight) {
-            (Some(End::Unconfirmed { read_at, .. }), _) if *read_at <= now => return Due::Read,
-            (Some(End::Unconfirmed { read_at, .. }), _) => return Due::At(*read_at),
-            (Some(End::Confirmed { since }), _) => {
-                timing.resolved_interval(now.saturating_sub(*since))
-            }
-            (None, Sight::Awaited) => return Due::At(Duration::MAX),
-            (None, Sight::Blind) if self.is_confirmed => return Due::Send { is_news },
-            (None, Sight::Blind) => {
-                let since = self.read_at.max(accepted_at);
-                let interval = timing.blind_resend_interval;
-                let read_at = since.map_or(Duration::ZERO, |at| at.saturating_add(interval));
-                return if read_at <= now {
-                    Due::Read
-                } else {
-                    Due::At(read_at)
-                };
-            }
-            (None, Sight::Clear) => timing.resend_interval,
+    pub(super) fn state(&self, timing: &PushTiming, now: Timestamp) -> AlertState {
+        let Some(resolved_at) = self.matched.resolved_at else {
+            return AlertState::Firing;
         };
-        let due_at = accepted_at.map_or(Duration::ZERO, |at| at.saturating_add(interval));
-        if is_news {
-            Due::Send { is_news }
-        } else if due_at > now {
-            Due::At(due_at)
-        } else if self.end.is_none()
-            && self.tracked.names_only_this_vm()
-            && self.read_at.is_none_or(|at| at < due_at)
-        {
-            Due::ReadFirst
+        // The VMs that it still names send the alert.
+        let is_of_others = self.tracked.scope == EventScope::Other && self.tracked.is_pending();
+        if is_of_others || now.saturating_since(resolved_at) < timing.resolve_after {
+            AlertState::Ended
         } else {
-            Due::Send { is_news }
+            AlertState::Resolved
+        }
+    }
+
+    /// `is_blind`: its event may have ended, and if it names another VM, that one may have resolved the alert.
+    pub(super) fn due(&self, timing: &PushTiming, is_blind: bool, now: Moment) -> Due {
+        let state = self.state(timing, now.wall);
+        let accepted = self.accepted.filter(|(accepted, _)| *accepted == state);
+        let Some((_, accepted_at)) = accepted else {
+            return Due::News;
+        };
+        if state != AlertState::Firing || is_blind && !self.tracked.names_only_this_vm() {
+            return Due::At(Duration::MAX);
+        }
+        let due_at = accepted_at.saturating_add(timing.resend_interval);
+        if due_at > now.monotonic {
+            Due::At(due_at)
+        } else {
+            Due::Again
         }
     }
 }

@@ -1,15 +1,14 @@
-//! A scripted Alertmanager on a loopback socket, which records the alerts that it receives, and lists those that fire.
+//! A scripted Alertmanager on a loopback socket, which records the alerts that it receives.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     net::SocketAddr,
-    slice,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use azure_scheduled_events_exporter::time::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{JoinHandle, JoinSet},
@@ -29,9 +28,6 @@ pub(crate) struct FakeAlertmanager {
 struct State {
     script: VecDeque<Reply>,
     standing: Reply,
-    /// Whether a GET is answered with the alerts that fire.
-    is_listing: bool,
-    is_rejecting_reads: bool,
     requests: Vec<Request>,
 }
 
@@ -43,35 +39,17 @@ pub(crate) struct ReceivedAlert {
 }
 
 impl ReceivedAlert {
-    pub(crate) fn is_resolved(&self) -> bool {
-        Timestamp::parse(&self.ends_at).unwrap() <= Timestamp::now()
-    }
-}
-
-impl State {
-    /// `GET /api/v2/alerts`: each firing alert with the number of its last request as the time of its update.
-    fn list(&self) -> Reply {
-        let requests = self.requests.iter().enumerate();
-        let mut latest = BTreeMap::new();
-        for (number, request) in requests {
-            for alert in FakeAlertmanager::alerts_of(slice::from_ref(request)) {
-                latest.insert(alert.labels.to_string(), (number, alert));
-            }
-        }
-        let firing = latest.into_values().filter(|(_, it)| !it.is_resolved());
-        let listed = firing.map(|(number, alert)| {
-            json!({ "labels": alert.labels, "updatedAt": number.to_string(), "endsAt": alert.ends_at })
-        });
-        Reply::ok(listed.collect::<Value>().to_string())
+    /// The end of an alert that fires is 15 minutes ahead, that of an ended one two and a half.
+    pub(crate) fn is_end(&self) -> bool {
+        let ahead = Timestamp::now().after(Duration::from_mins(10));
+        Timestamp::parse(&self.ends_at).unwrap() < ahead
     }
 }
 
 impl FakeAlertmanager {
     /// Answers with these replies, then with 200.
     pub(crate) async fn scripted(replies: impl IntoIterator<Item = Reply>) -> Self {
-        let fake = Self::start("127.0.0.1:0", replies.into_iter().collect(), Reply::ok("")).await;
-        fake.state.lock().unwrap().is_listing = true;
-        fake
+        Self::start("127.0.0.1:0", replies.into_iter().collect(), Reply::ok("")).await
     }
 
     /// Answers every request with this reply.
@@ -91,8 +69,6 @@ impl FakeAlertmanager {
         let state = Arc::new(Mutex::new(State {
             script,
             standing,
-            is_listing: false,
-            is_rejecting_reads: false,
             requests: Vec::new(),
         }));
         let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
@@ -126,11 +102,6 @@ impl FakeAlertmanager {
         self.state.lock().unwrap().standing = reply;
     }
 
-    /// Answers every GET with 404 from now on.
-    pub(crate) fn reject_reads(&self) {
-        self.state.lock().unwrap().is_rejecting_reads = true;
-    }
-
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.state.lock().unwrap().requests.clone()
     }
@@ -140,10 +111,11 @@ impl FakeAlertmanager {
         Self::alerts_of(&self.requests())
     }
 
-    /// The number of requests for alerts so far.
-    pub(crate) fn reads(&self) -> usize {
-        let requests = self.requests();
-        requests.iter().filter(|it| it.method == "GET").count()
+    /// The ends of alerts so far.
+    pub(crate) fn ends(&self) -> Vec<ReceivedAlert> {
+        let mut alerts = self.alerts();
+        alerts.retain(ReceivedAlert::is_end);
+        alerts
     }
 
     /// The alerts since the last call, whose requests are forgotten.
@@ -153,8 +125,7 @@ impl FakeAlertmanager {
     }
 
     fn alerts_of(requests: &[Request]) -> Vec<ReceivedAlert> {
-        let posts = requests.iter().filter(|request| request.method == "POST");
-        let alerts = posts.flat_map(|request| {
+        let alerts = requests.iter().flat_map(|request| {
             let alerts: Vec<Value> = serde_json::from_str(&request.body).unwrap();
             alerts
         });
@@ -197,14 +168,9 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     while let Some(request) = Request::read(&mut stream, &mut left).await {
         let reply = {
             let mut state = state.lock().unwrap();
-            let is_get = request.method == "GET";
             state.requests.push(request);
-            match state.script.pop_front() {
-                Some(next) => next,
-                None if is_get && state.is_rejecting_reads => Reply::error("404 Not Found", "no"),
-                None if is_get && state.is_listing => state.list(),
-                None => state.standing.clone(),
-            }
+            let next = state.script.pop_front();
+            next.unwrap_or_else(|| state.standing.clone())
         };
         if !reply.send(&mut stream).await {
             return;

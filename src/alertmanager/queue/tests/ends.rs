@@ -1,209 +1,10 @@
-//! The end of an alert that others may assert, and alerts while polls fail.
+//! The end of an alert, and alerts while polls fail.
 
 use super::*;
 
-/// The alerts of Alertmanager as they would be read: every alert of the batch with this `updatedAt`.
-fn listed(batch: &AlertBatch, updated_at: &str) -> Vec<ListedAlert> {
-    let listed = |alert: &Alert| ListedAlert {
-        labels: alert.labels.clone(),
-        updated_at: updated_at.to_owned(),
-        generator_url: String::new(),
-    };
-    batch.alerts().map(listed).collect()
-}
-
-/// A shared event that was pushed, and what Alertmanager then lists.
-fn shared() -> (Setup, impl Fn(&str) -> Vec<ListedAlert>) {
-    let mut setup = Setup::new();
-    setup.poll_shared(0);
-    pushed(setup)
-}
-
-pub(super) fn pushed(mut setup: Setup) -> (Setup, impl Fn(&str) -> Vec<ListedAlert>) {
-    let batch = setup.next();
-    let before = listed(&batch, "");
-    setup.queue.accepted(batch, setup.now);
-    let listed = move |updated_at: &str| {
-        let mut listed = before.clone();
-        for alert in &mut listed {
-            alert.updated_at = updated_at.to_owned();
-        }
-        listed
-    };
-    (setup, listed)
-}
-
-#[test]
-fn one_vm_of_three_whose_document_is_empty_for_145_seconds_does_not_resolve_the_alert() {
-    let (mut setup, listed) = shared();
-    setup.poll(1, 0);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(Some(&listed("12:00:00")));
-    for _ in 0..129 {
-        setup.poll(1, 0);
-        assert_eq!(setup.sent(), (0, 0));
-        assert!(!setup.is_reading());
-    }
-    setup.poll(1, 0);
-    assert_eq!(setup.sent(), (0, 0));
-    // The other two push it every 30 seconds, or Prometheus sends it for them every 120 seconds.
-    setup.read(Some(&listed("12:01:59")));
-    assert_eq!(setup.sent(), (0, 0));
-    assert!(!setup.is_reading());
-    setup.poll_shared(15);
-    assert_eq!(setup.sent(), (1, 0), "it is shown again");
-}
-
-#[test]
-fn end_of_an_event_of_several_vms_is_sent_when_no_other_vm_pushes_it() {
-    let (mut setup, listed) = shared();
-    setup.poll(1, 0);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(Some(&listed("12:00:00")));
-    setup.poll(130, 0);
-    setup.sent();
-    setup.read(Some(&listed("12:01:59")));
-    setup.poll(130, 0);
-    setup.sent();
-    setup.read(Some(&listed("12:01:59")));
-    assert_eq!(setup.sent(), (0, 1));
-    setup.poll(5, 0);
-    assert_eq!(setup.sent(), (0, 1), "sent again as any resolved alert");
-}
-
-#[test]
-fn end_that_cannot_be_verified_is_sent() {
-    let (mut setup, _) = shared();
-    setup.poll(1, 0);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(None);
-    assert_eq!(setup.sent(), (0, 1));
-    setup.poll_shared(1);
-    assert_eq!(setup.sent(), (1, 0), "it is shown again");
-}
-
-#[test]
-fn alert_that_prometheus_sends_for_another_vm_every_two_minutes_is_not_resolved() {
-    for period in [75, 90, 120] {
-        let (mut setup, listed) = shared();
-        for second in 0..600 {
-            setup.poll(1, 0);
-            assert_eq!(setup.sent(), (0, 0), "{second} {period}");
-            if setup.is_reading() {
-                let sent = second / period;
-                setup.read(Some(&listed(&sent.to_string())));
-            }
-        }
-    }
-}
-
-#[test]
-fn end_is_left_to_the_other_vms_if_they_push_the_alert_for_five_minutes() {
-    let (mut setup, listed) = shared();
-    let mut reads = 0;
-    for second in 0..600 {
-        setup.poll(1, 0);
-        assert_eq!(setup.sent(), (0, 0));
-        if setup.is_reading() {
-            reads += 1;
-            setup.read(Some(&listed(&second.to_string())));
-        }
-    }
-    assert_eq!(reads, 3, "at 0, 130 and 260 seconds");
-    assert_eq!(setup.queue.next_check(), None);
-}
-
-/// With scrapes every 15 s and evaluations once a minute, the rules need up to 195 seconds for an end: a scrape, and an
-/// evaluation each for the state, for the text with the outcome, and for the end of the alert. Until then Prometheus
-/// sends the alert every 120 seconds.
-#[test]
-fn alert_of_this_vm_alone_is_not_resolved_before_the_rules_resolve_it() {
-    let phases = (0..120).step_by(15);
-    for (phase, resolved_at) in phases.flat_map(|phase| [(phase, 60), (phase, 130), (phase, 195)]) {
-        let mut setup = Setup::new();
-        setup.poll(0, 1);
-        let (mut setup, listed) = pushed(setup);
-        let mut resolved = 0;
-        for second in 0..300 {
-            setup.poll(1, 0);
-            let (firing, ended) = setup.sent();
-            assert_eq!(firing, 0);
-            assert!(
-                ended == 0 || second >= resolved_at,
-                "{second} {phase} {resolved_at}"
-            );
-            resolved += ended;
-            if setup.is_reading() && second < resolved_at {
-                let sent = (second + phase) / 120;
-                setup.read(Some(&listed(&sent.to_string())));
-            } else if setup.is_reading() {
-                setup.read(Some(&[]));
-            }
-        }
-        assert!(resolved > 0, "{phase} {resolved_at}");
-    }
-}
-
-/// An earlier process may have sent it, and Prometheus too.
-#[test]
-fn alert_of_the_first_document_without_rules_is_resolved_after_130_seconds() {
-    let mut setup = Setup::new();
-    setup.poll(0, 1);
-    let (mut setup, listed) = pushed(setup);
-    let mut sent = Vec::new();
-    for second in 0..140 {
-        setup.poll(1, 0);
-        sent.extend((setup.sent() != (0, 0)).then_some(second));
-        if setup.is_reading() {
-            setup.read(Some(&listed("12:00:00")));
-        }
-    }
-    assert_eq!(sent, [131, 136]);
-}
-
-#[test]
-fn alert_is_not_sent_while_polls_fail_unless_alertmanager_still_has_it() {
-    let (mut setup, listed) = shared();
-    let mut sent = Vec::new();
-    let mut reads = Vec::new();
-    for second in 0..3_600 {
-        setup.fail(1);
-        if setup.sent() != (0, 0) {
-            sent.push(second);
-        }
-        if setup.is_reading() {
-            reads.push(second);
-            // Another VM sees the end within the hour.
-            let still_fires = (second < 1_800).then(|| listed("12:00:00"));
-            setup.read(Some(&still_fires.unwrap_or_default()));
-            if setup.sent() != (0, 0) {
-                sent.push(second);
-            }
-        }
-    }
-    // Before the minute is over, as always; then every ten minutes.
-    assert_eq!(sent, [29, 59, 659, 1_259]);
-    assert_eq!(reads, [659, 1_259, 1_859, 2_459, 3_059]);
-    setup.poll_shared(1);
-    assert_eq!(setup.sent(), (1, 0), "seen again, it is asserted again");
-}
-
-#[test]
-fn alert_is_not_sent_while_polls_fail_if_alertmanager_cannot_be_asked() {
-    let (mut setup, _) = shared();
-    let mut sent = 0;
-    for _ in 0..3_600 {
-        setup.fail(1);
-        sent += setup.sent().0;
-        if setup.is_reading() {
-            setup.read(None);
-        }
-    }
-    assert_eq!(sent, 2, "in the first minute");
-}
-
-fn saved(setup: &Setup) -> SavedState {
-    SavedState {
+/// A process that starts some seconds later with the state of another one.
+fn restarted(setup: &Setup, seconds: u64) -> Setup {
+    let saved = SavedState {
         boot_id: None,
         heartbeat_at: setup.now.wall,
         document_at: Some(setup.now.wall),
@@ -212,83 +13,245 @@ fn saved(setup: &Setup) -> SavedState {
         vm_name: None,
         vm_id: None,
         events: setup.engine.snapshot(setup.now).events.to_vec(),
-    }
-}
-
-#[test]
-fn restored_event_is_not_pushed_before_the_first_document() {
-    let (setup, _) = shared();
-    let mut restored = Setup::new();
-    restored.now = setup.now.after(Duration::from_mins(3));
-    let config = EngineConfig {
-        vm_name: Some(Arc::from("web_0")),
-        ..EngineConfig::default()
     };
-    restored.engine = Engine::new(config, Some(saved(&setup)), restored.now);
-    let snapshot = restored.engine.snapshot(restored.now);
-    assert_eq!(snapshot.events.len(), 1);
-    assert_eq!(restored.sent(), (0, 0));
-    assert!(!restored.is_reading());
-    restored.poll_shared(1);
-    assert_eq!(restored.sent(), (1, 0));
-}
-
-/// The other VM sends the alert of its event.
-#[test]
-fn alert_of_an_event_that_no_longer_names_this_vm_ends_unless_another_one_sends_it() {
-    let (mut setup, listed) = shared();
-    setup.poll_resources(40, r#""web_7""#);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(Some(&listed("40")));
-    setup.poll_resources(130, r#""web_7""#);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(Some(&listed("100")));
-    assert_eq!(setup.sent(), (0, 0), "it was sent at second 100");
-    setup.poll_resources(130, r#""web_7""#);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(Some(&listed("100")));
-    assert_eq!(setup.sent(), (0, 1));
-}
-
-/// The VM that takes the place of this one in the event sends the alert.
-#[test]
-fn alert_of_an_event_that_names_another_vm_in_place_of_this_one_is_not_resolved_at_once() {
-    let mut setup = Setup::new();
-    setup.poll_resources(0, r#""web_0""#);
-    let (mut setup, listed) = pushed(setup);
-    setup.poll_resources(40, r#""web_7""#);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(Some(&listed("41")));
-    assert_eq!(setup.sent(), (0, 0));
-    setup.poll_resources(130, r#""web_7""#);
-    assert_eq!(setup.sent(), (0, 0));
-    setup.read(Some(&listed("41")));
-    assert_eq!(setup.sent(), (0, 1), "nobody sent it for 130 seconds");
-}
-
-/// The exporter was down when the event left its VM.
-#[test]
-fn alert_of_an_event_that_left_while_no_process_ran_is_resolved() {
-    let mut setup = Setup::new();
-    setup.poll_resources(0, r#""web_0""#);
-    let saved = saved(&setup);
     let mut restored = Setup::new();
-    restored.now = setup.now.after(Duration::from_secs(20));
+    restored.now = setup.now.after(Duration::from_secs(seconds));
     let config = EngineConfig {
         vm_name: Some(Arc::from("web_0")),
         ..EngineConfig::default()
     };
     restored.engine = Engine::new(config, Some(saved), restored.now);
-    assert_eq!(restored.sent(), (0, 0));
-    restored.poll_resources(1, r#""web_7""#);
-    assert_eq!(restored.sent(), (0, 0));
-    restored.read(Some(&[]));
-    let resolved = restored.sent_alone();
-    assert_eq!(resolved.len(), 1);
-    assert!(resolved[0].is_resolved);
-    let description = &resolved[0].annotations["description"];
+    assert_eq!(restored.engine.snapshot(restored.now).events.len(), 1);
+    restored
+}
+
+/// One event of this VM that was pushed.
+fn pushed() -> Setup {
+    let mut setup = Setup::new();
+    setup.poll(0, 1);
+    assert_eq!(setup.sent(), (1, 0));
+    setup
+}
+
+/// The seconds at which something is sent, while documents without events are read.
+fn ends_sent(setup: &mut Setup, seconds: std::ops::Range<u64>) -> Vec<u64> {
+    let mut sent = Vec::new();
+    for second in seconds {
+        let (firing, ended) = setup.sent();
+        assert_eq!(firing, 0);
+        sent.extend((ended > 0).then_some(second));
+        setup.poll(1, 0);
+    }
+    sent
+}
+
+#[test]
+fn end_is_sent_at_once_and_when_it_has_passed_and_not_again() {
+    let mut setup = pushed();
+    setup.poll(40, 0);
+    let ended_at = setup.now.wall;
+    let [end] = setup.alerts().try_into().unwrap();
+    assert!(end.is_resolved);
+    assert_eq!(end.ends_at, ended_at.after(Duration::from_secs(150)));
+    let summary = &end.annotations["summary"];
+    assert!(summary.ends_with("ended, outcome unknown"), "{summary}");
+    setup.poll(175, 0);
+    assert_eq!(setup.alerts(), []);
+    setup.poll(5, 0);
+    let [last] = setup.alerts().try_into().unwrap();
+    assert_eq!(last, end);
+    assert!(last.ends_at < setup.now.wall);
+    assert_eq!(ends_sent(&mut setup, 0..3_600), [0; 0]);
+    assert_eq!(setup.queue.next_check(), None, "it is forgotten");
+}
+
+#[test]
+fn end_that_was_not_accepted_is_sent_for_five_minutes() {
+    let mut setup = pushed();
+    setup.poll(1, 0);
+    for seconds in [0, 170, 20, 105] {
+        setup.poll(seconds, 0);
+        let batch = setup.next();
+        assert!(batch.has_news, "after {seconds} seconds more");
+        assert_eq!(batch.len(), 1);
+    }
+    setup.poll(5, 0);
+    assert!(setup.next().is_empty());
+}
+
+#[test]
+fn end_is_sent_once_if_it_is_accepted_after_its_time_has_passed() {
+    let mut setup = pushed();
+    setup.poll(1, 0);
+    assert!(setup.next().has_news);
+    setup.poll(200, 0);
+    assert_eq!(setup.sent(), (0, 1));
+    assert_eq!(ends_sent(&mut setup, 0..600), [0; 0]);
+}
+
+#[test]
+fn end_is_sent_again_after_a_restart() {
+    for (accepted, seconds, expected) in [
+        (true, 20, &[0, 160][..]),
+        (false, 20, &[0, 160]),
+        (true, 200, &[0]),
+        (true, 300, &[]),
+    ] {
+        let mut setup = pushed();
+        setup.poll(1, 0);
+        if accepted {
+            assert_eq!(setup.sent(), (0, 1));
+        }
+        let mut setup = restarted(&setup, seconds);
+        assert_eq!(setup.sent(), (0, 0), "no document was read");
+        setup.poll(0, 0);
+        let sent = ends_sent(&mut setup, 0..600);
+        assert!(
+            sent.len() == expected.len()
+                && sent
+                    .iter()
+                    .zip(expected)
+                    .all(|(sent, expected)| (*expected..expected + 5).contains(sent)),
+            "{seconds}: {sent:?}"
+        );
+    }
+}
+
+#[test]
+fn alert_that_fires_again_after_its_end_is_sent_as_firing() {
+    for seconds in [1, 100, 200, 400] {
+        let mut setup = pushed();
+        setup.poll(1, 0);
+        assert_eq!(setup.sent(), (0, 1));
+        setup.poll(seconds, 0);
+        setup.sent();
+        setup.poll(1, 1);
+        let [alert] = setup.alerts().try_into().unwrap();
+        assert!(!alert.is_resolved, "{seconds}");
+        assert!(alert.ends_at > setup.now.wall.after(Duration::from_mins(10)));
+        setup.poll(1, 1);
+        assert_eq!(setup.sent(), (0, 0));
+    }
+}
+
+#[test]
+fn an_alert_that_was_replaced_is_resolved_while_its_event_is_pending() {
+    let mut setup = Setup::new();
+    let soon = "Tue, 17 Nov 2026 09:15:00 GMT";
+    setup.poll_with(0, 1, "Freeze", soon);
+    assert_eq!(setup.sent(), (1, 0));
+    setup.poll_with(1, 1, "Redeploy", soon);
+    let replaced_at = setup.now.wall;
+    assert_eq!(setup.sent(), (1, 1));
+    let mut ends = Vec::new();
+    for _ in 0..600 {
+        setup.poll_with(1, 1, "Redeploy", soon);
+        let sent = setup.alerts();
+        ends.extend(sent.into_iter().filter(|alert| alert.is_resolved));
+    }
+    let [end] = ends.try_into().unwrap();
+    assert_eq!(end.labels["event_type"], "Freeze");
+    assert_eq!(end.ends_at, replaced_at.after(Duration::from_secs(150)));
+}
+
+#[test]
+fn event_of_one_vm_is_sent_while_polls_fail_and_one_of_several_vms_is_not() {
+    for (resources, expected) in [
+        (r#""web_0""#, (30..3_600).step_by(30).collect::<Vec<_>>()),
+        (r#""web_0","web_1""#, vec![30, 60]),
+    ] {
+        let mut setup = Setup::new();
+        setup.poll_resources(0, resources);
+        assert_eq!(setup.sent(), (1, 0));
+        let mut sent = Vec::new();
+        for second in 1..3_600 {
+            setup.fail(1);
+            sent.extend((setup.sent() != (0, 0)).then_some(second));
+        }
+        assert_eq!(sent, expected, "{resources}");
+        setup.poll_resources(1, resources);
+        assert_eq!(setup.sent(), (1, 0), "seen again, it is sent again");
+    }
+}
+
+#[test]
+fn new_alerts_and_ends_are_sent_while_polls_fail() {
+    let mut setup = Setup::new();
+    setup.poll_shared(0);
+    // The push fails.
+    assert_eq!(setup.next().len(), 1);
+    for _ in 0..120 {
+        setup.fail(1);
+    }
+    assert_eq!(setup.sent(), (1, 0));
+    let mut setup = pushed();
+    setup.poll(1, 0);
+    assert_eq!(setup.next().len(), 1);
+    for _ in 0..120 {
+        setup.fail(1);
+    }
+    assert_eq!(setup.sent(), (0, 1));
+}
+
+#[test]
+fn restored_event_is_not_pushed_before_the_first_document() {
+    let setup = pushed();
+    let mut restored = restarted(&setup, 180);
+    for _ in 0..120 {
+        assert_eq!(restored.sent(), (0, 0));
+        restored.fail(1);
+    }
+    restored.poll(1, 1);
+    assert_eq!(restored.sent(), (1, 0));
+}
+
+#[test]
+fn at_shutdown_only_what_is_new_is_sent() {
+    let mut setup = Setup::new();
+    setup.poll(0, 2);
+    assert_eq!(setup.send(), [2]);
+    let last = |setup: &mut Setup| {
+        let snapshot = setup.engine.snapshot(setup.now);
+        let batch = setup.queue.next(&snapshot, setup.now, true);
+        let alerts = batch.alerts();
+        alerts.map(|alert| alert.is_resolved).collect::<Vec<_>>()
+    };
+    setup.poll(40, 2);
+    assert_eq!(last(&mut setup), [false; 0], "not again");
+    setup.poll(1, 3);
+    assert_eq!(last(&mut setup), [false]);
+    setup.poll(1, 1);
+    assert_eq!(last(&mut setup), [true, true], "the third was not accepted");
+}
+
+/// The VMs that it still names send the alert.
+#[test]
+fn alert_of_an_event_that_no_longer_names_this_vm_is_not_resolved_before_the_event_ends() {
+    let web_7 = r#""web_7""#;
+    let mut setup = Setup::new();
+    setup.poll_shared(0);
+    assert_eq!(setup.sent(), (1, 0));
+    setup.poll_resources(40, web_7);
+    let [end] = setup.alerts().try_into().unwrap();
+    let description = &end.annotations["description"];
     assert!(
         description.contains("Outcome: changed: it does not name web_0 any more"),
         "{description}"
     );
+    for _ in 0..200 {
+        setup.poll_resources(1, web_7);
+        assert_eq!(setup.sent(), (0, 0));
+    }
+    setup.poll(1, 0);
+    assert_eq!(setup.sent(), (0, 1));
+    assert_eq!(ends_sent(&mut setup, 0..600), [0; 0]);
+}
+
+#[test]
+fn alert_of_an_event_that_left_while_no_process_ran_ends() {
+    let setup = pushed();
+    let mut restored = restarted(&setup, 20);
+    let other = r#"{"EventId":"00000000-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_7"],"NotBefore":"Fri, 31 Dec 2027 23:59:59 GMT"}"#;
+    restored.poll_body(1, other);
+    assert_eq!(restored.sent(), (0, 1));
 }
