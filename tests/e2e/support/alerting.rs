@@ -12,7 +12,7 @@ use super::exporter::Exporter;
 use super::webhook::{AUTOMATION, BARRIER, Webhook};
 use super::{Daemon, client, get, samples, wait_until, wait_until_for};
 
-/// An exporter reports the end of an event of several VMs after 130 seconds.
+/// An exporter resolves an alert three minutes after the end of its event.
 const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(4);
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
@@ -97,29 +97,6 @@ impl Alertmanager {
             })
             .await;
         }
-    }
-
-    /// Waits until this many more alerts of events have been received with `status`, repeated ones included.
-    pub(crate) async fn until_received(&self, status: &str, more: u32) {
-        let expected = self.received(status).await.unwrap() + f64::from(more);
-        let what = format!("{more} more {status} alerts");
-        wait_until_for(NOTIFICATION_DEADLINE, &what, async || {
-            let found = self.received(status).await;
-            found
-                .is_some_and(|found| found >= expected)
-                .then_some(())
-                .ok_or_else(|| format!("{found:?} of {expected}"))
-        })
-        .await;
-    }
-
-    async fn received(&self, status: &str) -> Option<f64> {
-        let text = get(&self.http, &format!("{}/metrics", self.url())).await?;
-        let counters = samples(&text).into_iter().filter(|sample| {
-            let series = &sample.series;
-            series.name == "alertmanager_alerts_received_total" && series.labels["status"] == status
-        });
-        Some(counters.map(|sample| sample.value).sum())
     }
 
     /// Waits until an alert of an event is active.
@@ -312,6 +289,20 @@ impl Exporter {
         flags.extend(alertmanager.map(|it| format!("--alertmanager.url={}", it.url())));
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         Self::run(listen, &flags, &home).await
+    }
+
+    /// Waits until its log says that so many alerts have ended, and that they were resolved later.
+    pub(crate) async fn until_resolved(&self, alerts: u32) {
+        wait_until_for(NOTIFICATION_DEADLINE, "the exporter resolves", async || {
+            let log = self.log();
+            let counts = log.split(" resolved=").skip(1);
+            let counts = counts.filter_map(|rest| rest.split_whitespace().next()?.parse::<u32>().ok());
+            let found: u32 = counts.sum();
+            (found >= 2 * alerts)
+                .then_some(())
+                .ok_or_else(|| format!("{found} so far"))
+        })
+        .await;
     }
 
     /// Starts a scenario of the simulated Azure now.
