@@ -50,6 +50,13 @@ DROPPED = (
     "too_large",
     "unreadable",
 )
+WHAT = {
+    "Freeze": "the VM is paused; memory and disks are kept, connections may break",
+    "Reboot": "the VM restarts; what is in memory is lost",
+    "Redeploy": "the VM moves to another host; what is in memory and on the temporary disk is lost",
+    "Preempt": "the Spot VM is evicted",
+    "Terminate": "the VM is deleted",
+}
 LOCATIONS = ("westeurope", "northeurope", "eastus", "eastus2", "southeastasia")
 SIZES = ("Standard_D4s_v5", "Standard_D8s_v5", "Standard_E16ds_v5", "Standard_F4s_v2")
 SCALE_SET = 50  # VMs of one scale set
@@ -116,6 +123,62 @@ class Event:
 
     def status(self):
         return "Ended" if self.ended else "Started" if self.started else "Scheduled"
+
+    def alerts(self, end):
+        """The alerts that the exporter gives the event, with severity and value, at the last sample."""
+        notice = self.not_before - self.first_seen
+        is_due = self.started is not None or self.not_before - end < 3_600
+        is_predicted = notice >= 86_400
+        is_short = self.duration is not None and self.duration < 10
+        is_restart = self.type in ("Reboot", "Redeploy")
+        in_progress = self.started is not None or self.not_before - end < 300
+        if self.ended:
+            in_progress = end - self.ended < 300
+        if self.type == "Preempt":
+            yield "Preempt", "critical", 1
+        elif self.type == "Terminate":
+            yield "Terminate", "warning", 1
+        elif is_restart and self.source == "User":
+            yield "UserInitiatedWaiting", "warning", int(self.started is None)
+        elif is_restart and is_due:
+            yield self.type, "critical", 1
+        elif self.type == "Freeze" and (is_due or self.duration == 0):
+            yield "Freeze", "info" if is_short else "warning", 1
+        if is_restart and self.source != "User" and 3_600 <= notice < 86_400:
+            yield self.type, "warning", 1
+        if is_predicted and (is_restart or self.type == "Freeze") and self.source != "User" and self.duration != 0:
+            yield "DegradedHardware", "warning", 1
+        if not (self.type == "Freeze" and is_short) and (self.source != "User" or self.started):
+            yield "InProgress", "info", int(in_progress)
+
+    def message(self):
+        """Summary and description, about as long as those of the exporter."""
+        more = len(self.vms) - 1
+        names = self.vms[0].name + (f" and {more} more VM{'s' * (more > 1)}" if more else "")
+        when = time.strftime("%H:%M", time.gmtime(self.not_before))
+        if self.ended:
+            summary = f"{self.type} of {names} completed, interrupted for 4s"
+        elif self.started:
+            summary = f"{self.type} of {names} in progress since {when} UTC"
+        else:
+            summary = f"{self.type} of {names} at {when} UTC"
+        listed = ", ".join(vm.name for vm in self.vms[:10])
+        rest = f" and {len(self.vms) - 10} more" if len(self.vms) > 10 else ""
+        lines = [
+            f"VMs: {listed}{rest} ({len(self.vms)})" if more else f"VM: {listed}",
+            f"Where: scale set {self.vms[0].scale_set}, {self.vms[0].location}, resource group"
+            f" rg-{self.vms[0].location}, subscription 00000000-0000-4000-8000-000000000000",
+            f"What: {self.type}: {WHAT[self.type]}",
+            f"When: {when} UTC",
+            "Duration: not announced; usually a few minutes" if self.duration is None else f"Duration: {self.duration}s announced",
+            "Outcome: completed, interrupted for 4s"
+            if self.ended
+            else "To do: move the load of the VM and save what is in memory before that time",
+            f"Source: {self.source}",
+            'Azure: \\"Host server is undergoing maintenance.\\"',
+            f"Event: {self.id}",
+        ]
+        return summary, "\\n".join(lines)
 
 
 class Recording:
@@ -278,7 +341,8 @@ def write_vm(rec, vm, rng, started_at):
     rec.constant(
         "azure_scheduled_events_vm_info",
         f'{t},vm_name="{vm.name}",vm_id="00000000-0000-4000-8000-{vm.number:012x}",vm_scale_set="{vm.scale_set}",'
-        f'vm_size="{vm.size}",location="{vm.location}"',
+        f'vm_size="{vm.size}",location="{vm.location}",resource_group="rg-{vm.location}",'
+        f'subscription_id="00000000-0000-4000-8000-000000000000"',
         1,
     )
     rec.constant("azure_scheduled_events_up", t, int(healthy))
@@ -326,6 +390,7 @@ def write_pending(rec, vm, events):
 
 def write_event(rec, vm, event):
     since = event.first_seen
+    write_decisions(rec, vm, event)
     labels = f'{vm.target},event_id="{event.id}",event_type="{event.type}",event_source="{event.source}",scope="self"'
     text = "Host server is undergoing maintenance." if event.type == "Freeze" else ""
     rec.constant(
@@ -349,6 +414,21 @@ def write_event(rec, vm, event):
             "azure_scheduled_event_ended_timestamp_seconds", f'{labels},outcome="completed"', event.ended, event.ended
         )
         rec.constant("azure_scheduled_event_observed_interruption_seconds", labels, 4, event.ended)
+
+
+def write_decisions(rec, vm, event):
+    """The alerts and words that the exporter gives the event, as they are at the last sample."""
+    head = f'{vm.target},event_id="{event.id}"'
+    kind = f'event_type="{event.type}",event_source="{event.source}"'
+    for name, severity, value in event.alerts(rec.stamps[-1]):
+        labels = f'{head},{kind},alert="AzureScheduledEvent{name}",severity="{severity}"'
+        rec.constant("azure_scheduled_event_alert", labels, value, event.first_seen)
+    ended = event.ended or float("inf")
+    rec.varying("azure_scheduled_event_open", head, lambda now: int(now < ended), event.first_seen)
+    summary, description = event.message()
+    since = event.ended or event.started or event.first_seen
+    labels = f'{head},summary="{summary}",description="{description}"'
+    rec.constant("azure_scheduled_event_message", labels, since, event.first_seen)
 
 
 def write_histograms(rec, vm, event, since):

@@ -3,8 +3,9 @@
 #
 #     benches/rules.sh [VMS [EVENTS]]        default 10000 500
 #
-# RULES is a list of checkouts, default this one. Several are measured one after another on the same fleet:
-# RULES="../old ." compares two versions. The rule files are those of alerts/ and dashboards/.
+# RULES is a list of checkouts and commits, default this checkout. They are measured one after another on the same fleet,
+# which has the metrics of all of them: RULES="b3a333d ." compares that commit with this checkout. The rule files are
+# those of alerts/ and dashboards/.
 #
 # A real Prometheus on loopback scrapes the last 20 minutes of the fleet, a minute of samples every five seconds
 # (benches/fleet.py), and evaluates the unmodified rule files. It therefore has the samples in memory, as that of a real
@@ -34,10 +35,15 @@ trap 'stop; rm -rf "$work"' EXIT
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 "$prometheus" --version 2>&1 | head -1
-# measure CHECKOUT
+# measure CHECKOUT|COMMIT
 measure() {
-    local root port source part i
-    root=$(cd "$1" && pwd)
+    local root=$work/$1 port source part i
+    if [[ -d $1 ]]; then
+        root=$(cd "$1" && pwd)
+    else
+        mkdir -p "$root"
+        git archive "$1" alerts dashboards | tar -x -C "$root"
+    fi
     port=$(free_port)
     source=$(free_port)
     # 21 scrapes of each target, and the time until the first one.
@@ -124,6 +130,7 @@ for (name, kind), took in sorted(rules.items(), key=lambda item: -sorted(item[1]
     line(f"  {name} ({kind})", took)
 # With the answers to this script.
 print(f"mean load by Prometheus: {(cpu() - began[0]) / (time.monotonic() - began[1]):.2f} cores")
+print("series in memory:", get("/api/v1/status/tsdb")["headStats"]["numSeries"])
 resident = next(l for l in open(f"/proc/{server}/status") if l.startswith("VmHWM"))
 print("peak memory of this Prometheus:", resident.split(":")[1].strip())
 PY

@@ -2,8 +2,8 @@
 //! can take longer than the 30 seconds of a Spot eviction.
 //!
 //! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent; `push` sends them with
-//! `client`. A pushed alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that Alertmanager
-//! deduplicates the two.
+//! `client`. A pushed alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that
+//! Alertmanager deduplicates the two.
 //!
 //! Invariants: labels do not change during the life of an event; a failed poll resolves no alert; an alert is resolved
 //! after the rules have ended it; a slow Alertmanager does not delay another.

@@ -126,9 +126,9 @@ impl Pusher {
             return Some(target.timing.retry_delay(retry_after, self.failures));
         }
         if batch.has_news || failures > 0 {
-            let resolved = alerts.iter().filter(|alert| alert.is_resolved).count();
-            let firing = alerts.len() - resolved;
-            info!(alertmanager, firing, resolved, "alerts pushed");
+            let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
+            let firing = alerts.len() - ended;
+            info!(alertmanager, firing, ended, "alerts pushed");
         }
         self.queue.accepted(batch, self.client.clock.now());
         None

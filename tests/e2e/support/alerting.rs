@@ -295,8 +295,9 @@ impl Exporter {
     pub(crate) async fn until_resolved(&self, alerts: u32) {
         wait_until_for(NOTIFICATION_DEADLINE, "the exporter resolves", async || {
             let log = self.log();
-            let counts = log.split(" resolved=").skip(1);
-            let counts = counts.filter_map(|rest| rest.split_whitespace().next()?.parse::<u32>().ok());
+            let counts = log.split(" ended=").skip(1);
+            let counts =
+                counts.filter_map(|rest| rest.split_whitespace().next()?.parse::<u32>().ok());
             let found: u32 = counts.sum();
             (found >= 2 * alerts)
                 .then_some(())
