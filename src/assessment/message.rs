@@ -21,6 +21,7 @@ use crate::{
 const MAX_BYTES: usize = 1_000;
 /// Names of VMs and characters of Azure's text in a description, until it is short enough.
 const SIZES: [(usize, usize); 4] = [(10, 256), (5, 128), (2, 64), (1, 0)];
+const TO_DO: &str = "To do: ";
 const DAY_SECONDS: f64 = 86_400.0;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,15 @@ pub(crate) struct Message {
     pub(crate) description: String,
     /// When the event changed so that these are the words.
     pub(crate) since: Timestamp,
+}
+
+impl Message {
+    /// For an alert that is over although the event is not: nobody is to act on it.
+    pub(crate) fn remove_advice(&mut self) {
+        let lines = self.description.lines();
+        let others = lines.filter(|line| !line.starts_with(TO_DO));
+        self.description = others.collect::<Vec<_>>().join("\n");
+    }
 }
 
 pub(crate) fn message(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Message {
@@ -180,7 +190,7 @@ impl<'a> Text<'a> {
             self.when().map(|when| format!("When: {when}")),
             self.duration().map(|length| format!("Duration: {length}")),
             self.end().map(|end| format!("Outcome: {end}")),
-            (!self.is_over).then(|| format!("To do: {}", self.to_do())),
+            (!self.is_over).then(|| format!("{TO_DO}{}", self.to_do())),
             Some(format!("Source: {}", label_value(source))),
             event
                 .description_text()

@@ -110,7 +110,10 @@ impl Match {
         external: &Labels,
         now: Timestamp,
     ) -> Alert {
-        let message = assessment::message(tracked, snapshot, now);
+        let mut message = assessment::message(tracked, snapshot, now);
+        if self.resolved_at.is_some() {
+            message.remove_advice();
+        }
         let anchor = self.rule.name.to_ascii_lowercase();
         let annotations = BTreeMap::from([
             ("summary", message.summary),

@@ -50,7 +50,9 @@ fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
             panic!("one alert");
         };
         assert!(alert.is_resolved);
-        assert_eq!(alert.ends_at, at(40));
+        assert_eq!(alert.ends_at, at(40 + 150));
+        // The event goes on, but nobody is to act on a resolved alert.
+        assert!(!alert.annotations["description"].contains("To do:"));
     }
 }
 
