@@ -1,9 +1,9 @@
 //! Which alerts are sent to one Alertmanager, and when. Pure.
 //!
 //! A new alert is sent at once, and again by an interval of its own while it fires ([`PushTiming`]). Its end is sent at
-//! once, and again when `endsAt` has passed: Alertmanager takes no earlier `endsAt` while it is in the future. An alert is
-//! built only if it is sent, and unchanged events are not compared for each snapshot. So the work for a change hardly grows
-//! with the number of unchanged alerts.
+//! once, and again when `endsAt` has passed: Alertmanager takes no earlier `endsAt` while it is in the future. An alert
+//! is built only if it is sent, and unchanged events are not compared for each snapshot. So the work for a change
+//! hardly grows with the number of unchanged alerts.
 
 mod known_alert;
 
