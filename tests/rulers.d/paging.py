@@ -3,6 +3,8 @@
     paging.py round    six event types, each of 1, 3 and 30 VMs, by the rules alone and by the rules with direct push
     paging.py seam     60 events by the rules with direct push, whose ends are at all phases of scrapes and evaluations
     paging.py minute   the events of one and of three VMs of `round`, evaluated once a minute, in the newest pair
+    paging.py storm    a Freeze of 5 s of 100 VMs, 10 Reboots and 20 evictions at once, among 200 VMs, in the newest pair:
+                       each Reboot reaches the pager, and nothing else does
 
 Every event is in a cluster of its own: another simulator, other exporters, and the label `cluster`. The exporters serve
 all four Prometheus servers, and push to all four Alertmanagers.
@@ -168,9 +170,49 @@ def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> l
     return wrong
 
 
+def storm(stack: Stack) -> list[str]:
+    sets = {name: Azure(stack, f"{name}_0") for name in ("web", "db", "spot")}
+    sizes = {"web": 100, "db": 40, "spot": 60}
+    vms = [(sets[name], f"{name}_{number}") for name, size in sizes.items() for number in range(size)]
+    with ThreadPoolExecutor(8) as pool:
+        started = list(pool.map(lambda vm: vm[0].exporter(vm[1], "--imds.poll-interval=5s"), vms))
+    case = Case("storm", {}, len(vms), False, 0.0, addresses=[address for _, address in started])
+    webhook = Webhook()
+    manager = parts.alertmanager(stack, built("alertmanager", "alertmanager", "alertmanager"), webhook, "20s")
+    pair = Pair("storm", built("prometheus3", "prometheus", "prometheus"), webhook, manager)
+    timing = Timing(15, 15, 20, 150.0)
+    address = start_prometheus(stack, pair, [case], timing, str(parts.rules(stack.folder)))
+    query = f"http://{address}/api/v1/query?query=count(azure_scheduled_events_up%20==%201)"
+    wait_for("all targets", lambda: f'"{len(vms)}"' in request(query).decode(), limit=300)
+    time.sleep(3 * timing.evaluation)
+    freeze = event("Freeze", "60s", "5s", *(f"web_{number}" for number in range(100)), duration_seconds=5)
+    sets["web"].play(freeze)
+    sets["db"].play(*(event("Reboot", "60s", "10s", f"db_{number}") for number in range(10)))
+    sets["spot"].play(*(event("Preempt", "30s", "5s", f"spot_{number}") for number in range(20)))
+    time.sleep(timing.observe)
+    webhook.print()
+    firing = [one for one in webhook.received if one.status == "firing"]
+    pager = [one for one in firing if one.receiver == "pager-and-chat"]
+    automation = [one for one in firing if one.receiver == "automation"]
+    wrong = [f"the pager got {one}" for one in pager if one.labels.get("event_type") != "Reboot"]
+    for receiver, found, kind, expected in (
+        ("pager", pager, "Reboot", 10),
+        ("automation", automation, "Reboot", 10),
+        ("automation", automation, "Preempt", 20),
+    ):
+        events = [one.event for one in found if one.labels.get("event_type") == kind]
+        if len(set(events)) != expected or len(events) != expected:
+            wrong.append(f"{receiver}: {len(events)} notifications of {len(set(events))} {kind}s, expected {expected}")
+    return wrong
+
+
 def main() -> int:
     kind = sys.argv[1] if len(sys.argv) == 2 else ""
     every, newest = slice(None), slice(-1, None)
+    if kind == "storm":
+        with Stack() as stack:
+            wrong = storm(stack)
+        return report(kind, wrong)
     if kind == "round":
         cases, timing, pairs = list(round_cases()), Timing(15, 15, 45, 400.0), every
     elif kind == "seam":
@@ -179,10 +221,14 @@ def main() -> int:
         few = [case for case in round_cases() if case.vms <= 3]
         cases, timing, pairs = few, Timing(15, 60, 90, 660.0), newest
     else:
-        raise SystemExit("usage: paging.py round | seam | minute")
+        raise SystemExit("usage: paging.py round | seam | minute | storm")
     random.Random(1).shuffle(cases)
     with Stack() as stack:
         wrong = run(stack, cases, timing, pairs)
+    return report(kind, wrong)
+
+
+def report(kind: str, wrong: list[str]) -> int:
     for one in wrong:
         print(f"FAIL  {one}")
     print(f"paging {kind}: {f'{len(wrong)} findings' if wrong else 'ok'}")
