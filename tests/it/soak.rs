@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use azure_scheduled_events_exporter::time::Timestamp;
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpStream,
@@ -117,8 +116,8 @@ struct Peers {
     imds: FakeImds,
     collector: FakeCollector,
     alertmanagers: [FakeAlertmanager; 2],
-    /// For each Alertmanager: when each alert is or was over, by its labels.
-    alerts: [BTreeMap<String, Timestamp>; 2],
+    /// For each Alertmanager: whether the last message of an alert was its end, by its labels.
+    alerts: [BTreeMap<String, bool>; 2],
 }
 
 impl Peers {
@@ -173,18 +172,17 @@ impl Peers {
     fn take_alerts(&mut self) {
         for (alertmanager, alerts) in self.alertmanagers.iter().zip(&mut self.alerts) {
             for alert in alertmanager.take_alerts() {
-                let ends_at = Timestamp::parse(&alert.ends_at).unwrap();
-                alerts.insert(alert.labels.to_string(), ends_at);
+                alerts.insert(alert.labels.to_string(), alert.is_end());
             }
         }
     }
 
-    /// Whether each Alertmanager has received alerts, and all of them are over.
-    fn is_resolved(&mut self) -> bool {
+    /// Whether each Alertmanager has received alerts, and the end of all of them.
+    fn is_ended(&mut self) -> bool {
         self.take_alerts();
         self.alerts
             .iter()
-            .all(|alerts| !alerts.is_empty() && alerts.values().all(|at| *at <= Timestamp::now()))
+            .all(|alerts| !alerts.is_empty() && alerts.values().all(|is_end| *is_end))
     }
 }
 
@@ -206,7 +204,7 @@ async fn memory_descriptors_series_and_spool_stay_flat_over_many_events_and_outa
     imds.now(Reply::ok(r#"{"DocumentIncarnation":0,"Events":[]}"#));
     let (spans, repeats) = check(collector, events);
     wait_until(DEADLINE, "no alert is left firing", || {
-        peers.is_resolved().then_some(())
+        peers.is_ended().then_some(())
     })
     .await;
     print!("{polls} polls, {events} events, {spans} spans, {repeats} repeats; ");
