@@ -4,20 +4,45 @@ Microsoft.AlertsManagement/prometheusRuleGroups, API version 2023-03-01:
 https://learn.microsoft.com/azure/azure-monitor/metrics/prometheus-rule-groups
 
 Microsoft documents that annotations can be templates, but no functions in them. Annotations of this form therefore
-contain only `$labels` and `$value`.
+contain only `$labels` and `$value`, and the alerts of events have their words as labels. These are the first words of the
+last day, because a changed label is another alert.
 """
 
 from __future__ import annotations
 
 import json
-import re
 
 import yaml
 
 SEVERITIES = {"critical": 0, "warning": 2, "info": 3}
 # Only for inhibition in Alertmanager.
 OMITTED = {"AzureScheduledEventInProgress"}
-PLAIN_ACTION = re.compile(r"\{\{ ?\$(labels\.\w+|value) ?\}\}")
+# Evictions come in storms, and nothing groups them.
+WARNING_ACTIONS = {"AzureScheduledEventPreempt"}
+OPTIONAL = "azure-scheduled-events-optional"
+RUNBOOKS = "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md"
+WORDS = """\
+* on (cluster, event_id) group_left (summary, description)
+bottomk by (cluster, event_id) (1,
+  max by (cluster, event_id, summary, description) (last_over_time(azure_scheduled_event_message[1d]))
+)"""
+# Texts in place of those with functions.
+SCALE_SET, TODO = "scale set {{ $labels.vm_scale_set }}", "To do: add capacity; approve none of these events"
+TEXTS = {
+    "AzureScheduledEventsScaleSetAtRisk": {
+        "summary": f"Several events interrupt half or more of the VMs of {SCALE_SET}",
+        "description": f"Share of the VMs: {{{{ $value }}}}\n{TODO}",
+    },
+    "AzureScheduledEventsFleetAtRisk": {
+        "summary": "Several events interrupt a tenth or more of all VMs",
+        "description": f"Share of the VMs: {{{{ $value }}}}\n{TODO}",
+    },
+    "AzureScheduledEventsScaleSetEvicted": {"summary": f"Half or more of the VMs of {SCALE_SET} are evicted"},
+    "AzureScheduledEventsDataStale": {
+        "description": "{{ $labels.instance }} ({{ $labels.job }}) has not read the instance metadata service for "
+        "{{ $value }} seconds (0: since its start). It keeps the events that it knows, and misses new ones."
+    },
+}
 # The largest number of rules in one group: https://learn.microsoft.com/azure/azure-monitor/service-limits
 MAX_RULES = 20
 
@@ -49,7 +74,10 @@ def _parameters() -> dict:
         "location": parameter("string", "Location of the workspace", defaultValue="[resourceGroup().location]"),
         "clusterName": parameter("string", cluster, defaultValue=""),
         "criticalActionGroupIds": parameter("array", "Action groups of critical alerts, for example a pager"),
-        "warningActionGroupIds": parameter("array", "Action groups of warnings", defaultValue=[]),
+        "warningActionGroupIds": parameter("array", "Action groups of warnings and Spot evictions", defaultValue=[]),
+        "optionalRules": parameter("bool", "Include the rules of optional.rules.yml", defaultValue=False),
+        "grafanaUrl": parameter("string", "URL of your Grafana, for the links to dashboards", defaultValue=""),
+        "runbookUrl": parameter("string", "URL of the runbooks", defaultValue=RUNBOOKS),
     }
 
 
@@ -68,6 +96,7 @@ def _parts(group: dict) -> list[dict]:
 
 def _group(group: dict) -> dict:
     return {
+        **({"condition": "[parameters('optionalRules')]"} if group["name"] == OPTIONAL else {}),
         "type": "Microsoft.AlertsManagement/prometheusRuleGroups",
         "apiVersion": "2023-03-01",
         "name": f"[concat('{group['name']}', variables('suffix'))]",
@@ -91,14 +120,15 @@ def _record(rule: dict) -> dict:
 def _alert(rule: dict) -> dict:
     severity = rule["labels"]["severity"]
     wait = {"for": "PT" + rule["for"].upper()} if "for" in rule else {}
-    actions = {} if severity == "info" else {"actions": f"[variables('{severity}Actions')]"}
+    receivers = "warning" if rule["alert"] in WARNING_ACTIONS else severity
+    actions = {} if severity == "info" else {"actions": f"[variables('{receivers}Actions')]"}
     return {
         "alert": rule["alert"],
-        "expression": _literal(rule["expr"]),
+        "expression": _literal(f"{rule['expr']}\n{WORDS}" if _is_event(rule) else rule["expr"]),
         **wait,
         "severity": SEVERITIES[severity],
         "labels": rule["labels"],
-        "annotations": {name: _literal(text) for name, text in _annotations(rule).items()},
+        "annotations": _annotations(rule),
         "enabled": True,
         "resolveConfiguration": {"autoResolved": True, "timeToResolve": "PT5M"},
         **actions,
@@ -110,29 +140,20 @@ def _literal(text: str) -> str:
     return f"[{text}" if text.startswith("[") else text
 
 
+def _is_event(rule: dict) -> bool:
+    return "event_id" in rule["expr"] and not rule["alert"].startswith("AzureScheduledEvents")
+
+
 def _annotations(rule: dict) -> dict[str, str]:
-    texts = _replacements(rule["alert"])
-    annotations = {}
-    for name, text in rule["annotations"].items():
-        plain = re.sub(r"\{\{ ?(\$labels\.\w+) \| urlquery ?\}\}", r"{{ \1 }}", text)
-        is_plain = "{{" not in PLAIN_ACTION.sub("", plain)
-        annotations[name] = plain.strip() if is_plain else texts[name]
-    return annotations
-
-
-def _replacements(alert: str) -> dict[str, str]:
-    """Texts without functions. They cannot name the VMs, so they contain the query that does."""
-    is_event = not alert.startswith("AzureScheduledEvents")
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.sub("^AzureScheduledEvents?", "", alert)).lower()
-    words = words[:1].upper() + words[1:]
-    if is_event:
-        summary = f"{words}: Azure scheduled event {{{{ $labels.event_id }}}} of type {{{{ $labels.event_type }}}}"
-        query = 'azure_scheduled_event:vm{event_id="{{ $labels.event_id }}"}'
-        description = (
-            "Type: {{ $labels.event_type }}\nSource: {{ $labels.event_source }}\nEvent: {{ $labels.event_id }}\n"
-            f"For the VMs, run this query in the Azure Monitor workspace: {query}"
-        )
+    if _is_event(rule):
+        prefix = "Down for 30 minutes: " if "for" in rule else ""
+        texts = {"summary": f"{prefix}{{{{ $labels.summary }}}}", "description": "{{ $labels.description }}"}
     else:
-        summary = f"{words}: {{{{ $labels.cluster }}}} {{{{ $labels.job }}}} {{{{ $labels.instance }}}}"
-        description = f"{words}. Value: {{{{ $value }}}}. For the cause and the mitigation see the runbook."
-    return {"summary": summary, "description": description}
+        texts = {name: rule["annotations"][name] for name in ("summary", "description")} | TEXTS.get(rule["alert"], {})
+    dashboard = rule["annotations"]["dashboard_url"].replace(" | urlquery", "")
+    anchor = rule["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
+    return {
+        **{name: _literal(text) for name, text in texts.items()},
+        "dashboard_url": f"[concat(parameters('grafanaUrl'), '{dashboard}')]",
+        "runbook_url": f"[concat(parameters('runbookUrl'), '{anchor}')]",
+    }
