@@ -11,6 +11,8 @@
     // Selects the targets that are exporters of Scheduled Events.
     selector: 'job="azure-scheduled-events"',
     dashboardFolder: 'Azure',
+    // Also the alerts of optional.rules.yml.
+    optional: false,
   },
 
   local shipped = 'up{job="azure-scheduled-events"}',
@@ -20,7 +22,8 @@
   prometheusAlerts+:: {
     groups+:
       rules(importstr '../../alerts/scheduled-events.rules.yml')
-      + rules(importstr '../../alerts/exporter-health.rules.yml'),
+      + rules(importstr '../../alerts/exporter-health.rules.yml')
+      + (if $._config.optional then rules(importstr '../../alerts/optional.rules.yml') else []),
   },
 
   // Records for the dashboards.
