@@ -12,8 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from scenario import END, EVALUATION
-from suite import ROOT, Firing, duration
+from suite import END, EVALUATION, ROOT, Firing, duration
 
 EXAMPLE = ROOT / "alerts" / "alertmanager.example.yml"
 PAGING = ROOT / "docs" / "paging.md"

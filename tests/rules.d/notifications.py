@@ -1,8 +1,8 @@
 """Renders the notifications of a scripted day: python3 tests/rules.d/notifications.py PROMTOOL AMTOOL.
 
-The script is day.py. The alerts are those that alerts/tests/day.yml expects, which promtool checks with the other suites.
-alertmanager.py applies the example configuration of Alertmanager, and amtool renders its templates. Fails if the suite
-or docs/notifications.md differs from the script; UPDATE_GOLDENS=1 writes both.
+promtool evaluates the rules over alerts/tests/day.series.yml, alertmanager.py applies the example configuration of
+Alertmanager, and amtool renders its templates. day.py has the titles of the scenes. Fails if docs/notifications.md
+differs; UPDATE_GOLDENS=1 writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import yaml
 import day
 import suite
 from alertmanager import EXAMPLE, PAGING, Alert, Alertmanager, Notification
-from scenario import Day, Scene
 
 ROOT = suite.ROOT
 PAGE = ROOT / "docs" / "notifications.md"
@@ -43,29 +42,12 @@ Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `
 
 def main() -> int:
     promtool, amtool = sys.argv[1:]
-    script = day.script()
-    is_update = bool(os.environ.get("UPDATE_GOLDENS"))
-    firings = suite.evaluate(promtool, script) if is_update else suite.read()
-    notifications = Alertmanager(firings).run()
-    page = render(amtool, script, notifications)
-    failures = [
-        *check_titles(),
-        *check(suite.SUITE, suite.text(script, firings, texts(notifications))),
-        *check(PAGE, page),
-    ]
+    notifications = Alertmanager(suite.evaluate(promtool)).run()
+    page = render(amtool, notifications)
+    failures = [*check_titles(), *check_examples(page), *check(PAGE, page)]
     for failure in failures:
         print(failure, file=sys.stderr)
     return 1 if failures else 0
-
-
-def texts(notifications: list[Notification]) -> set[tuple[str, int]]:
-    """Names of alerts and the evaluations whose texts are in a notification."""
-    return {
-        (alert.labels["alertname"], time_of_text(alert, one.at))
-        for one in notifications
-        if one.receiver != "nobody"
-        for alert in one.firing + one.resolved
-    }
 
 
 def check(path: Path, content: str) -> list[str]:
@@ -87,6 +69,7 @@ def check_titles() -> list[str]:
             for config in configs if kind.endswith("_configs") and kind != "webhook_configs" else []:
                 where = {"email_configs": config.get("headers", {}).get("Subject")}
                 where |= {"slack_configs": config.get("title"), "pagerduty_configs": config.get("description")}
+                where |= {"msteamsv2_configs": config.get("title")}
                 if where.get(kind) != title:
                     failures.append(f"{EXAMPLE.name}: {receiver['name']}: {kind}: the title is {where.get(kind)}")
     return failures
@@ -104,31 +87,21 @@ def check_examples(page: str) -> list[str]:
     )
 
 
-def render(amtool: str, script: Day, notifications: list[Notification]) -> str:
+def render(amtool: str, notifications: list[Notification]) -> str:
+    found: dict[day.Scene | None, list[Notification]] = {}
+    for one in notifications:
+        if one.receiver != "nobody":
+            scene = day.scene_of((one.firing or one.resolved)[0].labels)
+            found.setdefault(scene, []).append(one)
+    if others := found.get(None):
+        raise SystemExit(f"notifications of no scene: {others}")
     parts = [HEAD]
-    for scene in script.scenes:
-        own = [one for one in notifications if scene_of(script, one) is scene and one.receiver != "nobody"]
+    for scene in day.SCENES:
         parts.append(f"\n## {scene.title}\n")
         if scene.about:
             parts.append(f"\n{scene.about}\n")
-        if not own:
-            parts.append("\nNo notification.\n")
-        parts += blocks(amtool, own)
-    unassigned = [one for one in notifications if scene_of(script, one) is None and one.receiver != "nobody"]
-    if unassigned:
-        parts.append("\n## Other\n")
-        parts += blocks(amtool, unassigned)
+        parts += blocks(amtool, found.get(scene, [])) or ["\nNo notification.\n"]
     return "".join(parts)
-
-
-def scene_of(script: Day, notification: Notification) -> Scene | None:
-    labels = (notification.firing or notification.resolved)[0].labels
-    for scene in script.scenes:
-        if any(event.event_id == labels.get("event_id") for event in scene.events):
-            return scene
-        if labels["alertname"] in scene.alerts:
-            return scene
-    return None
 
 
 def blocks(amtool: str, notifications: list[Notification]) -> list[str]:
@@ -137,7 +110,7 @@ def blocks(amtool: str, notifications: list[Notification]) -> list[str]:
     for status in ("firing", "resolved"):
         own = [one for one in automation if ("firing" if one.firing else "resolved") == status]
         if own:
-            times = sorted({clock(one.at) for one in own})
+            times = sorted({suite.clock(one.at) for one in own})
             summary = (own[0].firing or own[0].resolved)[0]
             more = "" if len(own) == 1 else f" and {len(own) - 1} more, one webhook each"
             first = annotations(summary, own[0].at)["summary"]
@@ -148,7 +121,7 @@ def blocks(amtool: str, notifications: list[Notification]) -> list[str]:
 def block(amtool: str, notification: Notification) -> str:
     status = "firing" if notification.firing else "resolved"
     title, text = template(amtool, notification)
-    head = f"\n### {clock(notification.at)}, {status}, to {notification.receiver}\n"
+    head = f"\n### {suite.clock(notification.at)}, {status}, to {notification.receiver}\n"
     return f"{head}\n**{title}**\n\n```text\n{text}\n```\n"
 
 
@@ -198,10 +171,6 @@ def template(amtool: str, notification: Notification) -> tuple[str, str]:
 
 def common(maps: list[dict[str, str]]) -> dict[str, str]:
     return {name: value for name, value in maps[0].items() if all(one.get(name) == value for one in maps)}
-
-
-def clock(at: int) -> str:
-    return "{:02}:{:02}:{:02}".format(*suite.split(at))
 
 
 if __name__ == "__main__":
