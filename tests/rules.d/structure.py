@@ -4,9 +4,9 @@
 - A group has at most 20 rules: Azure Managed Prometheus, Mimir and Amazon Managed Prometheus refuse more.
 - A rule has at most three levels: raw series, record, record, alert. Every level is a delay of up to one evaluation in
   rulers that do not see the results of an evaluation within it. A rule that reads itself or a later rule of its group
-  reads the previous evaluation, which is a memory and not a level. The selector of the targets is not a level either,
-  because its result changes only with the targets, nor is the memory of what is open and of what reported, because a new
-  alert does not need it.
+  reads the previous evaluation, which is a memory and not a level. The targets are not a level either, because they
+  change only with the scrape configuration, nor are the VMs that are down: their samples count for 15 minutes.
+- All files together have at most 40 rules and 450 lines.
 - `cluster` is in every `by` and `on`, and every aggregation has a `by`: one ruler can evaluate several clusters with
   equal addresses.
 """
@@ -18,9 +18,14 @@ from pathlib import Path
 
 MAX_RULES = 20
 MAX_LEVELS = 3
-SELECTOR = "azure_scheduled_events:target"
-# What rules remember of earlier evaluations. To read it delays no alert.
-MEMORY = r"azure_scheduled_event:(open_in_\w+|reporter)"
+MAX_LINES = 450
+MAX_ALL_RULES = 40
+# To read these delays no alert.
+NO_LEVEL = {
+    "instance:azure_scheduled_events_target:up",
+    "job:azure_scheduled_events_target:count",
+    "instance_event:azure_scheduled_event_alert:down",
+}
 AGGREGATION = r"\b(?:sum|min|max|avg|group|stddev|stdvar|count|count_values|bottomk|topk|quantile)\b"
 
 
@@ -70,9 +75,8 @@ def levels(rules: list[Rule]) -> dict[int, int]:
     def level(index: int) -> int:
         if index not in known:
             rule = rules[index]
-            read = set(re.findall(r"[a-zA-Z_]\w*:\w+", rule.expr)) & records.keys() - {SELECTOR}
             # A record that reads itself reads its previous result.
-            read = {name for name in read if not re.fullmatch(MEMORY, name) and name != rule.name}
+            read = set(re.findall(r"[a-zA-Z_][\w:]*", rule.expr)) & records.keys() - NO_LEVEL - {rule.name}
             earlier = [
                 other
                 for name in read
@@ -112,9 +116,12 @@ def problems(rules: list[Rule]) -> list[str]:
 def main() -> int:
     rules = [rule for name in sys.argv[1:] for rule in parse(Path(name))]
     found = problems(rules)
+    lines = sum(len(Path(name).read_text().splitlines()) for name in sys.argv[1:])
+    if lines > MAX_LINES or len(rules) > MAX_ALL_RULES:
+        found.append(f"{lines} lines and {len(rules)} rules, more than {MAX_LINES} or {MAX_ALL_RULES}")
     for line in found:
         print(line)
-    print(f"{len(rules)} rules, at most {max(levels(rules).values())} levels")
+    print(f"{lines} lines, {len(rules)} rules, at most {max(levels(rules).values())} levels")
     return 1 if found else 0
 
 
