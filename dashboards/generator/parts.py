@@ -48,9 +48,6 @@ NO_VALUE, NO_ROWS, NO_DATA = "–", "no rows: see Coverage", "No data"
 # A table cell with the colour of its value as background.
 COLOURED_CELL = {"type": "color-background", "mode": "basic", "applyToRow": False}
 
-# Thresholds of the alerts (alerts/scheduled-events.rules.yml, exporter-health.rules.yml).
-HOUR, DAY = 3600, 86400
-FLEET_AT_RISK = 0.1
 # Minimum notice in Azure's documentation, and the tolerance of the alert.
 PROMISED_SECONDS = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 ALLOWED_LESS = {"Preempt": 10}
@@ -317,13 +314,14 @@ def carried(name: str) -> dict[str, Any]:
     return override(name, custom__hidden=True, custom__hideFrom={"legend": True, "tooltip": True, "viz": True})
 
 
-def row(title: str, y: int) -> dict[str, Any]:
+def row(title: str, y: int, panels: list[dict[str, Any]]) -> dict[str, Any]:
+    """A collapsed row."""
     return {
         "type": "row",
         "title": title,
-        "collapsed": False,
+        "collapsed": True,
         "gridPos": {"x": 0, "y": y, "w": 24, "h": 1},
-        "panels": [],
+        "panels": panels,
     }
 
 
@@ -410,14 +408,13 @@ TRACE_VARIABLES = [
     ),
 ]
 
-# The options are the labels of records and of the exporters' own metrics in the whole time range, so they include a VM
-# that is down or deleted, and exist without the rules. A label that no series has gives no options: All matches then.
-_EXPORTERS = '__name__=~"azure_scheduled_events:target|azure_scheduled_events_up"'
-_VMS = '__name__=~"azure_scheduled_event:vm|azure_scheduled_events_vm_info"'
+# The options are the labels of the targets and of the exporters' own metrics, so they include a VM that is down, and exist
+# without the rules. A label that no series has gives no options: All, and the empty value, match then.
+_EXPORTERS = '__name__=~"instance:azure_scheduled_events_target:up|azure_scheduled_events_up"'
 
 
-def cluster_variable() -> dict[str, Any]:
-    return query_variable("cluster", "Cluster", f"label_values({{{_EXPORTERS}}}, cluster)")
+def cluster_variable(*, multi: bool = True) -> dict[str, Any]:
+    return query_variable("cluster", "Cluster", f"label_values({{{_EXPORTERS}}}, cluster)", multi=multi)
 
 
 def job_variable() -> dict[str, Any]:
@@ -425,19 +422,22 @@ def job_variable() -> dict[str, Any]:
 
 
 def vm_label_variable(name: str, label: str, of: str) -> dict[str, Any]:
-    """The values that a label of VMs has, such as the location."""
-    return query_variable(name, label, f'label_values({{{_VMS}, cluster=~"$cluster", job=~"$job"}}, {of})')
+    """The values that a label of VMs has."""
+    return query_variable(
+        name, label, f'label_values(azure_scheduled_events_vm_info{{cluster=~"$cluster", job=~"$job"}}, {of})'
+    )
 
 
 def vm_variable(*, multi: bool, more: str = "") -> dict[str, Any]:
     """The VMs. The value is the instance, the text is the name of the VM, or the instance if the name is not known."""
-    of = f'cluster=~"$cluster", job=~"$job"{", " + more if more else ""}'
+    of = 'cluster=~"$cluster", job=~"$job"'
     # Instant selectors: over 10,000 VMs, a range of 15 minutes takes ten times as long. Each line adds VMs that the lines
-    # before it do not have: without the records, without a name, after the VM was deleted.
-    series = [f"azure_scheduled_events:known_vm{{{of}}}", f"azure_scheduled_events_vm_info{{{of}}}"]
+    # before it do not have: without a name, without the rules, after the VM was deleted.
+    series = [f"azure_scheduled_events_vm_info{{{of}{', ' + more if more else ''}}}"]
     if not more:  # these have no labels of the VM
-        series += [f"azure_scheduled_events:target{{{of}}}", f"azure_scheduled_events_up{{{of}}}"]
-    series.append(f"last_over_time(azure_scheduled_event:vm{{{of}}}[$__range])")
+        series += [f"instance:azure_scheduled_events_target:up{{{of}}}", f"azure_scheduled_events_up{{{of}}}"]
+    named = "instance_event:azure_scheduled_event_observed_interruption_seconds:max"
+    series.append(f"last_over_time({named}{{{of}{', ' + more if more else ''}}}[$__range])")
     return query_variable(
         "instance",
         "VM",
@@ -510,7 +510,7 @@ def dashboard(
     refresh: str,
     annotations: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    for number, each in enumerate(panels, start=1):
+    for number, each in enumerate((one for panel in panels for one in (panel, *panel.get("panels", ()))), start=1):
         each["id"] = number
     built_in = {
         "builtIn": 1,

@@ -6,7 +6,6 @@ from typing import Any
 
 import annotations
 import queries as q
-import vm_events as v
 from parts import (
     BAD_LINE,
     BLIND,
@@ -16,13 +15,11 @@ from parts import (
     NO_VALUE,
     NOTICE,
     OTHER_LINE,
-    OTHER_TYPE,
     SERIES,
-    SEVERITY_COLOURS,
-    SEVERITY_NAMES,
+    SEVERITY,
+    SEVERITY_MAP,
     STATUS_COLOURS,
     TRACE_VARIABLES,
-    TYPE_COLOURS,
     WARNING,
     by_name,
     carried,
@@ -43,78 +40,60 @@ from parts import (
     value_map,
     vm_variable,
 )
-from vm_events import event
-from vm_events import exporter as own
+from fleet import COVERAGE, WHEN
+from queries import exporter as own
 
-UNKNOWN_LENGTH = value_map({"0": ("no interruption", CALM), str(v.UNKNOWN_LENGTH): ("unknown", CALM)})
-WAITS = value_map({str(v.NOW): ("now", CALM), str(v.ANY_MOMENT): ("any moment", CALM), str(v.DUE): ("due", CALM)})
+THIS_VM = q.Scope()
+STATUS = 'event_status="%s"'
 
-UNKNOWN_AGE = {
-    "type": "value",
-    "options": {str(v.NO_ANSWER): {"text": NO_VALUE, "index": 0}},
-}
-IS_BLIND = matching("/^(blind|no rules)/", color=fixed(BLIND))
+
+def event(metric: str, more: str = "") -> str:
+    """A metric of the exporter's. An event that names only other VMs has `scope="other"`."""
+    return f"azure_scheduled_event_{metric}{{{q.TARGET}, {q.OWN}{', ' + more if more else ''}}}"
 
 
 def variables() -> list[dict[str, Any]]:
-    return [cluster_variable(), job_variable(), vm_variable(multi=False), *TRACE_VARIABLES]
+    return [cluster_variable(multi=False), job_variable(), vm_variable(multi=False), *TRACE_VARIABLES]
 
 
 def now() -> list[dict[str, Any]]:
-    """The state of this VM: an event is happening now, or is next, or none, or nobody can know."""
+    """The open events of this VM, or none, or nobody can know."""
+    newest = f"max(last_over_time({own('last_success_timestamp_seconds')}[$__range]))"
+    coverage = value_map({str(code): text for code, text in COVERAGE.items()})
     return [
         stat(
             "Now and next",
-            "The open events of this VM, the started ones first, with the severity of the alert. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "
-            '"none": the exporter answered within the last minute, and no event is open. "blind": an event can be missing here. "no rules": the rules are not loaded, or do not select this exporter.',
-            (0, 0, 7, 4),
-            v.summary(),
-            legend="{{text}}",
+            "The open events of this VM, the worst one first, also while the VM is down. The colour is that of the alert. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "
+            '"none": the exporter reports, and no event is open. "none known": it does not report, so an event can be missing here.',
+            (0, 0, 12, 4),
+            f"sort_desc({THIS_VM.texts(THIS_VM.rank())}) or on () {THIS_VM.no_event()}",
+            legend="{{summary}}{{state}}",
             text="name",
             unit="none",
-            defaults={"color": fixed(CALM)},
-            overrides=[
-                *[matching(f"/ · {name}$/", color=fixed(colour)) for name, colour in SEVERITY_COLOURS.items()],
-                IS_BLIND,
-            ],
-        ),
-        stat(
-            "Starts in",
-            "Until the next NotBefore in the future. An event without it, a due one and a started one are on the left.",
-            (7, 0, 4, 4),
-            v.next_in(),
-            legend="{{event_type}}",
-            text="value_and_name",
-            unit="s",
-            defaults={"color": fixed(CALM), "decimals": 0},
-        ),
-        stat(
-            "Lasts",
-            "The interruption that Azure announces for each open event. Unknown is not short.",
-            (11, 0, 4, 4),
-            v.lengths(),
-            legend="{{event_type}}",
-            text="value_and_name",
-            unit="s",
-            defaults={"color": fixed(CALM), "mappings": [UNKNOWN_LENGTH]},
+            defaults={"thresholds": SEVERITY},
         ),
         stat(
             "Coverage",
-            "Whether the exporter of this VM answers, and the age of its newest good answer. While it does not, an event can be missing on this dashboard.",
-            (15, 0, 5, 4),
-            v.coverage(),
-            legend="{{text}}",
-            text="value_and_name",
-            unit="s",
-            defaults={"color": fixed(CALM), "decimals": 0, "mappings": [UNKNOWN_AGE]},
-            overrides=[IS_BLIND],
-            title_size=16,
+            "Whether the exporter of this VM reports: Prometheus scrapes it, it has read the metadata service in the minute before the scrape, and it is not warming up. Else an event can be missing on this dashboard.",
+            (12, 0, 5, 4),
+            f"max({THIS_VM.coverage()})",
+            unit="none",
+            empty="no exporter",
+            defaults={"mappings": [coverage], "thresholds": thresholds((None, CALM))},
+        ),
+        stat(
+            "Last answer",
+            "The age of the newest answer of the metadata service in the selected time.",
+            (17, 0, 4, 4),
+            f"time() - {newest}",
+            unit="dtdurations",
+            defaults={"decimals": 0, "thresholds": thresholds((None, CALM))},
         ),
         stat(
             "Advisories",
             "Advice by Azure that is not maintenance, such as a higher risk of eviction of a Spot VM. It has no deadline.",
-            (20, 0, 4, 4),
-            f"""sum(max by (cluster, instance, scope) ({own("advisories", 'scope!="other"')}))""",
+            (21, 0, 3, 4),
+            f"sum(max by (cluster, instance, scope) ({own('advisories', q.OWN)})) or on () 0 * group({q.UP}{{{q.TARGET}}})",
             unit="none",
             defaults={"thresholds": thresholds((None, CALM), (1, NOTICE))},
         ),
@@ -122,56 +101,56 @@ def now() -> list[dict[str, Any]]:
 
 
 def pending(y: int) -> dict[str, Any]:
-    events = v.with_severity(v.open_events(), v.open_events())
+    of = f"and on ({q.EVENT}) {THIS_VM.open()}"
+    words = f"{THIS_VM.rank()} * on ({q.EVENT}) group_left (summary, description) {q.message()}"
     return table(
         "Pending",
-        "Every open event of this VM, also while the VM is down. Event opens the trace.",
-        (0, y, 24, 5),
+        "Every open event of this VM with what the exporter says about it, also while the VM is down. Event opens the trace.",
+        (0, y, 24, 7),
         [
-            target(q.short_id(q.traced(events)), "A", table=True),
-            target(f"max by ({v.EVENT}) ({v.when(v.open_events())})", "B", table=True),
-            target(f"1000 * {v.of_open(v.not_before())}", "C", table=True),
-            target(v.of_open(v.duration()), "D", table=True),
-            target(v.source(), "E", table=True),
-            target(v.description(), "F", table=True),
+            target(q.ids(words), "A", table=True),
+            target(THIS_VM.when(), "B", table=True),
+            target(f"max by ({q.EVENT}) ({q.last('duration_seconds', q.OWN)}) {of}", "C", table=True),
         ],
         {
-            "event_type": "Type",
-            "severity": "Alert",
-            "Value #B": "Starts",
-            "Value #C": "Not before",
-            "Value #D": "Lasts",
-            "event_source": "Source",
-            "Value #E": "VMs",
-            "description": "Azure says",
+            "Value #B": "Starts in",
+            "Value #A": "Severity",
+            "description": "What to know",
+            "Value #C": "Lasts",
             "id": "Event",
             "trace_id": "Trace",
             "event_id": "Id",
         },
-        sort="Starts",
-        drop=("cluster", "Value #A", "Value #F"),
+        sort="Starts in",
+        drop=("cluster", "summary"),
         overrides=[
-            override("Type", custom__width=90),
-            override("Alert", mappings=[SEVERITY_NAMES], custom__cellOptions=COLOURED_CELL, custom__width=80),
-            override("Starts", unit="s", decimals=0, mappings=[WAITS], custom__width=100, noValue=NO_VALUE),
-            override("Not before", unit="time:MM-DD HH:mm", custom__width=100, noValue=NO_VALUE),
-            override("Lasts", unit="s", noValue="unknown", custom__width=80),
-            override("Source", custom__width=80, noValue=NO_VALUE),
-            override("VMs", unit="none", custom__width=50, noValue=NO_VALUE),
+            override("Starts in", unit="dtdurations", decimals=0, mappings=[WHEN], custom__width=110, noValue=NO_VALUE),
+            override("Severity", mappings=[SEVERITY_MAP], custom__cellOptions=COLOURED_CELL, custom__width=90),
             override(
-                "Azure says",
-                custom__minWidth=265,
+                "What to know",
+                custom__minWidth=400,
                 custom__wrapText=True,
                 custom__cellOptions={"type": "auto", "wrapText": True},
-                noValue=NO_VALUE,
             ),
-            *_id_columns(95),
+            override("Lasts", unit="s", noValue="unknown", custom__width=90),
+            *_id_columns(105),
         ],
     )
 
 
 def _id_columns(width: int) -> list[dict[str, Any]]:
-    return [override("Event", links=trace_links(), custom__minWidth=width), carried("Trace"), carried("Id")]
+    return [override("Event", links=trace_links(), custom__width=width), carried("Trace"), carried("Id")]
+
+
+def life() -> str:
+    """1 scheduled, 2 started, 3 ended, 4 an advisory, over time; also while a reboot keeps the VM down."""
+    by = "cluster, event_id, event_type"
+    codes = {"Scheduled": 1, "Started": 2, "Ended": 3, "Advisory": 4}
+    status = " or ".join(
+        f"{code} * ({event('status', STATUS % name)} == 1)"
+        for name, code in codes.items()
+    )
+    return f"max by ({by}) ({status}) or 2 * group by ({by}) ({q.DOWN_VMS}{{{q.TARGET}}})"
 
 
 def timeline(y: int) -> dict[str, Any]:
@@ -183,7 +162,7 @@ def timeline(y: int) -> dict[str, Any]:
         "From the first sight to the end: Scheduled or Advisory, Started, and ten minutes in which an ended event is still shown. While the exporter is not scraped, "
         "an open event is continued from what the rules remember.",
         (0, y, 24, 6),
-        [target(q.short_id(v.life()), legend="{{event_type}} {{id}}", interval="1m")],
+        [target(q.ids(life()), legend="{{event_type}} {{id}}", interval="1m")],
         defaults={"mappings": [states], "color": {"mode": "thresholds"}, "thresholds": thresholds((None, BLIND))},
         custom={"fillOpacity": 100, "lineWidth": 0},
         options={
@@ -197,51 +176,56 @@ def timeline(y: int) -> dict[str, Any]:
     )
 
 
-def past(y: int) -> list[dict[str, Any]]:
-    by = "cluster, event_id"
+def past(y: int) -> dict[str, Any]:
+    def first(metric: str) -> str:
+        return f"min by ({q.EVENT}) (min_over_time({event(metric)}[$__range]))"
 
-    def last(metric):
+    def last(metric: str, by: str = q.EVENT) -> str:
         return f"max by ({by}) (max_over_time({event(metric)}[$__range]))"
 
-    over = f"and on ({by}) {v.ended()}"
-    notice = f"clamp_min(({last('not_before_timestamp_seconds')} or {last('started_timestamp_seconds')}) - min by ({by}) (min_over_time({event('first_seen_timestamp_seconds')}[$__range])), 0) {over}"
+    no_advice = 'event_type!="SpotRebalanceRecommendation"'
+    seen = f"min by ({q.EVENT}, event_type, event_source) (min_over_time({event('first_seen_timestamp_seconds', no_advice)}[$__range]))"
+    over = f"and on ({q.EVENT}) ({seen} unless on ({q.EVENT}) {q.OPEN} == 1)"
+    notice = f"clamp_min(({last('not_before_timestamp_seconds')} or {last('started_timestamp_seconds')}) - {first('first_seen_timestamp_seconds')}, 0)"
     excess = f"{last('observed_interruption_seconds')} - {last('duration_seconds')}"
-    rows = table(
+    return table(
         "Past events",
-        "What ended in this time: the notice that was given, and the announced against the observed interruption. Over is what was lost beyond the announcement; more than 2 s is marked. "
-        "The outcome is unknown if the VM was no longer there to report it.",
+        "The events of this time that are not open: the notice that was given, and the announced against the observed interruption. Over is what was lost beyond the announcement; more than 2 s is marked. "
+        "An event without an end was not seen to end, because the VM was gone.",
         (0, y, 24, 7),
         [
-            target(q.short_id(q.traced(f"1000 * {v.ended()}")), "A", table=True),
-            target(notice, "B", table=True),
-            target(f"{last('duration_seconds')} {over}", "C", table=True),
-            target(f"{last('observed_interruption_seconds')} {over}", "D", table=True),
-            target(f"({excess}) {over}", "E", table=True),
+            target(q.ids(f"1000 * ({seen} {over})"), "A", table=True),
+            target(f"1000 * ({last('ended_timestamp_seconds', q.EVENT + ', outcome')} {over})", "B", table=True),
+            target(f"{notice} {over}", "C", table=True),
+            target(f"{last('duration_seconds')} {over}", "D", table=True),
+            target(f"{last('observed_interruption_seconds')} {over}", "E", table=True),
+            target(f"{excess} {over}", "F", table=True),
         ],
         {
-            "Value #A": "Ended",
+            "Value #A": "First seen",
             "event_type": "Type",
-            "outcome": "Outcome",
             "event_source": "Source",
-            "Value #B": "Notice",
-            "Value #C": "Announced",
-            "Value #D": "Observed",
-            "Value #E": "Over",
+            "Value #C": "Notice",
+            "Value #B": "Ended",
+            "outcome": "Outcome",
+            "Value #D": "Announced",
+            "Value #E": "Observed",
+            "Value #F": "Over",
             "id": "Event",
             "trace_id": "Trace",
             "event_id": "Id",
         },
-        sort="Ended",
+        sort="First seen",
         desc=True,
         drop=("cluster",),
         overrides=[
-            override("Ended", unit="time:MM-DD HH:mm:ss", custom__width=125),
-            override("Type", custom__width=90),
-            override("Outcome", custom__width=95),
-            override("Source", custom__width=80, noValue=NO_VALUE),
-            override("Notice", unit="s", decimals=0, custom__width=80, noValue=NO_VALUE),
-            override("Announced", unit="s", decimals=0, noValue="unknown", custom__width=95),
-            override("Observed", unit="s", decimals=1, noValue=NO_VALUE, custom__width=85),
+            *(override(name, unit="time:MM-DD HH:mm:ss", custom__width=135, noValue=NO_VALUE) for name in ("First seen", "Ended")),
+            override("Type", custom__width=95),
+            override("Outcome", custom__width=100, noValue=NO_VALUE),
+            override("Source", custom__width=85, noValue=NO_VALUE),
+            override("Notice", unit="s", decimals=0, custom__width=85, noValue=NO_VALUE),
+            override("Announced", unit="s", decimals=0, noValue="unknown", custom__width=100),
+            override("Observed", unit="s", decimals=1, noValue=NO_VALUE, custom__width=90),
             override(
                 "Over",
                 unit="s",
@@ -249,49 +233,11 @@ def past(y: int) -> list[dict[str, Any]]:
                 noValue=NO_VALUE,
                 thresholds=thresholds((None, CALM), (2, WARNING)),
                 custom__cellOptions=COLOURED_CELL,
-                custom__width=80,
+                custom__width=85,
             ),
-            *_id_columns(95),
+            *_id_columns(105),
         ],
     )
-    dashes = override("announced", color=fixed(LINE), custom__lineStyle={"fill": "dash", "dash": [8, 6]})
-    against = graph(
-        "Announced against observed interruption",
-        "The longest announced interruption of the events that were pending, and the longest that this VM measured under one. "
-        "Logarithmic: pauses of seconds and restarts of minutes share it.",
-        (12, y + 7, 12, 7),
-        [
-            target(f"max({event('duration_seconds')})", "A", legend="announced"),
-            target(f"max({event('observed_interruption_seconds')})", "B", legend="observed"),
-        ],
-        unit="s",
-        overrides=[dashes, override("observed", color=fixed(BAD_LINE))],
-        custom={
-            "lineWidth": 2,
-            "fillOpacity": 8,
-            "scaleDistribution": {"type": "log", "log": 10},
-            "axisSoftMin": 1,
-            "lineInterpolation": "stepAfter",
-        },
-    )
-    countdown = graph(
-        "Countdown",
-        "How the time until NotBefore ran down. A step upwards is an event that Azure moved; an end above zero is one that began early or was taken back.",
-        (0, y + 7, 12, 7),
-        [
-            target(
-                q.short_id(
-                    f"min by (cluster, event_id, event_type) ({event('not_before_countdown_seconds')}) / 60 > 0"
-                ),
-                legend="{{event_type}} {{id}}",
-            )
-        ],
-        unit="m",
-        defaults={"color": fixed(OTHER_TYPE)},
-        overrides=[matching(f"/^{name} /", color=fixed(colour)) for name, colour in TYPE_COLOURS.items()],
-        custom={"lineWidth": 2, "fillOpacity": 8},
-    )
-    return [rows, countdown, against]
 
 
 def service(y: int) -> list[dict[str, Any]]:
@@ -324,108 +270,43 @@ def service(y: int) -> list[dict[str, Any]]:
             unit="s",
             overrides=by_name({"median": LINE, "99 %": BAD_LINE}),
         ),
-        graph(
-            "Trouble",
-            "What should stay at zero: anomalies in documents, state that could not be written, spans that failed or were dropped, alert pushes that failed. Counted over the graph's own resolution.",
-            (16, y, 8, 7),
-            [
-                target(f"sum(increase({own('document_anomalies_total')}[$__rate_interval]))", "A", legend="anomalies"),
-                target(
-                    f"sum(increase({own('state_write_failures_total')}[$__rate_interval]))",
-                    "B",
-                    legend="state writes failed",
-                ),
-                target(
-                    f"sum(increase({own('span_export_failures_total')}[$__rate_interval]))",
-                    "C",
-                    legend="span exports failed",
-                ),
-                target(f"sum(increase({own('spans_dropped_total')}[$__rate_interval]))", "D", legend="spans dropped"),
-                target(
-                    f"sum(increase({own('alert_push_failures_total')}[$__rate_interval]))",
-                    "E",
-                    legend="alert pushes failed",
-                ),
-            ],
-            unit="none",
-            overrides=by_name(
-                dict(
-                    zip(
-                        (
-                            "anomalies",
-                            "state writes failed",
-                            "span exports failed",
-                            "spans dropped",
-                            "alert pushes failed",
-                        ),
-                        SERIES,
-                        strict=True,
-                    )
-                )
-            ),
-            defaults={"decimals": 0},
-            custom={"axisSoftMax": 1},
-        ),
+        outputs(16, y),
     ]
 
 
-def footprint(y: int) -> list[dict[str, Any]]:
-    def process(name):
-        return f"process_{name}{{{v.VM}}}"
-
-    return [
-        graph(
-            "Exporter: CPU",
-            "Share of one core.",
-            (0, y, 8, 6),
-            [target(f"sum(rate({process('cpu_seconds_total')}[$__rate_interval]))", legend="CPU")],
-            unit="percentunit",
-            overrides=[override("CPU", color=fixed(LINE))],
-            defaults={"decimals": 2},
-            custom={"axisSoftMax": 0.01},
-        ),
-        graph(
-            "Exporter: memory",
-            "Resident memory.",
-            (8, y, 8, 6),
-            [target(f"sum({process('resident_memory_bytes')})", legend="resident")],
-            unit="bytes",
-            overrides=[override("resident", color=fixed(LINE))],
-        ),
-        graph(
-            "Traces and pushes",
-            "Spans that a collector took and pushes to Alertmanager, counted over the graph's own resolution, and spans that wait.",
-            (16, y, 8, 6),
-            [
-                target(f"sum(increase({own('spans_exported_total')}[$__rate_interval]))", "A", legend="spans exported"),
-                target(f"sum({own('spans_spooled')})", "B", legend="spans waiting"),
-                target(f"sum(increase({own('alert_pushes_total')}[$__rate_interval]))", "C", legend="alert pushes"),
-            ],
-            unit="none",
-            overrides=by_name({"spans exported": LINE, "spans waiting": BAD_LINE, "alert pushes": OTHER_LINE}),
-            defaults={"decimals": 0},
-            custom={"axisSoftMax": 1},
-        ),
+def outputs(x: int, y: int) -> dict[str, Any]:
+    counters = {
+        "anomalies": "document_anomalies_total",
+        "state writes failed": "state_write_failures_total",
+        "span exports failed": "span_export_failures_total",
+        "spans dropped": "spans_dropped_total",
+        "alert pushes failed": "alert_push_failures_total",
+    }
+    refs = "ABCDE"
+    targets = [
+        target(f"sum(increase({own(name)}[$__rate_interval]))", ref, legend=legend)
+        for ref, (legend, name) in zip(refs, counters.items(), strict=True)
     ]
+    return graph(
+        "Trouble",
+        "What should stay at zero: anomalies in documents, state that could not be written, spans that failed or were dropped, alert pushes that failed, and spans that wait for a collector.",
+        (x, y, 8, 7),
+        [*targets, target(f"sum({own('spans_spooled')})", "F", legend="spans waiting")],
+        unit="none",
+        overrides=by_name({**dict(zip(counters, SERIES, strict=True)), "spans waiting": OTHER_LINE}),
+        defaults={"decimals": 0},
+        custom={"axisSoftMax": 1},
+    )
 
 
 def build() -> dict[str, Any]:
-    panels = [
-        *now(),
-        pending(4),
-        timeline(9),
-        *past(15),
-        row("Metadata service and exporter", 29),
-        *service(30),
-        *footprint(37),
-    ]
     return dashboard(
         "azse-vm",
         "Azure Scheduled Events / VM",
         "One VM: what it waits for, what it has been through, and whether its exporter is well.",
         variables(),
-        panels,
+        [*now(), pending(4), timeline(11), past(17), row("Metadata service and exporter", 24, service(25))],
         since="now-6h",
         refresh="15s",
-        annotations=[{**each, "hide": True} for each in annotations.build(v.VM)],
+        annotations=[{**each, "hide": True} for each in annotations.build(q.TARGET)],
     )

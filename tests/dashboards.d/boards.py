@@ -110,7 +110,7 @@ def interpolate(
 def variables(board: dict[str, Any], chosen: dict[str, str] | None = None) -> dict[str, str]:
     """The value of every variable: the one in `chosen`, or the value for All, or its default."""
     return {
-        v["name"]: v.get("allValue", ".+") if v["includeAll"] or v["type"] == "query" else v["current"]["value"]
+        v["name"]: v.get("allValue", ".*") if v["includeAll"] or v["type"] == "query" else v["current"]["value"]
         for v in board["templating"]["list"]
         if v["type"] in ("query", "custom")
     } | (chosen or {})

@@ -43,53 +43,27 @@ def read() -> dict[str, Metric]:
 def recorded() -> dict[str, Metric]:
     """The recording rules that dashboards may use, with the labels in each rule's `by (…)`."""
     event = ("cluster", "event_id", "event_type", "event_source")
+    vm = ("cluster", "job", "instance")
     labels = {
-        "azure_scheduled_event:report": (*event, "job", "instance", "scope"),
-        "azure_scheduled_event:property": (*event, "property", "description", "outcome"),
-        "azure_scheduled_event:imminent": event,
-        "azure_scheduled_event:state": event,
-        "azure_scheduled_event:open": event,
-        "azure_scheduled_event:started": ("cluster", "event_id"),
-        "azure_scheduled_event:vm": (
-            "cluster",
-            "job",
-            "instance",
-            "event_id",
-            "event_type",
-            "vm_name",
-            "vm_scale_set",
-            "location",
-            "node",
+        "instance:azure_scheduled_events_target:up": vm,
+        "instance_event:azure_scheduled_event_alert:down": (*vm, *event),
+        "event:azure_scheduled_event_open:last": ("cluster", "event_id"),
+        "event:azure_scheduled_event_alert:last": (*event, "alert", "severity"),
+        "scale_set:azure_scheduled_events_vm_info:count": ("cluster", "vm_scale_set"),
+        "cluster:azure_scheduled_event_history:since": ("cluster",),
+        "event:azure_scheduled_event_first_seen_timestamp_seconds:min": event,
+        "event:azure_scheduled_event_notice_seconds:first": event,
+        "event:azure_scheduled_event_duration_seconds:max": event,
+        "event:azure_scheduled_event_ended_timestamp_seconds:max": (*event, "outcome"),
+        "instance_event:azure_scheduled_event_observed_interruption_seconds:max": (
+            *vm, "event_id", "event_type", "vm_name", "vm_scale_set",
         ),
-        "azure_scheduled_event:history": (*event, "property", "outcome", "vm_scale_set"),
-        "azure_scheduled_event:history_vm": (
-            "cluster",
-            "job",
-            "instance",
-            "event_id",
-            "event_type",
-            "vm_name",
-            "vm_scale_set",
-            "location",
-            "node",
-        ),
-        "azure_scheduled_events:history_vms": ("cluster", "job"),
-        "azure_scheduled_events:history_since": ("cluster",),
-        "azure_scheduled_events:approvals": ("cluster", "job", "event_type", "result"),
-        "azure_scheduled_events:scale_set_vms": ("cluster", "vm_scale_set"),
-        "azure_scheduled_events:target": ("cluster", "job", "instance"),
-        "azure_scheduled_events:known_vm": ("cluster", "job", "instance", "vm_name", "vm_scale_set", "location"),
-        "azure_scheduled_events:blind": ("cluster", "job", "instance", "vm_name", "vm_scale_set", "location"),
-        "azure_scheduled_events:evaluation_timestamp_seconds": ("cluster",),
-        "azure_scheduled_events:targets": ("cluster", "job"),
-        "azure_scheduled_events:failing": ("cluster", "job", "instance"),
-    }
+        "job:azure_scheduled_events_approvals:increase15m": ("cluster", "job", "event_type", "result"),
+    }  # fmt: skip
     rules = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/*.rules.yml")))
     if missing := [name for name in labels if f"- record: {name}\n" not in rules]:
-        raise SystemExit(f"alerts/: no rule records {', '.join(missing)}, which the dashboards may use")
-    # Prometheus and other rulers write ALERTS for each alert that fires, with the labels of the alert.
-    alerts = Metric("Gauge", frozenset({*event, "job", "instance", "alertname", "alertstate", "severity"}))
-    return {"ALERTS": alerts} | {name: Metric("Gauge", frozenset(own)) for name, own in labels.items()}
+        raise SystemExit(f"no rule records {', '.join(missing)}, which the dashboards may use")
+    return {name: Metric("Gauge", frozenset(own)) for name, own in labels.items()}
 
 
 class UnknownNameError(Exception):
@@ -125,10 +99,7 @@ def _metric(metric: str, node: promql.VectorSelector, metrics: dict[str, Metric]
     if metric not in metrics:
         raise UnknownNameError(f"the exporter has no metric {metric}")
     have = metrics[metric].labels
-    # Some matchers use labels that the series do not have (dashboards/generator/events.py): recorded counts have no
-    # instance label, and no series has the label `any`.
-    allowed = have | {"any", "instance", "event_type"} if ":" in metric else have | {"any"}
-    _within({m.name for m in node.matchers.matchers} - {"__name__"}, allowed, f"a matcher of {metric}")
+    _within({m.name for m in node.matchers.matchers} - {"__name__"}, have, f"a matcher of {metric}")
     return have
 
 

@@ -1,7 +1,6 @@
 """The rules of Grafana's dashboard-linter for Prometheus dashboards, and additional rules of this project.
 
-The rule names are those of the linter (github.com/grafana/dashboard-linter, docs/index.md), so both read
-`dashboards/.lint`. That file excludes a rule for a panel, with a reason. An unused exclusion is an error.
+The names of the rules are those of the linter (github.com/grafana/dashboard-linter, docs/index.md).
 """
 
 from __future__ import annotations
@@ -22,8 +21,15 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 METRICS = catalog.read()
 # The version whose form the files have.
 GRAFANA, SCHEMA = "12.2.0", 42
+# These are joined with what is selected.
+JOINED = {
+    "instance:azure_scheduled_events_target:up",
+    "instance_event:azure_scheduled_event_alert:down",
+    "scale_set:azure_scheduled_events_vm_info:count",
+    "job:azure_scheduled_events_approvals:increase15m",
+}
 # The units that these dashboards use, from Grafana's list (packages/grafana-data/src/valueFormats/categories.ts).
-UNITS = {"none", "short", "percentunit", "bytes", "s", "m", "dateTimeAsIsoNoDateIfToday", "reqps"}
+UNITS = {"none", "short", "percentunit", "bytes", "s", "m", "dtdurations", "dateTimeAsIsoNoDateIfToday", "reqps"}
 
 
 def _template(board: Board, name: str) -> dict[str, Any]:
@@ -45,24 +51,6 @@ def template_datasource(board: Board) -> Iterator[Finding]:
         )
 
 
-def template_targets(board: Board) -> Iterator[Finding]:
-    for name, label in (("job", "Job"), ("instance", "Instance")):
-        v = _template(board, name)
-        wrong = [
-            what
-            for what, good in {
-                "datasource": v.get("datasource", {}).get("uid") in ("$datasource", "${datasource}"),
-                "type": v.get("type") == "query",
-                "label": v.get("label") == label,
-                "multi": v.get("multi") is True,
-                "allValue": v.get("allValue") == ".+",
-            }.items()
-            if not good
-        ]
-        if wrong:
-            yield f"template-{name}-rule", "", f"variable {name}: {', '.join(wrong)}"
-
-
 def template_queries(board: Board) -> Iterator[Finding]:
     for v in board["templating"]["list"]:
         if v["type"] != "query":
@@ -73,8 +61,6 @@ def template_queries(board: Board) -> Iterator[Finding]:
                 "",
                 f"variable {v['name']} does not reload when the time range changes",
             )
-        if not v["definition"].startswith("label_values("):
-            yield "template-label-promql-rule", "", f"variable {v['name']} is not of the form label_values(…)"
         try:
             promql.parse(boards.interpolate(boards.variable_query(v), boards.variables(board), 3600, 15))
         except (ValueError, KeyError) as why:
@@ -135,39 +121,24 @@ def targets(name: str, board: Board) -> Iterator[Finding]:
             yield "target-promql-rule", query.panel, f"{query.ref}: {why}"
             continue
         yield from _selectors(query, node)
-        for found in re.finditer(r"\b(?:rate|irate|increase)\([^\[]*\[([^\]]+)\]", query.expr):
-            if found.group(1) != "$__rate_interval":
-                yield "target-rate-interval-rule", query.panel, f"{query.ref}: [{found.group(1)}]"
 
 
 def _selectors(query: Query, node: Any) -> Iterator[Finding]:
+    """Each selector uses the variables whose label its series have. Records of events are joined with selected VMs."""
     for at, above in _nodes(node):
         if not isinstance(at, promql.VectorSelector):
             continue
-        matchers = {(m.name, str(m.op), m.value) for m in at.matchers.matchers}
-        for label in ("job", "instance"):
-            if (label, str(promql.MatchOp.Re), f"${label}") not in matchers:
-                yield f"target-{label}-rule", query.panel, f'{query.ref}: {at.name} without {label}=~"${label}"'
-        if wrong := _unselected(at, matchers):
-            yield "selection", query.panel, f"{query.ref}: {at.name or 'a selector'} without {', '.join(wrong)}"
         if at.name.endswith("_total") and not any(
             isinstance(a, promql.Call) and a.func.name in ("rate", "irate", "increase") for a in above
         ):
             yield "target-counter-agg-rule", query.panel, f"{query.ref}: {at.name} without rate or increase"
-
-
-def _unselected(at: Any, matchers: set[tuple[str, str, str]]) -> list[str]:
-    """The variables that a selector does not use although the series have the label. No exclusion applies to this."""
-    names = [at.name] if at.name else [value for name, _, value in matchers if name == "__name__"]
-    have = set().union(*(METRICS[name].labels for each in names for name in each.split("|") if name in METRICS))
-    if "event_id" in {name for name, _, _ in matchers} and "ALERTS" in names:
-        have -= {"job", "instance"}  # alerts about an event have neither
-    if at.name == "azure_scheduled_events:target" and not matchers:
-        return []  # read to see whether the rules are evaluated at all
-    if ("alertname", "AzureScheduledEventsExporterAbsent") in {(name, value) for name, _, value in matchers}:
-        return []  # about all exporters
-    used = {(name, value) for name, op, value in matchers if op == str(promql.MatchOp.Re)}
-    return [label for label in ("cluster", "job", "instance") if label in have and (label, f"${label}") not in used]
+        if at.name in JOINED or at.name.startswith("event:"):
+            continue
+        used = {m.name for m in at.matchers.matchers if m.value == f"${m.name}" and m.op == promql.MatchOp.Re}
+        # The words and times of an event can come from any VM of it.
+        needed = {"cluster"} if at.name.startswith("azure_scheduled_event_") else {"cluster", "job", "instance"}
+        if missing := sorted((needed & METRICS[at.name].labels) - used):
+            yield "selection", query.panel, f"{query.ref}: {at.name} without {', '.join(missing)}"
 
 
 def importable(board: Board) -> Iterator[Finding]:
@@ -229,7 +200,6 @@ def _grid(board: Board) -> Iterator[Finding]:
 
 RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (
     template_datasource,
-    template_targets,
     template_queries,
     panel_form,
     importable,
@@ -239,24 +209,3 @@ RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (
 
 def findings(name: str, board: Board) -> list[Finding]:
     return [finding for rule in RULES for finding in rule(board)] + list(targets(name, board))
-
-
-def exclusions(text: str) -> list[tuple[str, str, str]]:
-    """(rule, dashboard, panel) per exclusion of a `.lint` file. Reads only the format used in this project."""
-    out: list[tuple[str, str, str]] = []
-    rule, reasoned = "", False
-    for line in text.splitlines():
-        bare = line.strip()
-        if not bare or bare.startswith("#") or bare in ("exclusions:", "entries:"):
-            continue
-        if re.fullmatch(r"  [a-z-]+:", line):
-            rule, reasoned = bare.removesuffix(":"), False
-        elif bare.startswith("reason: ") and len(bare) > 20:
-            reasoned = True
-        elif bare.startswith("- dashboard: ") and reasoned:
-            out.append((rule, bare.removeprefix("- dashboard: "), ""))
-        elif bare.startswith("panel: ") and out:
-            out[-1] = (*out[-1][:2], bare.removeprefix("panel: "))
-        else:
-            raise SystemExit(f"dashboards/.lint: invalid line, or exclusion without a reason: {line}")
-    return out

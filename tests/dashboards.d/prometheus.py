@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import time
 import urllib.error
@@ -45,12 +44,14 @@ def listening_port(process: subprocess.Popen[bytes]) -> int:
     return wait_for("a program to listen", port)
 
 
-@contextmanager
-def closed_port() -> Iterator[int]:
-    """A port that refuses connections: bound by a socket that does not listen."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        yield unused.getsockname()[1]
+def exporter_binary() -> str:
+    """The binary in EXPORTER, else target/debug, built if necessary."""
+    if chosen := os.environ.get("EXPORTER"):
+        return chosen
+    built = boards.ROOT / "target" / "debug" / "azure-scheduled-events-exporter"
+    if not built.exists():
+        subprocess.run([need("cargo", "see https://rustup.rs"), "build", "--locked"], cwd=boards.ROOT, check=True)
+    return str(built)
 
 
 def wait_for(what: str, ready: Any, limit: float = 120.0) -> Any:
@@ -102,14 +103,6 @@ class Api:
         return self.get("query_range", query=expr, start=f"{aligned[0]:.3f}", end=f"{aligned[1]:.3f}", step=step)[
             "result"
         ]
-
-    def first_target(self, at: float) -> dict[str, str]:
-        """The VM dashboard's variables for a VM that has events."""
-        named = "azure_scheduled_events_vm_info and on (job, instance) last_over_time(azure_scheduled_event_ended_timestamp_seconds[1h])"
-        found = self.instant(named, at)
-        if not found:
-            raise SystemExit("no VM with events found")
-        return {"instance": found[0]["metric"]["instance"]}
 
 
 @contextmanager

@@ -1,352 +1,417 @@
-"""The scripted worlds: VMs, their events and the moments at which the dashboards are looked at.
+"""Small worlds of exporters and events, as input of `promtool test rules`, and what the dashboards must say in them.
 
-Times are seconds since the world's begin, which is midnight UTC. Scrapes every 15 s, rules every minute.
+A world has the series that Prometheus scrapes, minute by minute. The rules are the real ones. `Truth` is the expected
+result of one query of a panel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import fleet
-from exposition import PARTS
-from fleet import DAY, FOREVER, HOUR, MINUTE, Event, Vm
-
-JOB = "azure-scheduled-events"
+STEP = 15
+FOREVER = 10**6
 
 
 @dataclass(frozen=True)
-class Moment:
-    at: int
-    about: str
+class Vm:
+    name: str
+    instance: str = ""
+    scale_set: str = "web"
+    more: str = ""  # labels of the target, such as the cluster
+    down: tuple[tuple[float, float], ...] = ()  # minutes in which it cannot be scraped
+    failing: tuple[float, float] = (FOREVER, FOREVER)  # minutes in which the metadata service does not answer
+    warming_up: tuple[float, float] = (FOREVER, FOREVER)
+    gone: float = FOREVER  # it leaves service discovery
+
+    @property
+    def target(self) -> str:
+        return f'job="azure-scheduled-events",instance="{self.instance or self.name}"{self.more}'
+
+    def is_up(self, minute: float) -> bool:
+        return minute < self.gone and not any(a <= minute < b for a, b in self.down)
 
 
-@dataclass
+@dataclass(frozen=True)
+class Event:
+    event_id: str
+    event_type: str
+    vms: tuple[Vm, ...]
+    alerts: tuple[tuple[str, str], ...]
+    seen: float
+    not_before: float | None
+    words: tuple[tuple[float, str], ...]  # since when
+    started: float = FOREVER  # as the exporters see it
+    ended: float = FOREVER
+    outcome: str = "completed"
+    duration: int | None = None
+    interruption: float | None = None
+    source: str = "Platform"
+
+
+@dataclass(frozen=True)
+class Truth:
+    board: str
+    panel: str
+    minute: float
+    expected: dict[tuple[str, ...], float]  # values by the labels in `by`
+    by: tuple[str, ...] = ("summary", "state")
+    ref: str = "A"
+    chosen: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class World:
     name: str
-    about: str
-    vms: list[Vm]
-    events: list[Event]
-    moments: list[Moment]
-    looked_at: Vm | None = None  # the VM of the VM dashboard
+    about: str  # the reason why it exists
+    vms: tuple[Vm, ...]
+    events: tuple[Event, ...]
+    truths: tuple[Truth, ...]
+    minutes: int = 40
     rules: tuple[str, ...] = ("alerts", "dashboards")
-    replicas: tuple[str, ...] = ()  # of Prometheus, whose external label `replica` a query sees
-    is_ruler_global: bool = False  # one ruler reads all replicas, instead of one in each replica
-    does_fail: bool = False  # every query fails
-    parts: tuple[str, ...] = PARTS  # of the series of all VMs but the one that is looked at
-    shown: tuple[str, ...] = ("azse-fleet.json", "azse-vm.json")
-    extra: list[Vm] = field(default_factory=list)  # other targets of the same VMs
-    scrape: int = 15
-    interval: int = 60
 
-    def open_events(self, at: float) -> list[Event]:
-        return [e for e in self.events if not e.is_advisory and e.first_seen <= at < (e.ended or FOREVER)]
+    def series(self) -> dict[str, list[float | None]]:
+        """The values of each series, one for each scrape; None where it has no sample."""
+        times = [i * STEP / 60 for i in range(self.minutes * 60 // STEP + 1)]
+        out: dict[str, list[float | None]] = {}
 
-    def blind(self, at: float) -> list[Vm]:
-        """VMs whose exporter does not answer, or whose answer does not show all events yet."""
-        known = [vm for vm in self.vms if vm.is_target(at)]
-        return [
-            vm for vm in known if not vm.is_up(at) or fleet.within(vm.failing, at) or fleet.within(vm.warming_up, at)
-        ]
+        def add(vm: Vm, name: str, labels: str, value) -> None:
+            out[f"{name}{{{vm.target}{labels}}}"] = [value(t) if vm.is_up(t) else None for t in times]
+
+        for vm in self.vms:
+            out[f"up{{{vm.target}}}"] = [float(vm.is_up(t)) if t < vm.gone else None for t in times]
+            info = f',vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",location="westeurope"'
+            add(vm, "azure_scheduled_events_vm_info", info, lambda _: 1)
+            fails = lambda t, vm=vm: vm.failing[0] <= t < vm.failing[1]  # noqa: E731
+            add(vm, "azure_scheduled_events_up", "", lambda t: float(not fails(t)))
+            success = lambda t: 60 * (vm.failing[0] if fails(t) else t)  # noqa: B023, E731
+            add(vm, "azure_scheduled_events_last_success_timestamp_seconds", "", success)
+            add(vm, "azure_scheduled_events_warming_up", "", lambda t: float(vm.warming_up[0] <= t < vm.warming_up[1]))  # noqa: B023
+        for event in self.events:
+            for vm in event.vms:
+                self._event(event, vm, add)
+        return out
+
+    @staticmethod
+    def _event(event: Event, vm: Vm, add) -> None:
+        def shown(t: float) -> bool:
+            return event.seen <= t < event.ended + 10
+
+        def when(begin: float, value, end: float = FOREVER):
+            return lambda t: value if shown(t) and begin <= t < end else None
+
+        event_id = f',event_id="{event.event_id}"'
+        kind = f'{event_id},event_type="{event.event_type}",event_source="{event.source}"'
+        for alert, severity in event.alerts:
+            labels = f'{kind},alert="AzureScheduledEvent{alert}",severity="{severity}"'
+            add(vm, "azure_scheduled_event_alert", labels, when(0, 1))
+        add(vm, "azure_scheduled_event_open", event_id, lambda t: float(t < event.ended) if shown(t) else None)
+        ends = [begin for begin, _ in event.words[1:]] + [FOREVER]
+        for (begin, words), end in zip(event.words, ends, strict=True):
+            labels = f'{event_id},summary="{words}",description="What: {words}"'
+            add(vm, "azure_scheduled_event_message", labels, when(begin, 60 * begin, end))
+        own = f'{kind},scope="self"'
+        gauges = {
+            "first_seen_timestamp_seconds": (0, 60 * event.seen),
+            "not_before_timestamp_seconds": (0, event.not_before and 60 * event.not_before),
+            "started_timestamp_seconds": (event.started, 60 * event.started),
+            "duration_seconds": (0, event.duration),
+            "resources": (0, len(event.vms)),
+            "observed_interruption_seconds": (event.ended, event.interruption),
+        }
+        for name, (begin, value) in gauges.items():
+            if value is not None and begin < FOREVER:
+                add(vm, f"azure_scheduled_event_{name}", own, when(begin, value))
+        if event.ended < FOREVER:
+            outcome = f'{own},outcome="{event.outcome}"'
+            add(vm, "azure_scheduled_event_ended_timestamp_seconds", outcome, when(event.ended, 60 * event.ended))
+        for status, begin, end in (
+            ("Scheduled", 0, min(event.started, event.ended)),
+            ("Started", event.started, event.ended),
+            ("Ended", event.ended, FOREVER),
+        ):
+            labels = f'{own},event_status="{status}"'
+            add(vm, "azure_scheduled_event_status", labels, lambda t, a=begin, b=end: float(a <= t < b) if shown(t) else None)
 
 
-def event(number: int, kind: str, vms: Iterable[Vm], seen: float, not_before: float | None, **more) -> Event:
-    more = {"source": "Platform", "duration": -1, "description": fleet.DESCRIPTIONS[kind]} | more
-    event_id = f"{number:08X}-0000-4000-8000-00000000A25E"
-    return Event(event_id, kind, vms=tuple(vms), first_seen=seen, not_before=not_before, **more)
+def notation(values: list[float | None]) -> str:
+    """Values as promtool writes them: `1+0x3` is four times 1, `stale` ends a series."""
+    out, run = [], 0
+    for i, value in enumerate(values):
+        if value is None:
+            out.append("stale" if i and values[i - 1] is not None else "_")
+            continue
+        run = run + 1 if i and values[i - 1] == value else 0
+        if run:
+            out.pop()
+        out.append(f"{value:g}+0x{run}" if abs(value) < 1e5 else f"{value:.0f}+0x{run}")
+    return " ".join(out)
 
 
-def change(vms: list[Vm], index: int, **more) -> Vm:
-    vms[index] = replace(vms[index], **more)
-    return vms[index]
+FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
+CRITICAL, WARNING, INFO = 3, 2, 1
+UNKNOWN = -1e9
+REPORT, IN_EVENT, NOT_SCRAPED, NO_METADATA, WARMING_UP = "01234"
 
 
-def healthy() -> World:
-    vms = fleet.vms(6)
+def now(minute: float, expected: dict[tuple[str, ...], float], board: str = FLEET, **more) -> Truth:
+    return Truth(board, "Now" if board == FLEET else "Now and next", minute, expected, **more)
+
+
+def coming(minute: float, text: str, order: float) -> Truth:
+    return Truth(FLEET, "Next", minute, {(text,): order}, ("summary",))
+
+
+def coverage(minute: float, **counts: float) -> Truth:
+    return Truth(FLEET, "Coverage", minute, {(why.removeprefix("_"),): n for why, n in counts.items()}, ("why",))
+
+
+def figure(board: str, panel: str, minute: float, value: float, **more) -> Truth:
+    return Truth(board, panel, minute, {(): value}, (), **more)
+
+
+def web(count: int, **more) -> tuple[Vm, ...]:
+    return tuple(Vm(f"web_{i}", **more) for i in range(count))
+
+
+def reboot(event_id: str, vms: tuple[Vm, ...], seen: float, not_before: float, words, **more) -> Event:
+    alerts = (("Reboot", "critical"), ("InProgress", "info"))
+    return Event(event_id, "Reboot", vms, alerts, seen, not_before, words, **more)
+
+
+def freeze(event_id: str, vms: tuple[Vm, ...], seen: float, not_before: float, words, severity: str = "info", **more) -> Event:
+    return Event(event_id, "Freeze", vms, (("Freeze", severity),), seen, not_before, words, **more)
+
+
+def quiet() -> World:
+    vms = (*web(2), Vm("web_2", down=((20, FOREVER),)))
     return World(
-        "healthy", "No event, all exporters answer.", vms, [], [Moment(20 * MINUTE, "nothing happens")], vms[0]
+        "quiet",
+        "Nothing is open. Then an exporter cannot be scraped, so nobody knows.",
+        vms,
+        (),
+        (
+            now(15, {("none", ""): 0}),
+            now(25, {("none known: see Coverage", ""): UNKNOWN}),
+            coverage(15, _0=3),
+            coverage(25, _0=2, _2=1),
+            Truth(FLEET, "Exporters that do not report, and why", 25, {("web_2",): 2}, ("vm_name",)),
+            now(25, {("none", ""): 0}, VM, chosen={"instance": "web_0"}),
+            now(25, {("none known: see Coverage", ""): UNKNOWN}, VM, chosen={"instance": "web_2"}),
+            now(25, {("none", ""): 0}, chosen={"instance": "web_(0|1)"}),
+            now(25, {("no exporter selected", ""): UNKNOWN}, chosen={"instance": "db_0"}),
+            figure(FLEET, "VMs hit within 1 h", 15, 0),
+            figure(HISTORY, "Events", 25, 0),
+        ),
     )
 
 
-def types() -> World:
-    vms = fleet.vms(6)
-    shapes = {
-        "Freeze": (15 * MINUTE, 5, "Platform"),
-        "Reboot": (15 * MINUTE, 600, "Platform"),
-        "Redeploy": (10 * MINUTE, -1, "Platform"),
-        "Preempt": (3 * MINUTE + 30, -1, "Platform"),
-        "Terminate": (7 * MINUTE, -1, "User"),
-        "SpotRebalanceRecommendation": (None, -1, "Platform"),
-    }
-    events, moments = [], []
-    for number, (kind, (notice, duration, source)) in enumerate(shapes.items(), 1):
-        seen = number * 12 * MINUTE
-        not_before = None if notice is None else seen + notice
-        more = {"duration": duration, "source": source, "is_advisory": kind in fleet.ADVISORY_TYPES}
-        of = [vms[3]] if kind in ("Preempt", "SpotRebalanceRecommendation") else [vms[0]]
-        ended = seen + 5 * MINUTE
-        events.append(event(number, kind, of, seen, not_before, ended=ended, outcome="cancelled", **more))
-        moments.append(Moment(seen + 3 * MINUTE, f"{kind} announced"))
-    return World("types", "One event of each type after the other, each cancelled.", vms, events, moments, vms[0])
+def frozen() -> World:
+    words = ((10, "Freeze of web_0 and 2 more VMs at 00:28 UTC"), (28, "Freeze of web_0 and 2 more VMs in progress since 00:28 UTC"),
+             (29, "Freeze of web_0 and 2 more VMs completed"))  # fmt: skip
+    event = freeze("E-1", web(3), 10, 28, words, "warning", duration=15, started=28, ended=29, interruption=12)
+    return World(
+        "freeze",
+        "A Freeze of three VMs, from the announcement to the history.",
+        web(4),
+        (event,),
+        (
+            now(15, {("none", ""): 0}),
+            coming(15, words[0][1], 2e5 - 13 * 60),
+            figure(FLEET, "Starts in", 15, 13 * 60),
+            figure(FLEET, "VMs hit within 1 h", 15, 3),
+            figure(FLEET, "Pending now", 15, WARNING),
+            figure(FLEET, "Pending now", 15, 13 * 60, ref="B"),
+            Truth(FLEET, "VMs of these events", 15, {(f"web_{i}", words[0][1]): 1 for i in range(3)}, ("vm_name", "summary")),
+            now(28.5, {(words[1][1], ""): WARNING}),
+            now(30, {("none", ""): 0}),
+            figure(HISTORY, "Events", 38, 1),
+            figure(HISTORY, "VMs hit", 38, 3),
+            figure(HISTORY, "Time lost", 38, 36),
+            figure(HISTORY, "Median notice", 38, 18 * 60),
+            figure(HISTORY, "Too short", 38, 0),
+            figure(HISTORY, "Cancelled", 38, 0),
+            Truth(HISTORY, "Scale sets at risk", 38, {("web",): 0.75}, ("vm_scale_set",)),
+            Truth(HISTORY, "VMs hit most", 38, {(f"web_{i}",): 1 for i in range(3)}, ("vm_name",)),
+            figure(VM, "Past events", 38, -3, ref="F", chosen={"instance": "web_0"}),
+        ),
+    )
 
 
-def started() -> World:
-    vms = fleet.vms(6)
-    down = change(vms, 1, down=((25 * MINUTE + 25, 52 * MINUTE),))
-    reboot = event(
-        1, "Reboot", [down], 10 * MINUTE, 25 * MINUTE, duration=600,
-        started=25 * MINUTE + 10, ended=52 * MINUTE, outcome="completed", interruption={down.name: 1595.0},
-    )  # fmt: skip
-    moments = [
-        Moment(20 * MINUTE, "announced"),
-        Moment(28 * MINUTE, "started, and the VM has been down for two minutes"),
-        Moment(48 * MINUTE, "the VM has been down for 22 minutes"),
-        Moment(56 * MINUTE, "the VM is back, the event has ended"),
-    ]
-    return World("started", "A Reboot. The exporter is down with its VM.", vms, [reboot], moments, down)
-
-
-def overdue() -> World:
-    vms = fleet.vms(6)
-    events = [
-        event(1, "Redeploy", [vms[1]], 10 * MINUTE, 20 * MINUTE),
-        event(2, "Freeze", [vms[0], vms[4]], 21 * MINUTE, 36 * MINUTE, duration=5),
-        event(3, "Reboot", [vms[2]], 15 * MINUTE, 2 * DAY),
-    ]
-    moments = [Moment(26 * MINUTE, "the Redeploy has been due for six minutes, the Freeze is next")]
-    return World("overdue", "A Redeploy that has not started after NotBefore.", vms, events, moments, vms[1])
-
-
-def no_not_before() -> World:
-    vms = fleet.vms(6)
-    events = [event(1, "Reboot", [vms[1]], 10 * MINUTE, None)]
-    moments = [Moment(14 * MINUTE, "announced without a time")]
-    return World("no-not-before", "A Reboot without NotBefore.", vms, events, moments, vms[1])
+def restarting() -> World:
+    words = ((5, "Reboot of web_0 at 00:20 UTC"), (70, "Reboot of web_0 completed, interrupted for 50m"))
+    vm = Vm("web_0", down=((20, 70),))
+    event = reboot("E-1", (vm,), 5, 20, words, started=20, ended=70, interruption=3000)
+    says = {("Reboot of web_0 at 00:20 UTC", ", VM down"): CRITICAL}
+    this = {"chosen": {"instance": "web_0"}}
+    return World(
+        "restart",
+        "A Reboot whose VM was down before a scrape saw the start, for longer than 15 minutes.",
+        (vm, Vm("web_1")),
+        (event,),
+        (
+            now(21, says),
+            now(60, says),
+            now(60, says, VM, **this),
+            figure(VM, "The life of each event", 60, 2, **this),
+            figure(VM, "Coverage", 60, 1, **this),
+            coverage(60, _0=1, _1=1),
+            figure(FLEET, "Pending now", 60, -2, ref="B"),
+            Truth(FLEET, "VMs of these events", 60, {("web_0",): 0}, ("vm_name",)),
+            figure(HISTORY, "VMs hit", 60, 1),
+            now(72, {("none", ""): 0}),
+            figure(HISTORY, "Time lost", 78, 3000),
+        ),
+        minutes=80,
+    )
 
 
 def evicted() -> World:
-    vms = fleet.vms(8)
-    spot = change(vms, 3, down=((21 * MINUTE, 22 * MINUTE),), end=22 * MINUTE)
-    gone = change(vms, 7, down=((24 * MINUTE, FOREVER),))
-    events = [
-        event(
-            1, "Preempt", [spot], 20 * MINUTE, 20 * MINUTE + 30,
-            started=20 * MINUTE + 32, ended=37 * MINUTE, outcome="unknown",
-        ),
-        event(
-            2, "Terminate", [gone], 15 * MINUTE, 21 * MINUTE + 30, source="User",
-            started=21 * MINUTE + 30, ended=39 * MINUTE, outcome="unknown",
-        ),
-    ]  # fmt: skip
-    moments = [
-        Moment(23 * MINUTE + 30, "the Spot VM is gone, the other one is being deleted"),
-        Moment(30 * MINUTE, "both VMs are gone, their last samples are six minutes old"),
-        Moment(50 * MINUTE, "15 minutes after the last sample"),
-    ]
-    about = "An evicted Spot VM leaves service discovery, a deleted VM does not. Neither reports the end."
-    return World("evicted", about, vms, events, moments, spot)
-
-
-def failing() -> World:
-    vms = fleet.vms(24)
-    for i in range(17):
-        since = ((20 * MINUTE, FOREVER),)
-        change(vms, i, **({"down": since} if i % 2 else {"failing": since}))
-    later = event(1, "Freeze", [vms[20]], 34 * MINUTE, 49 * MINUTE, duration=5)
-    moments = [Moment(30 * MINUTE, "nothing is announced"), Moment(38 * MINUTE, "a Freeze is announced")]
-    return World("failing", "17 of 24 exporters fail.", vms, [later], moments, vms[1])
-
-
-def no_exporter() -> World:
-    moments = [Moment(10 * MINUTE, "no exporter is scraped")]
-    return World("no-exporter", "The rules are loaded, but no exporter is scraped.", [], [], moments)
-
-
-def _two_events(vms: list[Vm]) -> list[Event]:
-    return [
-        event(1, "Freeze", vms[0:5:4], 10 * MINUTE, 25 * MINUTE, duration=5),
-        event(2, "Reboot", [vms[1]], 12 * MINUTE, 27 * MINUTE, duration=600),
-    ]
-
-
-def _two_events_at(about: str) -> list[Moment]:
-    return [Moment(17 * MINUTE, about)]
-
-
-def query_errors() -> World:
-    vms = fleet.vms(6)
-    moments = _two_events_at("every query fails")
-    return World("query-errors", "Prometheus answers no query.", vms, _two_events(vms), moments, vms[1], does_fail=True)
-
-
-def no_rules() -> World:
-    vms = fleet.vms(6)
-    moments = _two_events_at("two events are announced")
-    return World("no-rules", "No rules are loaded.", vms, _two_events(vms), moments, vms[1], rules=())
-
-
-def no_dashboard_rules() -> World:
-    vms = fleet.vms(6)
-    about = "Only the rules of alerts/ are loaded, not those of dashboards/."
-    moments = _two_events_at("two events are announced")
-    return World("no-dashboard-rules", about, vms, _two_events(vms), moments, vms[1], rules=("alerts",))
-
-
-def replicas() -> World:
-    vms = fleet.vms(6)
-    about = "Two replicas of Prometheus, each with rules. A query sees the series of both, without de-duplication."
-    moments = _two_events_at("two events are announced")
-    return World("replicas", about, vms, _two_events(vms), moments, vms[1], replicas=("a", "b"))
-
-
-def replicas_global_ruler() -> World:
-    about = "As `replicas`, but one ruler reads the series of both."
-    return replace(replicas(), name="replicas-global-ruler", about=about, is_ruler_global=True)
-
-
-def rollout() -> World:
-    vms = [replace(vm, target_labels=(("pod", f"azse-{i}-old"),)) for i, vm in enumerate(fleet.vms(6))]
-    events = _two_events(vms)
-    new = []
-    for i, vm in enumerate(vms):
-        begin = 15 * MINUTE + i * 15
-        new.append(replace(vm, target_labels=(("pod", f"azse-{i}-new"),), begin=begin))
-        vms[i] = replace(vm, end=begin + 4 * MINUTE)
-    moments = [
-        Moment(17 * MINUTE + 15, "old and new pods are scraped, at the same addresses"),
-        Moment(22 * MINUTE, "only the new pods are scraped"),
-    ]
-    about = "A rollout of the exporters' pods: each VM has two targets for four minutes."
-    return World("rollout", about, vms, events, moments, vms[1], extra=new)
-
-
-def two_jobs() -> World:
-    vms = fleet.vms(6)
-    canary = [replace(vm, job="azure-scheduled-events-canary") for vm in vms[:2]]
-    about = "Two VMs are also scraped by another job, which the selector of the rules does not select."
-    moments = _two_events_at("two events are announced")
-    return World("two-jobs", about, vms, _two_events(vms), moments, vms[1], extra=canary)
-
-
-def clusters() -> World:
-    east = [replace(vm, target_labels=(("cluster", "east"),)) for vm in fleet.vms(8)]
-    west = [replace(vm, name=f"west-{vm.name}", target_labels=(("cluster", "west"),)) for vm in fleet.vms(8)]
-    change(east, 2, down=((12 * MINUTE, FOREVER),))
-    events = [
-        event(1, "Reboot", [west[1]], 10 * MINUTE, 25 * MINUTE, duration=600),
-        event(2, "Freeze", [east[1], east[5]], 12 * MINUTE, 27 * MINUTE, duration=5),
-    ]
-    moments = [Moment(17 * MINUTE, "one event in each cluster; in east, one exporter is down")]
-    about = "Two clusters whose VMs have equal addresses."
-    return World("clusters", about, east + west, events, moments, west[1])
-
-
-def names() -> World:
-    vms = fleet.vms(6)
-    late = change(vms, 0, named=16 * MINUTE + 20)
-    changed = change(vms, 1, renamed=(14 * MINUTE, "vm-db-renamed"))
-    replaced = change(vms, 5, renamed=(11 * MINUTE, "vm-db-replaced"))
-    events = [
-        event(1, "Freeze", [late], 10 * MINUTE, 25 * MINUTE, duration=5),
-        event(2, "Reboot", [changed], 12 * MINUTE, 27 * MINUTE, duration=600),
-        event(3, "Redeploy", [replaced], 11 * MINUTE + 10, 21 * MINUTE),
-    ]
-    moments = [
-        Moment(14 * MINUTE + 30, "one name is not known, two have changed"),
-        Moment(16 * MINUTE + 45, "the missing name has just been scraped"),
-        Moment(20 * MINUTE, "all names are known"),
-    ]
-    return World("names", "A name that arrives late, and names that change.", vms, events, moments, changed)
-
-
-def warming_up() -> World:
-    vms = fleet.vms(6)
-    for i in (0, 1):
-        change(vms, i, warming_up=((10 * MINUTE, 15 * MINUTE),), begin=10 * MINUTE)
-    moments = [Moment(13 * MINUTE, "two of six warm up"), Moment(17 * MINUTE, "all have warmed up")]
-    return World("warming-up", "Two exporters start.", vms, [], moments, vms[0])
-
-
-def large() -> World:
-    vms = fleet.vms(1500)
-    kinds = [("Freeze", 15 * MINUTE, 5)] * 24 + [
-        ("Reboot", 15 * MINUTE, 600),
-        ("Redeploy", 26 * HOUR, -1),
-        ("Freeze", 3 * DAY, 9),
-        ("Terminate", 9 * MINUTE, -1),
-    ] * 4
-    events = []
-    for number, (kind, notice, duration) in enumerate(kinds, 1):
-        seen = 9 * MINUTE + (number % 8) * 15
-        of = vms[number * 36 : number * 36 + 4 * (1 + number % 10) : 4]
-        has_started = number in (5, 25)
-        not_before = 12 * MINUTE if has_started else 9 * MINUTE + notice + number * 11  # all different
-        events.append(
-            event(
-                number, kind, of, seen, not_before, duration=duration, started=12 * MINUTE + 30 if has_started else None
-            )
-        )
-    moments = [Moment(15 * MINUTE, "40 events; a Freeze and a Reboot have started")]
-    looked_at = events[24].vms[0]
-    return World("large", "1,500 VMs with 40 events.", vms, events, moments, looked_at, parts=PARTS[:3], scrape=60)
-
-
-def _past(vms: list[Vm], begin: float, number: int) -> list[Event]:
-    """A postponed Freeze of two VMs, a cancelled Redeploy, and an approved Reboot."""
-    freeze_started = begin + 40 * MINUTE
-    reboot_started = begin + 12 * MINUTE
-    return [
-        event(
-            number, "Freeze", vms[0:2], begin, begin + 15 * MINUTE, duration=5, moved=(begin + 8 * MINUTE, begin + 40 * MINUTE),
-            started=freeze_started, ended=freeze_started + 8 * MINUTE, outcome="completed",
-            interruption={vms[0].name: 4.0, vms[1].name: 8.0},
-        ),
-        event(number + 1, "Redeploy", [vms[2]], begin, begin + 2 * HOUR, ended=begin + 20 * MINUTE, outcome="cancelled"),
-        event(
-            number + 2, "Reboot", [vms[3]], begin, begin + 15 * MINUTE, duration=600, source="User", approved=True,
-            started=reboot_started, ended=reboot_started + 20 * MINUTE, outcome="completed", interruption={vms[3].name: 300.0},
-        ),
-    ]  # fmt: skip
-
-
-def past() -> World:
-    vms = fleet.vms(8)
-    first, second = 16 * MINUTE, 72 * MINUTE
-    gone = change(vms, 7, end=84 * MINUTE)
-    # The exporter that approved the reboots restarts after each.
-    change(vms, 3, restarts=(first + 40 * MINUTE, second + 40 * MINUTE))
-    events = [*_past(vms, first, 1), *_past(vms, second, 4)]
-    events += [
-        event(
-            7,
-            "Terminate",
-            [gone],
-            76 * MINUTE,
-            82 * MINUTE,
-            ended=99 * MINUTE,
-            outcome="unknown",
-            source="User",
-        )
-    ]
-    about = "Two replicas of Prometheus, one of the VMs is deleted, and an exporter restarts after its approvals."
-    moments = [Moment(140 * MINUTE, "seven events have ended")]
+    words = ((10, "Preempt of spot_0 at 00:10:30 UTC"),)
+    vm = Vm("spot_0", gone=10.6, scale_set="spot")
+    event = Event("E-1", "Preempt", (vm,), (("Preempt", "critical"),), 10, 10.5, words)
     return World(
-        "past",
-        about,
-        vms,
-        events,
-        moments,
-        vms[0],
-        replicas=("a", "b"),
-        parts=PARTS[:-1],
-        shown=("azse-history.json", "azse-vm.json"),
+        "eviction",
+        "A Spot VM that is gone half a minute after the announcement. No scrape saw the start or the end.",
+        (vm, Vm("web_1")),
+        (event,),
+        (
+            now(13, {(words[0][1], ", VM down"): CRITICAL}),
+            Truth(FLEET, "VMs of these events", 13, {("spot_0",): -1}, ("vm_name",)),
+            coverage(13, _0=1),
+            now(13, {(words[0][1], ", VM down"): CRITICAL}, VM, chosen={"instance": "spot_0"}),
+            now(28, {("none", ""): 0}),
+            figure(HISTORY, "VMs hit", 38, 1),
+            figure(VM, "Past events", 38, 10 * 60 * 1000, chosen={"instance": "spot_0"}),
+        ),
     )
 
 
-def script() -> list[World]:
-    of_world = (
-        large, healthy, types, started, overdue, no_not_before, evicted, failing, no_exporter, query_errors,
-        no_rules, no_dashboard_rules, replicas, replicas_global_ruler, rollout, two_jobs, clusters, names, warming_up,
-        past,
+def worst_first() -> World:
+    vms = web(6)
+    text = "Reboot of web_{} at 00:23 UTC"
+    events = tuple(reboot(f"E-{i}", (vms[i],), 9, 23, ((9, text.format(i)),)) for i in range(3))
+    short = freeze("E-8", (vms[4],), 9, 11, ((9, "Freeze of web_4 at 00:11 UTC"),), duration=5)
+    later = Event("E-9", "Redeploy", (vms[5],), (("DegradedHardware", "warning"),), 9, 5000, ((9, "Redeploy of web_5 later"),))
+    return World(
+        "worst-first",
+        "A harmless Freeze in a minute, three critical Reboots within the hour, a Redeploy in days.",
+        vms,
+        (*events, short, later),
+        (
+            figure(FLEET, "Starts in", 10, 13 * 60),
+            figure(FLEET, "Next", 10, 3e5 - 13 * 60),
+            Truth(
+                FLEET, "Pending now", 10, {**{(f"E-{i}",): 3e5 - 780 for i in range(3)}, ("E-8",): 1e5 - 60, ("E-9",): -4990 * 60},
+                ("event_id",), "E",
+            ),
+            figure(FLEET, "VMs hit within 1 h", 10, 4),
+            figure(FLEET, "Next", 10, -4990 * 60, chosen={"event_type": "Redeploy"}),
+        ),
     )  # fmt: skip
-    return [make() for make in of_world]
+
+
+def clusters() -> World:
+    east = Vm("web_0", more=',cluster="east"')
+    west = Vm("web_0", more=',cluster="west"')
+    words = "Reboot of web_0 in progress since 00:12 UTC"
+    event = reboot("E-1", (east,), 5, 12, ((5, words),), started=12)
+    in_east, in_west = ({"instance": "web_0", "cluster": name} for name in ("east", "west"))
+    return World(
+        "clusters",
+        "Two clusters with equal addresses and names.",
+        (east, west),
+        (event,),
+        (
+            Truth(FLEET, "Now", 15, {(words, "east"): CRITICAL}, ("summary", "cluster")),
+            now(15, {(words, ""): CRITICAL}, VM, chosen=in_east),
+            now(15, {("none", ""): 0}, VM, chosen=in_west),
+            now(15, {("none", ""): 0}, chosen={"cluster": "west"}),
+            figure(FLEET, "VMs hit within 1 h", 15, 1),
+            figure(HISTORY, "VMs hit", 15, 1),
+            figure(HISTORY, "VMs hit", 15, 0, chosen={"cluster": "west"}),
+        ),
+    )
+
+
+def replicas() -> World:
+    a = Vm("web_0", more=',replica="a"', down=((8, FOREVER),))
+    b = Vm("web_0", more=',replica="b"')
+    words = "Freeze of web_0 at 00:20 UTC"
+    event = freeze("E-1", (a, b), 5, 20, ((5, words),), "warning", duration=30, started=20, ended=22, interruption=20)
+    return World(
+        "replicas",
+        "A ruler over two replicas of Prometheus. One of them does not reach the VM.",
+        (a, b),
+        (event,),
+        (
+            coverage(10, _0=1),
+            coming(10, words, 2e5 - 600),
+            figure(FLEET, "VMs hit within 1 h", 10, 1),
+            figure(HISTORY, "Time lost", 30, 20),
+            figure(HISTORY, "VMs hit", 30, 1),
+        ),
+    )
+
+
+def failing() -> World:
+    vms = (
+        *web(2), Vm("db_0", failing=(10, FOREVER)), Vm("db_1", warming_up=(10, 30)), Vm("db_2", down=((10, FOREVER),)),
+    )  # fmt: skip
+    return World(
+        "failing",
+        "Exporters that do not report, by reason.",
+        vms,
+        (),
+        (coverage(20, _0=2, _2=1, _3=1, _4=1), now(20, {("none known: see Coverage", ""): UNKNOWN})),
+    )
+
+
+def past() -> World:
+    vms = web(4)
+    user = Event(
+        "E-3", "Reboot", (vms[2],), (("InProgress", "info"),), 10, 10, ((10, "Reboot of web_2 in progress since 00:10 UTC"),),
+        started=10, ended=14, interruption=60, source="User",
+    )  # fmt: skip
+    return World(
+        "past",
+        "What became of a cancelled event, of one that lasted longer than announced, and of one of a user.",
+        vms,
+        (
+            reboot("E-1", (vms[0],), 5, 20, ((5, "Reboot of web_0 at 00:20 UTC"),), ended=12, outcome="cancelled"),
+            freeze("E-2", (vms[1],), 5, 7, ((5, "Freeze of web_1 at 00:07 UTC"),), duration=5, started=7, ended=8, interruption=9),
+            user,
+        ),
+        (
+            figure(FLEET, "Pending now", 11, INFO, chosen={"instance": "web_2"}),
+            figure(HISTORY, "Events", 35, 3),
+            figure(HISTORY, "VMs hit", 35, 2),
+            figure(HISTORY, "Time lost", 35, 69),
+            figure(HISTORY, "Events", 35, 1, chosen={"instance": "web_1"}),
+            figure(HISTORY, "Events", 35, 0, chosen={"scale_set": "db"}),
+            figure(HISTORY, "Too short", 35, 2 / 3),
+            figure(HISTORY, "Cancelled", 35, 1 / 3),
+            Truth(
+                HISTORY, "Interruption, announced against observed", 35, {("Freeze",): 1}, ("event_type",), "E",
+            ),
+        ),
+    )  # fmt: skip
+
+
+def no_rules() -> World:
+    words = "Reboot of web_0 in progress since 00:12 UTC"
+    event = reboot("E-1", (Vm("web_0"),), 5, 12, ((5, words),), started=12)
+    return World(
+        "no-rules",
+        "The rules are not loaded.",
+        web(1),
+        (event,),
+        (
+            now(15, {("no exporter or no rules", ""): UNKNOWN}),
+            now(15, {("no exporter or no rules", ""): UNKNOWN}, VM, chosen={"instance": "web_0"}),
+            figure(HISTORY, "Recorded since", 15, -1),
+        ),
+        rules=(),
+    )
+
+
+ALL = (quiet, frozen, restarting, evicted, worst_first, clusters, replicas, failing, past, no_rules)

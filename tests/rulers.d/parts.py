@@ -22,9 +22,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dashboards.d"))
 
-import hour
 from boards import ROOT
-from prometheus import listening_port
+from prometheus import exporter_binary, listening_port
 
 # Another checkout, to test its rules and its example.
 CHECKOUT = Path(os.environ.get("CHECKOUT", ROOT)).resolve()
@@ -56,7 +55,7 @@ def debian(program: str) -> str:
 
 @cache
 def help_text() -> bytes:
-    return subprocess.run([hour.binary(), "--help"], capture_output=True, check=True).stdout
+    return subprocess.run([exporter_binary(), "--help"], capture_output=True, check=True).stdout
 
 
 def free_address() -> str:
@@ -246,7 +245,7 @@ class Azure:
     """The simulator, and the exporters of its VMs."""
 
     def __init__(self, stack: Stack, vm: str):
-        self.stack, self.program = stack, hour.binary()
+        self.stack, self.program = stack, exporter_binary()
         _, address = stack.listen(self.program, "simulate", "--web.listen-address=127.0.0.1:0", f"--vm.name={vm}")
         self.url = f"http://{address}"
 
