@@ -36,9 +36,7 @@ from parts import (
 
 FLEET = q.Scope('event_type=~"$event_type"', 'vm_scale_set!~"$scale_set"')
 NOTHING = {"noValue": "–"}
-WHEN = value_map(
-    {str(q.DOWN): ("VM down", CALM), str(q.RUNNING): ("running", CALM), str(q.DUE): ("due", CALM)}
-)
+WHEN = value_map({str(q.DOWN): ("VM down", CALM), str(q.RUNNING): ("running", CALM), str(q.DUE): ("due", CALM)})
 # The values of `Scope.order`.
 ORDER = thresholds(
     (None, BLIND), (q.UNKNOWN / 10, CALM), *((n * q.WEIGHT - q.HOUR, c) for n, c in enumerate((NOTICE, WARNING, CRITICAL), 1))
@@ -71,7 +69,7 @@ def first_row() -> list[dict[str, Any]]:
         "Now",
         "The three worst events that have started and are not over, or whose VM is down. The colour is that of the alert. "
         '"none": no open event, and every exporter reports. "none known": an event of a VM whose exporter does not report can be missing.',
-        (0, 0, 7, 5),
+        (0, 0, 7, 6),
         f"sort_desc({FLEET.texts(f'topk(3, {running})')}) or on () {FLEET.no_event()}",
         defaults={"thresholds": SEVERITY},
         **says,
@@ -84,7 +82,7 @@ def first_row() -> list[dict[str, Any]]:
     following = stat(
         "Next",
         "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it is due within the hour.",
-        (7, 0, 7, 5),
+        (7, 0, 7, 6),
         f"{FLEET.next()} * on ({q.EVENT}) group_left (summary) {q.message()} or on () {FLEET.no_event()}",
         defaults={"thresholds": ORDER},
         **says,
@@ -92,7 +90,7 @@ def first_row() -> list[dict[str, Any]]:
     starts = stat(
         "Starts in",
         'Of the event under Next: until NotBefore, before which Azure does not start it unless somebody approves it. "due": it can start at any moment.',
-        (14, 0, 3, 5),
+        (14, 0, 3, 6),
         f"{q.seconds_left()} and on ({q.EVENT}) {FLEET.next()}",
         unit="dtdurations",
         defaults={"decimals": 0, "mappings": [WHEN], "thresholds": thresholds((None, CALM))},
@@ -111,7 +109,7 @@ def first_row() -> list[dict[str, Any]]:
     advisories = stat(
         "VMs with advice",
         "VMs with advice by Azure that is not maintenance, such as a higher risk of eviction. It has no deadline, and no other panel here contains it.",
-        (17, 3, 3, 2),
+        (17, 3, 3, 3),
         f"count({advice}) or on () 0 * group({q.UP}{{{q.TARGET}}})",
         unit="none",
         defaults={"thresholds": COUNT},
@@ -119,7 +117,7 @@ def first_row() -> list[dict[str, Any]]:
     coverage = stat(
         "Coverage",
         "How many exporters report: Prometheus scrapes them, they have read the metadata service in the minute before the scrape, and they are not warming up. The others, by reason.",
-        (20, 0, 4, 5),
+        (20, 0, 4, 6),
         f'count_values("why", {FLEET.coverage()})',
         legend="{{why}}",
         text="value_and_name",
@@ -144,7 +142,9 @@ def pending(y: int) -> dict[str, Any]:
             target(FLEET.when(), "B", table=True),
             target(f"max by ({q.EVENT}) ({q.last('resources', q.OWN, q.CLUSTER)}) {of}", "C", table=True),
             target(f"max by ({q.EVENT}) ({q.last('duration_seconds', q.OWN, q.CLUSTER)}) {of}", "D", table=True),
-            target(f"{10 * q.WEIGHT} * {q.begun()} + on ({q.EVENT}) {FLEET.rank()} or {FLEET.order()}", "E", table=True),
+            target(
+                f"{10 * q.WEIGHT} * {q.begun()} + on ({q.EVENT}) {FLEET.rank()} or {FLEET.order()}", "E", table=True
+            ),
         ],
         {
             "Value #B": "Starts in",
@@ -161,7 +161,9 @@ def pending(y: int) -> dict[str, Any]:
         drop=("Value #E", "state"),
         overrides=[
             override("Starts in", unit="dtdurations", decimals=0, mappings=[WHEN], custom__width=110, **NOTHING),
-            override("Severity", mappings=[SEVERITY_MAP], custom__cellOptions=COLOURED_CELL, custom__width=90, **NOTHING),
+            override(
+                "Severity", mappings=[SEVERITY_MAP], custom__cellOptions=COLOURED_CELL, custom__width=90, **NOTHING
+            ),
             override("What", custom__minWidth=400),
             override("VMs", unit="none", custom__width=60, **NOTHING),
             override("Lasts", unit="s", noValue="unknown", custom__width=90),
@@ -172,7 +174,9 @@ def pending(y: int) -> dict[str, Any]:
         ],
     )
     # The table's own sorting needs a column that is shown.
-    rows["transformations"].insert(1, {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": "Value #E", "desc": True}]}})
+    rows["transformations"].insert(
+        1, {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": "Value #E", "desc": True}]}}
+    )
     rows["options"]["sortBy"] = []
     return rows
 
@@ -251,7 +255,7 @@ def build() -> dict[str, Any]:
         "Azure Scheduled Events / Fleet",
         "What Azure does to which VM now, what is next, and whether all exporters report.",
         variables(),
-        [*first_row(), pending(5), vms(14), blind(22)],
+        [*first_row(), pending(6), vms(15), blind(23)],
         since="now-6h",
         refresh="15s",
     )

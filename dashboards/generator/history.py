@@ -106,7 +106,9 @@ def lost(by: str, aggregate: str, more: str = "", over: str = RANGE) -> str:
 
 def promised(values: dict[str, float]) -> str:
     """One constant per event type, as a vector for joins."""
-    return " or ".join(f'label_replace(vector({value}), "event_type", "{name}", "", "")' for name, value in values.items())
+    return " or ".join(
+        f'label_replace(vector({value}), "event_type", "{name}", "", "")' for name, value in values.items()
+    )
 
 
 def kept(by: str = "") -> str:
@@ -326,7 +328,9 @@ def risk(y: int) -> list[dict[str, Any]]:
 
 
 def approvals(y: int) -> dict[str, Any]:
-    record = f'job:azure_scheduled_events_approvals:increase15m{{cluster=~"$cluster", job=~"$job", event_type=~"$event_type"}}'
+    record = (
+        'job:azure_scheduled_events_approvals:increase15m{cluster=~"$cluster", job=~"$job", event_type=~"$event_type"}'
+    )
     return bars(
         "Approvals",
         "Approvals that the exporters sent in this time, by what came of them; of all VMs, also with a selection.",

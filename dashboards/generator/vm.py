@@ -6,6 +6,7 @@ from typing import Any
 
 import annotations
 import queries as q
+from fleet import COVERAGE, WHEN
 from parts import (
     BAD_LINE,
     BLIND,
@@ -40,7 +41,6 @@ from parts import (
     value_map,
     vm_variable,
 )
-from fleet import COVERAGE, WHEN
 from queries import exporter as own
 
 THIS_VM = q.Scope()
@@ -59,7 +59,7 @@ def variables() -> list[dict[str, Any]]:
 def now() -> list[dict[str, Any]]:
     """The open events of this VM, or none, or nobody can know."""
     newest = f"max(last_over_time({own('last_success_timestamp_seconds')}[$__range]))"
-    coverage = value_map({str(code): text for code, text in COVERAGE.items()})
+    coverage = value_map({str(code): text for code, text in {**COVERAGE, q.REPORTS: ("reports", CALM)}.items()})
     return [
         stat(
             "Now and next",
@@ -146,10 +146,7 @@ def life() -> str:
     """1 scheduled, 2 started, 3 ended, 4 an advisory, over time; also while a reboot keeps the VM down."""
     by = "cluster, event_id, event_type"
     codes = {"Scheduled": 1, "Started": 2, "Ended": 3, "Advisory": 4}
-    status = " or ".join(
-        f"{code} * ({event('status', STATUS % name)} == 1)"
-        for name, code in codes.items()
-    )
+    status = " or ".join(f"{code} * ({event('status', STATUS % name)} == 1)" for name, code in codes.items())
     return f"max by ({by}) ({status}) or 2 * group by ({by}) ({q.DOWN_VMS}{{{q.TARGET}}})"
 
 
@@ -219,7 +216,10 @@ def past(y: int) -> dict[str, Any]:
         desc=True,
         drop=("cluster",),
         overrides=[
-            *(override(name, unit="time:MM-DD HH:mm:ss", custom__width=135, noValue=NO_VALUE) for name in ("First seen", "Ended")),
+            *(
+                override(name, unit="time:MM-DD HH:mm:ss", custom__width=135, noValue=NO_VALUE)
+                for name in ("First seen", "Ended")
+            ),
             override("Type", custom__width=95),
             override("Outcome", custom__width=100, noValue=NO_VALUE),
             override("Source", custom__width=85, noValue=NO_VALUE),

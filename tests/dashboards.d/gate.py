@@ -99,7 +99,9 @@ def ask(query: boards.Query, chosen: dict[str, str]) -> str:
 
 def expression_tests(world: worlds.World) -> list[dict]:
     """The truths of a world, and each query at the time of each truth without an error."""
-    queries = {(q.board, q.panel, q.ref): q for name, board in boards.load().items() for q in boards.queries(name, board)}
+    queries = {
+        (q.board, q.panel, q.ref): q for name, board in boards.load().items() for q in boards.queries(name, board)
+    }
     tests, moments = [], {(truth.minute, *sorted(truth.chosen.items())): truth for truth in world.truths}
     for truth in moments.values():
         for query in queries.values():
@@ -127,9 +129,7 @@ def check_world(world: worlds.World, directory: Path) -> list[str]:
         "rule_files": [str(path) for path in files],
         "evaluation_interval": f"{worlds.STEP}s",
         "group_eval_order": groups,
-        "tests": [
-            {"interval": f"{worlds.STEP}s", "input_series": series, "promql_expr_test": expression_tests(world)}
-        ],
+        "tests": [{"interval": f"{worlds.STEP}s", "input_series": series, "promql_expr_test": expression_tests(world)}],
     }
     path = directory / f"{world.name}.yml"
     path.write_text(json.dumps(test), encoding="utf-8")  # JSON is YAML
@@ -150,7 +150,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         for world in (make() for make in worlds.ALL):
             if (not chosen or world.name in chosen) and "--static" not in sys.argv[1:]:
-                report.check(f"{world.name}: {world.about}", check_world(world, Path(scratch)), f"{len(world.truths)} truths")
+                report.check(
+                    f"{world.name}: {world.about}", check_world(world, Path(scratch)), f"{len(world.truths)} truths"
+                )
     print(f"dashboards: {len(report.findings)} findings" if report.findings else "dashboards: ok")
     return 1 if report.findings else 0
 

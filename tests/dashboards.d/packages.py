@@ -13,12 +13,13 @@ import boards
 
 MIXIN = boards.ROOT / "packaging" / "mixin" / "mixin.libsonnet"
 PROVISIONING = boards.ROOT / "packaging" / "grafana" / "provisioning"
+OPTIONAL = "optional.rules.yml"
 SELECTOR = 'job="azure-scheduled-events"'
 
 
 def groups(*folders: str) -> list[dict[str, Any]]:
-    """The groups of the rule files as a YAML parser reads them, by name."""
-    files = [path for folder in folders for path in (boards.ROOT / folder).glob("*.rules.yml")]
+    """The groups of the default rule files as a YAML parser reads them, by name."""
+    files = [path for folder in folders for path in (boards.ROOT / folder).glob("*.rules.yml") if path.name != OPTIONAL]
     return sorted(
         (group for path in files for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]),
         key=lambda group: group["name"],

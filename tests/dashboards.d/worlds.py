@@ -30,6 +30,9 @@ class Vm:
     def is_up(self, minute: float) -> bool:
         return minute < self.gone and not any(a <= minute < b for a, b in self.down)
 
+    def last_success(self, minute: float) -> float:
+        return self.failing[0] if self.failing[0] <= minute < self.failing[1] else minute
+
 
 @dataclass(frozen=True)
 class Event:
@@ -81,11 +84,11 @@ class World:
             out[f"up{{{vm.target}}}"] = [float(vm.is_up(t)) if t < vm.gone else None for t in times]
             info = f',vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",location="westeurope"'
             add(vm, "azure_scheduled_events_vm_info", info, lambda _: 1)
-            fails = lambda t, vm=vm: vm.failing[0] <= t < vm.failing[1]  # noqa: E731
-            add(vm, "azure_scheduled_events_up", "", lambda t: float(not fails(t)))
-            success = lambda t: 60 * (vm.failing[0] if fails(t) else t)  # noqa: B023, E731
-            add(vm, "azure_scheduled_events_last_success_timestamp_seconds", "", success)
-            add(vm, "azure_scheduled_events_warming_up", "", lambda t: float(vm.warming_up[0] <= t < vm.warming_up[1]))  # noqa: B023
+            add(vm, "azure_scheduled_events_up", "", lambda t, vm=vm: float(t == vm.last_success(t)))
+            success = "azure_scheduled_events_last_success_timestamp_seconds"
+            add(vm, success, "", lambda t, vm=vm: 60 * vm.last_success(t))
+            warming = lambda t, vm=vm: float(vm.warming_up[0] <= t < vm.warming_up[1])  # noqa: E731
+            add(vm, "azure_scheduled_events_warming_up", "", warming)
         for event in self.events:
             for vm in event.vms:
                 self._event(event, vm, add)
@@ -130,7 +133,12 @@ class World:
             ("Ended", event.ended, FOREVER),
         ):
             labels = f'{own},event_status="{status}"'
-            add(vm, "azure_scheduled_event_status", labels, lambda t, a=begin, b=end: float(a <= t < b) if shown(t) else None)
+            add(
+                vm,
+                "azure_scheduled_event_status",
+                labels,
+                lambda t, a=begin, b=end: float(a <= t < b) if shown(t) else None,
+            )
 
 
 def notation(values: list[float | None]) -> str:
@@ -178,7 +186,9 @@ def reboot(event_id: str, vms: tuple[Vm, ...], seen: float, not_before: float, w
     return Event(event_id, "Reboot", vms, alerts, seen, not_before, words, **more)
 
 
-def freeze(event_id: str, vms: tuple[Vm, ...], seen: float, not_before: float, words, severity: str = "info", **more) -> Event:
+def freeze(
+    event_id: str, vms: tuple[Vm, ...], seen: float, not_before: float, words, severity: str = "info", **more
+) -> Event:
     return Event(event_id, "Freeze", vms, (("Freeze", severity),), seen, not_before, words, **more)
 
 
@@ -221,7 +231,13 @@ def frozen() -> World:
             figure(FLEET, "VMs hit within 1 h", 15, 3),
             figure(FLEET, "Pending now", 15, WARNING),
             figure(FLEET, "Pending now", 15, 13 * 60, ref="B"),
-            Truth(FLEET, "VMs of these events", 15, {(f"web_{i}", words[0][1]): 1 for i in range(3)}, ("vm_name", "summary")),
+            Truth(
+                FLEET,
+                "VMs of these events",
+                15,
+                {(f"web_{i}", words[0][1]): 1 for i in range(3)},
+                ("vm_name", "summary"),
+            ),
             now(28.5, {(words[1][1], ""): WARNING}),
             now(30, {("none", ""): 0}),
             figure(HISTORY, "Events", 38, 1),
@@ -291,7 +307,9 @@ def worst_first() -> World:
     text = "Reboot of web_{} at 00:23 UTC"
     events = tuple(reboot(f"E-{i}", (vms[i],), 9, 23, ((9, text.format(i)),)) for i in range(3))
     short = freeze("E-8", (vms[4],), 9, 11, ((9, "Freeze of web_4 at 00:11 UTC"),), duration=5)
-    later = Event("E-9", "Redeploy", (vms[5],), (("DegradedHardware", "warning"),), 9, 5000, ((9, "Redeploy of web_5 later"),))
+    later = Event(
+        "E-9", "Redeploy", (vms[5],), (("DegradedHardware", "warning"),), 9, 5000, ((9, "Redeploy of web_5 later"),)
+    )
     return World(
         "worst-first",
         "A harmless Freeze in a minute, three critical Reboots within the hour, a Redeploy in days.",
