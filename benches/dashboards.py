@@ -30,6 +30,11 @@ def cpu_time(pid: int | None) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def some_vm(server: prometheus.Api, at: float) -> str:
+    """The instance of a VM that has events."""
+    return server.instant("topk(1, azure_scheduled_event_open)", at)[0]["metric"]["instance"]
+
+
 def main() -> None:
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     cli.add_argument("url")
@@ -46,7 +51,7 @@ def main() -> None:
     server = prometheus.Api(args.url)
     for name, board in boards.load().items():
         span = boards.seconds(board["time"]["from"].removeprefix("now-"))
-        chosen = server.first_target(args.at or time.time()) if name == "azse-vm.json" else {}
+        chosen = {"cluster": "", "instance": some_vm(server, args.at or time.time())} if name == "azse-vm.json" else {}
         durations: dict[str, list[float]] = {}
         cpu_of: dict[str, list[float]] = {}
         series_count, cpu_seconds = 0, []

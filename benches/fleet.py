@@ -253,7 +253,6 @@ class Replay(Recording):
 
 
 PAST = 30 * 86_400
-CHANGED = 900  # the rules record an event for so long after each change
 MINUTE = 60
 
 
@@ -272,60 +271,42 @@ def write_past(out, options, rng, vms, end):
         write_history(out, options, event)
         pairs += len(event.vms)
     if options.past:
-        write_totals(out, options, len(vms), end)
+        write_totals(out, options, end)
     return pairs
 
 
 def write_history(out, options, event):
-    """What the rules record of a past event, once a minute."""
-    values = {"announced": event.first_seen, "notice": event.not_before - event.first_seen, "started": event.started}
-    if event.duration is not None:
-        values["duration"] = event.duration
-    labels = f'event_id="{event.id}",event_type="{event.type}",event_source="{event.source}"'
-    changes = {"announced": [event.first_seen], "notice": [event.first_seen]}
-    every = [event.first_seen, event.started, event.ended]
+    """What the rules record of a past event, once a minute until fifteen minutes after its last sample."""
     rec = Recording(out, options, 0)
+    rec.stamps = range(event.first_seen - event.first_seen % MINUTE + MINUTE, event.ended + 1500, MINUTE)
+    labels = f'event_id="{event.id}",event_type="{event.type}",event_source="{event.source}"'
+    values = {
+        "first_seen_timestamp_seconds:min": event.first_seen,
+        "notice_seconds:first": event.not_before - event.first_seen,
+        "duration_seconds:max": event.duration,
+    }
     for name, value in values.items():
-        rec.stamps = minutes_after(changes.get(name, every))
-        rec.constant("azure_scheduled_event:history", f'{labels},property="{name}"', value, since_of(name, event))
-    rec.stamps = minutes_after([event.ended])
-    rec.constant("azure_scheduled_event:history", f'{labels},property="ended",outcome="completed"', event.ended)
-    lost = {"lost": 4 * len(event.vms), "longest": 4, "vms": len(event.vms)}
-    for name, value in lost.items():
-        rec.stamps = minutes_after([event.started, event.ended])
-        scale_set = "" if name == "longest" else f',vm_scale_set="{event.vms[0].scale_set}"'
-        since = event.ended if name != "vms" else 0
-        rec.constant("azure_scheduled_event:history", f'{labels},property="{name}"{scale_set}', value, since)
-    rec.stamps = minutes_after(every)
+        if value is not None:
+            rec.constant(f"event:azure_scheduled_event_{name}", labels, value)
+    ended = f'{labels},outcome="completed"'
+    rec.constant("event:azure_scheduled_event_ended_timestamp_seconds:max", ended, event.ended, event.ended)
     for vm in event.vms:
-        names = f'vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",location="{vm.location}"'
-        of_vm = f'{vm.target},event_id="{event.id}",event_type="{event.type}",{names}'
+        names = f'vm_name="{vm.name}",vm_scale_set="{vm.scale_set}"'
         rec.varying(
-            "azure_scheduled_event:history_vm",
-            of_vm,
+            "instance_event:azure_scheduled_event_observed_interruption_seconds:max",
+            f'{vm.target},event_id="{event.id}",event_type="{event.type}",{names}',
             lambda now: 4 if now > event.ended else 0 if now > event.started else -1,
         )
 
 
-def since_of(name, event):
-    return event.started if name == "started" else 0
-
-
-def minutes_after(changes):
-    return sorted({at - at % MINUTE + MINUTE * i for at in changes for i in range(1, CHANGED // MINUTE + 1)})
-
-
-def write_totals(out, options, count, end):
-    job = f'job="{options.job}"'
+def write_totals(out, options, end):
     rec = Recording(out, options, 0)
     rec.stamps = list(range(end - PAST, end - 7_200, MINUTE))
-    rec.constant("azure_scheduled_events:history_vms", job, count)
-    rec.constant("azure_scheduled_events:history_since", "", end - PAST)
+    rec.constant("cluster:azure_scheduled_event_history:since", "", end - PAST)
     rec.stamps = rec.stamps[::5]
     for kind in TYPES[:3]:
-        rec.varying(
-            "azure_scheduled_events:approvals", f'{job},event_type="{kind}",result="approved"', lambda now: now % 7
-        )
+        labels = f'job="{options.job}",event_type="{kind}",result="approved"'
+        rec.varying("job:azure_scheduled_events_approvals:increase15m", labels, lambda now: now % 7)
 
 
 def write_vm(rec, vm, rng, started_at):

@@ -15,16 +15,15 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 GRAFANA, SCHEMA = "12.2.0", 42
 TAGS = ["azure", "azure-scheduled-events", "maintenance"]
 
-# Colours are names of Grafana's palette, which has other values in the light theme. tests/dashboards.d/colours.py
-# computes in both themes how they differ for deuteranopes and protanopes, and the contrast of text on them.
+# Colours are names of Grafana's palette, which has other values in the light theme.
+# They differ for deuteranopes and protanopes in both themes (CIEDE2000 of 20), and text on them has a contrast of 4.5.
 #
 # States, by the severity of the alert. They are backgrounds of stats and table cells, on which Grafana writes in black
-# or white. They are no colours of text: no yellow is readable as text in the light theme. The state is always written
+# or white. They are no colours of text: no yellow is readable as text in the light theme. Tables write it
 # out as well. "transparent" has no background, "text" is light grey in the dark theme and dark grey in the light theme.
 CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "text", "transparent"
 DIM = "transparent"
-# Of a severity as a label, of a status on a time line. The text of both is always shown.
-SEVERITY_COLOURS = {"critical": CRITICAL, "warning": WARNING, "info": NOTICE}
+# Of a status on a time line. The text is always shown.
 STATUS_COLOURS = {"Scheduled": NOTICE, "Started": WARNING, "Ended": BLIND, "Advisory": NOTICE}
 # Event types, in graphs only. A type has no severity, so a table does not colour it.
 TYPE_COLOURS = {
@@ -34,11 +33,8 @@ TYPE_COLOURS = {
     "Preempt": "super-light-red",
     "Terminate": "dark-green",
 }
-# A type that Azure adds has a colour of another one; no sixth colour differs from all. Its name is beside it.
-OTHER_TYPE = TYPE_COLOURS["Terminate"]
 # For a graph with up to five series.
 SERIES = tuple(TYPE_COLOURS.values())
-OUTCOME_COLOURS = {"completed": "dark-green", "cancelled": "semi-dark-blue", "unknown": "text", "not ended": "yellow"}
 # Lines and bars of other graphs: what is usual, what is bad, and a third series.
 LINE, BAD_LINE, OTHER_LINE = "blue", "semi-dark-orange", "text"
 
@@ -58,7 +54,6 @@ def thresholds(*steps: tuple[float | None, str]) -> dict[str, Any]:
 
 
 # Severities as numbers, so that a query can choose the colour: 3 critical, 2 warning, 1 info, 0 none, below 0 not known.
-SEVERITIES = {"critical": 3, "warning": 2, "info": 1}
 SEVERITY = thresholds((None, BLIND), (0, CALM), (1, NOTICE), (2, WARNING), (3, CRITICAL))
 
 
@@ -75,9 +70,6 @@ def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
 SEVERITY_MAP = value_map(
     {"3": ("critical", CRITICAL), "2": ("warning", WARNING), "1": ("info", NOTICE), "0": ("none", CALM)}
 )
-
-
-SEVERITY_NAMES = value_map({name: (name, colour) for name, colour in SEVERITY_COLOURS.items()})
 
 
 def target(
