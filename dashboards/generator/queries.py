@@ -100,10 +100,11 @@ class Scope:
         return f"(({expr}) unless on ({VM}) {others})" if self.other_vms else f"({expr})"
 
     def pairs(self) -> str:
-        """Selected VMs and their events. Advice is no event."""
+        """Selected VMs and their events, of the jobs that the rules select. Advice is no event."""
         more = f", {self.events}" if self.events else ""
         alerts = last("alert", f'alert!="AzureScheduledEventAdvisory"{more}')
-        return self.vms(f"group by ({VM}, event_id) ({alerts} or {DOWN_VMS}{{{TARGET}{more}}})")
+        reported = f"group by ({VM}, event_id) ({alerts} or {DOWN_VMS}{{{TARGET}{more}}})"
+        return self.vms(f"{reported} and on (cluster, job) {UP}")
 
     def open(self) -> str:
         return f"({OPEN} == 1 and on ({EVENT}) {self.pairs()})"
@@ -136,8 +137,8 @@ class Scope:
         return self.vms(
             f"({targets} == 0) + {IN_EVENT} and on ({VM}) {self.pairs()}"
             f" or ({targets} == 0) + {NOT_SCRAPED}"
-            f" or {WARMING_UP} * group by ({VM}) ({exporter('warming_up')} == 1)"
-            f" or {REPORTS} * group by ({VM}) (timestamp({success}) - {success} <= {STALE_SECONDS})"
+            f" or {WARMING_UP} * {targets} and on ({VM}) {exporter('warming_up')} == 1"
+            f" or {REPORTS} * {targets} and on ({VM}) timestamp({success}) - {success} <= {STALE_SECONDS}"
             f" or {NO_METADATA} * {targets}"
         )
 

@@ -22,10 +22,11 @@ class Vm:
     failing: tuple[float, float] = (FOREVER, FOREVER)  # minutes in which the metadata service does not answer
     warming_up: tuple[float, float] = (FOREVER, FOREVER)
     gone: float = FOREVER  # it leaves service discovery
+    job: str = "azure-scheduled-events"
 
     @property
     def target(self) -> str:
-        return f'job="azure-scheduled-events",instance="{self.instance or self.name}"{self.more}'
+        return f'job="{self.job}",instance="{self.instance or self.name}"{self.more}'
 
     def is_up(self, minute: float) -> bool:
         return minute < self.gone and not any(a <= minute < b for a, b in self.down)
@@ -49,6 +50,7 @@ class Event:
     duration: int | None = None
     interruption: float | None = None
     source: str = "Platform"
+    moved: tuple[float, float] = (FOREVER, FOREVER)  # since then it has another NotBefore
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,6 @@ class World:
         own = f'{kind},scope="self"'
         gauges = {
             "first_seen_timestamp_seconds": (0, 60 * event.seen),
-            "not_before_timestamp_seconds": (0, event.not_before and 60 * event.not_before),
             "started_timestamp_seconds": (event.started, 60 * event.started),
             "duration_seconds": (0, event.duration),
             "resources": (0, len(event.vms)),
@@ -124,6 +125,10 @@ class World:
         for name, (begin, value) in gauges.items():
             if value is not None and begin < FOREVER:
                 add(vm, f"azure_scheduled_event_{name}", own, when(begin, value))
+        if event.not_before is not None:
+            name = "azure_scheduled_event_not_before_timestamp_seconds"
+            at, moved = event.moved
+            add(vm, name, own, lambda t: 60 * (moved if t >= at else event.not_before) if shown(t) else None)
         if event.ended < FOREVER:
             outcome = f'{own},outcome="{event.outcome}"'
             add(vm, "azure_scheduled_event_ended_timestamp_seconds", outcome, when(event.ended, 60 * event.ended))
@@ -415,6 +420,36 @@ def past() -> World:
     )  # fmt: skip
 
 
+def approved() -> World:
+    vm = Vm("web_0", down=((14, 25),))
+    words = ((5, "Reboot of web_0 at 00:20 UTC"),)
+    event = reboot("E-1", (vm,), 5, 20, words, moved=(12, 12), started=12, ended=24, interruption=660)
+    return World(
+        "approval",
+        "An approved Reboot starts before its first NotBefore. Its notice stays that of the announcement.",
+        (vm, Vm("web_1")),
+        (event,),
+        (
+            figure(HISTORY, "Median notice", 10, 900),
+            figure(HISTORY, "Median notice", 35, 900),
+            figure(HISTORY, "Too short", 35, 0),
+        ),
+    )
+
+
+def two_jobs() -> World:
+    other = Vm("web_0", job="staging")
+    words = "Reboot of web_0 in progress since 00:12 UTC"
+    event = reboot("E-1", (other,), 5, 12, ((5, words),), started=12)
+    return World(
+        "two-jobs",
+        "Exporters of a job that the rules do not select are not part of the fleet.",
+        (Vm("web_1"), other),
+        (event,),
+        (now(15, {("none", ""): 0}), coverage(15, _0=1), figure(HISTORY, "Events", 15, 0)),
+    )
+
+
 def no_rules() -> World:
     words = "Reboot of web_0 in progress since 00:12 UTC"
     event = reboot("E-1", (Vm("web_0"),), 5, 12, ((5, words),), started=12)
@@ -432,4 +467,4 @@ def no_rules() -> World:
     )
 
 
-ALL = (quiet, frozen, restarting, evicted, worst_first, clusters, replicas, failing, past, no_rules)
+ALL = (quiet, frozen, restarting, evicted, worst_first, clusters, replicas, failing, past, approved, two_jobs, no_rules)
