@@ -127,6 +127,7 @@ def first_row() -> list[dict[str, Any]]:
         ],
         title_size=14,
     )
+    coverage["options"]["orientation"] = "horizontal"
     return [now, following, starts, hour, advisories, coverage]
 
 
@@ -225,7 +226,7 @@ def vms(y: int) -> dict[str, Any]:
 
 
 def blind(y: int) -> dict[str, Any]:
-    trouble = {str(code): text for code, text in COVERAGE.items() if code > q.IN_EVENT}
+    trouble = {str(code): text for code, text in COVERAGE.items() if code < q.IN_EVENT}
     return table(
         "Exporters that do not report, and why",
         "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. At most 100 are shown.",

@@ -18,7 +18,7 @@ TARGET = f'{CLUSTER}, job=~"$job", instance=~"$instance"'
 # Values of `Scope.when`, and of a text about events that cannot be known.
 DOWN, RUNNING, DUE, UNKNOWN = -2, -1, 0, -1e9
 # Values of `Scope.coverage`.
-REPORTS, IN_EVENT, NOT_SCRAPED, NO_METADATA, WARMING_UP = range(5)
+NOT_SCRAPED, NO_METADATA, WARMING_UP, IN_EVENT, REPORTS = range(5)
 # Weight of a severity in `Scope.order`, more than the seconds of an hour.
 WEIGHT = 100_000
 # The answer of the metadata service is old after this time.
@@ -131,20 +131,19 @@ class Scope:
         """Seconds until NotBefore, or `DOWN`, `RUNNING`, `DUE`."""
         return f"({DOWN} * {down()} or {RUNNING} * {started()} or {seconds_left()}) and on ({EVENT}) {self.open()}"
 
-    def coverage(self) -> str:
-        """Every selected exporter with one of the values `REPORTS` to `WARMING_UP`."""
+    def blind(self) -> str:
+        """The exporters that miss events, with one of the values `NOT_SCRAPED` to `WARMING_UP`."""
         targets, success = f"{UP}{{{TARGET}}}", exporter("last_success_timestamp_seconds")
         return self.vms(
-            f"({targets} == 0) + {IN_EVENT} and on ({VM}) {self.pairs()}"
-            f" or ({targets} == 0) + {NOT_SCRAPED}"
-            f" or {WARMING_UP} * {targets} and on ({VM}) {exporter('warming_up')} == 1"
-            f" or {REPORTS} * {targets} and on ({VM}) timestamp({success}) - {success} <= {STALE_SECONDS}"
-            f" or {NO_METADATA} * {targets}"
+            f"{targets} + 1 and on ({VM}) {exporter('warming_up')} == 1"
+            f" or {targets} unless on ({VM}) timestamp({success}) - {success} <= {STALE_SECONDS}"
+            f" unless on ({VM}) ({targets} == 0 and on ({VM}) {self.pairs()})"
         )
 
-    def blind(self) -> str:
-        """The exporters that miss events. A VM that is down in its event misses none."""
-        return f"({self.coverage()} > {IN_EVENT})"
+    def coverage(self) -> str:
+        """All exporters. The others are `IN_EVENT`, whose VM is down in its event and misses none, or `REPORTS`."""
+        others = self.vms(f"{UP}{{{TARGET}}} + {IN_EVENT}")
+        return f"({self.blind()} or {others})"
 
     def no_event(self) -> str:
         """What to show in place of events if there are none."""

@@ -163,7 +163,7 @@ def notation(values: list[float | None]) -> str:
 FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
 CRITICAL, WARNING, INFO = 3, 2, 1
 UNKNOWN = -1e9
-REPORT, IN_EVENT, NOT_SCRAPED, NO_METADATA, WARMING_UP = "01234"
+COVERAGE = {"not_scraped": 0, "no_metadata": 1, "warming_up": 2, "in_event": 3, "report": 4}
 
 
 def now(minute: float, expected: dict[tuple[str, ...], float], board: str = FLEET, **more) -> Truth:
@@ -175,7 +175,7 @@ def coming(minute: float, text: str, order: float) -> Truth:
 
 
 def coverage(minute: float, **counts: float) -> Truth:
-    return Truth(FLEET, "Coverage", minute, {(why.removeprefix("_"),): n for why, n in counts.items()}, ("why",))
+    return Truth(FLEET, "Coverage", minute, {(str(COVERAGE[why]),): n for why, n in counts.items()}, ("why",))
 
 
 def figure(board: str, panel: str, minute: float, value: float, **more) -> Truth:
@@ -207,9 +207,11 @@ def quiet() -> World:
         (
             now(15, {("none", ""): 0}),
             now(25, {("none known: see Coverage", ""): UNKNOWN}),
-            coverage(15, _0=3),
-            coverage(25, _0=2, _2=1),
-            Truth(FLEET, "Exporters that do not report, and why", 25, {("web_2",): 2}, ("vm_name",)),
+            coverage(15, report=3),
+            coverage(25, report=2, not_scraped=1),
+            Truth(
+                FLEET, "Exporters that do not report, and why", 25, {("web_2",): COVERAGE["not_scraped"]}, ("vm_name",)
+            ),
             now(25, {("none", ""): 0}, VM, chosen={"instance": "web_0"}),
             now(25, {("none known: see Coverage", ""): UNKNOWN}, VM, chosen={"instance": "web_2"}),
             now(25, {("none", ""): 0}, chosen={"instance": "web_(0|1)"}),
@@ -274,8 +276,8 @@ def restarting() -> World:
             now(60, says),
             now(60, says, VM, **this),
             figure(VM, "The life of each event", 60, 2, **this),
-            figure(VM, "Coverage", 60, 1, **this),
-            coverage(60, _0=1, _1=1),
+            figure(VM, "Coverage", 60, COVERAGE["in_event"], **this),
+            coverage(60, report=1, in_event=1),
             figure(FLEET, "Pending now", 60, -2, ref="B"),
             Truth(FLEET, "VMs of these events", 60, {("web_0",): 0}, ("vm_name",)),
             figure(HISTORY, "VMs hit", 60, 1),
@@ -298,7 +300,7 @@ def evicted() -> World:
         (
             now(13, {(words[0][1], ", VM down"): CRITICAL}),
             Truth(FLEET, "VMs of these events", 13, {("spot_0",): -1}, ("vm_name",)),
-            coverage(13, _0=1),
+            coverage(13, report=1),
             now(13, {(words[0][1], ", VM down"): CRITICAL}, VM, chosen={"instance": "spot_0"}),
             now(28, {("none", ""): 0}),
             figure(HISTORY, "VMs hit", 38, 1),
@@ -367,7 +369,7 @@ def replicas() -> World:
         (a, b),
         (event,),
         (
-            coverage(10, _0=1),
+            coverage(10, report=1),
             coming(10, words, 2e5 - 600),
             figure(FLEET, "VMs hit within 1 h", 10, 1),
             figure(HISTORY, "Time lost", 30, 20),
@@ -385,7 +387,10 @@ def failing() -> World:
         "Exporters that do not report, by reason.",
         vms,
         (),
-        (coverage(20, _0=2, _2=1, _3=1, _4=1), now(20, {("none known: see Coverage", ""): UNKNOWN})),
+        (
+            coverage(20, report=2, not_scraped=1, no_metadata=1, warming_up=1),
+            now(20, {("none known: see Coverage", ""): UNKNOWN}),
+        ),
     )
 
 
@@ -411,7 +416,7 @@ def past() -> World:
             figure(HISTORY, "Time lost", 35, 69),
             figure(HISTORY, "Events", 35, 1, chosen={"instance": "web_1"}),
             figure(HISTORY, "Events", 35, 0, chosen={"scale_set": "db"}),
-            figure(HISTORY, "Too short", 35, 2 / 3),
+            figure(HISTORY, "Too short", 35, 1, chosen={"event_type": "Freeze"}),
             figure(HISTORY, "Cancelled", 35, 1 / 3),
             Truth(
                 HISTORY, "Interruption, announced against observed", 35, {("Freeze",): 1}, ("event_type",), "E",
@@ -446,7 +451,7 @@ def two_jobs() -> World:
         "Exporters of a job that the rules do not select are not part of the fleet.",
         (Vm("web_1"), other),
         (event,),
-        (now(15, {("none", ""): 0}), coverage(15, _0=1), figure(HISTORY, "Events", 15, 0)),
+        (now(15, {("none", ""): 0}), coverage(15, report=1), figure(HISTORY, "Events", 15, 0)),
     )
 
 
