@@ -236,7 +236,7 @@ def failing_queries(api: prometheus.Api, at: float) -> tuple[list[str], int, int
     """Queries of the dashboards that fail; the number of all queries, and of those with data."""
     failed, count, filled = [], 0, 0
     for name, board in boards.load().items():
-        chosen = {"vm": VMS[0], "target": INSTANCES[0].replace(".", "\\\\.")} if name == "azse-vm.json" else {}
+        chosen = {"instance": INSTANCES[0]} if name == "azse-vm.json" else {}
         for query in boards.queries(name, board):
             count += 1
             try:
@@ -300,7 +300,7 @@ def run(stack: Stack) -> list[str]:
     for path, api in apis.items():
         wait_for(f"{path}: four targets", lambda api=api: api.instant("count(up == 1) == 4", time.time()))
         try:
-            recorded = "azure_scheduled_events:target"
+            recorded = "instance:azure_scheduled_events_target:up"
             wait_for(recorded, lambda api=api, query=recorded: api.instant(query, time.time()), limit=60)
         except TimeoutError:
             wrong.append(f"{path}: no recorded series")
