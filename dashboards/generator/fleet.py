@@ -39,7 +39,7 @@ NOTHING = {"noValue": "–"}
 WHEN = value_map({str(q.DOWN): ("VM down", CALM), str(q.RUNNING): ("running", CALM), str(q.DUE): ("due", CALM)})
 # The values of `Scope.order`.
 ORDER = thresholds(
-    (None, BLIND), (q.UNKNOWN / 10, CALM), *((n * q.WEIGHT - q.HOUR, c) for n, c in enumerate((NOTICE, WARNING, CRITICAL), 1))
+    (None, CALM), *((n * q.WEIGHT - q.HOUR, c) for n, c in enumerate((NOTICE, WARNING, CRITICAL), 1))
 )  # fmt: skip
 COVERAGE = {
     q.REPORTS: ("report", CALM),
@@ -83,7 +83,7 @@ def first_row() -> list[dict[str, Any]]:
         "Next",
         "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it is due within the hour.",
         (7, 0, 7, 6),
-        f"{FLEET.next()} * on ({q.EVENT}) group_left (summary) {q.message()} or on () {FLEET.no_event()}",
+        f"{FLEET.next()} * on ({q.EVENT}) group_left (summary) {q.message()}",
         defaults={"thresholds": ORDER},
         **says,
     )
@@ -194,7 +194,7 @@ def vms(y: int) -> dict[str, Any]:
             target(
                 q.cluster_for_links(
                     f"topk(200, {answers} * on ({q.EVENT}) group_left (summary) ({words}) "
-                    f"* on ({q.VM}) group_left (vm_name) {q.names()})"
+                    f"* on ({q.VM}) group_left (vm_name) {q.names(pairs)})"
                 ),
                 table=True,
             )
@@ -227,13 +227,14 @@ def vms(y: int) -> dict[str, Any]:
 
 def blind(y: int) -> dict[str, Any]:
     trouble = {str(code): text for code, text in COVERAGE.items() if code < q.IN_EVENT}
+    named = f"last_over_time({q.exporter('vm_info')}[1h]) * on ({q.VM}) group_left () {FLEET.blind()}"
     return table(
         "Exporters that do not report, and why",
         "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. At most 100 are shown.",
         (0, y, 24, 7),
         [
             target(
-                q.cluster_for_links(f"topk(100, {FLEET.blind()} * on ({q.VM}) group_left (vm_name) {q.names()})"),
+                q.cluster_for_links(f"topk(100, max by ({q.VM}, vm_name) ({named} or on ({q.VM}) {FLEET.blind()}))"),
                 table=True,
             )
         ],
@@ -241,10 +242,10 @@ def blind(y: int) -> dict[str, Any]:
         sort="VM",
         drop=("job",),
         overrides=[
-            override("VM", links=[vm_link("Everything about ${__data.fields.VM}")], custom__minWidth=200),
+            override("VM", links=[vm_link()], custom__minWidth=200, **NOTHING),
             override("Trouble", mappings=[value_map(trouble)], custom__cellOptions=COLOURED_CELL, custom__minWidth=200),
             override("In cluster", **NOTHING),
-            override("Instance", custom__minWidth=150),
+            override("Instance", links=[vm_link()], custom__minWidth=150),
             carried("Cluster"),
         ],
     )

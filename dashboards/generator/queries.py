@@ -55,10 +55,11 @@ def cluster_for_links(expr: str) -> str:
     return f'label_replace(label_replace({expr}, "in", "$1", "cluster", "(.+)"), "in", ".*", "cluster", "")'
 
 
-def names() -> str:
-    """The name of each VM, else its instance."""
-    unnamed = f'label_replace({UP}{{{TARGET}}}, "vm_name", "$1", "instance", "(.*)")'
-    return f"topk by ({VM}) (1, last_over_time({exporter('vm_info')}[1h]) or on ({VM}) {unnamed}) ^ 0"
+def names(of: str) -> str:
+    """The name of each VM of `of`, else its instance."""
+    unnamed = f'label_replace({of}, "vm_name", "$1", "instance", "(.*)")'
+    named = f"last_over_time({exporter('vm_info')}[1h]) and on ({VM}) {of}"
+    return f"topk by ({VM}) (1, {named} or on ({VM}) {unnamed}) ^ 0"
 
 
 def message() -> str:
