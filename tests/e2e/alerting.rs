@@ -214,13 +214,13 @@ async fn reboot_that_kills_its_exporter_notifies_once_and_is_resolved_after_it()
     let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
     azure.play(event("Reboot", "8s", "30s")).await;
     prometheus
-        .until("azure_scheduled_event:property{property='not_before'} <= time()")
+        .until("azure_scheduled_event_not_before_timestamp_seconds <= time()")
         .await;
     drop(vm);
     prometheus.until("up == 0").await;
     let _vm = Exporter::of_vm_at(address, &azure, "web_0", None, folder).await;
     prometheus
-        .until("azure_scheduled_event:property{property='started'}")
+        .until("azure_scheduled_event_started_timestamp_seconds")
         .await;
     alertmanager.until_notified("resolved", 1).await;
     prometheus.until_evaluated().await;
