@@ -166,8 +166,10 @@ class Event:
         rest = f" and {len(self.vms) - 10} more" if len(self.vms) > 10 else ""
         lines = [
             f"VMs: {listed}{rest} ({len(self.vms)})" if more else f"VM: {listed}",
-            f"Where: scale set {self.vms[0].scale_set}, {self.vms[0].location}, resource group"
-            f" rg-{self.vms[0].location}, subscription 00000000-0000-4000-8000-000000000000",
+            (
+                f"Where: scale set {self.vms[0].scale_set}, {self.vms[0].location}, resource group"
+                f" rg-{self.vms[0].location}, subscription 00000000-0000-4000-8000-000000000000"
+            ),
             f"What: {self.type}: {WHAT[self.type]}",
             f"When: {when} UTC",
             "Duration: not announced; usually a few minutes" if self.duration is None else f"Duration: {self.duration}s announced",

@@ -10,10 +10,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::alerting::{Alertmanager, Prometheus};
+use crate::support::alerting::{Alertmanager, NOTIFICATION_DEADLINE, Prometheus};
 use crate::support::exporter::Exporter;
 use crate::support::webhook::{AUTOMATION, Notification};
-use crate::support::{Tool, cached, system, wait_until};
+use crate::support::{Tool, cached, system, wait_until, wait_until_for};
 
 // Each test runs an old or a new version.
 fn prometheus_2() -> std::path::PathBuf {
@@ -300,7 +300,13 @@ async fn storm(prometheus: &Path, alertmanager: &Path) {
         evictions.map(|one| one.event_id).collect::<BTreeSet<_>>()
     };
     for status in ["firing", "resolved"] {
-        wait_until(status, async || (chat(status).len() == 25).then_some(())).await;
+        wait_until_for(NOTIFICATION_DEADLINE, status, async || {
+            let count = chat(status).len();
+            (count == 25)
+                .then_some(())
+                .ok_or_else(|| format!("{count} of 25"))
+        })
+        .await;
     }
     let requests = ["chat", "pager-and-chat"].map(|it| alertmanager.webhook.requests(it));
     // The first eviction, the others after `group_interval`, and at most two when they end.

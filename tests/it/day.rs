@@ -350,7 +350,11 @@ fn notation(samples: &BTreeMap<u64, String>) -> String {
     while let Some(first) = values.get(at) {
         let next = values.get(at + 1).copied().flatten();
         let delta = first.zip(next).map_or(0.0, |(first, next)| next - first);
-        let delta = if (delta - STEP as f64).abs() < 0.5 { delta } else { 0.0 };
+        let delta = if (delta - STEP as f64).abs() < 0.5 {
+            delta
+        } else {
+            0.0
+        };
         let expected = |step: usize| first.map(|first| first + delta * step as f64);
         let rest = values.iter().skip(at).enumerate();
         let count = rest

@@ -106,7 +106,7 @@ def check_azure(promtool: str, plain: list[dict]) -> None:
 
 
 def without_words(expr: str) -> str:
-    return expr.split("\n* on (cluster, event_id) group_left (summary, description)")[0]
+    return expr.split("\n* on (cluster, event_id) group_left (summary, description)", maxsplit=1)[0]
 
 
 def is_inhibition(rule: dict) -> bool:

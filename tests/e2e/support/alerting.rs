@@ -13,7 +13,7 @@ use super::webhook::{AUTOMATION, BARRIER, Webhook};
 use super::{Daemon, client, get, samples, wait_until, wait_until_for};
 
 /// An exporter resolves an alert three minutes after the end of its event.
-const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(4);
+pub(crate) const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(4);
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
 /// Waits of the example, and those of the tests.
