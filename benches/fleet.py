@@ -172,7 +172,9 @@ class Event:
             ),
             f"What: {self.type}: {WHAT[self.type]}",
             f"When: {when} UTC",
-            "Duration: not announced; usually a few minutes" if self.duration is None else f"Duration: {self.duration}s announced",
+            "Duration: not announced; usually a few minutes"
+            if self.duration is None
+            else f"Duration: {self.duration}s announced",
             "Outcome: completed, interrupted for 4s"
             if self.ended
             else "To do: move the load of the VM and save what is in memory before that time",

@@ -20,7 +20,9 @@ OMITTED = {"AzureScheduledEventInProgress"}
 # Evictions come in storms, and nothing groups them.
 WARNING_ACTIONS = {"AzureScheduledEventPreempt"}
 OPTIONAL = "azure-scheduled-events-optional"
-RUNBOOKS = "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md"
+RUNBOOKS = (
+    "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md"
+)
 WORDS = """\
 * on (cluster, event_id) group_left (summary, description)
 bottomk by (cluster, event_id) (1,

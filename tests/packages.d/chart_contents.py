@@ -51,7 +51,9 @@ def wrong_links() -> Iterator[str]:
 
 def wrong_rules() -> Iterator[str]:
     rendered = {}
-    for document in render(CHART, "--set=linux.enabled=false,prometheusRule.enabled=true,prometheusRule.optional=true").split("\n---\n"):
+    for document in render(
+        CHART, "--set=linux.enabled=false,prometheusRule.enabled=true,prometheusRule.optional=true"
+    ).split("\n---\n"):
         resource = yaml.safe_load(document)
         # Each line has the indentation of its place in the resource.
         lines = document.partition("\nspec:\n")[2].rstrip().split("\n")

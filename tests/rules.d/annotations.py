@@ -12,16 +12,16 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RUNBOOKS = "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md"
+RUNBOOKS = (
+    "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md"
+)
 
 
 def problems(paths: list[str]) -> list[str]:
     groups = [group for path in paths for group in yaml.safe_load(Path(path).read_text())["groups"]]
     rules = [rule for group in groups for rule in group["rules"] if "alert" in rule]
     sections = set(re.findall(r"(?m)^## (AzureScheduledEvent\w+)$", (ROOT / "docs" / "runbooks.md").read_text()))
-    suites = [
-        path.read_text() for path in (ROOT / "alerts" / "tests").glob("*.yml") if path.name != "day.series.yml"
-    ]
+    suites = [path.read_text() for path in (ROOT / "alerts" / "tests").glob("*.yml") if path.name != "day.series.yml"]
     alerts = {rule["alert"] for rule in rules}
     found = [f"docs/runbooks.md: no alert {name}" for name in sorted(sections - alerts)]
     found += [f"{name}: no section in docs/runbooks.md" for name in sorted(alerts - sections)]
