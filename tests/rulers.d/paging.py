@@ -190,7 +190,6 @@ def storm(stack: Stack) -> list[str]:
     sets["db"].play(*(event("Reboot", "60s", "10s", f"db_{number}") for number in range(10)))
     sets["spot"].play(*(event("Preempt", "30s", "5s", f"spot_{number}") for number in range(20)))
     time.sleep(timing.observe)
-    webhook.print()
     firing = [one for one in webhook.received if one.status == "firing"]
     pager = [one for one in firing if one.receiver == "pager-and-chat"]
     automation = [one for one in firing if one.receiver == "automation"]
@@ -203,6 +202,8 @@ def storm(stack: Stack) -> list[str]:
         events = [one.event for one in found if one.labels.get("event_type") == kind]
         if len(set(events)) != expected or len(events) != expected:
             wrong.append(f"{receiver}: {len(events)} notifications of {len(set(events))} {kind}s, expected {expected}")
+    if wrong:
+        webhook.print()
     return wrong
 
 
