@@ -11,8 +11,8 @@ pub struct PushTiming {
     /// Polls that have failed for this long may hide the end of an event.
     pub blind_after: Duration,
     /// From the end of an event to the push that resolves its alert. Until then Alertmanager shows how it ended. Longer
-    /// than the rules keep the alert after the scrape that sees the end: a later message of Prometheus would fire it
-    /// again.
+    /// than Prometheus can send the alert: 150 s after the last evaluation before the scrape that sees the end, for
+    /// scrapes once a minute and evaluations every 30 s. A later message of Prometheus would fire the alert again.
     pub resolve_after: Duration,
     /// After a failed push; each further one doubles it.
     pub retry_interval: Duration,
@@ -26,7 +26,7 @@ impl Default for PushTiming {
         Self {
             resend_interval: Duration::from_secs(30),
             blind_after: Duration::from_mins(1),
-            resolve_after: Duration::from_mins(3),
+            resolve_after: Duration::from_mins(4),
             retry_interval: Duration::from_secs(1),
             max_retry_interval: Duration::from_secs(30),
             push_timeout: Duration::from_secs(4),

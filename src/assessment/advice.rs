@@ -5,20 +5,23 @@ use super::{
     message::Text,
     start::Start,
 };
-use crate::{
-    event::{EventType, Impact},
-    lifecycle::IMMINENT_SECONDS,
-};
+use crate::{event::Impact, lifecycle::IMMINENT_SECONDS};
 
 impl Text<'_> {
     pub(super) fn to_do(&self) -> String {
         let event = &self.tracked.event;
         let is_started = matches!(self.start, Start::Started(_));
+        let is_due_by_approval = matches!(
+            self.start,
+            Start::Approved | Start::MayBeApproved | Start::AboutToBeApproved
+        );
         let impact = event.impact();
         let is_ahead =
             notice_seconds(self.tracked).is_some_and(|notice| notice >= IMMINENT_SECONDS);
         let text = match impact {
-            Impact::None => EventType::SpotRebalanceRecommendation.spec().to_do,
+            Impact::None if event.is_other_advisory() => {
+                "read the text of Azure; no maintenance is scheduled"
+            }
             _ if event.is_without_interruption() => "nothing",
             _ if self.has(STUCK) => {
                 "check whether the VM works; if not, redeploy it or open a support request"
@@ -29,8 +32,11 @@ impl Text<'_> {
             Impact::Pause | Impact::Restart if is_started => {
                 "wait until the VM is back; the alert ends then"
             }
+            _ if self.is_user_initiated() && is_due_by_approval => {
+                "wait until the VM is back; the alert ends then"
+            }
             _ if self.is_user_initiated() => "approve the event, or wait",
-            _ if is_ahead && is_avoidable(event) => return self.redeploy(),
+            _ if is_ahead && is_avoidable(event) && !is_due_by_approval => return self.redeploy(),
             Impact::Pause if is_short(event.duration_seconds) => {
                 "nothing, unless the VM cannot pause for some seconds"
             }
@@ -41,7 +47,8 @@ impl Text<'_> {
 
     /// With the command, for a VM that is not in a scale set: an instance of a scale set has others.
     fn redeploy(&self) -> String {
-        let text = "redeploy the VM yourself at a good time, before Azure does".to_owned();
+        let text = "redeploy the VM yourself at a good time";
+        let otherwise = self.tracked.event.event_type.spec().to_do;
         let is_plain = |value: &str| {
             let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
             !value.is_empty() && value.chars().all(is_plain)
@@ -51,7 +58,7 @@ impl Text<'_> {
                 && is_plain(&identity.resource_group)
                 && is_plain(&identity.name)
         }) else {
-            return text;
+            return format!("{text}, or {otherwise}");
         };
         let name = match self.names(1).1 {
             1 => identity.name.as_str(),
@@ -63,6 +70,6 @@ impl Text<'_> {
             String::new()
         };
         let group = &identity.resource_group;
-        format!("{text}: az vm redeploy -g {group} -n {name}{subscription}")
+        format!("{text} (az vm redeploy -g {group} -n {name}{subscription}), or {otherwise}")
     }
 }

@@ -25,6 +25,7 @@ use super::{concerns_vm, over_at, start::Start};
 use crate::{
     event::{Event, EventScope, EventType, Impact, Source},
     lifecycle::{EventKind, IMMINENT_SECONDS, PollGap, TrackedEvent},
+    text::label_value,
     time::Timestamp,
 };
 
@@ -117,7 +118,12 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
         .into_iter()
         .map(|rule| {
             let started_at = tracked.running_since().filter(|_| rule == USER_WAITING);
-            let state = started_at.map_or(state, |at| AlertState::Obsolete(Some(at)));
+            let state = match started_at {
+                Some(at) => AlertState::Obsolete(Some(at)),
+                // It warns of an event that does not end.
+                None if rule == STUCK && over_at.is_some() => AlertState::Obsolete(None),
+                None => state,
+            };
             alert(
                 rule,
                 &tracked.event.event_type,
@@ -129,15 +135,21 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
         .collect();
     alerts.extend(in_progress(tracked, now));
     for kind in &tracked.former_kinds {
-        for rule in rules(kind, tracked, at) {
+        let rules = rules(kind, tracked, at);
+        for rule in rules.into_iter().chain([IN_PROGRESS]) {
             let source = kind.source.as_ref().map(Source::as_str);
             let state = AlertState::Obsolete(None);
             let former = alert(rule, &kind.event_type, source, tracked, state);
-            let is_same = |other: &EventAlert<'_>| {
-                (other.rule, other.event_type, other.source)
-                    == (former.rule, former.event_type, former.source)
+            // As labels, which do not show all characters.
+            let labels = |alert: &EventAlert<'_>| {
+                let event_type = label_value(alert.event_type.as_str()).into_owned();
+                (
+                    alert.rule,
+                    event_type,
+                    label_value(alert.source).into_owned(),
+                )
             };
-            if !alerts.iter().any(is_same) {
+            if !alerts.iter().any(|other| labels(other) == labels(&former)) {
                 alerts.push(former);
             }
         }
@@ -250,52 +262,55 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
     rules
 }
 
-/// Whether the event explains that this VM is down: from five minutes before its start, for half an hour after it, and
-/// for five minutes after its end. Not a Freeze of some seconds, nor an event of a user that has not started.
+/// The alert for inhibition applies while the event explains that this VM is down. It is there from the first sight
+/// on, so that its end is seen.
 fn in_progress(tracked: &TrackedEvent, now: Timestamp) -> Option<EventAlert<'_>> {
     let event = &tracked.event;
     let is_pause = event.event_type.spec().impact == Impact::Pause;
-    if tracked.scope != EventScope::Own
-        || event.is_advisory()
-        || is_pause && is_short(event.duration_seconds)
-    {
+    let is_harmless = event.is_advisory() || is_pause && is_short(event.duration_seconds);
+    let is_own = tracked.scope == EventScope::Own;
+    if !is_own && tracked.left_at.is_none() || is_harmless && tracked.former_kinds.is_empty() {
         return None;
     }
-    let from = match Start::of(tracked, now) {
-        Start::Started(at) => at,
-        _ if event.source == Some(Source::User) => tracked.started_at?,
-        Start::Approved | Start::MayBeApproved | Start::AboutToBeApproved => {
-            let known = [
-                tracked.approval_decided_at,
-                tracked.approval_sent_at,
-                tracked.approved_at,
-                tracked.approved_elsewhere_at,
-            ];
-            known.into_iter().flatten().max()?
-        }
-        Start::NotBefore(at) => at,
-        Start::NotAnnounced => tracked.first_seen_at,
-        Start::Never => tracked.started_at.or(event.not_before)?,
-    };
-    if from.seconds_from(now) > MARGIN.as_secs_f64() {
-        return None;
-    }
-    let has_ended = tracked
-        .end
-        .is_some_and(|end| now.saturating_since(end.at) >= MARGIN);
-    let is_explained = now.saturating_since(from) < STUCK_AFTER && !has_ended;
+    let is_explained = is_own && !is_harmless && explains_down_vm(tracked, now);
     let state = if is_explained {
         AlertState::Firing
     } else {
         AlertState::Obsolete(None)
     };
-    Some(alert(
-        IN_PROGRESS,
-        &event.event_type,
-        event.source_text(),
-        tracked,
-        state,
-    ))
+    let (event_type, source) = (&event.event_type, event.source_text());
+    Some(alert(IN_PROGRESS, event_type, source, tracked, state))
+}
+
+/// From five minutes before its start, for half an hour after it, and for five minutes after its end. Not an event of a
+/// user that has not started.
+fn explains_down_vm(tracked: &TrackedEvent, now: Timestamp) -> bool {
+    let event = &tracked.event;
+    let from = match (Start::of(tracked, now), tracked.end) {
+        (Start::Started(at), _) => Some(at),
+        _ if event.source == Some(Source::User) => tracked.started_at,
+        (Start::Approved | Start::MayBeApproved | Start::AboutToBeApproved, _) => [
+            tracked.approval_decided_at,
+            tracked.approval_sent_at,
+            tracked.approved_at,
+            tracked.approved_elsewhere_at,
+        ]
+        .into_iter()
+        .flatten()
+        .max(),
+        (Start::NotBefore(at), _) => Some(at),
+        (_, Some(end)) => {
+            let start = tracked.started_at.or(event.not_before);
+            Some(start.map_or(end.at, |at| at.min(end.at)))
+        }
+        _ => Some(tracked.first_seen_at),
+    };
+    let has_begun = |from: Timestamp| from.seconds_from(now) <= MARGIN.as_secs_f64();
+    let is_recent = |from: Timestamp| now.saturating_since(from) < STUCK_AFTER;
+    let is_over = tracked
+        .end
+        .is_some_and(|end| now.saturating_since(end.at) >= MARGIN);
+    from.is_some_and(|from| has_begun(from) && is_recent(from)) && !is_over
 }
 
 pub(super) fn is_short(duration_seconds: Option<u64>) -> bool {

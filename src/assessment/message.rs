@@ -124,9 +124,9 @@ impl<'a> Text<'a> {
             format!("Host maintenance of {who} without interruption")
         } else {
             let prefix = match self {
+                _ if self.has(STUCK) && !self.is_over => "Stuck: ",
                 _ if self.is_user_initiated() => "User ",
                 _ if self.has(HARDWARE_FAILURE) => "Hardware failure: ",
-                _ if self.has(STUCK) && !self.is_over => "Stuck: ",
                 _ if self.has(DEGRADED_HARDWARE) => "Degraded hardware: ",
                 _ => "",
             };

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use super::{
     absence::Absence,
     evidence::{Disappearance, outcome},
+    kind::EventKind,
     outcome::End,
     restored::Restored,
-    revision::{EventKind, is_other_kind, is_rest_equal, is_started, known_rest},
+    revision::{is_other_kind, is_rest_equal, is_started, known_rest},
     tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
@@ -299,10 +300,9 @@ impl TrackerEntry {
         let (mut missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
         // The NotBefore of the advisory is not that of the maintenance.
         missing.not_before = false;
-        let mut former_kinds = self.tracked.former_kinds.clone();
-        former_kinds.push(self.tracked.kind());
+        let (former_kinds, was) = (self.tracked.former_kinds.clone(), self.tracked.kind());
         *self = Self::begin(&event, scope, gap, now, transitions);
-        self.tracked_mut().former_kinds = former_kinds;
+        self.tracked_mut().record_former_kinds(former_kinds, was);
         self.set_reported(missing, is_contradictory);
     }
 

@@ -77,11 +77,9 @@ impl LastDocument {
         now: Moment,
     ) -> PollGap {
         let elapsed = self.elapsed(now);
+        let minimum_notice = event_type.spec().minimum_notice.max(MAX_POLL_GAP);
         let normal = poll_interval.saturating_mul(3).max(MAX_POLL_GAP);
-        PollGap::new(
-            elapsed > normal,
-            elapsed >= event_type.spec().minimum_notice,
-        )
+        PollGap::new(elapsed > normal, elapsed >= minimum_notice)
     }
 
     fn elapsed(&self, now: Moment) -> Duration {

@@ -29,6 +29,7 @@ mod durations;
 mod entry;
 mod evidence;
 mod identity;
+mod kind;
 mod last_document;
 mod outcome;
 mod restored;
@@ -38,9 +39,9 @@ mod tracker;
 mod transition;
 
 pub(crate) use absence::WarmUpPhase;
+pub use kind::EventKind;
 pub use outcome::{End, Outcome};
 pub use restored::Restored;
-pub use revision::EventKind;
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
 pub use tracker::Tracker;

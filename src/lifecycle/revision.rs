@@ -1,24 +1,34 @@
 //! Compares two versions of an event.
 
-use crate::event::{Event, EventType, Source, Status};
+use super::{
+    kind::EventKind,
+    tracked_event::{TrackedEvent, push_bounded},
+};
+use crate::{
+    event::{Event, Status},
+    time::Timestamp,
+};
 
-/// What determines the alerts of an event, and can differ between two versions of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventKind {
-    pub event_type: EventType,
-    pub source: Option<Source>,
-    pub duration_seconds: Option<u64>,
-    pub is_advisory: bool,
-}
+impl TrackedEvent {
+    pub(crate) fn kind(&self) -> EventKind {
+        EventKind::of(&self.event)
+    }
 
-impl EventKind {
-    pub(crate) fn of(event: &Event) -> Self {
-        Self {
-            event_type: event.event_type.clone(),
-            source: event.source.clone(),
-            duration_seconds: event.duration_seconds,
-            is_advisory: event.is_advisory(),
-        }
+    /// To be called after the event was replaced by another version.
+    pub(super) fn record_version(&mut self, was: EventKind, now: Timestamp) {
+        self.changed_at = now;
+        self.times_changed = self.times_changed.saturating_add(1);
+        let known = std::mem::take(&mut self.former_kinds);
+        self.record_former_kinds(known, was);
+    }
+
+    /// `was`: the last one.
+    pub(super) fn record_former_kinds(&mut self, mut known: Vec<EventKind>, was: EventKind) {
+        known.retain(|kind| *kind != was);
+        push_bounded(&mut known, was);
+        let current = self.kind();
+        known.retain(|kind| *kind != current);
+        self.former_kinds = known;
     }
 }
 

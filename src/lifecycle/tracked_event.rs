@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
+    kind::EventKind,
     outcome::{End, Outcome},
-    revision::EventKind,
 };
 use crate::{
     event::{Event, EventScope, EventType, Source, Status},
@@ -92,9 +92,9 @@ pub enum PollGap {
 impl PollGap {
     pub(crate) fn new(is_long: bool, is_minimum_notice: bool) -> Self {
         match (is_long, is_minimum_notice) {
-            (true, true) => Self::Notice,
+            (_, true) => Self::Notice,
             (true, false) => Self::Long,
-            (false, _) => Self::Normal,
+            (false, false) => Self::Normal,
         }
     }
 }
@@ -295,8 +295,8 @@ impl TrackedEvent {
         self.missing.source && self.event.source == Some(Source::User)
     }
 
-    /// Whether the event was started, due within the hour, or without a time, at any moment until `at`. What was urgent
-    /// stays so: a postponement must not cause a second page when the new time comes.
+    /// Whether the event was started, approved, due within the hour, or without a time, at any moment until `at`. What
+    /// was urgent stays so: a postponement must not cause a second page when the new time comes.
     pub(crate) fn has_been_imminent(&self, at: Timestamp) -> bool {
         let is_close = |not_before: Option<Timestamp>, at: Timestamp| {
             // The clock may have been set back.
@@ -305,26 +305,11 @@ impl TrackedEvent {
         };
         let earlier = self.reschedulings.iter();
         self.started_at.is_some()
+            || self.is_approved()
             || is_close(self.event.not_before, at)
             || earlier
                 .map(|change| (change.from, change.at))
                 .any(|(not_before, until)| is_close(not_before, until))
-    }
-
-    pub(crate) fn kind(&self) -> EventKind {
-        EventKind::of(&self.event)
-    }
-
-    /// To be called after the event was replaced by another version.
-    pub(super) fn record_version(&mut self, was: EventKind, now: Timestamp) {
-        self.changed_at = now;
-        self.times_changed = self.times_changed.saturating_add(1);
-        let current = self.kind();
-        if was != current {
-            self.former_kinds.retain(|known| *known != was);
-            push_bounded(&mut self.former_kinds, was);
-        }
-        self.former_kinds.retain(|known| *known != current);
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
@@ -338,7 +323,7 @@ impl TrackedEvent {
 }
 
 /// Keeps the first, which is the announcement, and the newest.
-fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
+pub(super) fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
     if kept.len() >= MAX_KEPT {
         kept.remove(1);
     }

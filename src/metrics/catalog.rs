@@ -67,7 +67,7 @@ macro_rules! catalog {
 
 catalog! {
     EVENT_ALERT = "azure_scheduled_event_alert", Gauge, "", &["event_id", "event_type", "event_source", "alert", "severity"],
-        "1 if an event of this VM has this alert, from its first moment until ten minutes after the end of the event. 0 if the event changed so that the alert no longer applies.";
+        "1 if an event of this VM has this alert, from its first moment until ten minutes after the end of the event. 0 if the alert no longer applies: the event changed, has started, or has ended.";
     EVENT_DURATION = "azure_scheduled_event_duration_seconds", Gauge, "s", event_labels!(),
         "Announced length of the interruption (DurationInSeconds). 0 means no interruption; absent if unknown to Azure.";
     EVENT_ENDED = "azure_scheduled_event_ended_timestamp_seconds", Gauge, "s", event_labels!("outcome"),
@@ -85,7 +85,7 @@ catalog! {
     EVENT_OBSERVED_INTERRUPTION = "azure_scheduled_event_observed_interruption_seconds", Gauge, "s", event_labels!(),
         "Longest interruption of this VM during the event, as measured by this exporter. Absent until measured.";
     EVENT_OPEN = "azure_scheduled_event_open", Gauge, "", &["event_id"],
-        "1 if the last document lists the event of this VM, 0 if a document no longer does. Absent if the last poll failed.";
+        "1 if the last document lists the event of this VM, 0 if a document no longer does, or no longer names this VM. Absent if that is not known, as after a failed poll.";
     EVENT_RESOURCE_INFO = "azure_scheduled_event_resource_info", Gauge, "", &["event_id", "resource"],
         "1 for each VM that an event names. Requires --metrics.resources.";
     EVENT_RESOURCES = "azure_scheduled_event_resources", Gauge, "{vm}", event_labels!(),

@@ -23,7 +23,7 @@ use crate::support::{
 const TIMING: PushTiming = PushTiming {
     resend_interval: Duration::from_mins(5),
     blind_after: Duration::from_mins(1),
-    resolve_after: Duration::from_mins(3),
+    resolve_after: Duration::from_mins(4),
     retry_interval: Duration::from_millis(50),
     max_retry_interval: Duration::from_secs(30),
     push_timeout: Duration::from_secs(2),

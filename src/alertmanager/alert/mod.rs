@@ -83,7 +83,7 @@ impl Match {
     ) -> bool {
         self.rule == other.rule
             && self.rule.event_type(tracked) == other.rule.event_type(other_tracked)
-            && tracked.event.source == other_tracked.event.source
+            && tracked.event.source_text() == other_tracked.event.source_text()
     }
 
     pub(super) fn labels(self, tracked: &TrackedEvent, external: &Labels) -> Labels {

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What was not accepted by then, after the end of an event, is not sent any more.
-pub(super) const RESOLVED_RETENTION: Duration = Duration::from_mins(5);
+pub(super) const RESOLVED_RETENTION: Duration = Duration::from_mins(6);
 
 #[derive(Debug)]
 pub(super) struct KnownAlert {

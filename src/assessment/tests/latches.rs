@@ -155,7 +155,12 @@ fn started_event_is_stuck_after_half_an_hour() {
             2_400,
             &["Reboot critical", "Stuck warning"],
         ),
-        (ended(running, 2_000), 2_400, &["+Reboot critical"]),
+        (ended(running.clone(), 2_000), 2_400, &["+Reboot critical"]),
+        (
+            ended(running, 2_500),
+            2_600,
+            &["+Reboot critical", "-Stuck warning"],
+        ),
     ]);
 }
 
@@ -171,7 +176,7 @@ fn in_progress(tracked: &TrackedEvent, seconds: i64) -> Option<bool> {
 fn down_alerts_are_explained_from_five_minutes_before_the_event_until_half_an_hour_after_its_start()
 {
     let reboot = platform("Reboot", Some(900));
-    assert_eq!(in_progress(&reboot, 599), None);
+    assert_eq!(in_progress(&reboot, 599), Some(false));
     assert_eq!(in_progress(&reboot, 600), Some(true));
     assert_eq!(in_progress(&reboot, 900 + 1_799), Some(true));
     assert_eq!(in_progress(&reboot, 900 + 1_800), Some(false));
@@ -184,7 +189,49 @@ fn down_alerts_are_explained_from_five_minutes_before_the_event_until_half_an_ho
     let mut approved = platform("Reboot", Some(86_000));
     approved.approved_at = Some(at(100));
     assert_eq!(in_progress(&approved, 101), Some(true));
+    approved = ended(approved, 300);
+    assert_eq!(
+        in_progress(&approved, 599),
+        Some(true),
+        "before its NotBefore"
+    );
+    assert_eq!(in_progress(&approved, 600), Some(false));
     assert_eq!(in_progress(&platform("Reboot", None), 0), Some(true));
+}
+
+#[test]
+fn alert_for_inhibition_that_does_not_apply_any_more_says_so() {
+    let mut postponed = platform("Reboot", Some(100));
+    assert_eq!(in_progress(&postponed, 0), Some(true));
+    postponed = rescheduled(postponed, 50, 9_000);
+    assert_eq!(in_progress(&postponed, 51), Some(false));
+    let mut left = platform("Reboot", Some(100));
+    left.scope = EventScope::Other;
+    left.left_at = Some(at(50));
+    assert_eq!(in_progress(&left, 51), Some(false));
+    let unannounced = ended(platform("Reboot", None), 60);
+    assert_eq!(in_progress(&unannounced, 61), Some(true));
+    assert_eq!(in_progress(&unannounced, 360), Some(false));
+    let mut harmless = platform("Reboot", Some(100));
+    harmless.former_kinds.push(harmless.kind());
+    harmless.event.status = Status::Advisory;
+    assert_eq!(in_progress(&harmless, 1), Some(false));
+}
+
+#[test]
+fn approved_restart_is_critical_however_far_ahead_it_is() {
+    let mut approved = platform("Reboot", Some(10_800));
+    assert_alerts(&[(approved.clone(), 0, &["Reboot warning"])]);
+    approved.approved_elsewhere_at = Some(at(60));
+    assert_alerts(&[(approved, 61, &["Reboot critical", "Reboot warning"])]);
+}
+
+#[test]
+fn series_of_types_that_are_equal_as_labels_are_one() {
+    let mut changed = platform("Foo\u{1}", None);
+    changed.former_kinds.push(changed.kind());
+    changed.event.event_type = EventType::new("Foo\u{2}");
+    assert_alerts(&[(changed, 0, &["UnknownType warning"])]);
 }
 
 #[test]
@@ -196,7 +243,7 @@ fn short_freezes_advisories_and_waiting_user_events_explain_no_down_alert() {
         None
     );
     let user = tracked("Reboot", "User", Some(0));
-    assert_eq!(in_progress(&user, 0), None);
+    assert_eq!(in_progress(&user, 0), Some(false));
     assert_eq!(in_progress(&started(user, 1), 1), Some(true));
     let mut other = platform("Reboot", Some(0));
     other.scope = EventScope::Unknown;

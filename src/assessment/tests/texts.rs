@@ -33,12 +33,13 @@ fn to_do(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> Option<St
 fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
     let ahead = platform("Redeploy", Some(604_800));
     let to_do = |tracked: &TrackedEvent, identity| to_do(tracked, &with_identity(identity), 0);
-    let text = "redeploy the VM yourself at a good time, before Azure does";
-    let command = format!("{text}: az vm redeploy -g rg-1 -n web_1 --subscription b7");
+    let text = "redeploy the VM yourself at a good time";
+    let other = "or move the load of the VM and save what is in memory and on the temporary disk before that time";
+    let command = format!("{text} (az vm redeploy -g rg-1 -n web_1 --subscription b7), {other}");
     assert_eq!(to_do(&ahead, identity()).unwrap(), command);
     let mut two = ahead.clone();
     two.event.resources = Some(vec!["web_0".into(), "web_1".into()]);
-    let command = format!("{text}: az vm redeploy -g rg-1 -n NAME --subscription b7");
+    let command = format!("{text} (az vm redeploy -g rg-1 -n NAME --subscription b7), {other}");
     assert_eq!(to_do(&two, identity()).unwrap(), command);
     for unfit in [
         Identity {
@@ -51,8 +52,20 @@ fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
         },
         Identity::default(),
     ] {
-        assert_eq!(to_do(&ahead, unfit).unwrap(), text);
+        assert_eq!(to_do(&ahead, unfit).unwrap(), format!("{text}, {other}"));
     }
+}
+
+#[test]
+fn advice_about_an_approved_event_is_neither_done_nor_too_late() {
+    let advice = |mut tracked: TrackedEvent| {
+        tracked.approved_at = Some(at(0));
+        to_do(&tracked, &snapshot([]), 1).unwrap()
+    };
+    let user = advice(tracked("Reboot", "User", Some(900)));
+    assert!(user.starts_with("wait"), "{user}");
+    let ahead = advice(platform("Reboot", Some(7_200)));
+    assert!(ahead.starts_with("move the load"), "{ahead}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use super::exporter::Exporter;
 use super::webhook::{AUTOMATION, BARRIER, Webhook};
 use super::{Daemon, client, get, samples, wait_until, wait_until_for};
 
-/// An exporter resolves an alert three minutes after the end of its event.
-pub(crate) const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(4);
+/// An exporter resolves an alert four minutes after the end of its event.
+pub(crate) const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(5);
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
 /// Waits of the example, and those of the tests.

@@ -55,7 +55,7 @@ fn end_is_sent_at_once_and_when_it_has_passed_and_not_again() {
     assert_eq!(end.ends_at, ended_at.after(Duration::from_secs(150)));
     let summary = &end.annotations["summary"];
     assert!(summary.ends_with("ended, outcome unknown"), "{summary}");
-    setup.poll(175, 0);
+    setup.poll(235, 0);
     assert_eq!(setup.alerts(), []);
     setup.poll(5, 0);
     let [last] = setup.alerts().try_into().unwrap();
@@ -66,10 +66,10 @@ fn end_is_sent_at_once_and_when_it_has_passed_and_not_again() {
 }
 
 #[test]
-fn end_that_was_not_accepted_is_sent_for_five_minutes() {
+fn end_that_was_not_accepted_is_sent_for_six_minutes() {
     let mut setup = pushed();
     setup.poll(1, 0);
-    for seconds in [0, 170, 20, 105] {
+    for seconds in [0, 230, 20, 105] {
         setup.poll(seconds, 0);
         let batch = setup.next();
         assert!(batch.has_news, "after {seconds} seconds more");
@@ -84,7 +84,7 @@ fn end_is_sent_once_if_it_is_accepted_after_its_time_has_passed() {
     let mut setup = pushed();
     setup.poll(1, 0);
     assert!(setup.next().has_news);
-    setup.poll(200, 0);
+    setup.poll(260, 0);
     assert_eq!(setup.sent(), (0, 1));
     assert_eq!(ends_sent(&mut setup, 0..600), [0; 0]);
 }
@@ -92,10 +92,10 @@ fn end_is_sent_once_if_it_is_accepted_after_its_time_has_passed() {
 #[test]
 fn end_is_sent_again_after_a_restart() {
     for (accepted, seconds, expected) in [
-        (true, 20, &[0, 160][..]),
-        (false, 20, &[0, 160]),
-        (true, 200, &[0]),
-        (true, 300, &[]),
+        (true, 20, &[0, 220][..]),
+        (false, 20, &[0, 220]),
+        (true, 260, &[0]),
+        (true, 360, &[]),
     ] {
         let mut setup = pushed();
         setup.poll(1, 0);
@@ -196,7 +196,7 @@ fn new_alerts_and_ends_are_sent_while_polls_fail() {
 #[test]
 fn restored_event_is_not_pushed_before_the_first_document() {
     let setup = pushed();
-    let mut restored = restarted(&setup, 180);
+    let mut restored = restarted(&setup, 240);
     for _ in 0..120 {
         assert_eq!(restored.sent(), (0, 0));
         restored.fail(1);
@@ -238,7 +238,7 @@ fn alert_of_an_event_that_no_longer_names_this_vm_is_not_resolved_before_the_eve
         description.contains("Outcome: changed: it does not name web_0 any more"),
         "{description}"
     );
-    for _ in 0..200 {
+    for _ in 0..260 {
         setup.poll_resources(1, web_7);
         assert_eq!(setup.sent(), (0, 0));
     }
