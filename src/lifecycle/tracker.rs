@@ -171,7 +171,12 @@ impl Tracker {
                 let may_appear = warm_up.filter(|phase| {
                     !entry.tracked.may_have_started(now.wall) && !was_listed(phase)
                 });
-                Some(may_appear.map_or(now.monotonic, |phase| phase.until.monotonic))
+                // At its NotBefore it may have started, also if the document stays the same until then.
+                let due_at = entry.due_at.filter(|_| !entry.tracked.event.is_advisory());
+                Some(may_appear.map_or(now.monotonic, |phase| {
+                    let until = phase.until.monotonic;
+                    due_at.map_or(until, |due_at| until.min(due_at))
+                }))
             };
             let absence = Absence { since, until };
             if absence.is_over(now) && !entry.tracked.is_owner_unknown {
