@@ -36,10 +36,10 @@ impl Text<'_> {
                 "wait until the VM is back; the alert ends then"
             }
             _ if self.is_user_initiated() => "approve the event, or wait",
-            _ if is_ahead && is_avoidable(event) && !is_due_by_approval => return self.redeploy(),
             Impact::Pause if is_short(event.duration_seconds) => {
                 "nothing, unless the VM cannot pause for some seconds"
             }
+            _ if is_ahead && is_avoidable(event) && !is_due_by_approval => return self.redeploy(),
             _ => event.event_type.spec().to_do,
         };
         text.to_owned()

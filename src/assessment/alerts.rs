@@ -21,10 +21,10 @@
 
 use std::time::Duration;
 
-use super::{concerns_vm, over_at, start::Start};
+use super::{concerns_vm, over_at};
 use crate::{
     event::{Event, EventScope, EventType, Impact, Source},
-    lifecycle::{EventKind, IMMINENT_SECONDS, PollGap, TrackedEvent},
+    lifecycle::{EventKind, IMMINENT_SECONDS, Phase, PollGap, TrackedEvent},
     text::label_value,
     time::Timestamp,
 };
@@ -286,26 +286,24 @@ fn in_progress(tracked: &TrackedEvent, now: Timestamp) -> Option<EventAlert<'_>>
 /// user that has not started.
 fn explains_down_vm(tracked: &TrackedEvent, now: Timestamp) -> bool {
     let event = &tracked.event;
-    let from = match (Start::of(tracked, now), tracked.end) {
-        (Start::Started(at), _) => Some(at),
-        _ if event.source == Some(Source::User) => tracked.started_at,
-        (Start::Approved | Start::MayBeApproved | Start::AboutToBeApproved, _) => [
-            tracked.approval_decided_at,
-            tracked.approval_sent_at,
-            tracked.approved_at,
-            tracked.approved_elsewhere_at,
-        ]
-        .into_iter()
-        .flatten()
-        .max(),
-        (Start::NotBefore(at), _) => Some(at),
-        (_, Some(end)) => {
-            let start = tracked.started_at.or(event.not_before);
-            Some(start.map_or(end.at, |at| at.min(end.at)))
+    let approved_at = [
+        tracked.approval_decision_at(),
+        tracked.approval_sent_at,
+        tracked.approved_at,
+        tracked.approved_elsewhere_at,
+    ];
+    let from = match tracked.started_at {
+        Some(at) if tracked.phase() != Phase::Scheduled => Some(at),
+        _ if event.source == Some(Source::User) => None,
+        _ => {
+            let approved_at = approved_at.into_iter().flatten().max();
+            let announced = event.not_before.or(Some(tracked.first_seen_at));
+            approved_at.or(announced)
         }
-        _ => Some(tracked.first_seen_at),
     };
-    let has_begun = |from: Timestamp| from.seconds_from(now) <= MARGIN.as_secs_f64();
+    // An event that was cancelled before that time explains nothing.
+    let at = tracked.end.map_or(now, |end| end.at.min(now));
+    let has_begun = |from: Timestamp| from.seconds_from(at) <= MARGIN.as_secs_f64();
     let is_recent = |from: Timestamp| now.saturating_since(from) < STUCK_AFTER;
     let is_over = tracked
         .end

@@ -22,7 +22,6 @@ const MAX_BYTES: usize = 1_000;
 /// Names of VMs and characters of Azure's text in a description, until it is short enough.
 const SIZES: [(usize, usize); 4] = [(10, 256), (5, 128), (2, 64), (1, 0)];
 const TO_DO: &str = "To do: ";
-const DAY_SECONDS: f64 = 86_400.0;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -268,14 +267,14 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// The time of day, with the date if it is a day or more from the change, and with seconds for a Spot eviction.
+    /// The time of day, with the date unless it is that of the change, and with seconds for a Spot eviction.
     fn clock(&self, at: Timestamp) -> String {
-        if at.seconds_from(self.since).abs() >= DAY_SECONDS {
-            at.date_and_minute()
-        } else if self.tracked.event.event_type == EventType::Preempt {
+        if self.tracked.event.event_type == EventType::Preempt {
             at.second()
-        } else {
+        } else if at.is_same_day(self.since) {
             at.minute()
+        } else {
+            at.date_and_minute()
         }
     }
 
@@ -302,10 +301,7 @@ impl<'a> Text<'a> {
         }
         let Some(end) = tracked.end.filter(|_| tracked.scope != EventScope::Other) else {
             let name = self.vm_name.unwrap_or("this VM");
-            return Some(format!(
-                "changed: it does not name {} any more",
-                label_value(name)
-            ));
+            return Some(format!("changed: it does not name {}", label_value(name)));
         };
         let interruption = tracked.observed_interruption();
         Some(match (end.outcome, interruption) {

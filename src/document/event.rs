@@ -11,7 +11,7 @@ use super::{
     raw::{self, excerpt},
 };
 use crate::{
-    event::{Event, EventId, EventType, Source, Status, UnknownMember},
+    event::{Event, EventId, EventType, Source, Status, UNREADABLE, UnknownMember},
     time::Timestamp,
 };
 
@@ -32,8 +32,6 @@ pub(super) const MAX_RESOURCES: usize = 10_000;
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). `Ended` is a label
 /// value of this exporter.
 const NEVER_A_STATUS: [&str; 2] = ["Completed", "Ended"];
-/// Placeholder for an unreadable type or status.
-pub(super) const UNREADABLE: &str = "Unknown";
 
 /// `DocumentIncarnation`: a number, quoted in the samples of 2017.
 pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -> Option<i64> {

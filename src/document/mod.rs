@@ -21,7 +21,7 @@ pub use self::{
     raw::ParseError,
     unreadable::Unreadable,
 };
-use crate::event::{Event, EventId, Status};
+use crate::event::{Event, EventId, Status, UNREADABLE};
 
 /// Far more events than a placement group can have. Further entries, also of known events, count as unreadable, so that
 /// their events do not end.
@@ -196,7 +196,7 @@ fn merge(known: &mut Event, names: &mut Option<FoldedNames>, duplicate: Event) -
     if status_rank(&duplicate.status) > status_rank(&known.status) {
         known.status = duplicate.status;
     }
-    if known.event_type.as_str() == event::UNREADABLE {
+    if known.event_type.as_str() == UNREADABLE {
         known.event_type = duplicate.event_type;
     }
     known.not_before = known.not_before.or(duplicate.not_before);
@@ -236,7 +236,7 @@ fn differences(one: &Event, other: &Event) -> Option<String> {
 /// Orders statuses by how far the event has progressed.
 fn status_rank(status: &Status) -> u8 {
     match status {
-        Status::Other(name) if &**name == event::UNREADABLE => 0,
+        Status::Other(name) if &**name == UNREADABLE => 0,
         Status::Advisory => 1,
         Status::Scheduled => 2,
         Status::Other(_) => 3,

@@ -102,7 +102,7 @@ impl Engine {
             None => Tracker::new(ENDED_RETENTION),
         }
         .with_poll_interval(config.poll_interval);
-        let newly_own = tracker.set_vm_name(vm_name.as_deref());
+        let newly_own = tracker.set_vm_name(vm_name.as_deref(), now.wall);
         Self {
             tracker,
             heartbeat: Heartbeat::default(),

@@ -120,7 +120,7 @@ impl Engine {
         self.health.count_request(took, reason);
         match result {
             Ok(identity) => {
-                self.set_identity(identity);
+                self.set_identity(identity, now.wall);
                 self.saves.mark();
                 self.evaluate_approvals(false, now);
             }
@@ -135,7 +135,7 @@ impl Engine {
         }
     }
 
-    fn set_identity(&mut self, identity: Identity) {
+    fn set_identity(&mut self, identity: Identity, now: Timestamp) {
         // An empty id is a missing one.
         let vm_id = Some(identity.vm_id.clone()).filter(|id| !id.is_empty());
         let is_foreign = match (&self.vm_id, &vm_id) {
@@ -173,7 +173,7 @@ impl Engine {
         });
         self.identity = Some(identity);
         self.newly_own
-            .extend(self.tracker.set_vm_name(self.vm_name.as_deref()));
+            .extend(self.tracker.set_vm_name(self.vm_name.as_deref(), now));
     }
 
     /// The restored state is that of this VM.

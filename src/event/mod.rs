@@ -7,6 +7,9 @@ mod event_type;
 mod id;
 mod scope;
 
+/// Placeholder for an unreadable type or status.
+pub(crate) const UNREADABLE: &str = "Unknown";
+
 pub(crate) use self::event_type::Impact;
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
 pub use self::{event_type::EventType, id::EventId, scope::EventScope};

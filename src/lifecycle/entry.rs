@@ -189,18 +189,15 @@ impl TrackerEntry {
         if self.tracked.last_listed_at.is_some() {
             self.tracked_mut().last_listed_at = None;
         }
-        if self.tracked.event.is_advisory() && !event.is_advisory() {
+        let was = &self.tracked.event;
+        if was.is_advisory() && !known_rest(was, event).is_advisory() {
             self.become_maintenance(event, vm_name, gap, at, transitions);
             return;
         }
         let now = at.wall;
         transitions.extend(self.come_back(now));
         let was_scope = self.tracked.scope;
-        self.set_scope(event.scope(vm_name));
-        if self.tracked.scope != was_scope {
-            let left_at = self.tracked.has_left_vm(was_scope).then_some(now);
-            self.tracked_mut().left_at = left_at;
-        }
+        self.set_scope(event.scope(vm_name), now);
         self.discard_disproved_evidence(event, at);
         let was = &self.tracked.event;
         let is_same = (event.not_before.is_none() || event.not_before == was.not_before)
@@ -221,7 +218,7 @@ impl TrackerEntry {
         };
         tracked.record_version(EventKind::of(&was), now);
         if !is_urgent_restart {
-            tracked.urgent_type = event.event_type.clone();
+            tracked.urgent_type = tracked.event.event_type.clone();
         }
         if !is_rest_equal(&was, &self.tracked.event) {
             transitions.push(self.transition(TransitionKind::Amended { was_scope }, now));
@@ -240,7 +237,7 @@ impl TrackerEntry {
             self.tracked_mut().approved_elsewhere_at = Some(now);
             transitions.push(self.transition(TransitionKind::ApprovedElsewhere, now));
         }
-        if is_started(event) && self.tracked.started_at.is_none() {
+        if is_started(&self.tracked.event) && self.tracked.started_at.is_none() {
             transitions.push(self.start(now));
         } else if event.status != was.status {
             transitions.push(self.transition(TransitionKind::StatusChanged(was.status), now));
@@ -257,10 +254,14 @@ impl TrackerEntry {
     }
 
     /// Sets the scope by the names of VMs that are known now.
-    pub(super) fn set_scope(&mut self, scope: EventScope) {
-        let scope = self.tracked.scope.revised(scope);
-        if self.tracked.scope != scope {
-            self.tracked_mut().scope = scope;
+    pub(super) fn set_scope(&mut self, scope: EventScope, now: Timestamp) {
+        let was = self.tracked.scope;
+        let scope = was.revised(scope);
+        if was != scope {
+            let has_left = was != EventScope::Other && scope != EventScope::Own;
+            let tracked = self.tracked_mut();
+            tracked.scope = scope;
+            tracked.left_at = has_left.then_some(now);
         }
     }
 

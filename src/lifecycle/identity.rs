@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{tracked_event::TrackedEvent, tracker::Tracker};
-use crate::event::EventScope;
+use crate::{event::EventScope, time::Timestamp};
 
 impl Tracker {
     /// Whether restored events may be those of another VM.
@@ -22,7 +22,11 @@ impl Tracker {
     }
 
     /// The name of this VM is known now, or has changed. Returns the events that name this VM and did not before.
-    pub(crate) fn set_vm_name(&mut self, vm_name: Option<&str>) -> Vec<Arc<TrackedEvent>> {
+    pub(crate) fn set_vm_name(
+        &mut self,
+        vm_name: Option<&str>,
+        now: Timestamp,
+    ) -> Vec<Arc<TrackedEvent>> {
         let mut own = Vec::new();
         for entry in self.entries.values_mut() {
             let was = entry.tracked.scope;
@@ -30,7 +34,7 @@ impl Tracker {
             // The names are those of an earlier document.
             let is_outdated = entry.tracked.missing.resources && scope == EventScope::Other;
             if !is_outdated {
-                entry.set_scope(scope);
+                entry.set_scope(scope, now);
             }
             if entry.tracked.scope == EventScope::Own && was != EventScope::Own {
                 own.push(Arc::clone(&entry.tracked));

@@ -5,7 +5,7 @@ use super::{
     tracked_event::{TrackedEvent, push_bounded},
 };
 use crate::{
-    event::{Event, Status},
+    event::{Event, Status, UNREADABLE},
     time::Timestamp,
 };
 
@@ -41,7 +41,9 @@ pub(super) fn is_started(event: &Event) -> bool {
 /// `MissingMembers`.
 pub(super) fn known_rest(was: &Event, now: &Event) -> Event {
     let named = if now.resources.is_some() { now } else { was };
+    let is_type_known = now.event_type.as_str() != UNREADABLE;
     Event {
+        event_type: if is_type_known { now } else { was }.event_type.clone(),
         resources: named.resources.clone(),
         has_more_resources: named.has_more_resources,
         source: now.source.clone().or_else(|| was.source.clone()),

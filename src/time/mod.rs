@@ -154,6 +154,12 @@ impl Timestamp {
         self.0.strftime("%H:%M:%S UTC").to_string()
     }
 
+    /// In UTC.
+    pub(crate) fn is_same_day(self, other: Self) -> bool {
+        let day = |at: Self| at.0.strftime("%F").to_string();
+        day(self) == day(other)
+    }
+
     /// `2026-11-17 09:15 UTC`, cut to the minute.
     pub(crate) fn date_and_minute(self) -> String {
         self.0.strftime("%Y-%m-%d %H:%M UTC").to_string()

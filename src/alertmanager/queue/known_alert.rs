@@ -66,7 +66,14 @@ impl KnownAlert {
             return AlertState::Firing;
         };
         // The VMs that it still names send the alert.
-        let is_of_others = self.tracked.scope == EventScope::Other && self.tracked.is_pending();
+        let names_others = self
+            .tracked
+            .event
+            .resources
+            .as_ref()
+            .is_some_and(|names| !names.is_empty());
+        let is_of_others =
+            self.tracked.scope == EventScope::Other && self.tracked.is_pending() && names_others;
         if is_of_others || now.saturating_since(resolved_at) < timing.resolve_after {
             AlertState::Ended
         } else {

@@ -209,6 +209,11 @@ fn alert_for_inhibition_that_does_not_apply_any_more_says_so() {
     left.scope = EventScope::Other;
     left.left_at = Some(at(50));
     assert_eq!(in_progress(&left, 51), Some(false));
+    // The event was cancelled long before it would have explained anything.
+    let cancelled = ended(platform("Reboot", Some(900)), 60);
+    assert_eq!(in_progress(&cancelled, 61), Some(false));
+    let late = ended(platform("Reboot", Some(900)), 700);
+    assert_eq!(in_progress(&late, 701), Some(true));
     let unannounced = ended(platform("Reboot", None), 60);
     assert_eq!(in_progress(&unannounced, 61), Some(true));
     assert_eq!(in_progress(&unannounced, 360), Some(false));

@@ -87,6 +87,10 @@ fn advice_to_redeploy_is_in_the_words_about_every_event_with_an_hour_of_notice()
         assert!(!is_advised(platform(event_type, Some(3_599)), 0));
     }
     assert!(!is_advised(freeze(Some(0), Some(7_200)), 0));
+    assert!(
+        !is_advised(freeze(Some(9), Some(7_200)), 0),
+        "a pause of some seconds"
+    );
     assert!(!is_advised(tracked("Reboot", "User", Some(7_200)), 0));
 }
 
@@ -138,6 +142,12 @@ fn summary_names_what_which_vm_and_when_and_does_not_change_with_time() {
             platform("Redeploy", Some(273_600)),
             0,
             "Degraded hardware: Redeploy of web_1 at 1970-01-15 17:46 UTC",
+        ),
+        // The next day.
+        (
+            platform("Reboot", Some(39_600)),
+            0,
+            "Reboot of web_1 at 1970-01-13 00:46 UTC",
         ),
         (platform("Reboot", None), 0, "Reboot of web_1 at any moment"),
         (
@@ -240,10 +250,7 @@ fn summary_of_an_ended_event_says_what_became_of_it() {
             over(advisory("Preempt"), Outcome::Unknown, None),
             "Preempt advisory for web_1 ended",
         ),
-        (
-            left,
-            "Reboot of web_1 changed: it does not name web_1 any more",
-        ),
+        (left, "Reboot of web_1 changed: it does not name web_1"),
     ];
     for (tracked, expected) in cases {
         assert_eq!(summary(&tracked, 960), expected);

@@ -235,7 +235,7 @@ fn alert_of_an_event_that_no_longer_names_this_vm_is_not_resolved_before_the_eve
     let [end] = setup.alerts().try_into().unwrap();
     let description = &end.annotations["description"];
     assert!(
-        description.contains("Outcome: changed: it does not name web_0 any more"),
+        description.contains("Outcome: changed: it does not name web_0"),
         "{description}"
     );
     for _ in 0..260 {
@@ -245,6 +245,19 @@ fn alert_of_an_event_that_no_longer_names_this_vm_is_not_resolved_before_the_eve
     setup.poll(1, 0);
     assert_eq!(setup.sent(), (0, 1));
     assert_eq!(ends_sent(&mut setup, 0..600), [0; 0]);
+}
+
+#[test]
+fn alert_of_an_event_that_names_nobody_is_resolved() {
+    let mut setup = pushed();
+    setup.poll_resources(40, "");
+    assert_eq!(setup.sent(), (0, 1));
+    for _ in 0..235 {
+        setup.poll_resources(1, "");
+        assert_eq!(setup.sent(), (0, 0));
+    }
+    setup.poll_resources(5, "");
+    assert_eq!(setup.sent(), (0, 1));
 }
 
 #[test]
