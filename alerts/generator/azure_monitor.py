@@ -126,7 +126,7 @@ def _alert(rule: dict) -> dict:
     actions = {} if severity == "info" else {"actions": f"[variables('{receivers}Actions')]"}
     return {
         "alert": rule["alert"],
-        "expression": _literal(f"{rule['expr']}\n{WORDS}" if _is_event(rule) else rule["expr"]),
+        "expression": _literal(f"({rule['expr']})\n{WORDS}" if _is_event(rule) else rule["expr"]),
         **wait,
         "severity": SEVERITIES[severity],
         "labels": rule["labels"],

@@ -106,7 +106,8 @@ def check_azure(promtool: str, plain: list[dict]) -> None:
 
 
 def without_words(expr: str) -> str:
-    return expr.split("\n* on (cluster, event_id) group_left (summary, description)", maxsplit=1)[0]
+    found = re.fullmatch(r"\((.*)\)\n\* on \(cluster, event_id\) group_left \(summary, description\)\n.*", expr, re.DOTALL)
+    return found[1] if found else expr
 
 
 def is_inhibition(rule: dict) -> bool:
@@ -153,9 +154,40 @@ def check_promtool(promtool: str, groups: list[dict]) -> None:
         run(promtool, "check", "rules", rules)
         if groups[0]["name"].startswith("[concat("):
             test = yaml.safe_load(Path(__file__).with_name("azure-monitor.yml").read_text())
-            order = [group["name"] for group in groups]
-            Path(folder, "test.yml").write_text(yaml.safe_dump(test | {"group_eval_order": order}))
+            test |= {"group_eval_order": [group["name"] for group in groups]}
+            test["tests"].append(every_event_alert(groups))
+            Path(folder, "test.yml").write_text(yaml.safe_dump(test))
             run(promtool, "test", "rules", Path(folder, "test.yml"))
+
+
+def every_event_alert(groups: list[dict]) -> dict:
+    """A scene in which every alert of an event fires: VM a has the event E, and VM b is down in its Reboot F."""
+    scraped = 'job="azure-scheduled-events", instance'
+    words = 'summary="Reboot of the VM", description="VM: it"'
+    series = {f'up{{{scraped}="a"}}': "1x60", f'up{{{scraped}="b"}}': "1x10 0x50"}
+    expected = {'{alertname="AzureScheduledEventReboot", severity="critical", event_id="F", ' + words + "}"}
+    for instance, event_id, values in (("a", "E", "1x60"), ("b", "F", "1x10 stale")):
+        named = f'{scraped}="{instance}", event_id="{event_id}"'
+        series[f"azure_scheduled_event_open{{{named}}}"] = values
+        series[f"azure_scheduled_event_message{{{named}, {words}}}"] = values
+    alerts = [rule for group in groups for rule in group["rules"] if "$labels.summary" in str(rule.get("annotations"))]
+    for rule in alerts:
+        alert, severity = rule["alert"], rule["labels"]["severity"]
+        event_id = "F" if "for" in rule else "E"
+        alert_labels = f'event_type="Reboot", alert="{alert}", severity="{severity}"'
+        if event_id == "E":
+            series[f'azure_scheduled_event_alert{{{scraped}="a", event_id="E", {alert_labels}}}'] = "1x60"
+        expected.add(f'{{alertname="{alert}", severity="{severity}", event_id="{event_id}", {words}}}')
+    reboot = 'event_type="Reboot", alert="AzureScheduledEventReboot", severity="critical"'
+    series[f'azure_scheduled_event_alert{{{scraped}="b", event_id="F", {reboot}}}'] = "1x10 stale"
+    firing = 'count by (alertname, severity, event_id, summary, description) (ALERTS{alertstate="firing", event_id!=""})'
+    samples = [{"labels": labels, "value": 1} for labels in sorted(expected)]
+    return {
+        "name": "every alert of an event has words",
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{"eval_time": "45m", "expr": firing, "exp_samples": samples}],
+    }
 
 
 def main() -> int:
