@@ -106,7 +106,9 @@ def check_azure(promtool: str, plain: list[dict]) -> None:
 
 
 def without_words(expr: str) -> str:
-    found = re.fullmatch(r"\((.*)\)\n\* on \(cluster, event_id\) group_left \(summary, description\)\n.*", expr, re.DOTALL)
+    found = re.fullmatch(
+        r"\((.*)\)\n\* on \(cluster, event_id\) group_left \(summary, description\)\n.*", expr, re.DOTALL
+    )
     return found[1] if found else expr
 
 
@@ -180,7 +182,9 @@ def every_event_alert(groups: list[dict]) -> dict:
         expected.add(f'{{alertname="{alert}", severity="{severity}", event_id="{event_id}", {words}}}')
     reboot = 'event_type="Reboot", alert="AzureScheduledEventReboot", severity="critical"'
     series[f'azure_scheduled_event_alert{{{scraped}="b", event_id="F", {reboot}}}'] = "1x10 stale"
-    firing = 'count by (alertname, severity, event_id, summary, description) (ALERTS{alertstate="firing", event_id!=""})'
+    firing = (
+        'count by (alertname, severity, event_id, summary, description) (ALERTS{alertstate="firing", event_id!=""})'
+    )
     samples = [{"labels": labels, "value": 1} for labels in sorted(expected)]
     return {
         "name": "every alert of an event has words",

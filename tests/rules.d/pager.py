@@ -191,7 +191,10 @@ def stuck_reaches_the_pager(manager: Alertmanager) -> None:
     stuck = "AzureScheduledEventStuck"
     expect_soon(lambda: manager.of("pager-and-chat", alertname=stuck), "Stuck does not reach the pager")
     time.sleep(QUIET)
-    expect(not manager.of("chat", alertname=stuck, event_id="S1"), "the warning of Stuck is notified beside the critical one")
+    expect(
+        not manager.of("chat", alertname=stuck, event_id="S1"),
+        "the warning of Stuck is notified beside the critical one",
+    )
 
 
 def minimal_configuration(manager: Alertmanager) -> None:
