@@ -181,7 +181,7 @@ row() { printf '| %s | %s | %s | %s |\n' "$1" "${cell[$2,0]}" "${cell[$2,1]}" "$
 printf '%s; %s cores; %s; %s\n\n' "$("$exporter" --version)" "$(nproc)" \
   "$("$node" --version 2>&1 | head -n 1 | cut -d'(' -f1)" "$(uname -sr)"
 printf '| | %s | %s | %s |\n|---|---|---|---|\n' "${names[@]}"
-row 'binary, stripped, bytes' size
+row 'binary, bytes' size
 row 'exec to the first 200, median of 20 (min to max)' startup
 row 'resident after 30 s, never scraped' idle
 row 'threads when idle' threads
