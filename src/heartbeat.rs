@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::{lifecycle::Interruption, time::Moment};
 
-/// The time between two ticks. Each tick wakes the process twice while an event is pending, which may be a week.
+/// The time between two ticks. Each tick wakes the process while an event is pending, which may be a week.
 pub const PERIOD: Duration = Duration::from_millis(500);
 
 /// Subtracted from a gap: the interruption began between two ticks, so a measurement is accurate to ± this value.

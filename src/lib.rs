@@ -50,7 +50,7 @@
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
 //! | [`outbound`] | retry timing, JSON of a bounded size, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
-//! | [`worker`], `alarm`, `system` | the thread for blocking work; timers of the poll loop; what differs between operating systems |
+//! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
 //! | [`app`] | wiring, the event loop, shutdown |
 //! | [`cli`], [`config`], [`command`], [`logs`] | flags, resolved settings, commands, log output |
 //!
@@ -60,7 +60,7 @@
 //! main → command → cli, config, logs, app
 //! app, config → everything below
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, web_config, simulator;
-//!   below them outbound::{http, resolver, file, error}, server, listen, worker, alarm, system
+//!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
 //!   alertmanager::alert, web::{status, api, probe},
 //!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json},
@@ -89,7 +89,6 @@
 //! - External input cannot cause a panic. At most one request to IMDS is in flight.
 //! - No approval is sent without a flag or the command that asks for it.
 
-mod alarm;
 pub mod alertmanager;
 pub mod api_version;
 pub mod app;

@@ -10,7 +10,6 @@ use tokio::{sync::watch, time::sleep};
 
 use super::{export_queue::ExportQueue, logging, publisher::Publisher, state_writer::StateWriter};
 use crate::{
-    alarm::Alarm,
     engine::{Effect, Engine, Input},
     event::EventId,
     heartbeat,
@@ -40,7 +39,6 @@ pub(super) struct Driver {
 /// When the heartbeat ticks.
 #[derive(Debug, Default)]
 pub(super) struct Ticks {
-    alarm: Alarm,
     /// By the monotonic clock.
     due: Duration,
 }
@@ -49,9 +47,7 @@ impl Ticks {
     /// The next tick: at once if it is overdue. May be dropped and called again while it waits.
     async fn next(&mut self, clock: Clock) {
         let left = self.due.saturating_sub(clock.now().monotonic);
-        if !left.is_zero() {
-            self.alarm.sleep(left).await;
-        }
+        sleep(left).await;
         self.due = clock.now().monotonic.saturating_add(heartbeat::PERIOD);
     }
 }

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::{driver::Driver, publisher::DISK_TIMEOUT};
 use crate::{
-    alarm::Alarm,
     approval::limits,
     config::ImdsSettings,
     engine::Input,
@@ -33,8 +33,6 @@ pub(super) struct EventLoop {
     imds: ImdsSettings,
     interval: Duration,
     driver: Driver,
-    /// Ends the pause between two polls.
-    alarm: Alarm,
     timeouts: PollTimeouts,
     consecutive_failures: u32,
     identity_unavailable: u32,
@@ -52,7 +50,6 @@ impl EventLoop {
             imds,
             interval,
             driver,
-            alarm: Alarm::default(),
             timeouts: PollTimeouts::default(),
             consecutive_failures: 0,
             identity_unavailable: 0,
@@ -73,7 +70,7 @@ impl EventLoop {
             let Some(delay) = self.poll(stopping).await else {
                 break;
             };
-            let pause = stopping.run_until_cancelled(self.alarm.sleep(delay));
+            let pause = stopping.run_until_cancelled(sleep(delay));
             self.driver.drive(pause).await;
         }
         self.driver.apply(Input::Shutdown);

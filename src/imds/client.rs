@@ -4,7 +4,7 @@
 //! again are the same answer. A 200 with an empty body, which has been observed in production, is a failure at first;
 //! after a minute of only empty bodies it is an empty document.
 
-use std::{pin::pin, time::Duration};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
@@ -12,6 +12,7 @@ use hyper::{
     body::{Body as _, Incoming},
     header::{self, HeaderValue},
 };
+use tokio::time::sleep;
 
 use super::{
     cadence,
@@ -24,7 +25,6 @@ use super::{
     stream::MAX_BODY_BYTES,
 };
 use crate::{
-    alarm::Alarm,
     document::{self, Anomalies, AnomalyKind, Answer, Document},
     event::EventId,
     outbound::retry::retry_after,
@@ -44,7 +44,6 @@ pub struct Client {
     empty_bodies: EmptyBodies,
     /// Monotonic start time of the last request.
     last_start: Option<Duration>,
-    alarm: Alarm,
 }
 
 impl Client {
@@ -56,7 +55,6 @@ impl Client {
             known: KnownDocument::default(),
             empty_bodies: EmptyBodies::default(),
             last_start: None,
-            alarm: Alarm::default(),
         })
     }
 
@@ -192,16 +190,13 @@ impl Client {
         let delay = since.map_or(Duration::ZERO, |since| {
             cadence::MIN_REQUEST_INTERVAL.saturating_sub(since)
         });
-        // `sleep(0)` takes a millisecond and a wake-up.
+        // `sleep(0)` takes a millisecond.
         if !delay.is_zero() {
-            self.alarm.sleep(delay).await;
+            sleep(delay).await;
         }
         self.last_start = Some(clock.now().monotonic);
-        let sent = {
-            let sending = pin!(self.connection.send(request));
-            self.alarm.timeout(timeout, sending).await
-        };
-        let response = sent.unwrap_or_else(|| Err(self.timeout_error(timeout)))?;
+        let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
+        let response = sent.unwrap_or_else(|_| Err(self.timeout_error(timeout)))?;
         if response.status() == StatusCode::MISDIRECTED_REQUEST {
             self.connection.close();
         }
@@ -217,9 +212,8 @@ impl Client {
     ) -> Result<Vec<u8>, Error> {
         let since = self.since_last_start(clock).unwrap_or_default();
         let left = timeout.saturating_sub(since);
-        let body = pin!(read_body(body, MAX_BODY_BYTES));
-        let read = self.alarm.timeout(left, body).await;
-        read.unwrap_or_else(|| Err(self.timeout_error(timeout)))
+        let read = tokio::time::timeout(left, read_body(body, MAX_BODY_BYTES)).await;
+        read.unwrap_or_else(|_| Err(self.timeout_error(timeout)))
     }
 
     fn since_last_start(&self, clock: Clock) -> Option<Duration> {

@@ -48,7 +48,6 @@ const MODULES: &[(&str, u8)] = &[
     ("listen", IO_BASE),
     ("system", IO_BASE),
     ("worker", IO_BASE),
-    ("alarm", IO_BASE),
     ("imds", IO),
     ("state", IO),
     ("otlp", IO),
