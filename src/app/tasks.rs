@@ -3,12 +3,14 @@
 use std::{
     future::Future,
     sync::{Arc, atomic::AtomicU64},
+    time::Duration,
 };
 
 use tokio::{
     runtime::Handle,
     sync::watch,
     task::{JoinError, JoinSet},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -23,6 +25,9 @@ use crate::{
     snapshot::{ExportCounts, Snapshot},
     time::Clock,
 };
+
+/// Longer than the limits of the tasks, whose timers are late while a peer keeps the thread of the outputs busy.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The tasks that run until the end of the process.
 #[derive(Debug, Default)]
@@ -112,29 +117,17 @@ impl Tasks {
         })
     }
 
-    /// Stops the tasks and waits for their end, but not for a server that keeps the thread of the outputs busy.
-    pub(super) async fn finish(self, pushers: AlertPushers) {
-        let Self {
-            mut running,
-            stop,
-            outputs,
-        } = self;
-        stop.cancel();
+    /// Stops the tasks and waits for their end, up to [`SHUTDOWN_TIMEOUT`].
+    pub(super) async fn finish(mut self, pushers: AlertPushers) {
+        self.stop.cancel();
         let finished = async {
             pushers.finish().await;
-            while running.join_next().await.is_some() {}
+            while self.running.join_next().await.is_some() {}
         };
-        let outputs_busy = async {
-            match &outputs {
-                Some(outputs) => outputs.busy().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = finished => {}
-            () = outputs_busy => {
-                warn!("a collector or an Alertmanager keeps its connection busy: ending without the last requests");
-            }
+        if timeout(SHUTDOWN_TIMEOUT, finished).await.is_err() {
+            warn!(
+                "a collector or an Alertmanager keeps its connection busy: ending without the last requests"
+            );
         }
     }
 
