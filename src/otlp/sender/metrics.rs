@@ -4,7 +4,6 @@
 //! receivers may know and that have ended. It reads published snapshots and delays nothing else.
 
 use std::{
-    collections::BTreeSet,
     fmt,
     pin::pin,
     sync::{
@@ -33,7 +32,7 @@ use super::{
     client::Payload,
     connection::Connection,
     disposition::Disposition,
-    metric_parts::{halve, points},
+    metric_requests::{points, requests},
     schedule::{RetryAfter, Schedule},
     sdk,
     series::UnconfirmedPushes,
@@ -46,8 +45,8 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// Of one push: a collector that finds that many points too large accepts none.
-const MAX_DROPPED: usize = 16;
+/// Collectors and their proxies accept a megabyte and more.
+const MAX_REQUEST_BYTES: usize = 512 << 10;
 
 /// What the pushes are made of.
 #[derive(Debug)]
@@ -82,7 +81,7 @@ pub async fn run(
         source,
         counts,
         unconfirmed: UnconfirmedPushes::default(),
-        remarks: Remarks::default(),
+        warning: String::new(),
     };
     let mut pushing = pin!(pusher.push_until_stopped(&stop));
     tokio::select! {
@@ -103,8 +102,8 @@ struct Pusher {
     schedule: Schedule,
     start: StartTime,
     unconfirmed: UnconfirmedPushes,
-    /// Of the last push that was accepted.
-    remarks: Remarks,
+    /// Of the collector, with the last push that it accepted.
+    warning: String,
 }
 
 impl Pusher {
@@ -134,19 +133,17 @@ impl Pusher {
         }
     }
 
-    /// Sends the metrics in one request, or in several if the collector finds one too large. Returns the delay before
-    /// the next attempt if the push is to be repeated.
+    /// Sends the metrics. Returns the delay before the next attempt if the push is to be repeated.
     async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<RetryAfter> {
         let request = self.request(snapshot, now).ok()?;
-        let mut parts = vec![request];
-        let mut remarks = Remarks::default();
+        let mut warning = String::new();
         let mut is_accepted = true;
-        while let Some(mut part) = parts.pop() {
-            match self.connection.attempt(Payload::Metrics(&part)).await {
+        for request in requests(request, MAX_REQUEST_BYTES) {
+            match self.connection.attempt(Payload::Metrics(&request)).await {
                 Disposition::Accepted { rejected, message } => {
-                    is_accepted &= self.accepted(points(&part), rejected, &message);
+                    is_accepted &= self.accepted(points(&request), rejected, &message);
                     if !message.is_empty() {
-                        remarks.warning = message;
+                        warning = message;
                     }
                 }
                 Disposition::Rejected { message } => {
@@ -154,14 +151,8 @@ impl Pusher {
                     is_accepted = false;
                 }
                 Disposition::TooLarge { message } => {
-                    self.count(ExportFailure::TooLarge);
-                    if let Some(rest) = halve(&mut part) {
-                        parts.extend([rest, part]);
-                    } else if remarks.drop_point(&part) == MAX_DROPPED {
-                        self.connection.failed(ExportFailure::TooLarge, &message);
-                        return None;
-                    }
-                    remarks.too_large = Some(message);
+                    self.failed(ExportFailure::TooLarge, &message);
+                    is_accepted = false;
                 }
                 Disposition::Retry {
                     reason,
@@ -177,10 +168,20 @@ impl Pusher {
         if is_accepted {
             self.connection.recovered();
             self.unconfirmed.confirm();
-            remarks.log_changes(&self.remarks);
-            self.remarks = remarks;
+            self.log_warning(warning);
         }
         None
+    }
+
+    /// Once, not with each push.
+    fn log_warning(&mut self, warning: String) {
+        if !warning.is_empty() && warning != self.warning {
+            warn!(
+                message = warning,
+                "collector accepted metric points with a warning"
+            );
+        }
+        self.warning = warning;
     }
 
     fn request(
@@ -247,55 +248,6 @@ fn resource_metrics(
             ..ScopeMetrics::default()
         }],
         schema_url: resource.schema_url.unwrap_or_default(),
-    }
-}
-
-/// What is logged once, not with each push.
-#[derive(Debug, Default)]
-struct Remarks {
-    /// Of a collector that accepted everything.
-    warning: String,
-    /// The collector's message, if the push was sent in parts.
-    too_large: Option<String>,
-    /// The metrics of the points that were too large.
-    dropped: BTreeSet<String>,
-    dropped_points: usize,
-}
-
-impl Remarks {
-    /// Returns how many points were dropped until now.
-    fn drop_point(&mut self, part: &ExportMetricsServiceRequest) -> usize {
-        let scopes = part
-            .resource_metrics
-            .iter()
-            .flat_map(|of| &of.scope_metrics);
-        let metrics = scopes.flat_map(|of| &of.metrics);
-        self.dropped
-            .extend(metrics.map(|metric| metric.name.clone()));
-        self.dropped_points += 1;
-        self.dropped_points
-    }
-
-    fn log_changes(&self, before: &Self) {
-        let error = self.too_large.as_deref().unwrap_or_default();
-        if self.too_large.is_some() && before.too_large.is_none() {
-            info!(
-                error,
-                "metrics are too large for the collector, sent in parts"
-            );
-        }
-        for metric in self.dropped.difference(&before.dropped) {
-            warn!(
-                metric,
-                error, "data point is too large for the collector, dropped"
-            );
-        }
-        if !self.warning.is_empty() && self.warning != before.warning {
-            warn!(
-                message = self.warning,
-                "collector accepted metric points with a warning"
-            );
-        }
     }
 }
 

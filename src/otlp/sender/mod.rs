@@ -12,9 +12,8 @@
 mod client;
 mod connection;
 mod disposition;
-mod metric_parts;
+mod metric_requests;
 pub mod metrics;
-mod parts;
 mod schedule;
 mod sdk;
 mod sent;
@@ -28,21 +27,12 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{
-    client::Payload,
-    disposition::Disposition,
-    parts::{IncompleteBatches, Parts},
-    sent::log_sent,
-    timing::Retry,
-};
+use self::{client::Payload, disposition::Disposition, sent::log_sent, timing::Retry};
 pub use self::{
     connection::{Connection, Connections},
     timing::RetryTiming,
 };
-use super::{
-    batch::Batch,
-    spool::{BatchId, Completion, Lease, SpoolHandle},
-};
+use super::spool::{BatchId, Completion, Lease, SpoolHandle};
 use crate::snapshot::ExportFailure;
 
 /// Between two attempts while the exporter stops.
@@ -64,7 +54,6 @@ pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationT
         connection,
         spool: spool.clone(),
         stop: stop.clone(),
-        incomplete: IncompleteBatches::default(),
     };
     let mut sending = pin!(sender.send_until_stopped());
     tokio::select! {
@@ -91,7 +80,6 @@ struct Sender {
     connection: Connection,
     spool: SpoolHandle,
     stop: CancellationToken,
-    incomplete: IncompleteBatches,
 }
 
 impl Sender {
@@ -123,61 +111,29 @@ impl Sender {
         }
     }
 
-    /// Sends a batch in one request, or in several if the collector finds one too large.
+    /// Sends a batch in one request.
     async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
-        let mut parts = self.incomplete.resume(lease);
-        while let Some(part) = parts.next() {
-            let disposition = self.connection.attempt(Payload::Batch(&part)).await;
-            if let Err(retry) = self.apply(&part, disposition, &mut parts).await {
-                self.incomplete.suspend(parts);
-                return Err(retry);
-            }
-        }
-        self.spool.complete(parts.id, parts.completion()).await;
-        Ok(())
-    }
-
-    async fn apply(
-        &mut self,
-        part: &Batch,
-        disposition: Disposition,
-        parts: &mut Parts,
-    ) -> Result<(), Retry> {
-        let count = part.records.len() as u64;
-        let signal = self.connection.settings.signal;
-        match disposition {
+        let Lease { id, batch } = lease;
+        let count = batch.records.len() as u64;
+        let mut completion = Completion::default();
+        match self.connection.attempt(Payload::Batch(&batch)).await {
             Disposition::Accepted { rejected, message } => {
                 self.recovered().await;
-                let rejected = rejected.min(count);
-                self.log_acceptance(rejected, count, &message);
-                parts.complete(Completion {
-                    exported: count - rejected,
-                    rejected,
-                    too_large: 0,
-                });
+                completion.rejected = rejected.min(count);
+                completion.exported = count - completion.rejected;
+                self.log_acceptance(completion.rejected, count, &message);
                 // A partial success does not name the rejected ones.
-                if rejected < count {
-                    log_sent(part);
+                if completion.exported > 0 {
+                    log_sent(&batch);
                 }
             }
             Disposition::Rejected { message } => {
-                self.recovered().await;
-                self.count(ExportFailure::Rejected);
-                warn!(
-                    count,
-                    error = message,
-                    "collector rejected {}, dropped",
-                    signal.records()
-                );
-                parts.complete(Completion {
-                    rejected: count,
-                    ..Completion::default()
-                });
+                self.refused(ExportFailure::Rejected, count, &message).await;
+                completion.rejected = count;
             }
             Disposition::TooLarge { message } => {
-                self.recovered().await;
-                self.count(ExportFailure::TooLarge);
-                parts.split(signal.record(), &message);
+                self.refused(ExportFailure::TooLarge, count, &message).await;
+                completion.too_large = count;
             }
             Disposition::Retry {
                 reason,
@@ -193,7 +149,20 @@ impl Sender {
                 });
             }
         }
+        self.spool.complete(id, completion).await;
         Ok(())
+    }
+
+    async fn refused(&mut self, reason: ExportFailure, count: u64, message: &str) {
+        self.recovered().await;
+        self.count(reason);
+        let records = self.connection.settings.signal.records();
+        warn!(
+            reason = reason.as_str(),
+            count,
+            error = message,
+            "collector rejected {records}, dropped"
+        );
     }
 
     fn log_acceptance(&self, rejected: u64, of: u64, message: &str) {

@@ -56,7 +56,7 @@ pub(crate) struct Completion {
     pub(crate) exported: u64,
     /// The collector rejected them.
     pub(crate) rejected: u64,
-    /// Each of them alone is too large for the collector.
+    /// The collector found their batch too large.
     pub(crate) too_large: u64,
 }
 

@@ -2,7 +2,7 @@
 
 mod backfill;
 mod logs;
-mod metric_parts;
+mod metric_requests;
 mod metrics;
 mod refusals;
 mod restarts;

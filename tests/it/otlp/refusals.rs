@@ -1,4 +1,4 @@
-//! Statuses after which the specification drops spans, and this exporter keeps them or sends them in parts.
+//! Statuses after which this exporter keeps spans, where the specification drops them, and 413.
 
 use std::{process::Command, time::Duration};
 
@@ -161,57 +161,17 @@ async fn all_refused_batches_are_sent_as_soon_as_the_collector_accepts_one() {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_too_large_for_the_collector_is_sent_in_parts() {
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::AtMost(3));
-    let directory = tempfile::tempdir().unwrap();
-    let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
-    sending.spool.append(batch_of(1..=10), Clock::start().now());
-    let counts = sending.until(|counts| counts.exported == 10).await;
-    assert_eq!(counts.dropped.values().sum::<u64>(), 0);
-    assert_eq!(counts.failures[&ExportFailure::TooLarge], 3);
-    assert_eq!(collector.accepted(), numbers(1..=10), "each once");
-}
-
-#[tokio::test]
-async fn a_part_that_fails_is_sent_again_without_the_parts_before_it() {
-    let script = [
-        Answer::status(413),
-        Answer::status(200),
-        Answer::status(503),
-        Answer::Reset,
-    ];
-    let collector = FakeCollector::scripted(script).await;
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    sending.spool.append(batch_of(1..=4), Clock::start().now());
-    let counts = sending.until(|counts| counts.spooled == 0).await;
-    assert_eq!(counts.exported, 4);
-    assert_eq!(collector.accepted(), numbers(1..=4), "each once");
-}
-
-#[tokio::test]
-async fn the_accepted_parts_of_a_batch_are_not_sent_again_after_another_batch() {
-    let script = [413, 200, 500].map(Answer::status);
-    let collector = FakeCollector::scripted(script).await;
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    // The sender runs when this task waits.
-    sending.spool.append(batch_of(1..=4), Clock::start().now());
-    sending.spool.append(batch(5), Clock::start().now());
-    let counts = sending.until(|counts| counts.spooled == 0).await;
-    assert_eq!(counts.exported, 5);
-    assert_eq!(counts.failures[&ExportFailure::TooLarge], 1);
-    assert_eq!(collector.accepted(), ["1", "2", "5", "3", "4"], "each once");
-}
-
-#[tokio::test]
-async fn a_single_span_that_is_too_large_for_the_collector_is_dropped_and_counted() {
+async fn a_batch_that_is_too_large_for_the_collector_is_dropped_and_counted() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::Refuse("2", 413));
-    let mut sending = Sending::start(&base(&collector), &[], None);
+    let directory = tempfile::tempdir().unwrap();
+    let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     sending.spool.append(batch_of(1..=4), Clock::start().now());
-    let counts = sending.until(|counts| counts.spooled == 0).await;
-    assert_eq!(counts.exported, 3);
-    assert_eq!(counts.dropped[&DropReason::TooLarge], 1);
-    assert_eq!(counts.dropped.values().sum::<u64>(), 1);
-    assert_eq!(collector.accepted(), ["1", "3", "4"]);
+    sending.spool.append(batch(5), Clock::start().now());
+    let counts = sending.until(|counts| counts.exported == 1).await;
+    assert_eq!(counts.spooled, 0);
+    assert_eq!(counts.dropped[&DropReason::TooLarge], 4);
+    assert_eq!(counts.dropped.values().sum::<u64>(), 4);
+    assert_eq!(counts.failures[&ExportFailure::TooLarge], 1);
+    assert_eq!(collector.accepted(), ["5"]);
 }

@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::{
     },
     common::v1::any_value,
     logs::v1::LogRecord,
-    metrics::v1::{Metric, metric::Data},
+    metrics::v1::Metric,
     trace::v1::Span,
 };
 use prost::Message as _;
@@ -41,8 +41,6 @@ pub(crate) enum Answer {
     Reset,
     /// Exactly these bytes.
     Cut(Vec<u8>, End),
-    /// 413 for a request with more than this number of spans or data points, else 200.
-    AtMost(usize),
     /// 404 for a request to this path, else 200: a Collector without a pipeline for the signal.
     NotFound(&'static str),
     /// This status for a request that contains a span or a metric whose name begins with this text, else 200.
@@ -77,16 +75,13 @@ impl Answer {
         match self {
             Self::Status(status, ..) | Self::Slow(_, status) => *status == 200,
             Self::Cut(bytes, _) => bytes.starts_with(b"HTTP/1.1 200 "),
-            Self::Hang | Self::Reset | Self::AtMost(_) | Self::NotFound(_) | Self::Refuse(..) => {
-                false
-            }
+            Self::Hang | Self::Reset | Self::NotFound(_) | Self::Refuse(..) => false,
         }
     }
 
     /// The response to a request, where it depends on the request.
     fn resolved_for(self, received: &Received) -> Self {
         let status = match self {
-            Self::AtMost(count) if received.spans().count() + received.points() > count => 413,
             Self::Refuse(name, status)
                 if received.spans().any(|span| span.name.starts_with(name))
                     || received.metrics().any(|it| it.name.starts_with(name)) =>
@@ -94,7 +89,7 @@ impl Answer {
                 status
             }
             Self::NotFound(path) if received.line.contains(path) => 404,
-            Self::AtMost(_) | Self::NotFound(_) | Self::Refuse(..) => 200,
+            Self::NotFound(_) | Self::Refuse(..) => 200,
             other => return other,
         };
         Self::status(status)
@@ -162,17 +157,6 @@ impl Received {
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metric> {
         let resources = self.metrics.resource_metrics.iter();
         resources.flat_map(|it| it.scope_metrics.iter().flat_map(|scope| &scope.metrics))
-    }
-
-    /// The number of data points.
-    pub(crate) fn points(&self) -> usize {
-        let points = self.metrics().map(|metric| match &metric.data {
-            Some(Data::Gauge(gauge)) => gauge.data_points.len(),
-            Some(Data::Sum(sum)) => sum.data_points.len(),
-            Some(Data::Histogram(histogram)) => histogram.data_points.len(),
-            other => panic!("{other:?}"),
-        });
-        points.sum()
     }
 }
 
@@ -302,7 +286,7 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
                 (status, String::new(), Vec::new())
             }
             Answer::Hang => std::future::pending().await,
-            Answer::Reset | Answer::AtMost(_) | Answer::NotFound(_) | Answer::Refuse(..) => return,
+            Answer::Reset | Answer::NotFound(_) | Answer::Refuse(..) => return,
             Answer::Cut(bytes, end) => {
                 // The client may close the connection before it has read everything.
                 stream.write_all(&bytes).await.ok();

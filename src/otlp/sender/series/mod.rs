@@ -20,7 +20,7 @@ use opentelemetry_proto::tonic::{
     metrics::v1::{DataPointFlags, Metric, NumberDataPoint, ResourceMetrics, metric::Data},
 };
 
-use super::metric_parts::split_off;
+use super::metric_requests::split_off;
 use crate::{snapshot::Snapshot, time::Moment};
 
 /// Pushes with different series whose outcome is kept, while none is accepted.

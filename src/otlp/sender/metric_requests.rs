@@ -1,9 +1,23 @@
-//! A push that is sent in parts, because the collector found the whole of it too large (413). Pure.
+//! A push as requests of a bounded size. Pure.
 
 use opentelemetry_proto::tonic::{
     collector::metrics::v1::ExportMetricsServiceRequest as Request,
     metrics::v1::{Gauge, Histogram, Metric, ResourceMetrics, ScopeMetrics, Sum, metric::Data},
 };
+use prost::Message as _;
+
+/// The request, or several of at most this size. A single point is in one request, whatever its size.
+pub(super) fn requests(mut request: Request, max_bytes: usize) -> Vec<Request> {
+    if request.encoded_len() <= max_bytes {
+        return vec![request];
+    }
+    let Some(rest) = halve(&mut request) else {
+        return vec![request];
+    };
+    let mut all = requests(request, max_bytes);
+    all.extend(requests(rest, max_bytes));
+    all
+}
 
 /// The number of data points.
 pub(super) fn points(request: &Request) -> u64 {
@@ -26,7 +40,7 @@ fn points_of(metric: &Metric) -> usize {
 
 /// Moves half of the resources, of the metrics of the only resource, or of the points of the only metric to another
 /// request. None if there is a single point.
-pub(super) fn halve(request: &mut Request) -> Option<Request> {
+fn halve(request: &mut Request) -> Option<Request> {
     let count = request.resource_metrics.len();
     if count > 1 {
         let resource_metrics = request.resource_metrics.split_off(count / 2);
@@ -160,21 +174,10 @@ mod tests {
         }
     }
 
-    /// The parts with one point each, in order.
-    fn single_points(mut request: Request) -> Vec<Request> {
-        let before = points(&request);
-        let Some(rest) = halve(&mut request) else {
-            return vec![request];
-        };
-        assert_eq!(points(&request) + points(&rest), before);
-        assert!(points(&request) > 0 && points(&rest) > 0);
-        [single_points(request), single_points(rest)].concat()
-    }
-
     #[test]
-    fn halves_have_all_points_with_their_resource_scope_and_metric() {
+    fn requests_have_all_points_with_their_resource_scope_and_metric() {
         let whole = request();
-        let singles = single_points(whole.clone());
+        let singles = requests(whole.clone(), 1);
         assert_eq!(singles.len(), 11);
         assert_eq!(points(&whole), 11);
         let mut joined: Vec<ResourceMetrics> = Vec::new();
@@ -197,6 +200,16 @@ mod tests {
             }
         }
         assert_eq!(joined, whole.resource_metrics);
+    }
+
+    #[test]
+    fn requests_are_as_large_as_possible() {
+        let whole = request();
+        let size = whole.encoded_len();
+        assert_eq!(requests(whole.clone(), size).len(), 1);
+        let divided = requests(whole, size - 1);
+        assert_eq!(divided.len(), 2);
+        assert!(divided.iter().all(|it| it.encoded_len() < size));
     }
 
     /// Adds the point to its metric.
