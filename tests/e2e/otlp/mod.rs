@@ -322,7 +322,7 @@ async fn assert_log_records(collector: &Collector, records: &BTreeSet<String>) {
     assert_eq!(announced[1], "azure.scheduled_event.announced");
     assert_eq!(announced[2], "Error(17)");
     assert!(
-        announced[3].starts_with("Str(Announced: Reboot of web_0 and 2 more VMs in 15m"),
+        announced[3].starts_with("Str(Announced: Reboot of web_0 and 2 more VMs at "),
         "{announced:?}"
     );
 }
