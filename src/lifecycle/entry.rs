@@ -258,7 +258,7 @@ impl TrackerEntry {
         let was = self.tracked.scope;
         let scope = was.revised(scope);
         if was != scope {
-            let has_left = was != EventScope::Other && scope != EventScope::Own;
+            let has_left = was == EventScope::Own && scope != EventScope::Own;
             let tracked = self.tracked_mut();
             tracked.scope = scope;
             tracked.left_at = has_left.then_some(now);

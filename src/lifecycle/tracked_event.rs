@@ -44,7 +44,7 @@ pub struct TrackedEvent {
     /// When a document first had it as Started. The phase says whether it still is.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
-    /// When it turned out that the event does not name this VM, although it did or might.
+    /// When a document no longer named this VM, although one before did.
     pub left_at: Option<Timestamp>,
     /// Of an event that came back after its end: the outcome that it seemed to have.
     pub previous_outcome: Option<Outcome>,
