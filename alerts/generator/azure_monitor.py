@@ -28,6 +28,12 @@ WORDS = """\
 bottomk by (cluster, event_id) (1,
   max by (cluster, event_id, summary, description) (last_over_time(azure_scheduled_event_message[1d]))
 )"""
+# Azure Monitor has a severity for each rule. These alerts take theirs from the series: one rule for each severity.
+SEVERITIES_OF = {
+    "AzureScheduledEventReboot": ("critical", "warning"),
+    "AzureScheduledEventRedeploy": ("critical", "warning"),
+    "AzureScheduledEventFreeze": ("warning", "info"),
+}
 # Texts in place of those with functions.
 SCALE_SET, TODO = "scale set {{ $labels.vm_scale_set }}", "To do: add capacity; approve none of these events"
 TEXTS = {
@@ -90,10 +96,24 @@ def _action_groups(severity: str) -> dict:
 
 
 def _parts(group: dict) -> list[dict]:
-    rules = [rule for rule in group["rules"] if rule.get("alert") not in OMITTED]
+    rules = [part for rule in group["rules"] if rule.get("alert") not in OMITTED for part in _by_severity(rule)]
     if len(rules) > MAX_RULES:
         raise SystemExit(f"group {group['name']} has {len(rules)} rules; Azure Monitor accepts {MAX_RULES}")
     return [{"name": group["name"], "rules": rules}] if rules else []
+
+
+def _by_severity(rule: dict) -> list[dict]:
+    if "alert" not in rule or "labels" in rule:
+        return [rule]
+    selector = f'alert="{rule["alert"]}"'
+    return [
+        {
+            **rule,
+            "expr": rule["expr"].replace(selector, f'{selector}, severity="{severity}"'),
+            "labels": {"severity": severity},
+        }
+        for severity in SEVERITIES_OF[rule["alert"]]
+    ]
 
 
 def _group(group: dict) -> dict:

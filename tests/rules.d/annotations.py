@@ -38,8 +38,9 @@ def problems(paths: list[str]) -> list[str]:
             found.append(f"{name}: annotations {sorted(annotations)}")
         elif annotations["runbook_url"] != f"{RUNBOOKS}#{name.lower()}":
             found.append(f"{name}: runbook_url {annotations['runbook_url']}")
-        if set(rule["labels"]) != {"severity"}:
-            found.append(f"{name}: labels {sorted(rule['labels'])}")
+        labels = set(rule.get("labels", {})) | ({"severity"} if "event_source, severity)" in rule["expr"] else set())
+        if labels != {"severity"}:
+            found.append(f"{name}: labels {sorted(labels)}")
     return found
 
 
