@@ -22,12 +22,12 @@ full:
 # format Rust and Python
 fmt:
     cargo fmt
-    tests/lint-python --fix
+    tests/python/run --fix
 
 # lint Rust and Python
 lint:
     cargo clippy --all-targets --all-features --locked -- -D warnings
-    tests/lint-python
+    tests/python/run
 
 # build the crate documentation
 doc *flags:
@@ -55,11 +55,11 @@ release:
 
 # check the rules in alerts/
 rules:
-    tests/rules
+    tests/rules/run
 
 # check the dashboards
 dashboards *flags:
-    tests/dashboards {{ flags }}
+    tests/dashboards/run {{ flags }}
 
 # build the dashboards from their generator
 generate-dashboards:
@@ -75,7 +75,7 @@ msrv:
 
 # fuzz the parsers; needs cargo-fuzz: tests/tools/install fuzz
 fuzz seconds="60":
-    tests/fuzz --seconds={{ seconds }}
+    fuzz/run --seconds={{ seconds }}
 
 # check licences, sources and duplicate versions of dependencies; needs cargo-deny
 deny *checks="licenses bans sources":

@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "dashboards.d"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "dashboards"))
 
 import boards
 import prometheus

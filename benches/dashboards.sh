@@ -4,7 +4,7 @@
 #     benches/dashboards.sh [VMS [EVENTS [MINUTES [PAST]]]]      default 10000 500 40 0
 #
 # The script writes the last MINUTES of the fleet as blocks (benches/fleet.py, promtool) and adds the output of the
-# recording rules of alerts/ and dashboards/ (tests/dashboards.d/record.py). It waits until Prometheus has compacted them,
+# recording rules of alerts/ and dashboards/ (tests/dashboards/record.py). It waits until Prometheus has compacted them,
 # and runs every query of every dashboard (benches/dashboards.py). PAST is the number of events that ended in the last
 # 30 days. The script takes several minutes and 4 GB in TMPDIR.
 # PROMETHEUS and PROMTOOL set other binaries than those in PATH. ROUNDS is the number of runs of each query.
@@ -30,7 +30,7 @@ benches/fleet.py --vms "$vms" --events "$events" --minutes "$minutes" --past "$p
 rm "$work/fleet.om"
 blocks() { set -- "$work"/data/01*; echo $#; }
 plain=$(blocks)
-python3 tests/dashboards.d/record.py "$work/data" $((end - minutes * 60)) $((end + 60))
+python3 tests/dashboards/record.py "$work/data" $((end - minutes * 60)) $((end + 60))
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 echo 'global: {}' >"$work/prometheus.yml"

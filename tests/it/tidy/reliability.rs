@@ -64,7 +64,7 @@ fn names_are_read_from_the_last_column() {
         ["one", "tests/two"]
     );
     assert!(!exists("no_such_test_in_the_tree", &[]));
-    assert!(exists("tests/fuzz", &[]));
+    assert!(exists("fuzz/run", &[]));
 }
 
 #[test]

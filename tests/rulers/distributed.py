@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dashboards.d"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dashboards"))
 
 import boards
 import parts

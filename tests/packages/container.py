@@ -1,6 +1,6 @@
 """Starts the container image with runc as a cluster would: uid 65532, no capabilities, read-only root, a volume.
 
-Usage: container.py LAYOUT VERSION PLATFORM…; in a network namespace of its own, as root (tests/packages.d/image).
+Usage: container.py LAYOUT VERSION PLATFORM…; in a network namespace of its own, as root (tests/packages/image).
 The simulator has the address of IMDS there, and a DNS server and two collectors are on loopback.
 """
 

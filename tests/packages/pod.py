@@ -1,6 +1,6 @@
 """Runs the container of a rendered DaemonSet with runc: pod.py LAYOUT VERSION HELM.
 
-In a network namespace of its own, as root (tests/packages.d/pod). The simulator has the address of IMDS there, a collector
+In a network namespace of its own, as root (tests/packages/pod). The simulator has the address of IMDS there, a collector
 and an Alertmanager are on loopback.
 """
 

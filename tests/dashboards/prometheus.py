@@ -21,7 +21,7 @@ import boards
 def need(tool: str, install: str) -> str:
     path = shutil.which(tool)
     if not path:
-        raise SystemExit(f"tests/dashboards: {tool} not found; {install}")
+        raise SystemExit(f"tests/dashboards/run: {tool} not found; {install}")
     return path
 
 
@@ -35,7 +35,7 @@ def listening_port(process: subprocess.Popen[bytes]) -> int:
 
     def port() -> int:
         if process.poll() is not None:
-            raise SystemExit(f"tests/dashboards: {process.args} exited")
+            raise SystemExit(f"tests/dashboards/run: {process.args} exited")
         inodes = {str(link.readlink()).removeprefix("socket:[").rstrip("]") for link in links.iterdir()}
         rows = (row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
         ports = (int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[9] in inodes)
@@ -64,7 +64,7 @@ def wait_for(what: str, ready: Any, limit: float = 120.0) -> Any:
         except (OSError, KeyError):
             pass
         if time.monotonic() > end:
-            raise SystemExit(f"tests/dashboards: timed out after {limit:.0f} s waiting for {what}")
+            raise SystemExit(f"tests/dashboards/run: timed out after {limit:.0f} s waiting for {what}")
         time.sleep(0.2)
 
 

@@ -1,4 +1,4 @@
-"""Renders the notifications of a scripted day: python3 tests/rules.d/notifications.py PROMTOOL AMTOOL.
+"""Renders the notifications of a scripted day: python3 tests/rules/notifications.py PROMTOOL AMTOOL.
 
 promtool evaluates the rules over alerts/tests/day.series.yml, alertmanager.py applies the example configuration of
 Alertmanager, and amtool renders its templates. day.py has the titles of the scenes. Fails if docs/notifications.md
@@ -30,7 +30,7 @@ SEPARATOR = "----8<----"
 HEAD = """\
 # Notifications of a day
 
-<!-- Written by tests/rules.d/notifications.py: UPDATE_GOLDENS=1 tests/rules -->
+<!-- Written by tests/rules/notifications.py: UPDATE_GOLDENS=1 tests/rules/run -->
 
 All notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. Times are UTC. The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately; the real delays are in [paging.md](paging.md#latency).
 
@@ -56,7 +56,7 @@ def check(path: Path, content: str) -> list[str]:
     elif not path.exists() or path.read_text() != content:
         diff = ["diff", "--unified", path, "-"]
         shown = subprocess.run(diff, input=content, capture_output=True, text=True, check=False).stdout
-        return [f"{shown}{path.relative_to(ROOT)} differs; read it after: UPDATE_GOLDENS=1 tests/rules"]
+        return [f"{shown}{path.relative_to(ROOT)} differs; read it after: UPDATE_GOLDENS=1 tests/rules/run"]
     return []
 
 

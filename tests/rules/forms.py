@@ -1,4 +1,4 @@
-"""Checks the forms of the rules in packaging/prometheus: python3 tests/rules.d/forms.py PROMTOOL.
+"""Checks the forms of the rules in packaging/prometheus: python3 tests/rules/forms.py PROMTOOL.
 
 - all: current, and with the same rules as alerts/*.rules.yml
 - Kubernetes: the structure of the custom resource of the Prometheus Operator (PrometheusRule, v1)

@@ -1,4 +1,4 @@
-"""What a real Alertmanager notifies with the files of alerts/: python3 tests/rules.d/pager.py ALERTMANAGER [FOLDER].
+"""What a real Alertmanager notifies with the files of alerts/: python3 tests/rules/pager.py ALERTMANAGER [FOLDER].
 
 Each receiver of a configuration is a webhook on loopback here, and the waits are shorter. FOLDER is alerts/ of another
 checkout.

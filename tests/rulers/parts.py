@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dashboards.d"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dashboards"))
 
 from boards import ROOT
 from prometheus import exporter_binary, listening_port
