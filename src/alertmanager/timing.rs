@@ -12,7 +12,8 @@ pub struct PushTiming {
     pub blind_after: Duration,
     /// From the end of an event to the push that resolves its alert. Until then Alertmanager shows how it ended. Longer
     /// than Prometheus can send the alert: 150 s after the last evaluation before the scrape that sees the end, for
-    /// scrapes once a minute and evaluations every 30 s. A later message of Prometheus would fire the alert again.
+    /// scrapes once a minute and evaluations every 30 s (150 + 60 + 30 s). A later message of Prometheus would fire the
+    /// alert again.
     pub resolve_after: Duration,
     /// After a failed push; each further one doubles it.
     pub retry_interval: Duration,
