@@ -1,8 +1,7 @@
-"""Checks the files for Azure without a network: python3 structure.py PROMTOOL.
+"""Checks the files for Azure Monitor without a network: python3 structure.py PROMTOOL.
 
-- Bicep: syntax, no name that is declared but not used, files that exist
-- Azure Monitor: scrape configurations by promtool, the job that the rules select, and the limits of the service on the
-  template of the rule groups
+They are scrape configurations, by promtool; the job that the rules select; and the template of the rule groups, by the
+limits of the service.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-import bicep
 import yaml
 
-MONITOR = bicep.ROOT / "packaging" / "prometheus" / "azure-monitor"
+ROOT = Path(__file__).resolve().parents[3]
+MONITOR = ROOT / "packaging" / "prometheus" / "azure-monitor"
 JOB = "azure-scheduled-events"
 # Rules and groups: https://learn.microsoft.com/azure/azure-monitor/service-limits. Bytes of a deployment:
 # https://learn.microsoft.com/azure/azure-resource-manager/troubleshooting/error-job-size-exceeded. No limit on the
@@ -31,29 +30,6 @@ failures = []
 def expect(condition: bool, what: str) -> None:
     if not condition:
         failures.append(what)
-
-
-def check_bicep() -> None:
-    templates = bicep.all_templates()
-    expect(len(templates) == 2, "packaging/azure has two Bicep files")
-    for template in templates:
-        # Without the names of members
-        code = re.sub(r"(?m)^ *\w+:(?! \{)", "", bicep.without_comments(template.text))
-        for name in bicep.declared(template):
-            uses = len(re.findall(rf"(?<!')\b{name}\b", code))
-            is_created = any(item.name == name and not item.existing for item in template.resources)
-            expect(uses > 1 or is_created, f"{template.path.name}: {name} is not used")
-        for file in re.findall(r"loadTextContent\('([^']+)'\)", code):
-            expect((bicep.AZURE / file).is_file(), f"{template.path.name}: no file {file}")
-        for name, parameter in template.parameters.items():
-            decorators = {decorator["type"]: decorator.get("argument") for decorator in parameter["decorators"]}
-            expect("Url" not in name or "secure" in decorators, f"{template.path.name}: {name} may contain a SAS token")
-    replaced = set(re.findall(r"replace\(\w+, '([A-Z_0-9]+)'", templates[1].text))
-    config = (bicep.AZURE / "cloud-init.yaml").read_text().split("write_files:")[1]
-    placeholders = set(re.findall(r"\b(?:PACKAGE|EXPORTER)_[A-Z0-9]+\b", config))
-    expect(
-        replaced == placeholders != set(), f"scale-set.bicep replaces {replaced}, cloud-init.yaml has {placeholders}"
-    )
 
 
 def check_scraping(promtool: str) -> None:
@@ -74,7 +50,7 @@ def check_scraping(promtool: str) -> None:
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     jobs = [item["replacement"] for item in endpoint["relabelings"] if item["targetLabel"] == "job"]
     expect(jobs == [JOB], f"PodMonitor: jobs {jobs}")
-    rules = (bicep.ROOT / "alerts" / "scheduled-events.rules.yml").read_text()
+    rules = (ROOT / "alerts" / "scheduled-events.rules.yml").read_text()
     expect(f'up{{job="{JOB}"}}' in rules, f"the rules do not select the job {JOB}")
 
 
@@ -94,7 +70,6 @@ def check_limits() -> None:
 
 
 def main() -> int:
-    check_bicep()
     check_scraping(sys.argv[1])
     check_limits()
     for failure in failures:
