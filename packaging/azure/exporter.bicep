@@ -24,7 +24,7 @@ param vmNames array = []
 @description('Names of scale sets in this resource group. With the upgrade policy Manual, update their instances afterwards')
 param scaleSetNames array = []
 
-@description('Flags of the exporter, such as --approve.user-events. Empty: those of an earlier installation stay')
+@description('Flags of the exporter, such as --log.format=json. Empty: those of an earlier installation stay')
 param flags string = ''
 
 @description('Download with the system-assigned identity of the VM, which needs the role Storage Blob Data Reader')

@@ -3,7 +3,7 @@
 #
 #     install.sh FILE SHA256 [FLAGS]
 #
-# FILE is a .deb or a .rpm. FLAGS become ARGS in /etc/default; without FLAGS the file is left as it is.
+# FILE is a .deb or a .rpm. FLAGS become the line ARGS=… in /etc/default; other lines, and without FLAGS all, stay.
 # For the custom script extension (exporter.bicep, docs/install.md) and for a shell on the VM. Needs root.
 set -eu
 
@@ -22,7 +22,11 @@ esac
 printf '%s  %s\n' "$sha256" "$file" | sha256sum --check --strict
 
 # Before the package, which starts the service.
-[ -z "$flags" ] || printf 'ARGS="%s"\n' "$flags" >"/etc/default/$name"
+if [ -n "$flags" ]; then
+    defaults=/etc/default/$name
+    { sed '/^ARGS=/d' "$defaults" 2>/dev/null || :; printf 'ARGS="%s"\n' "$flags"; } >"$defaults.new"
+    mv "$defaults.new" "$defaults"
+fi
 
 case $file in
     *.deb)

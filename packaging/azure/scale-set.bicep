@@ -21,7 +21,7 @@ param packageUrl string
 @maxLength(64)
 param packageSha256 string
 
-@description('Flags of the exporter, such as --approve.user-events')
+@description('Flags of the exporter, such as --log.format=json')
 param flags string = ''
 
 param location string = resourceGroup().location

@@ -60,21 +60,23 @@ def run(folder: Path, *command: str, inactive: int = 0) -> Done:
     )
 
 
-def install(name: str, *arguments: str, inactive: int = 0) -> Done:
+def install(name: str, *arguments: str, inactive: int = 0, defaults: str | None = None) -> Done:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, name).write_bytes(PACKAGE)
         script = (AZURE / "install.sh").read_text()
         assert script.count("/etc/default/") == 1
+        if defaults is not None:
+            Path(folder, "azure-scheduled-events-exporter").write_text(defaults)
         Path(folder, "install.sh").write_text(script.replace("/etc/default", folder))
         return run(Path(folder), "sh", "install.sh", name, *arguments, inactive=inactive)
 
 
-def cloud_init(sha256: str) -> Done:
+def cloud_init(sha256: str, inactive: int = 0) -> Done:
     config = yaml.safe_load((AZURE / "cloud-init.yaml").read_text())
     (command,) = config["runcmd"]
     command = [part.replace("PACKAGE_URL", "URL").replace("PACKAGE_SHA256", sha256) for part in command]
     with tempfile.TemporaryDirectory() as folder:
-        return run(Path(folder), *command)
+        return run(Path(folder), *command, inactive=inactive)
 
 
 def extension(flags: str) -> Done:
@@ -100,18 +102,22 @@ def commands(done: Done) -> list[str]:
 def main() -> None:
     start = ["systemctl enable", "systemctl restart", "sleep 2", "systemctl is-active"]
 
-    done = install("exporter.deb", SHA256, "--approve.user-events --log.format=json")
+    done = install("exporter.deb", SHA256, "--log.level=debug --log.format=json")
     assert done.status == 0, done.errors
     assert commands(done) == ["apt-get install", *start], done.calls
     assert done.calls[0].endswith("/exporter.deb"), "apt-get needs an absolute path"
-    assert done.defaults == 'ARGS="--approve.user-events --log.format=json"\n', done.defaults
+    assert done.defaults == 'ARGS="--log.level=debug --log.format=json"\n', done.defaults
+
+    kept = "# A comment\nOTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318\n"
+    done = install("exporter.deb", SHA256, "--log.format=json", defaults=f'ARGS="--log.level=debug"\n{kept}')
+    assert done.defaults == f'{kept}ARGS="--log.format=json"\n', done.defaults
 
     done = install("exporter.rpm", SHA256)
     assert done.status == 0, done.errors
     assert commands(done) == ["rpm --upgrade", *start], done.calls
     assert done.defaults is None, "without FLAGS the environment file is left as it is"
 
-    done = install("exporter.deb", "0" * 64, "--approve.user-events")
+    done = install("exporter.deb", "0" * 64, "--log.format=json")
     assert done.status == 1, done
     assert done.calls == [], "a wrong checksum installs nothing"
     assert done.defaults is None, "a wrong checksum changes nothing"
@@ -136,7 +142,8 @@ def main() -> None:
 
     done = cloud_init(SHA256)
     assert done.status == 0, done.errors
-    assert commands(done) == ["curl --fail", "apt-get install"], done.calls
+    assert commands(done) == ["curl --fail", "apt-get install", "sleep 2", "systemctl is-active"], done.calls
+    assert cloud_init(SHA256, inactive=3).status == 3, "a service that does not run is a failure"
     done = cloud_init("0" * 64)
     assert done.status != 0, done
     assert commands(done) == ["curl --fail"], "a wrong checksum installs nothing"
