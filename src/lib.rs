@@ -35,12 +35,12 @@
 //! | [`document`] | bytes to a document and a list of its anomalies |
 //! | [`lifecycle`] | tracks events from document to document |
 //! | [`snapshot`] | what every reader sees; plain data |
-//! | [`approval`] | the approval policy; the limits of its requests; the output of `approve` |
+//! | [`approval`] | the approval policy; the limits of its requests |
 //! | `assessment` | what an event means for this VM: when it starts, its alerts, the words about it; every output reads it |
 //! | [`engine`] | the sans-I/O state machine at the centre: inputs to effects |
 //! | [`heartbeat`] | measures interruptions of this VM |
 //! | [`metrics`] | the snapshot as OpenMetrics, Prometheus text and data points of OTLP; the catalog of all metrics |
-//! | `azure_json`, `list` | an event in Azure's own JSON; the pending events as a table |
+//! | `azure_json` | an event in Azure's own JSON |
 //! | [`imds`] | the client of Azure's Instance Metadata Service, the delay before the next request and its timeout |
 //! | [`state`] | what must survive a restart, in one file |
 //! | [`otlp`] | spans and log records, the spools that keep them, the senders that export them and push the metrics |
@@ -63,7 +63,7 @@
 //!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
 //!   alertmanager::alert, web::{status, api, probe},
-//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, list, outbound::{retry, url, json},
+//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, outbound::{retry, url, json},
 //!   web_config::{settings, tls_settings, fields, yaml, password, rate_limit}
 //! core, pure: assessment; below it snapshot, lifecycle, document
 //! basic types: event, api_version, time, text
@@ -104,7 +104,6 @@ pub mod event;
 pub mod heartbeat;
 pub mod imds;
 pub mod lifecycle;
-mod list;
 pub mod listen;
 pub mod logs;
 pub mod metrics;

@@ -120,14 +120,6 @@ pub(super) fn state_too_large(omitted: usize) {
     );
 }
 
-/// `list` does not know whether its request has enabled the feature.
-pub(super) fn no_events_yet(until: Timestamp) {
-    info!(
-        until = until.rfc3339(),
-        "no events yet: they may take five minutes to appear if no client has polled for a day"
-    );
-}
-
 pub(super) fn demo(listeners: &[TcpListener], config: &Config, azure_url: &str) {
     let is_tls = config.web_config.as_ref().is_some_and(WebConfig::is_tls);
     let scheme = if is_tls { "https" } else { "http" };
@@ -299,7 +291,7 @@ fn log_transition(transition: &Transition) {
     }
 }
 
-pub(super) fn log_anomaly(anomaly: &Anomaly) {
+pub(crate) fn log_anomaly(anomaly: &Anomaly) {
     warn!(
         kind = anomaly.kind.as_str(),
         detail = anomaly.detail,

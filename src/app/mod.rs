@@ -11,7 +11,6 @@ mod export_queue;
 mod logging;
 mod output_thread;
 mod publisher;
-mod queries;
 mod simulation;
 mod state_writer;
 mod tasks;
@@ -38,7 +37,7 @@ use self::{
     tasks::Tasks,
 };
 pub(crate) use self::{
-    queries::{Approve, approve, list},
+    logging::log_anomaly,
     simulation::{DemoError, demo, simulate},
 };
 use crate::{

@@ -10,7 +10,6 @@
 //! Invariants: the decision is a function of the arguments, and a Preempt or Terminate is never approved.
 
 pub(crate) mod limits;
-pub(crate) mod manual;
 
 use std::{fmt, time::Duration};
 

@@ -1,5 +1,8 @@
 //! Runs a command: resolves its settings, reports everything that can fail at start-up, then starts the runtime.
 
+mod approve;
+mod list;
+mod query;
 #[cfg(windows)]
 mod service;
 
@@ -142,18 +145,18 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
 fn list(flags: &QueryFlags) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.imds)?;
     let _log_guard = init_process(flags.log, logs::write_stderr)?;
-    Ok(runtime()?.block_on(app::list(&settings, flags.output, Clock::start()))?)
+    Ok(runtime()?.block_on(list::run(&settings, flags.output, Clock::start()))?)
 }
 
 fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.query.imds)?;
-    let request = app::Approve {
+    let request = approve::Approve {
         id: EventId::new(flags.event_id.trim()),
         dry_run: flags.dry_run,
         output: flags.query.output,
     };
     let _log_guard = init_process(flags.query.log, logs::write_stderr)?;
-    Ok(runtime()?.block_on(app::approve(&settings, &request, announce, Clock::start()))?)
+    Ok(runtime()?.block_on(approve::run(&settings, &request, announce, Clock::start()))?)
 }
 
 /// Written to stderr before the POST, so that stdout contains only the result. Write errors are ignored.

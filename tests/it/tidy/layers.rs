@@ -17,7 +17,6 @@ const MODULES: &[(&str, u8)] = &[
     ("assessment", CORE + 3),
     ("metrics", PURE),
     ("azure_json", PURE),
-    ("list", PURE),
     ("engine", PURE),
     ("heartbeat", PURE),
     ("approval", PURE),

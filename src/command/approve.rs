@@ -1,19 +1,108 @@
-//! The output of `approve`: the event and the effect of the approval before it is sent, and the result.
+//! `approve`: prints the event and the effect of its approval, sends the approval, prints the result.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::query;
 use crate::{
+    app::Error,
     azure_json::{self, AzureForm},
-    event::{Event, EventScope, Source, Status, resource_name},
+    cli::Output,
+    config::ImdsSettings,
+    document::Document,
+    event::{Event, EventId, EventScope, Source, Status, resource_name},
+    imds::Client,
     text::sanitize,
-    time::{Timestamp, in_words},
+    time::{Clock, Timestamp, in_words},
 };
+
+#[derive(Debug)]
+pub(super) struct Approve {
+    /// Compared without case.
+    pub id: EventId,
+    pub dry_run: bool,
+    pub output: Output,
+}
+
+/// Reads the event from IMDS, gives its description to `announce`, and then approves it.
+///
+/// # Errors
+/// When IMDS does not answer, has no such event, or refuses the approval.
+pub(super) async fn run(
+    settings: &ImdsSettings,
+    request: &Approve,
+    announce: impl FnOnce(&str),
+    clock: Clock,
+) -> Result<String, Error> {
+    let mut client = Client::new(&settings.endpoint)?;
+    let vm_name = query::vm_name(&mut client, settings, clock).await;
+    let document = query::read(&mut client, settings.first_timeout, clock).await?;
+    let event = find(&document, &request.id).ok_or_else(|| missing(&document, &request.id))?;
+    if document.contradictory.contains(&event.id) {
+        return Err(Error::Contradictory {
+            id: request.id.as_str().to_owned(),
+        });
+    }
+    announce(&announcement(event, vm_name.as_deref(), clock.now().wall));
+    let outcome = if event.is_advisory() {
+        ApproveOutcome::Advisory
+    } else if event.status == Status::Started {
+        ApproveOutcome::AlreadyStarted
+    } else if request.dry_run {
+        ApproveOutcome::DryRun
+    } else {
+        // The id in Azure's spelling, which may differ in case from the one on the command line.
+        match client.approve(&event.id, settings.timeout, clock).await {
+            Ok(()) => ApproveOutcome::Approved,
+            Err(cause) => {
+                client.forget_document();
+                let now = query::read(&mut client, settings.timeout, clock).await.ok();
+                let now = now.map(|document| state(&document, &event.id));
+                return Err(Error::NotApproved { cause, now });
+            }
+        }
+    };
+    match request.output {
+        Output::Table => Ok(sentence(event, outcome)),
+        Output::Json => json(event, outcome).map_err(|error| Error::Task(error.to_string())),
+    }
+}
+
+fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
+    document.events.iter().find(|event| event.id == *id)
+}
+
+fn missing(document: &Document, id: &EventId) -> Error {
+    let unreadable = &document.unreadable;
+    let is_unreadable = !unreadable.mentioned([id].into_iter()).is_empty();
+    let id = id.as_str().to_owned();
+    if is_unreadable {
+        Error::UnreadableEvent { id }
+    } else {
+        Error::NoSuchEvent {
+            id,
+            pending: document.events.len(),
+            unreadable: unreadable.entries,
+        }
+    }
+}
+
+/// The event in the document after a failed approval.
+fn state(document: &Document, id: &EventId) -> String {
+    match find(document, id) {
+        None => "it is gone from the document now".to_owned(),
+        Some(event) => {
+            let not_before = event.not_before.map(Timestamp::rfc3339);
+            let due = not_before.map_or_else(String::new, |at| format!(", not before {at}"));
+            format!("it is {} now{due}", sanitize(event.status.as_str()))
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ApproveOutcome {
+enum ApproveOutcome {
     /// IMDS accepted it.
     Approved,
     /// A dry run sent nothing.
@@ -25,7 +114,7 @@ pub(crate) enum ApproveOutcome {
 }
 
 /// Several lines that describe the event and the effect of its approval.
-pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
+fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
     let mut text = String::new();
     let kind = event.event_type.as_str();
     let requested_by = match &event.source {
@@ -73,7 +162,7 @@ pub(crate) fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp)
 }
 
 /// The result as a line of text.
-pub(crate) fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
+fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let kind = event.event_type.as_str();
     let result = match outcome {
         ApproveOutcome::Approved => {
@@ -96,7 +185,7 @@ pub(crate) fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
 ///
 /// # Errors
 /// None in practice: every value can be serialised.
-pub(crate) fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
+fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
     let report = Report {
         result: outcome,
         event: AzureForm(event),

@@ -1,21 +1,56 @@
-//! The output of `list`: a table, or JSON with Azure's member names.
+//! `list`: prints the pending events as a table, or as JSON with Azure's member names.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tracing::info;
 
+use super::query;
 use crate::{
+    app::Error,
     azure_json::{self, AzureForm},
+    cli::Output,
+    config::ImdsSettings,
     document::Document,
     event::{Event, EventScope, Source, resource_name},
+    imds::Client,
     snapshot::WARM_UP_TIME,
     text::excerpt,
-    time::{Timestamp, in_words},
+    time::{Clock, Timestamp, in_words},
 };
+
+/// Reads the pending events once.
+///
+/// # Errors
+/// When it does not answer with a document.
+pub(super) async fn run(
+    settings: &ImdsSettings,
+    output: Output,
+    clock: Clock,
+) -> Result<String, Error> {
+    let mut client = Client::new(&settings.endpoint)?;
+    let vm_name = match output {
+        Output::Table => query::vm_name(&mut client, settings, clock).await,
+        Output::Json => None,
+    };
+    let document = query::read(&mut client, settings.first_timeout, clock).await?;
+    let now = clock.now().wall;
+    if output == Output::Json && document.has_no_events() {
+        // This request may have enabled the feature.
+        info!(
+            until = now.after(WARM_UP_TIME).rfc3339(),
+            "no events yet: they may take five minutes to appear if no client has polled for a day"
+        );
+    }
+    Ok(match output {
+        Output::Json => json(&document, now).map_err(|error| Error::Task(error.to_string()))?,
+        Output::Table => table(&document, vm_name.as_deref(), now),
+    })
+}
 
 /// # Errors
 /// Never in practice: every value of a document can be serialised.
-pub(crate) fn json(document: &Document, now: Timestamp) -> serde_json::Result<String> {
+fn json(document: &Document, now: Timestamp) -> serde_json::Result<String> {
     let events = document.events.iter().map(AzureForm).collect();
     let warming_up_until = document.has_no_events().then(|| now.after(WARM_UP_TIME));
     let listing = Listing {
@@ -55,7 +90,7 @@ const COLUMNS: [&str; 9] = [
 const MAX_CELL: usize = 256;
 
 /// A table with aligned columns, or a sentence if no event is pending. The name of this VM is marked with `*`.
-pub(crate) fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
+fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     if document.has_no_events() {
         let until = now.after(WARM_UP_TIME).time_of_day();
         return format!(

@@ -1,0 +1,44 @@
+//! What `list` and `approve` ask IMDS.
+
+use std::time::Duration;
+
+use crate::{
+    app::{Error, log_anomaly},
+    config::ImdsSettings,
+    document::{Answer, Document},
+    imds::Client,
+    time::Clock,
+};
+
+/// The value of `--vm.name`, else the name in instance metadata, if IMDS returns it.
+pub(super) async fn vm_name(
+    client: &mut Client,
+    settings: &ImdsSettings,
+    clock: Clock,
+) -> Option<String> {
+    match &settings.vm_name {
+        Some(name) => Some(name.to_string()),
+        None => client.identify(clock).await.ok().map(|vm| vm.name),
+    }
+}
+
+/// Reads the document once, and logs its anomalies.
+pub(super) async fn read(
+    client: &mut Client,
+    timeout: Duration,
+    clock: Clock,
+) -> Result<Document, Error> {
+    match client.poll(timeout, clock).await? {
+        Answer::Document {
+            document,
+            anomalies,
+        } => {
+            for anomaly in &anomalies {
+                log_anomaly(anomaly);
+            }
+            Ok(document)
+        }
+        // Only for a client that knows a document.
+        Answer::Unchanged => Err(Error::Unchanged),
+    }
+}
