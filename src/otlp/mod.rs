@@ -20,6 +20,6 @@ pub mod spool;
 pub mod trace;
 
 #[cfg(test)]
-mod documentation;
-#[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod tests;
