@@ -11,7 +11,7 @@ use reqwest::Url;
 use super::{alert::Labels, timing::PushTiming};
 use crate::outbound::{
     error::root_cause,
-    http::{self, Authorities},
+    http,
     resolver::Resolver,
     url::{self, UrlError},
 };
@@ -126,8 +126,7 @@ impl Target {
                 why,
             })?;
         }
-        let authorities = Authorities::of(&self.alerts, self.ca_file.as_deref());
-        let builder = http::client(&authorities, resolver);
+        let builder = http::client(&self.alerts, self.ca_file.as_deref(), resolver);
         let builder = builder.map_err(|cause| SetupError::File {
             flag: "alertmanager.ca-file",
             path: self.ca_file.clone().unwrap_or_default(),

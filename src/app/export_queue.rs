@@ -1,13 +1,11 @@
-//! The spool of one signal of OpenTelemetry, and its sender.
+//! The spool of one signal of OpenTelemetry.
 
-use std::{future::Future, path::Path};
+use std::path::Path;
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     otlp::{
-        sender::{self, Connection},
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
@@ -39,14 +37,5 @@ impl ExportQueue {
             counts: spool.counts(),
             spool,
         }
-    }
-
-    /// Exports the batches until `stop` is cancelled.
-    pub(super) fn send(
-        &self,
-        connection: Connection,
-        stop: CancellationToken,
-    ) -> impl Future<Output = ()> + use<> {
-        sender::run(connection, self.spool.clone(), stop)
     }
 }

@@ -45,7 +45,7 @@ use crate::{
     engine::{Engine, EngineConfig},
     imds::Client,
     listen::ListenAddress,
-    otlp::signal::Signal,
+    otlp::{sender, signal::Signal},
     server::{self, ServerLimits},
     snapshot::Snapshot,
     system,
@@ -158,7 +158,7 @@ async fn assemble(
 ) -> Result<(EventLoop, watch::Receiver<Arc<Snapshot>>, AlertPushers), Error> {
     let now = clock.now();
     let boot_id = system::boot_id();
-    let mut outputs = tasks.start_outputs(config, clock)?;
+    let outputs = tasks.start_outputs(config)?;
     let worker = match config.state {
         StateStorage::Directory(_) => {
             let worker = Worker::start("disk");
@@ -169,17 +169,21 @@ async fn assemble(
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
     let mut export = |signal| {
-        let settings = config.otlp.as_ref()?.exporter(signal)?;
+        let settings = config.otlp.as_ref().and_then(|it| it.exporter(signal));
+        let Some(settings) = settings else {
+            return Ok(None);
+        };
+        let connection = tasks::connect(settings, clock)?;
         let directory = state.as_ref().map(StateWriter::path);
         let queue = ExportQueue::open(signal, directory, worker.clone());
-        let sending = queue.send(outputs.connections.add(settings), tasks.stop.clone());
-        tasks.spawn_on(&outputs.runtime, "OTLP sender", async {
+        let sending = sender::run(connection, queue.spool.clone(), tasks.stop.clone());
+        tasks.spawn_on(&outputs, "OTLP sender", async {
             sending.await;
             Ok(())
         });
-        Some(queue)
+        Ok::<_, Error>(Some(queue))
     };
-    let (spans, log_records) = (export(Signal::Traces), export(Signal::Logs));
+    let (spans, log_records) = (export(Signal::Traces)?, export(Signal::Logs)?);
     let engine_config = EngineConfig {
         vm_name: config.imds.vm_name.clone(),
         poll_interval: config.interval,
@@ -196,9 +200,10 @@ async fn assemble(
         clock,
         &snapshots,
         &tasks.stop,
-        &outputs.runtime,
+        &outputs,
     )?;
-    let metric_counts = tasks.push_metrics(config, &snapshots, dropped_log_lines, &mut outputs);
+    let metric_counts =
+        tasks.push_metrics(config, clock, &snapshots, dropped_log_lines, &outputs)?;
     let driver = Driver {
         engine,
         clock,

@@ -19,7 +19,8 @@ use super::{Error, alert_pushers::AlertPushers, output_thread::OutputThread};
 use crate::{
     config::Config,
     otlp::{
-        sender::{self, Connections, RetryTiming, metrics::MetricSource},
+        sender::{self, Connection, RetryTiming, metrics::MetricSource},
+        settings::ExporterSettings,
         signal::Signal,
     },
     snapshot::{ExportCounts, Snapshot},
@@ -39,11 +40,10 @@ pub(super) struct Tasks {
     outputs: Option<OutputThread>,
 }
 
-/// What the tasks that send have in common.
-#[derive(Debug)]
-pub(super) struct Outputs {
-    pub(super) runtime: Handle,
-    pub(super) connections: Connections,
+/// The connection to the collector of one signal.
+pub(super) fn connect(settings: &ExporterSettings, clock: Clock) -> Result<Connection, Error> {
+    let connection = Connection::new(settings, clock, RetryTiming::default());
+    connection.map_err(Error::thread("resolves the names of collectors"))
 }
 
 impl Tasks {
@@ -69,10 +69,11 @@ impl Tasks {
     pub(super) fn push_metrics(
         &mut self,
         config: &Config,
+        clock: Clock,
         snapshots: &watch::Receiver<Arc<Snapshot>>,
         dropped_log_lines: &Arc<AtomicU64>,
-        outputs: &mut Outputs,
-    ) -> watch::Receiver<ExportCounts> {
+        outputs: &Handle,
+    ) -> Result<watch::Receiver<ExportCounts>, Error> {
         let counts = watch::Sender::new(ExportCounts::default());
         let mut counted = counts.subscribe();
         let settings = config.otlp.as_ref();
@@ -85,36 +86,27 @@ impl Tasks {
                 options: config.web.exposed,
                 dropped_log_lines: Arc::clone(dropped_log_lines),
             };
-            let connection = outputs.connections.add(exporter);
+            let connection = connect(exporter, clock)?;
             let (settings, stop) = (settings.clone(), self.stop.clone());
             let pushing = sender::metrics::run(settings, connection, source, counts, stop);
-            self.spawn_on(&outputs.runtime, "metric push", async {
+            self.spawn_on(outputs, "metric push", async {
                 pushing.await;
                 Ok(())
             });
         }
-        counted
+        Ok(counted)
     }
 
     /// Starts the runtime of the tasks that send, where there are any.
-    pub(super) fn start_outputs(
-        &mut self,
-        config: &Config,
-        clock: Clock,
-    ) -> Result<Outputs, Error> {
+    pub(super) fn start_outputs(&mut self, config: &Config) -> Result<Handle, Error> {
         let mut settings = config.otlp.iter();
         let is_exporting = settings.any(|settings| !settings.exporters.is_empty());
-        let runtime = if is_exporting || !config.alertmanagers.is_empty() {
-            let outputs = OutputThread::start()
-                .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
-            self.outputs.insert(outputs).handle().clone()
-        } else {
-            Handle::current()
-        };
-        Ok(Outputs {
-            runtime,
-            connections: Connections::new(clock, RetryTiming::default()),
-        })
+        if !is_exporting && config.alertmanagers.is_empty() {
+            return Ok(Handle::current());
+        }
+        let outputs = OutputThread::start()
+            .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
+        Ok(self.outputs.insert(outputs).handle().clone())
     }
 
     /// Stops the tasks and waits for their end, up to [`SHUTDOWN_TIMEOUT`].

@@ -2,20 +2,22 @@
 
 use std::fmt::Write as _;
 
+use serde::{Deserialize, Serialize};
+
 use crate::text::sanitize;
 
 /// An enum of names that `docs/telemetry.md` lists.
 macro_rules! closed_set {
-    ($(#[$meta:meta])* $set:ident { $($variant:ident = $name:literal,)* }) => {
+    ($(#[$meta:meta])* $vis:vis enum $set:ident { $($variant:ident = $name:literal,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(in crate::otlp) enum $set { $($variant),* }
+        $vis enum $set { $($variant),* }
 
         impl $set {
             #[cfg(test)]
             pub(in crate::otlp) const ALL: &[Self] = &[$(Self::$variant),*];
 
-            pub(in crate::otlp) fn as_str(self) -> &'static str {
+            $vis fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
             }
         }
@@ -25,7 +27,7 @@ pub(super) use closed_set;
 
 closed_set! {
     /// The keys of attributes.
-    Key {
+    pub(in crate::otlp) enum Key {
         Id = "azure.scheduled_event.id",
         Type = "azure.scheduled_event.type",
         Status = "azure.scheduled_event.status",
@@ -46,7 +48,7 @@ closed_set! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attribute {
     pub key: String,
     pub value: Value,
@@ -66,7 +68,8 @@ impl Attribute {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Value {
     Text(String),
     Int(i64),
@@ -81,4 +84,33 @@ pub fn hex<const BYTES: usize>(id: [u8; BYTES]) -> String {
         write!(digits, "{byte:02x}").ok();
         digits
     })
+}
+
+/// A time in the spool: nanoseconds since the epoch, which saturate outside the years 1678 to 2262. OTLP cannot express
+/// those either.
+pub(super) mod nanos {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+
+    use crate::time::Timestamp;
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub(in crate::otlp) fn serialize<S: Serializer>(
+        at: &Timestamp,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let nanos = at.as_unix_nanos();
+        let limit = if nanos < 0 { i64::MIN } else { i64::MAX };
+        serializer.serialize_i64(i64::try_from(nanos).unwrap_or(limit))
+    }
+
+    pub(in crate::otlp) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Timestamp, D::Error> {
+        let nanos = i64::deserialize(deserializer)?;
+        let at = Timestamp::from_unix_nanos(nanos.into());
+        at.ok_or_else(|| D::Error::custom("a time out of range"))
+    }
 }

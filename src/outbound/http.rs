@@ -1,9 +1,6 @@
 //! HTTP clients with their certificates, and bounded reading of response bodies.
 
-use std::{
-    env, fs, io,
-    path::{Path, PathBuf},
-};
+use std::{env, fs, io, path::Path};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::{
@@ -36,29 +33,11 @@ pub(crate) enum PemError {
     Empty,
 }
 
-/// The certificate authorities that a client trusts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Authorities {
-    /// Without TLS none is needed, and a container may have none.
-    Unused,
-    System,
-    /// Those in this PEM file alone.
-    File(PathBuf),
-}
-
-impl Authorities {
-    pub(crate) fn of(url: &Url, ca_file: Option<&Path>) -> Self {
-        match ca_file {
-            Some(path) => Self::File(path.to_owned()),
-            None if url.scheme() == "http" => Self::Unused,
-            None => Self::System,
-        }
-    }
-}
-
-/// A client that does not follow redirects. Proxies are taken from the environment (`HTTPS_PROXY`, `NO_PROXY`).
+/// A client for a URL that does not follow redirects. Proxies are taken from the environment (`HTTPS_PROXY`,
+/// `NO_PROXY`). The file of certificate authorities replaces those of the system.
 pub(crate) fn client(
-    authorities: &Authorities,
+    url: &Url,
+    ca_file: Option<&Path>,
     resolver: Resolver,
 ) -> Result<ClientBuilder, PemError> {
     let builder = Client::builder()
@@ -67,10 +46,11 @@ pub(crate) fn client(
         .redirect(Policy::none())
         .referer(false)
         .pool_max_idle_per_host(1);
-    Ok(match authorities {
-        Authorities::File(path) => builder.tls_certs_only(certificates(path)?),
-        Authorities::Unused => builder.tls_certs_only([]),
-        Authorities::System => builder,
+    Ok(match ca_file {
+        Some(path) => builder.tls_certs_only(certificates(path)?),
+        // Without TLS none is needed, and a container may have none.
+        None if url.scheme() == "http" => builder.tls_certs_only([]),
+        None => builder,
     })
 }
 

@@ -1,11 +1,17 @@
 //! Log records as plain data.
 
-use crate::{otlp::attribute::Attribute, time::Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    otlp::attribute::{Attribute, closed_set, nanos},
+    time::Timestamp,
+};
 
 /// An event of OpenTelemetry (<https://opentelemetry.io/docs/specs/semconv/general/events/>): a log record with a name.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogRecord {
     pub name: EventName,
+    #[serde(with = "nanos")]
     pub at: Timestamp,
     pub severity: Severity,
     /// For people; one line.
@@ -19,7 +25,8 @@ pub struct LogRecord {
 }
 
 /// The highest severity of the alerts that the event has at that time, in OpenTelemetry's terms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Alerts of severity `info`, no alert, or the event has ended.
     Info,
@@ -29,81 +36,30 @@ pub enum Severity {
     Error,
 }
 
-impl Severity {
-    pub(crate) const ALL: [Self; 3] = [Self::Info, Self::Warn, Self::Error];
-
-    /// The number in OTLP (<https://opentelemetry.io/docs/specs/otel/logs/data-model/#field-severitynumber>).
-    pub(crate) fn number(self) -> u8 {
-        match self {
-            Self::Info => 9,
-            Self::Warn => 13,
-            Self::Error => 17,
-        }
+closed_set! {
+    /// What happened: the names of log records, which are the values of `EventName` in OTLP.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum EventName {
+        Advisory = "azure.scheduled_event.advisory",
+        Amended = "azure.scheduled_event.amended",
+        Announced = "azure.scheduled_event.announced",
+        Approved = "azure.scheduled_event.approved",
+        ApprovedElsewhere = "azure.scheduled_event.approved_elsewhere",
+        Ended = "azure.scheduled_event.ended",
+        Interrupted = "azure.scheduled_event.interrupted",
+        Rescheduled = "azure.scheduled_event.rescheduled",
+        Returned = "azure.scheduled_event.returned",
+        Started = "azure.scheduled_event.started",
+        StatusChanged = "azure.scheduled_event.status_changed",
     }
-}
-
-/// What happened: the closed set of names of log records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EventName {
-    Advisory,
-    Amended,
-    Announced,
-    Approved,
-    ApprovedElsewhere,
-    Ended,
-    Interrupted,
-    Rescheduled,
-    Returned,
-    Started,
-    StatusChanged,
 }
 
 impl EventName {
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Advisory,
-        Self::Amended,
-        Self::Announced,
-        Self::Approved,
-        Self::ApprovedElsewhere,
-        Self::Ended,
-        Self::Interrupted,
-        Self::Rescheduled,
-        Self::Returned,
-        Self::Started,
-        Self::StatusChanged,
-    ];
-
-    /// The value of `EventName` in OTLP.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Advisory => "azure.scheduled_event.advisory",
-            Self::Amended => "azure.scheduled_event.amended",
-            Self::Announced => "azure.scheduled_event.announced",
-            Self::Approved => "azure.scheduled_event.approved",
-            Self::ApprovedElsewhere => "azure.scheduled_event.approved_elsewhere",
-            Self::Ended => "azure.scheduled_event.ended",
-            Self::Interrupted => "azure.scheduled_event.interrupted",
-            Self::Rescheduled => "azure.scheduled_event.rescheduled",
-            Self::Returned => "azure.scheduled_event.returned",
-            Self::Started => "azure.scheduled_event.started",
-            Self::StatusChanged => "azure.scheduled_event.status_changed",
-        }
-    }
-
-    /// The beginning of the body.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::Advisory => "Advisory",
-            Self::Amended => "Amended",
-            Self::Announced => "Announced",
-            Self::Approved => "Approved",
-            Self::ApprovedElsewhere => "Approved elsewhere",
-            Self::Ended => "Ended",
-            Self::Interrupted => "Interrupted",
-            Self::Rescheduled => "Rescheduled",
-            Self::Returned => "Returned",
-            Self::Started => "Started",
-            Self::StatusChanged => "Status changed",
-        }
+    /// The beginning of the body, such as `Status changed`.
+    pub(super) fn title(self) -> String {
+        let name = self.as_str().rsplit('.').next().unwrap_or_default();
+        let mut letters = name.chars().map(|c| if c == '_' { ' ' } else { c });
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect()
     }
 }

@@ -1,107 +1,149 @@
-//! The connection to the collector of one signal: its client, and what became of an attempt.
+//! The connection to the collector of one signal.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, fs, io, path::Path, sync::Arc, time::Duration};
 
-use opentelemetry_otlp::ExporterBuildError;
+use reqwest::Client;
 use tracing::{info, warn};
 
 use super::{
-    client::{CollectorClient, Payload},
-    disposition::{Disposition, ExportAttempt},
-    shared_client::SharedClient,
-    timing::{Retry, RetryTiming},
+    request::{Payload, send},
+    response::{Disposition, Retry},
 };
 use crate::{
     otlp::settings::ExporterSettings,
-    outbound::{http::add_proxy_secrets, url::Secrets},
+    outbound::{
+        error::root_cause,
+        http::{self, PemError, add_proxy_secrets},
+        resolver::Resolver,
+        retry::backoff,
+        url::Secrets,
+    },
     snapshot::ExportFailure,
     time::Clock,
+    worker::Worker,
 };
 
-/// Makes the connections of the signals. Those with the same host and certificates share an HTTP client.
-#[derive(Debug)]
-pub struct Connections {
-    clock: Clock,
-    timing: RetryTiming,
-    clients: Vec<Arc<SharedClient>>,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryTiming {
+    /// After the first failure; each further one doubles it.
+    pub initial_backoff: Duration,
+    pub max_backoff: Duration,
+    /// The same after a status whose cause is usually the configuration, such as 401.
+    pub initial_slow_backoff: Duration,
+    pub max_slow_backoff: Duration,
+    /// How often an idle sender expires old spans and retries failed disk writes.
+    pub maintenance_interval: Duration,
+    /// How long the remaining spans are exported at shutdown.
+    pub flush_timeout: Duration,
 }
 
-impl Connections {
-    pub fn new(clock: Clock, timing: RetryTiming) -> Self {
+impl Default for RetryTiming {
+    fn default() -> Self {
         Self {
-            clock,
-            timing,
-            clients: Vec::new(),
-        }
-    }
-
-    pub fn add(&mut self, settings: &ExporterSettings) -> Connection {
-        let shared = self.clients.iter().find(|client| client.suits(settings));
-        let client = shared.cloned().unwrap_or_else(|| {
-            let client = SharedClient::new(settings, self.timing.max_backoff);
-            let client = Arc::new(client);
-            self.clients.push(Arc::clone(&client));
-            client
-        });
-        let mut secrets = settings.secrets();
-        add_proxy_secrets(&mut secrets);
-        Connection {
-            client: CollectorClient::new(settings, client, self.clock),
-            settings: settings.clone(),
-            clock: self.clock,
-            timing: self.timing,
-            secrets,
-            failures: 0,
-            last_failure: None,
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_mins(1),
+            initial_slow_backoff: Duration::from_mins(1),
+            max_slow_backoff: Duration::from_mins(5),
+            maintenance_interval: Duration::from_secs(30),
+            flush_timeout: Duration::from_secs(5),
         }
     }
 }
 
-pub struct Connection {
+/// What each request needs.
+pub(super) struct Endpoint {
     pub(super) settings: ExporterSettings,
+    pub(super) secrets: Secrets,
     pub(super) clock: Clock,
-    pub(super) timing: RetryTiming,
-    secrets: Secrets,
-    client: Result<CollectorClient, ExporterBuildError>,
-    /// Consecutive failures.
-    failures: u32,
-    /// As logged.
-    last_failure: Option<ExportFailure>,
 }
 
 /// Without the secrets.
-impl fmt::Debug for Connection {
+impl fmt::Debug for Endpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Connection")
-            .field("endpoint", &self.settings.redacted_endpoint())
-            .finish_non_exhaustive()
+        formatter.write_str(&self.settings.redacted_endpoint())
     }
 }
 
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) timing: RetryTiming,
+    /// Reads certificates and resolves host names.
+    worker: Worker,
+    /// `None` until the first attempt, and after a TLS failure: certificates may have been renewed.
+    client: Option<Client>,
+    /// Consecutive failures.
+    pub(super) failures: u32,
+    last_failure: Option<ExportFailure>,
+}
+
 impl Connection {
-    /// Sends one request by the client, if there can be one.
-    pub(super) async fn attempt(&mut self, payload: Payload<'_>) -> Disposition {
-        let attempt = match &mut self.client {
-            Ok(client) => client.send(payload).await,
-            Err(error) => ExportAttempt::NoResponse {
-                reason: ExportFailure::Connect,
-                message: error.to_string(),
-            },
+    /// The first attempt reads the certificates and connects.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
+        let mut secrets = settings.secrets();
+        add_proxy_secrets(&mut secrets);
+        let endpoint = Endpoint {
+            settings: settings.clone(),
+            secrets,
+            clock,
         };
-        Disposition::of(attempt, self.settings.signal, &self.secrets)
+        Ok(Self {
+            endpoint: Arc::new(endpoint),
+            timing,
+            worker: Worker::start("otlp")?,
+            client: None,
+            failures: 0,
+            last_failure: None,
+        })
+    }
+
+    /// Sends one request.
+    pub(super) async fn attempt(&mut self, payload: Payload<'_>) -> Disposition {
+        let disposition = match self.client().await {
+            Ok(client) => send(&self.endpoint, client, payload).await,
+            Err(retry) => Disposition::Retry(retry),
+        };
+        if let Disposition::Retry(retry) = &disposition
+            && retry.reason == ExportFailure::Tls
+        {
+            self.client = None;
+        }
+        disposition
+    }
+
+    async fn client(&mut self) -> Result<Client, Retry> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        let endpoint = Arc::clone(&self.endpoint);
+        let resolver = Resolver::new(self.worker.clone());
+        let made = self
+            .worker
+            .run_while_awaited(move || client(&endpoint.settings, resolver));
+        match made.await {
+            Some(Ok(client)) => Ok(self.client.insert(client).clone()),
+            Some(Err(message)) => Err(Retry::new(ExportFailure::Tls, message)),
+            None => {
+                let message = "the thread that reads files and resolves host names hangs";
+                Err(Retry::new(ExportFailure::Connect, message.to_owned()))
+            }
+        }
     }
 
     /// Logs the first of consecutive failures, and a change of the reason.
     pub(super) fn failed(&mut self, reason: ExportFailure, message: &str) {
         self.failures = self.failures.saturating_add(1);
         if self.last_failure.replace(reason) != Some(reason) {
+            let settings = &self.endpoint.settings;
             warn!(
                 reason = reason.as_str(),
                 error = message,
-                endpoint = self.settings.redacted_endpoint(),
+                endpoint = settings.redacted_endpoint(),
                 "{} export failed",
-                self.settings.signal.as_str()
+                settings.signal.as_str()
             );
         }
     }
@@ -109,18 +151,49 @@ impl Connection {
     /// Returns the number of consecutive failures until now.
     pub(super) fn recovered(&mut self) -> u32 {
         if self.last_failure.take().is_some() {
-            info!("{} export recovered", self.settings.signal.as_str());
+            let signal = self.endpoint.settings.signal;
+            info!("{} export recovered", signal.as_str());
         }
         std::mem::take(&mut self.failures)
     }
 
-    /// Consecutive failures.
-    pub(super) fn failures(&self) -> u32 {
-        self.failures
-    }
-
     /// The time until the next attempt.
     pub(super) fn retry_delay(&self, retry: &Retry) -> Duration {
-        self.timing.delay(retry, self.failures)
+        let timing = &self.timing;
+        retry.after.unwrap_or_else(|| {
+            let (first, max) = if retry.is_slow {
+                (timing.initial_slow_backoff, timing.max_slow_backoff)
+            } else {
+                (timing.initial_backoff, timing.max_backoff)
+            };
+            backoff(first, max, self.failures, fastrand::f64())
+        })
     }
+}
+
+/// The error is for the log.
+fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, String> {
+    const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
+    const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
+    const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
+    let failure = |variable: &str, path: &Path, cause: PemError| {
+        format!("{variable}: {} {cause}", path.display())
+    };
+    let is_https = settings.endpoint.scheme() == "https";
+    let ca_file = settings.certificate.as_deref().filter(|_| is_https);
+    let mut builder = http::client(&settings.endpoint, ca_file, resolver)
+        .map_err(|cause| failure(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?;
+    if let Some(own) = settings.client.as_ref().filter(|_| is_https) {
+        let read = |variable, path: &Path| {
+            fs::read(path).map_err(|cause| failure(variable, path, cause.into()))
+        };
+        let (certificate, key) = (read(CERTIFICATE, &own.certificate)?, read(KEY, &own.key)?);
+        let identity = http::identity(&certificate, &key)
+            .map_err(|cause| failure(CERTIFICATE, &own.certificate, cause))?;
+        builder = builder.identity(identity);
+    }
+    builder.build().map_err(|error| {
+        let cause = root_cause(&error);
+        format!("no client can be made: {cause}; where the system has no certificates, {CA_FILE} names a file of them")
+    })
 }

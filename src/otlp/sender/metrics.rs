@@ -5,12 +5,10 @@
 
 use std::{
     fmt,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use opentelemetry_proto::{
@@ -21,26 +19,23 @@ use opentelemetry_proto::{
     },
     transform::common::tonic::ResourceAttributesWithSchema,
 };
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    client::Payload,
     connection::Connection,
-    disposition::Disposition,
+    flush,
     metric_requests::{points, requests},
+    request::Payload,
+    response::{Disposition, Retry},
     schedule::{RetryAfter, Schedule},
     sdk,
     series::UnconfirmedPushes,
-    timing::Retry,
 };
 use crate::{
     metrics::{MetricsOptions, data_points},
-    otlp::{resource, settings::OtlpSettings},
+    otlp::{resource, settings::OtlpSettings, signal::Signal},
     snapshot::{ExportCounts, ExportFailure, Snapshot},
     time::{Moment, Timestamp},
 };
@@ -64,14 +59,14 @@ pub async fn run(
     counts: watch::Sender<ExportCounts>,
     stop: CancellationToken,
 ) {
-    let exporter = &connection.settings;
+    let exporter = &connection.endpoint.settings;
     info!(
         endpoint = exporter.redacted_endpoint(),
         gzip = exporter.gzip,
         interval_ms = settings.metric_interval.as_millis(),
         "metric export enabled"
     );
-    let now = connection.clock.now();
+    let now = connection.endpoint.clock.now();
     let flush_timeout = connection.timing.flush_timeout;
     let mut pusher = Pusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
@@ -83,15 +78,8 @@ pub async fn run(
         unconfirmed: UnconfirmedPushes::default(),
         warning: String::new(),
     };
-    let mut pushing = pin!(pusher.push_until_stopped(&stop));
-    tokio::select! {
-        () = &mut pushing => {}
-        () = stop.cancelled() => {
-            if timeout(flush_timeout, pushing).await.is_err() {
-                info!("metric flush timed out");
-            }
-        }
-    }
+    let pushing = pusher.push_until_stopped(&stop);
+    flush(Signal::Metrics, flush_timeout, &stop, pushing).await;
 }
 
 struct Pusher {
@@ -111,7 +99,7 @@ impl Pusher {
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
-            let now = self.connection.clock.now();
+            let now = self.connection.endpoint.clock.now();
             let wait = self
                 .schedule
                 .due_at(&snapshot)
@@ -121,7 +109,7 @@ impl Pusher {
                 if is_last {
                     return;
                 }
-                let now = self.connection.clock.now().monotonic;
+                let now = self.connection.endpoint.clock.now().monotonic;
                 self.schedule.pushed(&snapshot, now, retry);
                 continue;
             }
@@ -146,22 +134,13 @@ impl Pusher {
                         warning = message;
                     }
                 }
-                Disposition::Rejected { message } => {
-                    self.failed(ExportFailure::Rejected, &message);
-                    is_accepted = false;
-                }
-                Disposition::TooLarge { message } => {
-                    self.failed(ExportFailure::TooLarge, &message);
-                    is_accepted = false;
-                }
-                Disposition::Retry {
-                    reason,
-                    message,
-                    retry_after,
-                    is_slow,
-                } => {
+                Disposition::Refused { reason, message } => {
                     self.failed(reason, &message);
-                    return Some(self.retry(retry_after, is_slow));
+                    is_accepted = false;
+                }
+                Disposition::Retry(retry) => {
+                    self.failed(retry.reason, &retry.message);
+                    return Some(self.retry(&retry));
                 }
             }
         }
@@ -212,10 +191,10 @@ impl Pusher {
         rejected == 0
     }
 
-    fn retry(&self, after: Option<Duration>, is_slow: bool) -> RetryAfter {
+    fn retry(&self, retry: &Retry) -> RetryAfter {
         RetryAfter {
-            delay: self.connection.retry_delay(&Retry { after, is_slow }),
-            is_requested: after.is_some(),
+            delay: self.connection.retry_delay(retry),
+            is_requested: retry.after.is_some(),
         }
     }
 
@@ -268,6 +247,8 @@ impl StartTime {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -9,38 +9,43 @@
 //! - At shutdown the remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the
 //!   spool.
 
-mod client;
 mod connection;
-mod disposition;
 mod metric_requests;
 pub mod metrics;
+mod request;
+mod response;
 mod schedule;
 mod sdk;
-mod sent;
 mod series;
-mod shared_client;
-mod timing;
 
-use std::{pin::pin, time::Duration};
+use std::{future::Future, pin::pin, time::Duration};
 
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::{client::Payload, disposition::Disposition, sent::log_sent, timing::Retry};
-pub use self::{
-    connection::{Connection, Connections},
-    timing::RetryTiming,
+pub use self::connection::{Connection, RetryTiming};
+use self::{
+    request::Payload,
+    response::{Disposition, Retry},
 };
-use super::spool::{BatchId, Completion, Lease, SpoolHandle};
-use crate::snapshot::ExportFailure;
+use super::{
+    attribute::hex,
+    batch::{Batch, Record},
+    signal::Signal,
+    spool::{Completion, Lease, SpoolHandle},
+};
+use crate::{
+    snapshot::{DropReason, ExportFailure},
+    time::Moment,
+};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
 
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
-    let settings = &connection.settings;
+    let settings = &connection.endpoint.settings;
     let signal = settings.signal;
     info!(
         endpoint = settings.redacted_endpoint(),
@@ -52,19 +57,12 @@ pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationT
     let flush_timeout = connection.timing.flush_timeout;
     let mut sender = Sender {
         connection,
+        signal,
         spool: spool.clone(),
         stop: stop.clone(),
     };
-    let mut sending = pin!(sender.send_until_stopped());
-    tokio::select! {
-        () = &mut sending => {}
-        () = stop.cancelled() => {
-            // A batch whose request is cut off is sent again after the next start.
-            if timeout(flush_timeout, sending).await.is_err() {
-                info!("{} flush timed out", signal.as_str());
-            }
-        }
-    }
+    // A batch whose request is cut off is sent again after the next start.
+    flush(signal, flush_timeout, &stop, sender.send_until_stopped()).await;
     let count = spool.counts().borrow().spooled;
     if count > 0 {
         warn!(
@@ -76,16 +74,39 @@ pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationT
     }
 }
 
+/// Waits for a task that ends after `stop` is cancelled, for up to `limit` after that.
+async fn flush(
+    signal: Signal,
+    limit: Duration,
+    stop: &CancellationToken,
+    task: impl Future<Output = ()>,
+) {
+    let mut task = pin!(task);
+    tokio::select! {
+        () = &mut task => {}
+        () = stop.cancelled() => {
+            if timeout(limit, task).await.is_err() {
+                info!("{} flush timed out", signal.as_str());
+            }
+        }
+    }
+}
+
 struct Sender {
     connection: Connection,
+    signal: Signal,
     spool: SpoolHandle,
     stop: CancellationToken,
 }
 
 impl Sender {
+    fn now(&self) -> Moment {
+        self.connection.endpoint.clock.now()
+    }
+
     async fn send_until_stopped(&mut self) {
         loop {
-            let now = self.connection.clock.now();
+            let now = self.now();
             let is_stopping = self.stop.is_cancelled();
             // At shutdown there is no later.
             let due_by = if is_stopping {
@@ -115,58 +136,50 @@ impl Sender {
     async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
         let Lease { id, batch } = lease;
         let count = batch.records.len() as u64;
-        let mut completion = Completion::default();
-        match self.connection.attempt(Payload::Batch(&batch)).await {
+        let (dropped, reason) = match self.connection.attempt(Payload::Batch(&batch)).await {
             Disposition::Accepted { rejected, message } => {
+                let rejected = rejected.min(count);
                 self.recovered().await;
-                completion.rejected = rejected.min(count);
-                completion.exported = count - completion.rejected;
-                self.log_acceptance(completion.rejected, count, &message);
+                self.log_acceptance(rejected, count, &message);
                 // A partial success does not name the rejected ones.
-                if completion.exported > 0 {
+                if rejected < count {
                     log_sent(&batch);
                 }
+                (rejected, DropReason::Rejected)
             }
-            Disposition::Rejected { message } => {
-                self.refused(ExportFailure::Rejected, count, &message).await;
-                completion.rejected = count;
-            }
-            Disposition::TooLarge { message } => {
-                self.refused(ExportFailure::TooLarge, count, &message).await;
-                completion.too_large = count;
-            }
-            Disposition::Retry {
-                reason,
-                message,
-                retry_after,
-                is_slow,
-            } => {
+            Disposition::Refused { reason, message } => {
+                self.recovered().await;
                 self.count(reason);
-                self.connection.failed(reason, &message);
-                return Err(Retry {
-                    after: retry_after,
-                    is_slow,
-                });
+                warn!(
+                    reason = reason.as_str(),
+                    count,
+                    error = message,
+                    "collector rejected {}, dropped",
+                    self.signal.records()
+                );
+                let reason = match reason {
+                    ExportFailure::TooLarge => DropReason::TooLarge,
+                    _ => DropReason::Rejected,
+                };
+                (count, reason)
             }
-        }
+            Disposition::Retry(retry) => {
+                self.count(retry.reason);
+                self.connection.failed(retry.reason, &retry.message);
+                return Err(retry);
+            }
+        };
+        let completion = Completion {
+            exported: count - dropped,
+            dropped,
+            reason,
+        };
         self.spool.complete(id, completion).await;
         Ok(())
     }
 
-    async fn refused(&mut self, reason: ExportFailure, count: u64, message: &str) {
-        self.recovered().await;
-        self.count(reason);
-        let records = self.connection.settings.signal.records();
-        warn!(
-            reason = reason.as_str(),
-            count,
-            error = message,
-            "collector rejected {records}, dropped"
-        );
-    }
-
     fn log_acceptance(&self, rejected: u64, of: u64, message: &str) {
-        let records = self.connection.settings.signal.records();
+        let records = self.signal.records();
         if rejected > 0 {
             self.count(ExportFailure::PartialSuccess);
             warn!(
@@ -197,43 +210,55 @@ impl Sender {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
             () = sleep(until_due.min(self.connection.timing.maintenance_interval)) => {
-                self.spool.maintain(self.connection.clock.now()).await;
+                self.spool.maintain(self.now()).await;
             }
         }
     }
 
-    /// The first failure may be that of the batch: then the next one is sent at once.
-    async fn handle_failure(&mut self, id: BatchId, retry: Retry) {
-        self.spool.maintain(self.connection.clock.now()).await;
+    /// The first failure may be that of the batch: then the next one is sent at once. A new batch ends our own backoff,
+    /// since a Spot VM has only seconds, but not a delay that the collector asked for.
+    async fn handle_failure(&mut self, id: u64, retry: Retry) {
+        let now = self.now();
+        self.spool.maintain(now).await;
         let delay = self.connection.retry_delay(&retry);
         if retry.is_slow {
-            let until = self.connection.clock.now().monotonic.saturating_add(delay);
+            let until = now.monotonic.saturating_add(delay);
             self.spool.defer(id, until).await;
         }
-        if !retry.is_slow
-            || retry.after.is_some()
-            || self.connection.failures() > 1
-            || self.stop.is_cancelled()
-        {
-            self.wait_for_retry(&retry, delay).await;
-        }
-    }
-
-    /// A new batch ends our own backoff, since a Spot VM has only seconds, but not a delay that the collector
-    /// asked for.
-    async fn wait_for_retry(&mut self, retry: &Retry, delay: Duration) {
         if self.stop.is_cancelled() {
-            let delay = self
-                .connection
-                .timing
-                .initial_backoff
-                .min(MAX_SHUTDOWN_BACKOFF);
-            return sleep(delay).await;
+            let backoff = self.connection.timing.initial_backoff;
+            return sleep(backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
+        }
+        if retry.is_slow && retry.after.is_none() && self.connection.failures == 1 {
+            return;
         }
         tokio::select! {
             () = sleep(delay) => {}
             () = self.spool.appended(), if retry.after.is_none() => {}
             () = self.stop.cancelled() => {}
+        }
+    }
+}
+
+/// One line per record that a collector has accepted, so that the log leads to the trace.
+fn log_sent(batch: &Batch) {
+    for record in &batch.records {
+        match record {
+            Record::Span(span) => info!(
+                trace_id = hex(span.trace_id),
+                span_id = hex(span.span_id),
+                span = span.name,
+                start = span.start.rfc3339_millis(),
+                end = span.end.rfc3339_millis(),
+                "span sent"
+            ),
+            Record::Log(record) => info!(
+                trace_id = hex(record.trace_id),
+                uid = record.uid(),
+                event = record.name.as_str(),
+                at = record.at.rfc3339_millis(),
+                "log record sent"
+            ),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Batch, BatchId, Completion, Lease, Spool};
+use super::{Batch, Completion, Lease, Spool};
 use crate::{
     snapshot::{DropReason, ExportCounts},
     time::Moment,
@@ -33,9 +33,6 @@ struct Shared {
     appended: Notify,
     /// Records that did not fit into the worker's queue.
     overflowed_records: AtomicU64,
-    /// Estimated, of the batches in the worker's queue.
-    queued_bytes: AtomicU64,
-    max_queued_bytes: u64,
 }
 
 impl SpoolHandle {
@@ -44,8 +41,6 @@ impl SpoolHandle {
         let worker = worker.filter(|_| spool.is_durable());
         let shared = Shared {
             counts: watch::Sender::new(spool.counts().clone()),
-            queued_bytes: AtomicU64::new(0),
-            max_queued_bytes: spool.limits().bytes,
             spool: Mutex::new(spool),
             appended: Notify::new(),
             overflowed_records: AtomicU64::new(0),
@@ -56,27 +51,19 @@ impl SpoolHandle {
         }
     }
 
-    /// Appends a batch and wakes the sender, without waiting for the disk. Where the worker's queue is full, or holds
-    /// as much as the spool may, the batch is dropped and counted. A batch of any size fits into an empty queue.
+    /// Appends a batch and wakes the sender, without waiting for the disk. Where the worker's queue is full, the batch is
+    /// dropped and counted.
     pub fn append(&self, batch: Batch, now: Moment) {
-        if batch.records.is_empty() {
-            return;
-        }
-        let records = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
-        let bytes = batch.estimated_bytes();
+        let records = batch.records.len() as u64;
         let shared = Arc::clone(&self.shared);
         let append = move || {
             shared.with(|spool| spool.append(&batch, now));
-            shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
             shared.appended.notify_one();
         };
-        let queued = self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         match &self.worker {
             None => append(),
             Some(worker) => {
-                let has_room = queued == 0 || queued + bytes <= self.shared.max_queued_bytes;
-                if !has_room || !worker.submit(append) {
-                    self.shared.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                if !worker.submit(append) {
                     // Together under the lock of the counters, so that `publish` sees both or none.
                     self.count(|counts| {
                         let overflowed = &self.shared.overflowed_records;
@@ -113,7 +100,7 @@ impl SpoolHandle {
         next.flatten()
     }
 
-    pub(in crate::otlp) async fn defer(&self, id: BatchId, until: Duration) {
+    pub(in crate::otlp) async fn defer(&self, id: u64, until: Duration) {
         self.with(move |spool| spool.defer(id, until)).await;
     }
 
@@ -125,7 +112,7 @@ impl SpoolHandle {
         self.with(|spool| spool.next_due()).await.flatten()
     }
 
-    pub(in crate::otlp) async fn complete(&self, id: BatchId, completion: Completion) {
+    pub(in crate::otlp) async fn complete(&self, id: u64, completion: Completion) {
         // Where the worker's queue is full, the batch is sent again.
         self.with(move |spool| spool.complete(id, completion)).await;
     }

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::{
-    Spool,
-    entry::{Age, Entry},
-};
+use super::{Entry, Spool};
 use crate::{
     snapshot::DropReason,
     time::{Moment, Timestamp},
@@ -48,69 +45,56 @@ impl SpoolLimits {
 impl Spool {
     pub(super) fn expire(&mut self, now: Moment) {
         let limit = self.limits.age;
-        let max = limit.saturating_sub(MIN_RESTORED_AGE_LEFT);
-        for entry in &mut self.entries {
-            let restored = || Age::of_restored(entry.appended_at, max, now);
-            entry.age.get_or_insert_with(restored);
+        for (id, entry) in &mut self.entries {
+            entry.expires_at.get_or_insert_with(|| {
+                let appended_at = Timestamp::from_unix_nanos(i128::from(*id)).unwrap_or(now.wall);
+                let age = now.wall.saturating_since(appended_at);
+                let left = limit.saturating_sub(age);
+                now.monotonic
+                    .saturating_add(left.max(MIN_RESTORED_AGE_LEFT))
+            });
         }
-        let is_expired = |entry: &Entry| entry.age.is_some_and(|age| age.at(now) > limit);
-        while self.drop_oldest(is_expired, DropReason::Age).is_some() {}
+        let is_expired = |entry: &Entry| entry.expires_at.is_some_and(|at| at < now.monotonic);
+        while self.drop_oldest(is_expired, DropReason::Age) {}
     }
 
-    /// Makes room for `batches` batches with `bytes` bytes.
-    pub(super) fn evict(&mut self, bytes: u64, batches: usize) {
-        let mut used: u64 = self.entries.iter().map(|entry| entry.bytes).sum();
-        while used + bytes > self.limits.bytes || self.entries.len() + batches > self.limits.batches
-        {
-            let Some(evicted) = self.drop_oldest(|_| true, DropReason::SpoolFull) else {
-                return;
-            };
-            used -= evicted;
-        }
+    /// Drops the oldest batches until there is room for a batch with this number of bytes.
+    pub(super) fn make_room(&mut self, bytes: u64) {
+        let SpoolLimits { bytes: max, .. } = self.limits;
+        let max_batches = self.limits.batches.saturating_sub(usize::from(bytes > 0));
+        while (self.bytes(|_| true) + bytes > max || self.entries.len() > max_batches)
+            && self.drop_oldest(|_| true, DropReason::SpoolFull)
+        {}
     }
 
-    pub(super) fn evict_from_memory(&mut self, bytes: u64) {
+    /// The same for a batch that is not on disk.
+    pub(super) fn make_room_in_memory(&mut self, bytes: u64) {
         let in_memory = |entry: &Entry| entry.memory.is_some();
-        let mut used: u64 = self
-            .entries
-            .iter()
-            .filter(|entry| in_memory(entry))
-            .map(|entry| entry.bytes)
-            .sum();
-        while used + bytes > self.limits.memory_bytes {
-            let Some(evicted) = self.drop_oldest(in_memory, DropReason::SpoolFull) else {
-                return;
-            };
-            used -= evicted;
-        }
+        while self.bytes(in_memory) + bytes > self.limits.memory_bytes
+            && self.drop_oldest(in_memory, DropReason::SpoolFull)
+        {}
     }
 
-    /// Drops the oldest of these batches that is not in flight, and returns its size.
-    fn drop_oldest(
-        &mut self,
-        is_dropped: impl Fn(&Entry) -> bool,
-        reason: DropReason,
-    ) -> Option<u64> {
-        let in_flight = self.in_flight;
-        let index = self
-            .entries
-            .iter()
-            .position(|entry| Some(entry.id) != in_flight && is_dropped(entry))?;
-        let entry = self.entries.remove(index)?;
+    fn bytes(&self, is_counted: impl Fn(&Entry) -> bool) -> u64 {
+        let entries = self.entries.values().filter(|entry| is_counted(entry));
+        entries.map(|entry| entry.bytes).sum()
+    }
+
+    /// Drops the oldest of these batches that is not in flight. False if there is none.
+    fn drop_oldest(&mut self, is_dropped: impl Fn(&Entry) -> bool, reason: DropReason) -> bool {
+        let mut entries = self.entries.iter();
+        let oldest = entries.find(|(id, entry)| Some(**id) != self.in_flight && is_dropped(entry));
+        let Some((&id, &Entry { records, .. })) = oldest else {
+            return false;
+        };
         warn!(
             reason = reason.as_str(),
-            count = entry.records,
+            count = records,
             "unsent {} dropped from the spool",
             self.signal.records()
         );
-        self.counts.drop_records(reason, entry.records.into());
-        self.delete(&entry);
-        Some(entry.bytes)
+        self.counts.drop_records(reason, records);
+        self.delete(id);
+        true
     }
-}
-
-pub(super) fn unix_seconds(at: Timestamp) -> i64 {
-    i64::try_from(at.as_unix_nanos() / 1_000_000_000)
-        .unwrap_or_default()
-        .max(0)
 }

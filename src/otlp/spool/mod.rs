@@ -1,9 +1,9 @@
 //! A bounded queue of unsent batches of one signal, in a directory or in memory.
 //!
 //! ```text
-//! <directory>/00000000000000000042-1794906942-3.json     a batch: sequence, Unix time, number of records
-//! <directory>/….json.new                                 being written; removed at the next start after a crash
-//! <directory>/….json.unreadable                          set aside: truncated, foreign, or of a newer exporter
+//! <directory>/01794906942123456789-3.json     a batch: Unix time in nanoseconds, number of records
+//! <directory>/….json.new                      being written; removed at the next start after a crash
+//! <directory>/….json.unreadable               set aside: truncated, foreign, or of a newer exporter
 //! ```
 //!
 //! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order
@@ -15,12 +15,11 @@
 #[doc(hidden)] // for the fuzz targets
 pub mod codec;
 mod directory;
-mod entry;
 mod handle;
 mod limits;
 
 use std::{
-    collections::VecDeque,
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -28,7 +27,6 @@ use std::{
 
 use tracing::warn;
 
-pub(crate) use entry::BatchId;
 pub use handle::SpoolHandle;
 pub use limits::SpoolLimits;
 
@@ -40,24 +38,54 @@ use crate::{
     time::Moment,
 };
 
-use self::entry::{Age, Entry};
+use self::directory::file_name;
+
+/// Of a batch whose deferral has ended: it is due, after all that were never deferred.
+const DUE_LAST: Duration = Duration::from_nanos(1);
+/// Until a file is read again after an error that may be transient.
+const READ_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The oldest readable batch, with its id for `Spool::complete`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Lease {
-    pub(crate) id: BatchId,
+    pub(crate) id: u64,
     pub(crate) batch: Batch,
 }
 
 /// What became of the records of a batch that need not be sent again.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
     /// The collector accepted them.
     pub(crate) exported: u64,
-    /// The collector rejected them.
-    pub(crate) rejected: u64,
-    /// The collector found their batch too large.
-    pub(crate) too_large: u64,
+    /// The collector refused them.
+    pub(crate) dropped: u64,
+    pub(crate) reason: DropReason,
+}
+
+/// What is kept in memory of a batch.
+#[derive(Debug)]
+struct Entry {
+    records: u64,
+    bytes: u64,
+    /// The encoded batch, while it is not on disk.
+    memory: Option<Vec<u8>>,
+    /// Its next attempt, by the monotonic clock.
+    due_at: Duration,
+    /// By the monotonic clock, so that a step of the wall clock does not change it. `None` until the limits look at a
+    /// batch of an earlier process.
+    expires_at: Option<Duration>,
+}
+
+impl Entry {
+    fn new(records: u64, bytes: u64) -> Self {
+        Self {
+            records,
+            bytes,
+            memory: None,
+            due_at: Duration::ZERO,
+            expires_at: None,
+        }
+    }
 }
 
 /// All calls do I/O and block.
@@ -69,10 +97,10 @@ pub struct Spool {
     /// Whether the batches of earlier processes are in `entries`.
     is_loaded: bool,
     limits: SpoolLimits,
-    entries: VecDeque<Entry>,
+    /// By their ids: the Unix time in nanoseconds when they were appended, or one more than the id before.
+    entries: BTreeMap<u64, Entry>,
     /// Leased: the collector may have it by now.
-    in_flight: Option<BatchId>,
-    next_sequence: u64,
+    in_flight: Option<u64>,
     last_id: u64,
     /// Files of completed batches that could not be removed.
     undeleted: Vec<String>,
@@ -96,9 +124,8 @@ impl Spool {
             directory: directory.map(Path::to_owned),
             is_loaded: false,
             limits,
-            entries: VecDeque::new(),
+            entries: BTreeMap::new(),
             in_flight: None,
-            next_sequence: 1,
             last_id: 0,
             undeleted: Vec::new(),
             write_error: None,
@@ -110,10 +137,6 @@ impl Spool {
 
     pub(crate) fn counts(&self) -> &ExportCounts {
         &self.counts
-    }
-
-    fn limits(&self) -> SpoolLimits {
-        self.limits
     }
 
     /// Whether unsent records survive the end of this process.
@@ -134,13 +157,9 @@ impl Spool {
             return;
         }
         let max = self.limits.max_batch_bytes();
-        let encoded = codec::encode(
-            resource,
-            records,
-            usize::try_from(max).unwrap_or(usize::MAX),
-        );
-        match encoded {
-            Ok(Some(content)) => self.append_encoded(content, records.len(), now),
+        let max_bytes = usize::try_from(max).unwrap_or(usize::MAX);
+        match codec::encode(resource, records, max_bytes) {
+            Ok(Some(content)) => self.append_encoded(content, records.len() as u64, now),
             Ok(None) if records.len() > 1 => {
                 let (first, second) = records.split_at(records.len() / 2);
                 self.append_records(resource, first, now);
@@ -148,10 +167,7 @@ impl Spool {
             }
             Ok(None) => {
                 let record = self.signal.record();
-                warn!(
-                    max_bytes = max,
-                    "{record} is too large for the spool, dropped"
-                );
+                warn!(max_bytes, "{record} is too large for the spool, dropped");
                 self.counts.drop_records(DropReason::TooLarge, 1);
             }
             Err(error) => {
@@ -163,55 +179,47 @@ impl Spool {
         }
     }
 
-    fn append_encoded(&mut self, content: Vec<u8>, records: usize, now: Moment) {
-        self.evict(content.len() as u64, 1);
-        let mut entry = Entry {
-            id: self.next_id(),
-            sequence: self.next_sequence,
-            appended_at: limits::unix_seconds(now.wall),
-            age: Some(Age::zero(now)),
-            records: u32::try_from(records).unwrap_or(u32::MAX),
-            bytes: content.len() as u64,
-            memory: None,
-            deferred_until: None,
-            is_reported: false,
-        };
-        self.next_sequence += 1;
-        let stored = self.store(&entry, &content);
-        if !self.record_write(stored) {
-            entry.memory = Some(content.into());
-            self.evict_from_memory(entry.bytes);
+    fn append_encoded(&mut self, content: Vec<u8>, records: u64, now: Moment) {
+        let bytes = content.len() as u64;
+        self.make_room(bytes);
+        let nanos = u64::try_from(now.wall.as_unix_nanos()).unwrap_or_default();
+        let id = nanos.max(self.last_id + 1);
+        self.last_id = id;
+        let is_stored = self.store(&file_name(id, records), &content);
+        if !is_stored {
+            self.make_room_in_memory(bytes);
         }
-        self.counts.spooled += u64::from(entry.records);
-        self.entries.push_back(entry);
+        let entry = Entry {
+            memory: (!is_stored).then_some(content),
+            expires_at: Some(now.monotonic.saturating_add(self.limits.age)),
+            ..Entry::new(records, bytes)
+        };
+        self.counts.spooled += records;
+        self.entries.insert(id, entry);
     }
 
     /// The oldest readable batch that is not deferred, else the deferred one whose time, at most `due_by`, came first.
     /// It stays in the spool until `Spool::complete`, and is in flight until then or until `Spool::maintain`.
     pub(crate) fn next(&mut self, now: Moment, due_by: Duration) -> Option<Lease> {
         self.expire(now);
-        let mut due: Vec<_> = self
-            .entries
-            .iter()
-            .map(|entry| (entry.deferred_until, entry.id))
-            .filter(|(until, _)| until.is_none_or(|until| until <= due_by))
-            .collect();
-        due.sort_by_key(|(until, _)| *until);
-        let lease = due.into_iter().find_map(|(_, id)| self.read(id));
+        let entries = self.entries.iter();
+        let mut due: Vec<_> = entries.map(|(id, entry)| (entry.due_at, *id)).collect();
+        due.retain(|(due_at, _)| *due_at <= due_by);
+        due.sort_unstable();
+        let lease = due.into_iter().find_map(|(_, id)| self.read(id, now));
         self.in_flight = lease.as_ref().map(|lease| lease.id);
         lease
     }
 
     /// An unreadable batch is set aside, unless the error may be transient.
-    fn read(&mut self, id: BatchId) -> Option<Lease> {
-        let index = self.position(id)?;
-        let entry = self.entries.get(index)?;
-        let name = entry.file_name();
+    fn read(&mut self, id: u64, now: Moment) -> Option<Lease> {
+        let entry = self.entries.get(&id)?;
+        let (file, count) = (file_name(id, entry.records), entry.records);
         let read = match (&entry.memory, &self.directory) {
-            (Some(content), _) => Ok(content.to_vec()),
+            (Some(content), _) => Ok(content.clone()),
             (None, Some(directory)) => {
                 let max = self.limits.max_batch_bytes();
-                self.files.read(&directory.join(&name), max)
+                self.files.read(&directory.join(&file), max)
             }
             (None, None) => Err(io::ErrorKind::NotFound.into()),
         };
@@ -227,56 +235,50 @@ impl Spool {
                 error.to_string()
             }
             Err(error) => {
-                self.report_read_error(index, &error);
+                warn!(file, count, %error, "spool file cannot be read, trying again later");
+                self.defer(id, now.monotonic.saturating_add(READ_INTERVAL));
                 return None;
             }
         };
-        warn!(file = name, problem, "spool file is unreadable, set aside");
-        self.drop_unreadable(index);
-        self.set_aside(&name);
+        warn!(file, problem, "spool file is unreadable, set aside");
+        self.entries.remove(&id);
+        self.counts.drop_records(DropReason::Unreadable, count);
+        self.counts.spooled = self.counts.spooled.saturating_sub(count);
+        self.set_aside(&file);
         None
     }
 
     /// Defers the next attempt to send a batch until this time of the monotonic clock.
-    pub(crate) fn defer(&mut self, id: BatchId, until: Duration) {
-        let index = self.position(id);
-        if let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) {
-            entry.deferred_until = Some(until);
+    pub(crate) fn defer(&mut self, id: u64, until: Duration) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.due_at = until;
         }
     }
 
     /// Deferred batches are due now, after all others.
     pub(crate) fn end_deferrals(&mut self) {
-        for until in self
-            .entries
-            .iter_mut()
-            .filter_map(|entry| entry.deferred_until.as_mut())
-        {
-            *until = Duration::ZERO;
+        for entry in self.entries.values_mut() {
+            entry.due_at = entry.due_at.min(DUE_LAST);
         }
     }
 
     /// When the next deferred batch is due.
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        let deferred = self.entries.iter().filter_map(|entry| entry.deferred_until);
-        deferred.min()
-    }
-
-    fn position(&self, id: BatchId) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.id == id)
+        let deferred = self.entries.values().map(|entry| entry.due_at);
+        deferred.filter(|at| !at.is_zero()).min()
     }
 
     /// Removes a batch.
-    pub(crate) fn complete(&mut self, id: BatchId, completion: Completion) {
-        let Some(index) = self.position(id) else {
-            return;
-        };
-        let counts = &mut self.counts;
-        counts.exported += completion.exported;
-        counts.drop_records(DropReason::Rejected, completion.rejected);
-        counts.drop_records(DropReason::TooLarge, completion.too_large);
-        if let Some(entry) = self.entries.remove(index) {
-            self.delete(&entry);
+    pub(crate) fn complete(&mut self, id: u64, completion: Completion) {
+        if self.entries.contains_key(&id) {
+            let Completion {
+                exported,
+                dropped,
+                reason,
+            } = completion;
+            self.counts.exported += exported;
+            self.counts.drop_records(reason, dropped);
+            self.delete(id);
         }
     }
 
@@ -285,63 +287,32 @@ impl Spool {
         self.in_flight = None;
         self.load();
         self.expire(now);
-        let Some(directory) = self.directory.clone() else {
+        let Some(directory) = self.usable_directory() else {
             return;
         };
         for name in std::mem::take(&mut self.undeleted) {
             self.remove(&directory, name);
         }
-        while let Some(index) = self.entries.iter().position(|entry| entry.memory.is_some()) {
-            let Some(mut entry) = self.entries.remove(index) else {
-                return;
-            };
-            let content = entry.memory.take().unwrap_or_default();
-            let stored = self.store(&entry, &content);
-            let is_stored = self.record_write(stored);
-            entry.memory = (!is_stored).then_some(content);
-            let sequence = entry.sequence;
-            let index = self
-                .entries
-                .partition_point(|other| other.sequence < sequence);
-            self.entries.insert(index, entry);
-            if !is_stored {
-                return;
+        let mut entries = std::mem::take(&mut self.entries);
+        let in_memory = entries.iter_mut().filter(|(_, it)| it.memory.is_some());
+        for (id, entry) in in_memory {
+            let content = entry.memory.as_deref().unwrap_or_default();
+            if !self.store(&file_name(*id, entry.records), content) {
+                break;
             }
+            entry.memory = None;
         }
+        self.entries = entries;
     }
 
-    fn next_id(&mut self) -> BatchId {
-        self.last_id += 1;
-        BatchId(self.last_id)
-    }
-
-    /// Leaves the file.
-    fn drop_unreadable(&mut self, index: usize) {
-        if let Some(entry) = self.entries.remove(index) {
-            let reason = DropReason::Unreadable;
-            self.counts.drop_records(reason, entry.records.into());
-            self.counts.spooled = self.counts.spooled.saturating_sub(entry.records.into());
-        }
-    }
-
-    /// Logs once for each batch.
-    fn report_read_error(&mut self, index: usize, error: &io::Error) {
-        let unreported = self
-            .entries
-            .get_mut(index)
-            .filter(|entry| !entry.is_reported);
-        if let Some(entry) = unreported {
-            entry.is_reported = true;
-            let (file, count) = (entry.file_name(), entry.records);
-            warn!(file, count, %error, "spool file cannot be read, trying again later");
-        }
-    }
-
-    fn delete(&mut self, entry: &Entry) {
-        self.counts.spooled = self.counts.spooled.saturating_sub(entry.records.into());
+    fn delete(&mut self, id: u64) {
+        let Some(Entry { records, .. }) = self.entries.remove(&id) else {
+            return;
+        };
+        self.counts.spooled = self.counts.spooled.saturating_sub(records);
         // A batch in memory may be on disk too: its write can fail after the rename.
-        if let Some(directory) = self.directory.clone().filter(|_| self.is_loaded) {
-            self.remove(&directory, entry.file_name());
+        if let Some(directory) = self.usable_directory() {
+            self.remove(&directory, file_name(id, records));
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Spans as plain data.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    otlp::attribute::{Attribute, closed_set},
+    otlp::attribute::{Attribute, closed_set, nanos},
     time::Timestamp,
 };
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// Identifies the event; the same on each VM.
     pub trace_id: [u8; 16],
@@ -15,7 +17,9 @@ pub struct Span {
     pub parent_span_id: Option<[u8; 8]>,
     pub name: String,
     /// Before `end`.
+    #[serde(with = "nanos")]
     pub start: Timestamp,
+    #[serde(with = "nanos")]
     pub end: Timestamp,
     pub attributes: Vec<Attribute>,
     /// In the order of time.
@@ -24,15 +28,16 @@ pub struct Span {
     pub error: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpanEvent {
     pub name: String,
+    #[serde(with = "nanos")]
     pub at: Timestamp,
     pub attributes: Vec<Attribute>,
 }
 
 closed_set! {
-    SpanEventName {
+    pub(in crate::otlp) enum SpanEventName {
         Rescheduled = "rescheduled",
         ApprovalDecided = "approval_decided",
         ApprovalWithdrawn = "approval_withdrawn",

@@ -7,7 +7,7 @@ use azure_scheduled_events_exporter::{
         attribute::{Attribute, Value},
         batch::{Batch, Record},
         log_record::{EventName, LogRecord, Severity},
-        sender::{self, Connections, RetryTiming},
+        sender::{self, Connection, RetryTiming},
         settings::{ExporterSettings, OtlpSettings},
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
@@ -66,17 +66,6 @@ impl Sending {
         environment: &[(&str, &str)],
         directory: Option<&Path>,
     ) -> Self {
-        let mut connections = Connections::new(Clock::start(), timing);
-        Self::start_on(&mut connections, signal, endpoint, environment, directory)
-    }
-
-    pub(super) fn start_on(
-        connections: &mut Connections,
-        signal: Signal,
-        endpoint: &str,
-        environment: &[(&str, &str)],
-        directory: Option<&Path>,
-    ) -> Self {
         install_cryptography();
         let limits = SpoolLimits::default();
         let spool = Spool::open(signal, directory, Box::new(OsFilesystem), limits);
@@ -84,7 +73,8 @@ impl Sending {
         let spool = SpoolHandle::new(spool, Some(worker.clone()));
         let stop = CancellationToken::new();
         let settings = exporter_settings(signal, endpoint, environment);
-        let running = sender::run(connections.add(&settings), spool.clone(), stop.clone());
+        let connection = Connection::new(&settings, Clock::start(), timing).unwrap();
+        let running = sender::run(connection, spool.clone(), stop.clone());
         Self {
             counts: spool.counts(),
             spool,

@@ -1,14 +1,8 @@
 //! HTTPS: certificate authorities and client certificates.
 
-use std::fs;
+use azure_scheduled_events_exporter::snapshot::ExportFailure;
 
-use azure_scheduled_events_exporter::{
-    otlp::{sender::Connections, signal::Signal},
-    snapshot::ExportFailure,
-    time::Clock,
-};
-
-use super::sending::{Sending, TIMING};
+use super::sending::Sending;
 use crate::support::{Pki, collector::FakeCollector, pki::TlsProxy};
 
 /// A collector behind a TLS proxy with a certificate of this authority.
@@ -128,34 +122,4 @@ async fn empty_certificate_file_is_a_tls_failure() {
         .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
         .await;
     assert!(collector.received().is_empty());
-}
-
-/// A system's store is large: it is in memory once.
-#[tokio::test]
-async fn signals_with_the_same_authority_read_it_once() {
-    let pki = Pki::new();
-    let (collector, proxy) = collector(&pki, false).await;
-    let (ca, other) = (pki.path("trusted.pem"), pki.path("other.pem"));
-    pki.write("trusted.pem", &pki.authority());
-    let environment = [("OTEL_EXPORTER_OTLP_CERTIFICATE", ca.as_str())];
-    let mut connections = Connections::new(Clock::start(), TIMING);
-    let mut start = |signal, environment: &[_]| {
-        Sending::start_on(&mut connections, signal, &proxy.base(), environment, None)
-    };
-    let mut spans = start(Signal::Traces, &environment);
-    let mut log_records = start(Signal::Logs, &environment);
-    let mut without_authority = start(
-        Signal::Logs,
-        &[("OTEL_EXPORTER_OTLP_LOGS_CERTIFICATE", &other)],
-    );
-    spans.append([1]).await;
-    spans.until(|counts| counts.exported == 1).await;
-    fs::remove_file(&ca).unwrap();
-    without_authority.append_logs([2]).await;
-    without_authority
-        .until(|counts| counts.failures[&ExportFailure::Tls] >= 1)
-        .await;
-    log_records.append_logs([3]).await;
-    log_records.until(|counts| counts.exported == 1).await;
-    assert_eq!(collector.received().len(), 2);
 }

@@ -30,7 +30,7 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
                 .entry(span.name.parse::<u64>().unwrap())
                 .or_default() += 1;
         }
-        spool.complete(lease.id, Completion::default());
+        spool.complete(lease.id, EXPORTED);
         Some(())
     };
     let mut files = FaultyFilesystem::killed_at(step);

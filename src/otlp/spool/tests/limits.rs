@@ -160,29 +160,6 @@ fn a_span_that_exceeds_the_limits_alone_is_dropped_and_counted() {
 }
 
 #[test]
-fn batches_that_wait_for_a_disk_that_hangs_are_bounded_by_their_size() {
-    let directory = tempfile::tempdir().unwrap();
-    let worker = crate::worker::Worker::start("test").unwrap();
-    let (release, hang) = std::sync::mpsc::channel::<()>();
-    assert!(worker.submit(move || hang.recv().unwrap_or_default()));
-    let limits = SpoolLimits {
-        bytes: 10_000,
-        ..SpoolLimits::default()
-    };
-    let files = Box::new(FaultyFilesystem::default());
-    let spool = Spool::open(Signal::Traces, Some(directory.path()), files, limits);
-    let handle = SpoolHandle::new(spool, Some(worker));
-    let mut whole = batch(1);
-    span_of(&mut whole.records[0]).attributes[0].value = Value::Text("x".repeat(4_000));
-    for _ in 0..10 {
-        handle.append(whole.clone(), now(0));
-    }
-    let dropped = handle.counts().borrow().dropped[&DropReason::SpoolFull];
-    assert_eq!(dropped, 8);
-    drop(release);
-}
-
-#[test]
 fn the_limits_hold_for_the_files_of_an_earlier_process() {
     let directory = tempfile::tempdir().unwrap();
     let mut earlier = open(directory.path(), &FaultyFilesystem::default());
@@ -222,11 +199,7 @@ fn batch_in_flight_is_not_dropped_and_is_counted_once() {
         let lease = spool.next(now(0), Duration::ZERO).unwrap();
         spool.append(&batch(2), now(0));
         spool.append(&batch(3), now(later));
-        let exported = Completion {
-            exported: 1,
-            ..Completion::default()
-        };
-        spool.complete(lease.id, exported);
+        spool.complete(lease.id, EXPORTED);
         let counts = spool.counts();
         assert_eq!((counts.exported, counts.spooled), (1, 1), "{limits:?}");
         assert_eq!(counts.dropped.values().sum::<u64>(), 1, "{limits:?}");

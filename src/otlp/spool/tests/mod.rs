@@ -184,10 +184,8 @@ fn span_of(record: &mut Record) -> &mut Span {
 /// A log record of each name and severity.
 fn log_records() -> Batch {
     let severities = [Severity::Info, Severity::Warn, Severity::Error];
-    let records = EventName::ALL
-        .into_iter()
-        .zip(severities.into_iter().cycle());
-    let record = |(name, severity)| {
+    let records = EventName::ALL.iter().zip(severities.into_iter().cycle());
+    let record = |(&name, severity)| {
         Record::Log(LogRecord {
             name,
             at: at(3),
@@ -213,13 +211,20 @@ fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
     )
 }
 
+/// A batch of which all records were exported.
+const EXPORTED: Completion = Completion {
+    exported: 1,
+    dropped: 0,
+    reason: DropReason::Rejected,
+};
+
 /// Completes all batches and returns their numbers.
 fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(lease) = spool.next(now, Duration::ZERO) {
+    while let Some(lease) = spool.next(now, DUE_LAST) {
         let spans = lease.batch.spans();
         numbers.extend(spans.map(|span| span.name.parse::<u64>().unwrap()));
-        spool.complete(lease.id, Completion::default());
+        spool.complete(lease.id, EXPORTED);
     }
     numbers
 }

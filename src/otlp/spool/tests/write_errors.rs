@@ -74,14 +74,13 @@ fn batches_of_a_directory_that_becomes_usable_later_are_older() {
         .write(&directory, b"a file is in its place")
         .unwrap();
     let mut spool = open(&directory, &FaultyFilesystem::default());
-    spool.append(&batch(2), now(0));
-    let lease = spool.next(now(0), Duration::ZERO).unwrap();
+    spool.append(&batch(2), now(1));
+    let lease = spool.next(now(1), Duration::ZERO).unwrap();
     assert_eq!(lease.batch, batch(2));
     std::fs::remove_file(&directory).unwrap();
     std::fs::rename(&moved, &directory).unwrap();
-    spool.append(&batch(3), now(0));
-    // The id still identifies the batch, although its place has changed.
-    spool.complete(lease.id, Completion::default());
-    assert_eq!(drain(&mut spool, now(0)), [1, 3]);
+    spool.append(&batch(3), now(2));
+    spool.complete(lease.id, EXPORTED);
+    assert_eq!(drain(&mut spool, now(2)), [1, 3]);
     assert!(file_names(&directory).is_empty());
 }

@@ -26,81 +26,80 @@ const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
 /// Characters of a collector's message that are logged.
 const MAX_MESSAGE: usize = 200;
 
-/// The result of one request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ExportAttempt {
-    Response {
-        status: StatusCode,
-        retry_after: Option<Duration>,
-        body: Bytes,
-    },
-    NoResponse {
-        reason: ExportFailure,
-        message: String,
-    },
-}
-
+/// What becomes of the content of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Disposition {
     /// Except for the given number of records, which must not be sent again.
-    Accepted { rejected: u64, message: String },
-    /// The batch must not be sent again.
-    Rejected { message: String },
-    /// The request was too large.
-    TooLarge { message: String },
-    /// The batch is to be sent again, after `retry_after` if the collector asked for it.
-    Retry {
+    Accepted {
+        rejected: u64,
+        message: String,
+    },
+    /// It must not be sent again.
+    Refused {
         reason: ExportFailure,
         message: String,
-        retry_after: Option<Duration>,
-        /// The cause is not expected to be temporary.
-        is_slow: bool,
     },
+    Retry(Retry),
+}
+
+/// The request is to be sent again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Retry {
+    pub(super) reason: ExportFailure,
+    pub(super) message: String,
+    /// The collector's `Retry-After`.
+    pub(super) after: Option<Duration>,
+    /// The cause is not expected to be temporary.
+    pub(super) is_slow: bool,
+}
+
+impl Retry {
+    /// Without a response.
+    pub(super) fn new(reason: ExportFailure, message: String) -> Self {
+        Self {
+            reason,
+            message,
+            after: None,
+            is_slow: false,
+        }
+    }
 }
 
 impl Disposition {
     /// The messages do not contain the secrets.
-    pub(super) fn of(attempt: ExportAttempt, signal: Signal, secrets: &Secrets) -> Self {
-        let (status, retry_after, body) = match attempt {
-            ExportAttempt::NoResponse { reason, message } => {
-                return Self::Retry {
-                    reason,
-                    message: secrets.mask(&message),
-                    retry_after: None,
-                    is_slow: false,
-                };
-            }
-            ExportAttempt::Response {
-                status,
-                retry_after,
-                body,
-            } => (status, retry_after, body),
-        };
+    pub(super) fn of(
+        status: StatusCode,
+        retry_after: Option<Duration>,
+        body: Bytes,
+        signal: Signal,
+        secrets: &Secrets,
+    ) -> Self {
         let mut message = describe(status, &body, MAX_MESSAGE, secrets);
         if status == StatusCode::NOT_FOUND {
             let (name, exporter) = (signal.as_str(), signal.exporter_variable());
             let hint = format!("; set {exporter}=none if the collector has no {name} pipeline");
             message.push_str(&hint);
         }
+        let refused = |reason, message| Self::Refused { reason, message };
         let (reason, is_slow) = match status.as_u16() {
             200..=299 => return Self::accepted(body, secrets),
             401 | 403 | 404 | 407 | 408 => (ExportFailure::Status4xx, true),
-            413 => return Self::TooLarge { message },
+            413 => return refused(ExportFailure::TooLarge, message),
             429 => (ExportFailure::Throttled, false),
             502..=504 => (ExportFailure::Status5xx, false),
             500..=599 => (ExportFailure::Status5xx, true),
-            _ => return Self::Rejected { message },
+            _ => return refused(ExportFailure::Rejected, message),
         };
-        Self::Retry {
+        Self::Retry(Retry {
             reason,
             message,
-            retry_after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
+            after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
             is_slow,
-        }
+        })
     }
 
-    /// A body that cannot be decoded does not make a success a failure. The response for log records has the same
-    /// fields by other names (<https://github.com/open-telemetry/opentelemetry-proto>).
+    /// A body that cannot be decoded does not make a success a failure. The responses for log records and metrics have
+    /// the same fields by other names (<https://github.com/open-telemetry/opentelemetry-proto>).
     fn accepted(body: Bytes, secrets: &Secrets) -> Self {
         let partial = ExportTraceServiceResponse::decode(body)
             .ok()
@@ -120,13 +119,10 @@ mod tests {
     use super::*;
 
     fn disposition(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Disposition {
-        let attempt = ExportAttempt::Response {
-            status: StatusCode::from_u16(status).unwrap(),
-            retry_after,
-            body: Bytes::copy_from_slice(body),
-        };
-        let url = "http://collector".parse().unwrap();
-        Disposition::of(attempt, Signal::Traces, &Secrets::of(&url))
+        let status = StatusCode::from_u16(status).unwrap();
+        let secrets = Secrets::of(&"http://collector".parse().unwrap());
+        let body = Bytes::copy_from_slice(body);
+        Disposition::of(status, retry_after, body, Signal::Traces, &secrets)
     }
 
     #[test]
@@ -138,17 +134,18 @@ mod tests {
                     disposition,
                     Disposition::Accepted { rejected: 0, .. }
                 )),
-                413 => assert!(matches!(disposition, Disposition::TooLarge { .. })),
                 401 | 403 | 404 | 407 | 408 | 429 | 500..=599 => {
-                    let Disposition::Retry { is_slow, .. } = disposition else {
+                    let Disposition::Retry(Retry { is_slow, .. }) = disposition else {
                         panic!("{status} is not retried");
                     };
                     assert_eq!(is_slow, ![429, 502, 503, 504].contains(&status), "{status}");
                 }
-                _ => assert!(
-                    matches!(disposition, Disposition::Rejected { .. }),
-                    "{status}"
-                ),
+                _ => {
+                    let Disposition::Refused { reason, .. } = disposition else {
+                        panic!("{status} is retried");
+                    };
+                    assert_eq!(reason == ExportFailure::TooLarge, status == 413, "{status}");
+                }
             }
         }
     }
@@ -157,11 +154,10 @@ mod tests {
     fn retry_after_is_limited() {
         for (requested, expected) in [(7, 7), (86_400, 300)] {
             let requested = Duration::from_secs(requested);
-            let Disposition::Retry { retry_after, .. } = disposition(503, Some(requested), b"")
-            else {
-                panic!("503 is retried");
+            let Disposition::Retry(retry) = disposition(503, Some(requested), b"") else {
+                panic!("503 is not retried");
             };
-            assert_eq!(retry_after, Some(Duration::from_secs(expected)));
+            assert_eq!(retry.after, Some(Duration::from_secs(expected)));
         }
     }
 
