@@ -21,15 +21,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from subprocess import Popen
 from typing import Any
 
 import parts
-from parts import Azure, Stack, Webhook, built, debian, event, not_once, request, wait_for
+from parts import Azure, Stack, Webhook, built, debian, event, query, request, wait_for
 
 # The last one is a type that the exporter does not know.
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate", "Relocate")
-EXTERNAL_LABEL = "--alertmanager.external-label"
 
 
 @dataclass
@@ -40,7 +38,6 @@ class Case:
     is_pushing: bool
     delay: float  # seconds until the announcement
     addresses: list[str] = field(default_factory=list)
-    exporters: list[Popen[bytes]] = field(default_factory=list)
     azure: Azure | None = None
     event_id: str = ""
 
@@ -91,13 +88,9 @@ def start_case(stack: Stack, case: Case, pairs: list[Pair]) -> None:
     flags = ["--imds.poll-interval=5s"]
     if case.is_pushing:
         flags += [f"--alertmanager.url=http://{pair.alertmanager}" for pair in pairs]
-        # Earlier versions push without the label, and their rules have none.
-        if EXTERNAL_LABEL.encode() in parts.help_text():
-            flags.append(f"{EXTERNAL_LABEL}=cluster={case.name}")
+        flags.append(f"--alertmanager.external-label=cluster={case.name}")
     for number in range(case.vms):
-        process, address = case.azure.exporter(f"{case.name}_{number}", *flags)
-        case.exporters.append(process)
-        case.addresses.append(address)
+        case.addresses.append(case.azure.exporter(f"{case.name}_{number}", *flags)[1])
 
 
 def start_prometheus(stack: Stack, pair: Pair, cases: list[Case], timing: Timing, rules: str) -> str:
@@ -114,8 +107,11 @@ def start_prometheus(stack: Stack, pair: Pair, cases: list[Case], timing: Timing
 
 def play(case: Case, began: float) -> None:
     time.sleep(max(0.0, began + case.delay - time.monotonic()))
-    case.azure.play(case.script)
-    [case.event_id] = case.azure.events().values()
+    [case.event_id] = case.azure.play(case.script).values()
+
+
+def wait_for_targets(address: str, count: int) -> None:
+    wait_for("all targets", lambda: query(address, f"count(azure_scheduled_events_up == 1) == {count}"), limit=300)
 
 
 def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> list[str]:
@@ -127,16 +123,15 @@ def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> l
     pairs = []
     for version, other in list(itertools.product(prometheus, managers))[pairs_used]:
         webhook = Webhook()
-        address = parts.alertmanager(stack, managers[other], webhook, f"{timing.group_interval}s")
+        address = parts.alertmanager(stack, managers[other], webhook, interval=f"{timing.group_interval}s")
         pairs.append(Pair(f"prometheus-{version}-alertmanager-{other}", prometheus[version], webhook, address))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda case: start_case(stack, case, pairs), cases))
-    rules = parts.rules(stack.folder)
+    rules = parts.rules(stack)
     servers = [start_prometheus(stack, pair, cases, timing, str(rules)) for pair in pairs]
     total = sum(case.vms for case in cases)
     for address in servers:
-        query = f"http://{address}/api/v1/query?query=count(azure_scheduled_events_up%20==%201)"
-        wait_for("all targets", lambda query=query: f'"{total}"' in request(query).decode(), limit=300)
+        wait_for_targets(address, total)
     time.sleep(3 * timing.evaluation)
     began = time.monotonic()
     print(f"{len(cases)} events, {total} exporters, load {os.getloadavg()[0]:.1f}", flush=True)
@@ -145,25 +140,10 @@ def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> l
     time.sleep(max(0.0, began + timing.observe - time.monotonic()))
     wrong = []
     for pair, address in zip(pairs, servers, strict=True):
-        failed = {
-            f"{pair.name}: {case.name}: {why}"
-            for case in cases
-            for status in ("firing", "resolved")
-            for why in not_once(pair.webhook, case.event_id, status)
-        }
+        failed = {f"{pair.name}: {case.name}: {why}" for case in cases for why in pair.webhook.not_once(case.event_id)}
         bad = {one.split(": ")[1] for one in failed}
         print(f"{pair.name}: {len(cases) - len(bad)} of {len(cases)}", flush=True)
         wrong += sorted(failed)
-        if os.environ.get("VERBOSE"):
-            for case in cases:
-                if case.name in bad:
-                    for one in [
-                        *pair.webhook.of_event(case.event_id, "firing"),
-                        *pair.webhook.of_event(case.event_id, "resolved"),
-                    ]:
-                        print(f"    {one}")
-                    for exporter in case.exporters:
-                        print(stack.log(exporter), end="")
         answer = json.loads(request(f"http://{address}/api/v1/rules"))["data"]["groups"]
         slow = max(group["evaluationTime"] for group in answer)
         wrong += [f"{pair.name}: {one}" for one in parts.rule_errors(answer)]
@@ -180,12 +160,12 @@ def storm(stack: Stack) -> list[str]:
         started = list(pool.map(lambda vm: vm[0].exporter(vm[1], "--imds.poll-interval=5s"), vms))
     case = Case("storm", {}, len(vms), False, 0.0, addresses=[address for _, address in started])
     webhook = Webhook()
-    manager = parts.alertmanager(stack, built("alertmanager", "alertmanager", "alertmanager"), webhook, "20s")
+    program = built("alertmanager", "alertmanager", "alertmanager")
+    manager = parts.alertmanager(stack, program, webhook, interval="20s")
     pair = Pair("storm", built("prometheus3", "prometheus", "prometheus"), webhook, manager)
     timing = Timing(15, 15, 20, 150.0)
-    address = start_prometheus(stack, pair, [case], timing, str(parts.rules(stack.folder)))
-    query = f"http://{address}/api/v1/query?query=count(azure_scheduled_events_up%20==%201)"
-    wait_for("all targets", lambda: f'"{len(vms)}"' in request(query).decode(), limit=300)
+    address = start_prometheus(stack, pair, [case], timing, str(parts.rules(stack)))
+    wait_for_targets(address, len(vms))
     time.sleep(3 * timing.evaluation)
     freeze = event("Freeze", "60s", "5s", *(f"web_{number}" for number in range(100)), duration_seconds=5)
     sets["web"].play(freeze)
@@ -212,30 +192,18 @@ def storm(stack: Stack) -> list[str]:
 def main() -> int:
     kind = sys.argv[1] if len(sys.argv) == 2 else ""
     every, newest = slice(None), slice(-1, None)
-    if kind == "storm":
-        with Stack() as stack:
-            wrong = storm(stack)
-        return report(kind, wrong)
-    if kind == "round":
-        cases, timing, pairs = list(round_cases()), Timing(15, 15, 45, 500.0), every
-    elif kind == "seam":
-        cases, timing, pairs = list(seam_cases()), Timing(5, 5, 20, 390.0), every
-    elif kind == "minute":
-        few = [case for case in round_cases() if case.vms <= 3]
-        cases, timing, pairs = few, Timing(15, 60, 90, 660.0), newest
-    else:
-        raise SystemExit("usage: paging.py round | seam | minute | storm")
-    random.Random(1).shuffle(cases)
+    kinds = {
+        "round": (list(round_cases()), Timing(15, 15, 45, 500.0), every),
+        "seam": (list(seam_cases()), Timing(5, 5, 20, 390.0), every),
+        "minute": ([case for case in round_cases() if case.vms <= 3], Timing(15, 60, 90, 660.0), newest),
+    }
     with Stack() as stack:
-        wrong = run(stack, cases, timing, pairs)
-    return report(kind, wrong)
-
-
-def report(kind: str, wrong: list[str]) -> int:
-    for one in wrong:
-        print(f"FAIL  {one}")
-    print(f"paging {kind}: {f'{len(wrong)} findings' if wrong else 'ok'}")
-    return 1 if wrong else 0
+        if kind == "storm":
+            return parts.report(kind, storm(stack))
+        if kind not in kinds:
+            raise SystemExit("usage: paging.py round | seam | minute | storm")
+        random.Random(1).shuffle(kinds[kind][0])
+        return parts.report(kind, run(stack, *kinds[kind]))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
-"""Starts the parts of an alert path on loopback: simulated Azure, exporters, Prometheus, Alertmanager, a webhook."""
+"""Starts the parts of an alert path on loopback: simulated Azure, exporters, Prometheus, Alertmanager, a webhook.
+
+EXPORTER is the binary of the exporter, instead of target/debug.
+"""
 
 from __future__ import annotations
 
 import http.server
+import itertools
 import json
 import os
 import re
@@ -12,28 +16,19 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "dashboards"))
-
-from boards import ROOT
-from prometheus import exporter_binary, listening_port
-
-# Another checkout, to test its rules and its example.
-CHECKOUT = Path(os.environ.get("CHECKOUT", ROOT)).resolve()
-EXAMPLE = CHECKOUT / "alerts" / "alertmanager.example.yml"
+ROOT = Path(__file__).resolve().parent.parent.parent
+ALERTS = ROOT / "alerts"
+EXAMPLE = ALERTS / "alertmanager.example.yml"
+EXPORTER = str(Path(os.environ.get("EXPORTER", ROOT / "target/debug/azure-scheduled-events-exporter")).resolve())
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "azure-scheduled-events-exporter"
-PINS = dict(
-    line.split("=", 1)
-    for line in (ROOT / "tests" / "tools" / "pins").read_text(encoding="utf-8").splitlines()
-    if re.match(r"[A-Z0-9_]+=", line)
-)
+PINS = dict(re.findall(r"(?m)^([A-Z0-9_]+)=(.*)", (ROOT / "tests/tools/pins").read_text(encoding="utf-8")))
 JOB = "azure-scheduled-events"
 
 
@@ -43,19 +38,14 @@ def built(tool: str, name: str, program: str) -> str:
     return present(CACHE / f"{name}-{version}" / program, tool)
 
 
-def present(path: Path, tool: str) -> str:
-    if not path.exists():
-        raise SystemExit(f"{path} is missing; run: tests/tools/install {tool}")
-    return str(path)
-
-
 def debian(program: str) -> str:
     return present(Path("/usr/bin") / program, "debian")
 
 
-@cache
-def help_text() -> bytes:
-    return subprocess.run([exporter_binary(), "--help"], capture_output=True, check=True).stdout
+def present(path: Path, tool: str) -> str:
+    if not path.exists():
+        raise SystemExit(f"{path} is missing; run: tests/tools/install {tool}")
+    return str(path)
 
 
 def free_address() -> str:
@@ -66,11 +56,17 @@ def free_address() -> str:
 
 
 def request(url: str, body: Any = None, headers: dict[str, str] | None = None) -> bytes:
-    """The body of a 2xx response. `body` is sent as JSON, or unchanged if it is text."""
-    data = None if body is None else (body if isinstance(body, str) else json.dumps(body)).encode()
-    kind = {"Content-Type": "application/yaml" if isinstance(body, str) else "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, data, kind | (headers or {})), timeout=60) as response:
+    """The body of a 2xx response. `body` is sent as JSON."""
+    data = None if body is None else json.dumps(body).encode()
+    sent = {"Content-Type": "application/json"} | (headers or {})
+    with urllib.request.urlopen(urllib.request.Request(url, data, sent), timeout=60) as response:
         return response.read()
+
+
+def query(address: str, expr: str, path: str = "query", headers: dict[str, str] | None = None) -> list[Any]:
+    """The result of an instant query of Prometheus or of what has its API at this address."""
+    url = f"http://{address}/api/v1/{path}?{urllib.parse.urlencode({'query': expr})}"
+    return json.loads(request(url, headers=headers))["data"]["result"]
 
 
 def wait_for(what: str, ready: Callable[[], Any], limit: float = 180.0) -> Any:
@@ -99,9 +95,7 @@ class Stack:
     def start(self, *command: object) -> subprocess.Popen[bytes]:
         log = self.folder / f"{len(self.processes):04}-{Path(str(command[0])).name}.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                [str(word) for word in command], stdout=out, stderr=out, cwd=self.folder, stdin=subprocess.DEVNULL
-            )
+            process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out, cwd=self.folder)
         self.processes.append((process, log))
         return process
 
@@ -111,38 +105,35 @@ class Stack:
     def listen(self, *command: object) -> tuple[subprocess.Popen[bytes], str]:
         """Starts a program with port 0 and returns its address."""
         process = self.start(*command)
-        return process, f"127.0.0.1:{listening_port(process)}"
+        links = Path(f"/proc/{process.pid}/fd")
 
-    def wait_for(self, what: str, ready: Callable[[], Any]) -> None:
-        """Waits until the program that was started last is ready."""
-        process, log = self.processes[-1]
-
-        def is_ready() -> Any:
+        def port() -> int:
             if process.poll() is not None:
-                tail = log.read_text(encoding="utf-8", errors="replace")[-2000:]
-                raise SystemExit(f"{what} ended with {process.returncode}:\n{tail}")
-            return ready()
+                raise SystemExit(f"{command[0]} ended with {process.returncode}:\n{self.log(process)[-2000:]}")
+            inodes = {str(link.readlink()).removeprefix("socket:[").rstrip("]") for link in links.iterdir()}
+            rows = (row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
+            return next((int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[9] in inodes), 0)
 
-        wait_for(what, is_ready)
+        return process, f"127.0.0.1:{wait_for(f'{command[0]} to listen', port)}"
 
-    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        ended = [(process, log) for process, log in self.processes if process.poll() not in (None, 0, -9, -15)]
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        ended = [process for process, _log in self.processes if process.poll() not in (None, 0, -9, -15)]
         for process, _log in self.processes:
             process.kill()
         for process, _log in self.processes:
             process.wait(60)
-        for process, log in ended if kind else []:
-            print(f"---- {process.args[0]} ended with {process.returncode}", file=sys.stderr)
-            print("\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:]), file=sys.stderr)
-        if kind and (kept := os.environ.get("KEEP_LOGS")):
-            subprocess.run(["cp", "-r", str(self.folder), kept], check=False)
+        for process in ended if kind else []:
+            print(
+                f"---- {process.args[0]} ended with {process.returncode}\n{self.log(process)[-2000:]}", file=sys.stderr
+            )
         self._scratch.cleanup()
 
 
 @dataclass
 class Notification:
-    at: float  # seconds since the start of the webhook
+    at: float  # of time.monotonic
     receiver: str
+    request: int  # alerts that came in one request have the same number
     status: str
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -153,29 +144,21 @@ class Notification:
 
     def __str__(self) -> str:
         labels = ", ".join(f"{key}={value}" for key, value in self.labels.items() if key != "alertname")
-        return (
-            f"{self.at:7.1f} s  {self.status:8} {self.labels['alertname']} to {self.receiver}: "
-            f"{self.annotations.get('summary', '')} ({labels})"
-        )
+        summary = self.annotations.get("summary", "")
+        return f"{self.status:8} {self.labels['alertname']} to {self.receiver}: {summary} ({labels})"
 
 
-@dataclass
 class Webhook:
     """Records every alert of every notification."""
 
-    received: list[Notification] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        began, received = time.monotonic(), self.received
+    def __init__(self) -> None:
+        self.received: list[Notification] = []
+        self.numbers = itertools.count()
+        webhook = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                at = time.monotonic() - began
-                message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                for alert in message["alerts"]:
-                    received.append(
-                        Notification(at, message["receiver"], alert["status"], alert["labels"], alert["annotations"])
-                    )
+                webhook._record(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -183,46 +166,60 @@ class Webhook:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.began = began
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{server.server_port}/"
         threading.Thread(target=server.serve_forever, daemon=True).start()
 
+    def _record(self, message: dict[str, Any]) -> None:
+        number = next(self.numbers)
+        for one in message["alerts"]:
+            alert = one["status"], one["labels"], one["annotations"]
+            self.received.append(Notification(time.monotonic(), message["receiver"], number, *alert))
+
     def of_event(self, event_id: str, status: str) -> list[Notification]:
         return [one for one in list(self.received) if one.event == event_id and one.status == status]
+
+    def not_once(self, event_id: str) -> list[str]:
+        """Complaints, unless each receiver was notified of the event and of its end exactly once."""
+        found = {status: self.of_event(event_id, status) for status in ("firing", "resolved")}
+        counts = {status: (len(all_), len({one.receiver for one in all_})) for status, all_ in found.items()}
+        return [
+            f"{count} {status} notifications of {receivers} receivers"
+            for status, (count, receivers) in counts.items()
+            if count == 0 or count > receivers
+        ]
 
     def print(self) -> None:
         for one in list(self.received):
             print(f"    {one}")
 
 
-def alertmanager_config(webhook: str, group_interval: str) -> str:
-    """The routes and inhibitions of the example with shorter waits; each receiver but `nobody` is the webhook."""
-    text = EXAMPLE.read_text(encoding="utf-8")
-    routes, receivers = text.split("\nreceivers:\n")
-    names = re.findall(r"^  - name: (\S+)", receivers, re.MULTILINE)
-    routes = re.sub(r"group_interval: \d\w+", f"group_interval: {group_interval}", routes)
-    routes = re.sub(r"group_wait: (?!0s)\d\w+", "group_wait: 1s", routes)
-    routes = re.sub(r"^templates:.*\n(  - .*\n|\[.*\]\n)*", "", routes, flags=re.MULTILINE)
-    hooks = "".join(
-        f"  - name: {name}\n" + ("" if name == "nobody" else f"    webhook_configs: [{{ url: '{webhook}' }}]\n")
-        for name in names
-    )
-    return f"{routes}\nreceivers:\n{hooks}"
+def alertmanager(
+    stack: Stack,
+    program: str,
+    webhook: Webhook,
+    wait: str | None = "1s",
+    interval: str | None = "5s",
+    path: Path = EXAMPLE,
+) -> str:
+    """Starts an Alertmanager with a configuration of alerts/ and returns its address.
 
-
-def alertmanager(stack: Stack, program: str, webhook: Webhook, group_interval: str = "5s") -> str:
-    """Starts an Alertmanager and returns its address."""
+    Each receiver but `nobody` is the webhook. `wait` and `interval` replace those of the groups, but a wait of 0.
+    """
+    routes, receivers = re.sub(r"(?m)^templates:.*\n", "", path.read_text(encoding="utf-8")).split("\nreceivers:\n")
+    if wait:
+        routes = re.sub(r"group_wait: (?!0s)\d\w+", f"group_wait: {wait}", routes)
+    if interval:
+        routes = re.sub(r"group_interval: \d\w+", f"group_interval: {interval}", routes)
+        if "group_interval" not in routes:
+            routes = routes.replace("\nroute:\n", f"\nroute:\n  group_interval: {interval}\n")
+    for name in re.findall(r"(?m)^  - name: (\S+)", receivers):
+        hook = "" if name == "nobody" else f", webhook_configs: [{{ url: '{webhook.url}' }}]"
+        routes += ("" if "\nreceivers:" in routes else "\nreceivers:") + f"\n  - {{ name: {name}{hook} }}"
     home = Path(tempfile.mkdtemp(dir=stack.folder))
-    config = home / "alertmanager.yml"
-    config.write_text(alertmanager_config(webhook.url, group_interval), encoding="utf-8")
-    _, address = stack.listen(
-        program,
-        f"--config.file={config}",
-        f"--storage.path={home}/data",
-        "--web.listen-address=127.0.0.1:0",
-        "--cluster.listen-address=",
-    )
+    (home / "alertmanager.yml").write_text(routes, encoding="utf-8")
+    flags = f"--config.file={home}/alertmanager.yml", f"--storage.path={home}/data", "--cluster.listen-address="
+    _, address = stack.listen(program, *flags, "--web.listen-address=127.0.0.1:0")
     wait_for("Alertmanager", lambda: request(f"http://{address}/-/ready"))
     return address
 
@@ -231,78 +228,55 @@ def start_prometheus(stack: Stack, program: str, config: str, *flags: str) -> tu
     """Returns the process, its address and its data directory."""
     home = Path(tempfile.mkdtemp(dir=stack.folder))
     (home / "prometheus.yml").write_text(config, encoding="utf-8")
-    process, address = stack.listen(
-        program,
-        f"--config.file={home}/prometheus.yml",
-        f"--storage.tsdb.path={home}/data",
-        "--web.listen-address=127.0.0.1:0",
-        *flags,
-    )
+    own = f"--config.file={home}/prometheus.yml", f"--storage.tsdb.path={home}/data"
+    process, address = stack.listen(program, *own, "--web.listen-address=127.0.0.1:0", *flags)
     return process, address, home / "data"
 
 
 class Azure:
     """The simulator, and the exporters of its VMs."""
 
-    def __init__(self, stack: Stack, vm: str):
-        self.stack, self.program = stack, exporter_binary()
-        _, address = stack.listen(self.program, "simulate", "--web.listen-address=127.0.0.1:0", f"--vm.name={vm}")
+    def __init__(self, stack: Stack, vm: str) -> None:
+        self.stack = stack
+        _, address = stack.listen(EXPORTER, "simulate", "--web.listen-address=127.0.0.1:0", f"--vm.name={vm}")
         self.url = f"http://{address}"
 
     def exporter(self, vm: str, *flags: str, address: str = "127.0.0.1:0") -> tuple[subprocess.Popen[bytes], str]:
         """Returns the process and its address. Without a state directory: hundreds of them would wait for the disk."""
-        return self.stack.listen(
-            self.program,
-            f"--web.listen-address={address}",
-            f"--imds.url={self.url}",
-            f"--vm.name={vm}",
-            *flags,
-        )
+        own = f"--web.listen-address={address}", f"--imds.url={self.url}", f"--vm.name={vm}"
+        return self.stack.listen(EXPORTER, *own, *flags)
 
-    def play(self, *events: dict[str, Any]) -> None:
+    def play(self, *events: dict[str, Any]) -> dict[str, str]:
+        """Announces these events now. Returns the ids of the events in the document, by type."""
         request(f"{self.url}/simulator/start", {"scenario": {"events": list(events)}})
-
-    def events(self) -> dict[str, str]:
-        """The ids of the events in the document, by type."""
         url = f"{self.url}/metadata/scheduledevents?api-version=2020-07-01"
         document = json.loads(request(url, headers={"Metadata": "true"}))
         return {event["EventType"]: event["EventId"] for event in document["Events"]}
 
 
 def event(event_type: str, notice: str, started_for: str, *vms: str, **more: Any) -> dict[str, Any]:
-    return {
-        "event_type": event_type,
-        "resources": list(vms),
-        "notice": notice,
-        "started_for": started_for,
-    } | more
+    own = {"event_type": event_type, "resources": list(vms), "notice": notice, "started_for": started_for}
+    return own | more
 
 
-def rules(folder: Path) -> Path:
-    """The rule files of alerts/ and dashboards/. `AzureScheduledEventsExporterDown` fires after 5 seconds rather than 10 minutes."""
-    copies = folder / "rules"
+def rules(stack: Stack) -> Path:
+    """The rule files of alerts/ and dashboards/. AzureScheduledEventsExporterDown fires after 5 seconds, not 10 minutes."""
+    copies = stack.folder / "rules"
     copies.mkdir()
-    for path in [*CHECKOUT.glob("alerts/*.rules.yml"), *CHECKOUT.glob("dashboards/*.rules.yml")]:
+    for path in [*ROOT.glob("alerts/*.rules.yml"), *ROOT.glob("dashboards/*.rules.yml")]:
         text = path.read_text(encoding="utf-8").replace("for: 10m\n", "for: 5s\n")
         (copies / path.name).write_text(text, encoding="utf-8")
     return copies
 
 
 def rule_errors(groups: list[dict[str, Any]]) -> list[str]:
-    return [
-        f"rule {rule['name']}: {rule['lastError']}"
-        for group in groups
-        for rule in group["rules"]
-        if rule.get("lastError")
-    ]
+    rules = (rule for group in groups for rule in group["rules"])
+    return [f"rule {rule['name']}: {rule['lastError']}" for rule in rules if rule.get("lastError")]
 
 
-def not_once(webhook: Webhook, event_id: str, status: str) -> list[str]:
-    """Complaints, unless each receiver that was notified of the event was notified exactly once."""
-    found = webhook.of_event(event_id, status)
-    receivers = {one.receiver for one in found}
-    if not found:
-        return [f"no {status} notification"]
-    if len(found) > len(receivers):
-        return [f"{len(found)} {status} notifications of {len(receivers)} receivers"]
-    return []
+def report(name: str, wrong: list[str]) -> int:
+    """Prints the findings and the verdict. Returns the exit code."""
+    for one in wrong:
+        print(f"FAIL  {one}")
+    print(f"{name}: {f'{len(wrong)} findings' if wrong else 'ok'}")
+    return 1 if wrong else 0

@@ -1,30 +1,34 @@
-"""Renders the notifications of a scripted day: python3 tests/rules/notifications.py PROMTOOL AMTOOL.
+"""Renders the notifications of a scripted day: python3 tests/rules/notifications.py PROMTOOL AMTOOL [ROUTES].
 
-promtool evaluates the rules over alerts/tests/day.series.yml, alertmanager.py applies the example configuration of
-Alertmanager, and amtool renders its templates. day.py has the titles of the scenes. Fails if docs/notifications.md
-differs; UPDATE_GOLDENS=1 writes it.
+promtool evaluates the rules over alerts/tests/day.series.yml, which a test of the exporter writes. amtool finds the
+receivers of each alert in ROUTES, by default the example configuration, and renders its templates. alerts/tests/day.json has the titles of the
+scenes. Fails if docs/notifications.md differs; UPDATE_GOLDENS=1 writes it.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-import day
-import suite
-from alertmanager import EXAMPLE, PAGING, Alert, Alertmanager, Notification
-
-ROOT = suite.ROOT
-PAGE = ROOT / "docs" / "notifications.md"
-TEMPLATES = ROOT / "alerts" / "alertmanager.tmpl"
-TITLE, TEXT = "azure_scheduled_events.title", "azure_scheduled_events.text"
+ROOT = Path(__file__).resolve().parent.parent.parent
+ALERTS, PAGING, PAGE = ROOT / "alerts", ROOT / "docs" / "paging.md", ROOT / "docs" / "notifications.md"
+EXAMPLE = ALERTS / "alertmanager.example.yml"
+# Scrape and evaluation. The last scrape of a VM that disappears is between two evaluations, because Prometheus 3 excludes
+# the left end of a range and Prometheus 2 includes it.
+STEP = 10
+EVALUATION = 15
+END = 4 * 3600 + 40 * 60
+FIRING = 'ALERTS{alertstate="firing", alertname!="AzureScheduledEventInProgress", severity="%s"}'
+TITLE, TEXT = (f'{{{{ template "azure_scheduled_events.{name}" . }}}}' for name in ("title", "text"))
 SEPARATOR = "----8<----"
 # Paragraphs are one line, as in all documents.
 HEAD = """\
@@ -32,146 +36,186 @@ HEAD = """\
 
 <!-- Written by tests/rules/notifications.py: UPDATE_GOLDENS=1 tests/rules/run -->
 
-All notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. Times are UTC. The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately; the real delays are in [paging.md](paging.md#latency).
+The notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. The times in UTC are those of the evaluations at which an alert fires and ends; the waits of Alertmanager follow (`group_wait`, `group_interval`), and the real delays are in [paging.md](paging.md#latency). The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately.
 
-Two replicas of Prometheus send each alert with the external label `replica`. The relabelling in [paging.md](paging.md) removes it, so there is one notification.
-
-Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `automation` is a webhook that gets each critical event by itself; its title is the annotation `summary` of that event.
+Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `automation` is a webhook that gets each critical event by itself, without the templates.
 """
 
 
-def main() -> int:
-    promtool, amtool = sys.argv[1:]
-    notifications = Alertmanager(suite.evaluate(promtool)).run()
-    page = render(amtool, notifications)
-    failures = [*check_titles(), *check_examples(page), *check(PAGE, page)]
-    for failure in failures:
-        print(failure, file=sys.stderr)
-    return 1 if failures else 0
+@dataclass
+class Alert:
+    """An alert with its first and last evaluation, and its annotations at both."""
+
+    labels: dict[str, str]
+    first: int
+    last: int
+    annotations: dict[int, dict[str, str]]
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """All evictions of a cluster are one group in the example."""
+        name = self.labels["alertname"]
+        event = self.labels.get("event_id", "") if name != "AzureScheduledEventPreempt" else ""
+        return name, self.labels["severity"], self.labels.get("cluster", ""), event
 
 
-def check(path: Path, content: str) -> list[str]:
-    if os.environ.get("UPDATE_GOLDENS"):
-        path.write_text(content)
-    elif not path.exists() or path.read_text() != content:
-        diff = ["diff", "--unified", path, "-"]
-        shown = subprocess.run(diff, input=content, capture_output=True, text=True, check=False).stdout
-        return [f"{shown}{path.relative_to(ROOT)} differs; read it after: UPDATE_GOLDENS=1 tests/rules/run"]
-    return []
-
-
-def check_titles() -> list[str]:
-    """The title of every receiver is the template. A webhook has no title of its own."""
-    title = f'{{{{ template "{TITLE}" . }}}}'
-    failures = []
-    for receiver in yaml.safe_load(EXAMPLE.read_text())["receivers"]:
-        for kind, configs in receiver.items():
-            for config in configs if kind.endswith("_configs") and kind != "webhook_configs" else []:
-                where = {"email_configs": config.get("headers", {}).get("Subject")}
-                where |= {"slack_configs": config.get("title"), "pagerduty_configs": config.get("description")}
-                where |= {"msteamsv2_configs": config.get("title")}
-                if where.get(kind) != title:
-                    failures.append(f"{EXAMPLE.name}: {receiver['name']}: {kind}: the title is {where.get(kind)}")
-    return failures
-
-
-def check_examples(page: str) -> list[str]:
-    """The titles and texts in docs/paging.md are those of the page."""
-    blocks = re.findall(r"```text\n(.*?)```", PAGING.read_text(), re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
-    shown = set(page.replace("**", "").splitlines())
-    return (
-        [f"docs/paging.md: not in {PAGE.name}: {line}" for line in lines if line not in shown]
-        if lines
-        else ["no examples"]
+def evaluate(promtool: str) -> list[Alert]:
+    """All alerts of the day. promtool prints the result of each test that expects none."""
+    files = sorted(ALERTS.glob("*.rules.yml"), reverse=True)
+    groups = [group["name"] for path in files for group in yaml.safe_load(path.read_text())["groups"]]
+    suite = {"rule_files": [str(path) for path in files], "evaluation_interval": f"{EVALUATION}s"}
+    suite |= {"group_eval_order": groups}
+    series = yaml.load(
+        (ALERTS / "tests" / "day.series.yml").read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     )
 
+    def run(**tests: list[dict]) -> list[str]:
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            yaml.safe_dump(
+                suite | {"tests": [{"interval": f"{STEP}s", "input_series": series, **tests}]}, file, width=10**6
+            )
+            done = subprocess.run([promtool, "test", "rules", file.name], capture_output=True, text=True, check=False)
+        return (done.stdout + done.stderr).splitlines()
 
-def render(amtool: str, notifications: list[Notification]) -> str:
-    found: dict[day.Scene | None, list[Notification]] = {}
-    for one in notifications:
-        if one.receiver != "nobody":
-            scene = day.scene_of((one.firing or one.resolved)[0].labels)
-            found.setdefault(scene, []).append(one)
-    if others := found.get(None):
-        raise SystemExit(f"notifications of no scene: {others}")
-    parts = [HEAD]
-    for scene in day.SCENES:
-        parts.append(f"\n## {scene.title}\n")
-        if scene.about:
-            parts.append(f"\n{scene.about}\n")
-        parts += blocks(amtool, found.get(scene, [])) or ["\nNo notification.\n"]
-    return "".join(parts)
+    def query(function: str) -> dict:
+        # By severity, because promtool limits the samples of a query.
+        parts = (f"timestamp({FIRING % severity})" for severity in ("critical", "warning", "info"))
+        parts = (f"{function}_over_time({part}[{END}s:{EVALUATION}s])" for part in parts)
+        return {"expr": " or ".join(parts), "eval_time": f"{END}s", "exp_samples": []}
 
-
-def blocks(amtool: str, notifications: list[Notification]) -> list[str]:
-    automation = [one for one in notifications if one.receiver == "automation"]
-    found = [block(amtool, one) for one in notifications if one.receiver != "automation"]
-    for status in ("firing", "resolved"):
-        own = [one for one in automation if ("firing" if one.firing else "resolved") == status]
-        if own:
-            times = sorted({suite.clock(one.at) for one in own})
-            summary = (own[0].firing or own[0].resolved)[0]
-            more = "" if len(own) == 1 else f" and {len(own) - 1} more, one webhook each"
-            first = annotations(summary, own[0].at)["summary"]
-            found.append(f"\nTo `automation`, {status}, {' and '.join(times)}: {first}{more}\n")
-    return found
-
-
-def block(amtool: str, notification: Notification) -> str:
-    status = "firing" if notification.firing else "resolved"
-    title, text = template(amtool, notification)
-    head = f"\n### {suite.clock(notification.at)}, {status}, to {notification.receiver}\n"
-    return f"{head}\n**{title}**\n\n```text\n{text}\n```\n"
-
-
-def annotations(alert: Alert, at: int) -> dict[str, str]:
-    return alert.firing.annotations[time_of_text(alert, at)]
+    results = []
+    for line in run(promql_expr_test=[query("min"), query("max"), query("count")]):
+        if "got: " in line:
+            samples = re.findall(r'\{((?:[^{}"]|"(?:[^"\\]|\\.)*")*)\} ([0-9.E+]+)', line)
+            results.append({text: round(float(value)) for text, value in samples})
+    first, last, count = results
+    again = [text for text in first if (last[text] - first[text]) // EVALUATION + 1 != count[text]]
+    if again:
+        raise SystemExit(f"alerts that fire more than once: {again}")
+    periods = {(labels(text)["alertname"], at) for text in first for at in (first[text], last[text])}
+    tests = [{"eval_time": f"{at}s", "alertname": name, "exp_alerts": []} for name, at in sorted(periods)]
+    found: dict[tuple, dict[int, dict[str, str]]] = {}
+    for line in run(alert_rule_test=tests):
+        if match := re.search(r"alertname: ?\S+, time: (\S+?),", line):
+            at = seconds(match[1])
+        elif match := re.search(r"Labels:\{(.*)\}", line):
+            own = labels(match[1])
+        elif match := re.search(r"Annotations:\{(.*)\}", line):
+            found.setdefault(tuple(sorted(own.items())), {})[at] = labels(match[1])
+    alerts = []
+    for text in first:
+        own = {name: value for name, value in labels(text).items() if name not in {"__name__", "alertstate"}}
+        alerts.append(Alert(own, first[text], last[text], found[tuple(sorted(own.items()))]))
+    return sorted(alerts, key=lambda alert: alert.first)
 
 
-def time_of_text(alert: Alert, at: int) -> int:
-    """The last evaluation until then. A resolved alert has the texts of its last evaluation."""
-    return max(time for time in alert.firing.annotations if time <= at)
+def labels(text: str) -> dict[str, str]:
+    return {name: ast.literal_eval(quoted) for name, quoted in re.findall(r'(\w+)=("(?:[^"\\]|\\.)*")', text)}
 
 
-def template(amtool: str, notification: Notification) -> tuple[str, str]:
-    status = "firing" if notification.firing else "resolved"
-    alerts = [
-        {
-            "status": "resolved" if alert in notification.resolved else "firing",
-            "labels": alert.labels,
-            "annotations": annotations(alert, notification.at),
-            "startsAt": "1970-01-01T00:00:00Z",
-            "endsAt": "1970-01-01T00:00:00Z",
-            "generatorURL": "",
-            "fingerprint": "",
-        }
-        for alert in notification.firing + notification.resolved
+def seconds(text: str) -> int:
+    units = {"h": 3600, "m": 60, "s": 1}
+    return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
+
+
+def render(amtool: str, alerts: list[Alert]) -> str:
+    page = HEAD
+    for scene in json.loads((ALERTS / "tests" / "day.json").read_text(encoding="utf-8"))["scenes"]:
+        events = {event["id"] for event in scene["events"]}
+        own = [
+            one for one in alerts if one.labels.get("event_id") in events or one.labels["alertname"] in scene["alerts"]
+        ]
+        alerts = [one for one in alerts if one not in own]
+        blocks = [block for group in {one.group: 0 for one in own} for block in notifications(amtool, own, group)]
+        about = f"\n{scene['about']}\n" if scene["about"] else ""
+        page += f"\n## {scene['title']}\n{about}" + (
+            "".join(text for _, text in sorted(blocks)) or "\nNo notification.\n"
+        )
+    if alerts:
+        raise SystemExit(f"alerts of no scene: {alerts}")
+    return page
+
+
+def notifications(amtool: str, alerts: list[Alert], group: tuple[str, ...]) -> list[tuple[int, str]]:
+    """The time and text of the notification that a group fires, and of that of its end."""
+    own = [one for one in alerts if one.group == group]
+    matched = [f"{name}={value}" for name, value in own[0].labels.items()]
+    command = [
+        amtool,
+        "config",
+        "routes",
+        "test",
+        f"--config.file={sys.argv[3] if sys.argv[3:] else EXAMPLE}",
+        *matched,
     ]
+    receivers = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if receivers == "nobody":
+        return []
+    found = [("firing", own[0].first, {id(one): one.annotations[one.first] for one in own})]
+    end = max(one.last for one in own) + EVALUATION
+    if end < END:
+        found.append(("resolved", end, {id(one): one.annotations[one.last] for one in own}))
+    blocks = []
+    for status, at, texts in found:
+        title, text = template(amtool, status, [(one.labels, texts[id(one)]) for one in own])
+        head = f"{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}, {status}, to {receivers.replace(',', ' and ')}"
+        blocks.append((at, f"\n### {head}\n\n**{title}**\n\n```text\n{text}\n```\n"))
+    return blocks
+
+
+def template(amtool: str, status: str, alerts: list[tuple[dict, dict]]) -> tuple[str, str]:
+    stamp = "1970-01-01T00:00:00Z"
+    fixed = {"status": status, "startsAt": stamp, "endsAt": stamp, "generatorURL": "", "fingerprint": ""}
+    shared = [dict(set.intersection(*(set(one[part].items()) for one in alerts))) for part in (0, 1)]
     data = {
-        "receiver": notification.receiver,
+        "receiver": "",
         "status": status,
-        "alerts": alerts,
-        "groupLabels": notification.group_labels,
-        "commonLabels": common([alert["labels"] for alert in alerts]),
-        "commonAnnotations": common([alert["annotations"] for alert in alerts]),
+        "alerts": [{"labels": own, "annotations": annotations, **fixed} for own, annotations in alerts],
+        "groupLabels": {"alertname": alerts[0][0]["alertname"]},
+        "commonLabels": shared[0],
+        "commonAnnotations": shared[1],
         "externalURL": "",
     }
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(data, file)
         file.flush()
-        text = f'{{{{ template "{TITLE}" . }}}}{SEPARATOR}{{{{ template "{TEXT}" . }}}}'
-        options = [f"--template.glob={TEMPLATES}", f"--template.data={file.name}", f"--template.text={text}"]
-        done = subprocess.run([amtool, "template", "render", *options], capture_output=True, text=True, check=True)
+        options = [f"--template.glob={ALERTS}/alertmanager.tmpl", f"--template.data={file.name}"]
+        command = [amtool, "template", "render", *options, f"--template.text={TITLE}{SEPARATOR}{TEXT}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     title, text = done.stdout.split(SEPARATOR)
     if "\n" in title:
         raise SystemExit(f"a title of several lines: {title}")
     return title, text.rstrip()
 
 
-def common(maps: list[dict[str, str]]) -> dict[str, str]:
-    return {name: value for name, value in maps[0].items() if all(one.get(name) == value for one in maps)}
+def check_titles() -> list[str]:
+    """The title of every receiver is the template. A webhook has no title of its own."""
+    failures = []
+    for receiver in yaml.safe_load(EXAMPLE.read_text())["receivers"]:
+        for kind, configs in receiver.items():
+            for config in configs if kind.endswith("_configs") and kind != "webhook_configs" else []:
+                where = {"email_configs": config.get("headers", {}).get("Subject")}
+                where |= {"pagerduty_configs": config.get("description")}
+                if where.get(kind, config.get("title")) != TITLE:
+                    failures.append(f"{EXAMPLE.name}: {receiver['name']}: {kind}: the title is not the template")
+    return failures
+
+
+def check_page(page: str) -> list[str]:
+    """The page is current, and the titles and texts in docs/paging.md are on it."""
+    examples = "".join(re.findall(r"```text\n(.*?)```", PAGING.read_text(), re.DOTALL)).splitlines()
+    shown = set(page.replace("**", "").splitlines())
+    failures = [f"docs/paging.md: not in {PAGE.name}: {line}" for line in examples if line not in shown]
+    if os.environ.get("UPDATE_GOLDENS"):
+        PAGE.write_text(page)
+    elif PAGE.read_text() != page:
+        command = ["diff", "--unified", PAGE, "-"]
+        failures.append(subprocess.run(command, input=page, capture_output=True, text=True, check=False).stdout)
+        failures.append(f"{PAGE.name} differs; read it after: UPDATE_GOLDENS=1 tests/rules/run")
+    return failures
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    problems = check_titles() + check_page(render(sys.argv[2], evaluate(sys.argv[1])))
+    print("\n".join(problems), file=sys.stderr)
+    sys.exit(1 if problems else 0)

@@ -1,31 +1,23 @@
-"""What a real Alertmanager notifies with the files of alerts/: python3 tests/rules/pager.py ALERTMANAGER [FOLDER].
+"""What a real Alertmanager notifies with the files of alerts/: python3 tests/rules/pager.py ALERTMANAGER.
 
-Each receiver of a configuration is a webhook on loopback here, and the waits are shorter. FOLDER is alerts/ of another
-checkout.
+Each receiver of a configuration is a webhook on loopback here, and the waits are shorter.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import subprocess
 import sys
-import tempfile
-import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import yaml
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "rulers"))
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "alerts"
-SHORT = {"group_wait": "1s", "group_interval": "2s"}
+import parts
+
+MINIMAL = parts.ALERTS / "alertmanager.minimal.yml"
 DEADLINE = 30
-# Longer than the waits below: what has not been notified by then is inhibited.
+# Longer than the waits of the groups: what has not been notified by then is inhibited.
 QUIET = 4
 # The page about many VMs does not name them.
 NOT_DUE = ("UserInitiatedWaiting", "Stuck", "DegradedHardware", "Terminate", "UnknownType")
@@ -34,25 +26,24 @@ failures = []
 
 
 class Alertmanager:
-    def __init__(self, url: str, notified: list[tuple[str, dict]]) -> None:
-        self.url = url
-        self.notified = notified
+    def __init__(self, stack: parts.Stack, program: str, config: Path) -> None:
+        self.webhook = parts.Webhook()
+        self.url = (
+            f"http://{parts.alertmanager(stack, program, self.webhook, interval='2s', path=config)}/api/v2/alerts"
+        )
 
     def post(self, *alerts: dict[str, str], is_resolved: bool = False) -> None:
         # Alertmanager ignores an end that is not after the start.
         ends = {"startsAt": "2020-01-01T00:00:00Z", "endsAt": "2020-01-01T00:00:01Z"} if is_resolved else {}
-        body = json.dumps([{"labels": labels, **ends} for labels in alerts]).encode()
-        headers = {"Content-Type": "application/json"}
-        urllib.request.urlopen(urllib.request.Request(f"{self.url}/api/v2/alerts", body, headers), timeout=5).close()
+        parts.request(self.url, [{"labels": labels, **ends} for labels in alerts])
 
-    def of(self, receiver: str, **labels: str) -> list[dict]:
+    def of(self, receiver: str, **labels: str) -> set[int]:
         """The notifications to a receiver with a firing alert of these labels."""
-        return [
-            one
-            for name, one in list(self.notified)
-            if name == receiver
-            and any(each["status"] == "firing" and labels.items() <= each["labels"].items() for each in one["alerts"])
-        ]
+        return {
+            one.request
+            for one in list(self.webhook.received)
+            if (one.receiver, one.status) == (receiver, "firing") and labels.items() <= one.labels.items()
+        }
 
 
 def expect(condition: bool, what: str) -> None:
@@ -60,70 +51,11 @@ def expect(condition: bool, what: str) -> None:
         failures.append(what)
 
 
-def expect_soon(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.1)
-    failures.append(what)
-
-
-def configuration(path: Path, webhook: str) -> str:
-    config = yaml.safe_load(path.read_text())
-    config.pop("templates", None)
-    routes = [config["route"] | {"group_interval": "2s"}]
-    config["route"] = routes[0]
-    while routes:
-        route = routes.pop()
-        route |= {name: short for name, short in SHORT.items() if route.get(name, "0s") != "0s"}
-        routes += route.get("routes", [])
-    config["receivers"] = [
-        {"name": name} | ({} if name == "nobody" else {"webhook_configs": [{"url": f"{webhook}/{name}"}]})
-        for name in (receiver["name"] for receiver in config["receivers"])
-    ]
-    return yaml.safe_dump(config)
-
-
-@contextmanager
-def started(program: str, path: Path) -> Iterator[Alertmanager]:
-    notified: list[tuple[str, dict]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            notified.append((self.path[1:], json.loads(body)))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory() as home:
-        config, log = Path(home, "alertmanager.yml"), Path(home, "log")
-        config.write_text(configuration(path, f"http://127.0.0.1:{server.server_port}"))
-        options = [f"--config.file={config}", f"--storage.path={home}/data", "--cluster.listen-address="]
-        with log.open("w") as output:
-            process = subprocess.Popen(
-                [program, *options, "--web.listen-address=127.0.0.1:0"], stdout=output, stderr=output
-            )
-        try:
-            yield Alertmanager(address(process, log), notified)
-        finally:
-            process.terminate()
-            process.wait()
-            server.shutdown()
-
-
-def address(process: subprocess.Popen, log: Path) -> str:
-    end = time.monotonic() + DEADLINE
-    while time.monotonic() < end and process.poll() is None:
-        if found := re.search(r"(?i)address=(127\.0\.0\.1:[1-9]\d*)", log.read_text()):
-            return f"http://{found[1]}"
-        time.sleep(0.05)
-    raise SystemExit(f"Alertmanager did not start: {log.read_text()}")
+def expect_soon(condition: Callable[[], object], what: str) -> None:
+    try:
+        parts.wait_for(what, condition, DEADLINE)
+    except TimeoutError:
+        failures.append(what)
 
 
 def event(kind: str, severity: str, event_id: str, **labels: str) -> dict[str, str]:
@@ -180,7 +112,7 @@ def inhibition_of_down_alerts(manager: Alertmanager, receiver: str) -> None:
     expect_soon(lambda: manager.of(receiver, host="a", cluster="d"), f"{receiver}: another cluster is inhibited")
     time.sleep(QUIET)
     expect(not manager.of(receiver, host="a", cluster="c"), f"{receiver}: the down alert of the VM is not inhibited")
-    expect(not [one for one in manager.notified if "InProgress" in str(one)], "InProgress is notified")
+    expect(not [one for one in manager.webhook.received if "InProgress" in str(one)], "InProgress is notified")
     manager.post(progress, is_resolved=True)
     expect_soon(lambda: manager.of(receiver, host="a", cluster="c"), f"{receiver}: silent after the inhibition")
 
@@ -204,12 +136,9 @@ def minimal_configuration(manager: Alertmanager) -> None:
 
 
 def main() -> int:
-    program, *folder = sys.argv[1:]
-    alerts = Path(*folder) if folder else FOLDER
-    full, minimal = alerts / "alertmanager.example.yml", FOLDER / "alertmanager.minimal.yml"
-    repeated = yaml.safe_load(minimal.read_text())["route"].get("repeat_interval")
-    expect(repeated == "96h", f"minimal: an event is notified again after {repeated or 'the default of 4h'}")
-    with started(program, full) as example, started(program, minimal) as small, ThreadPoolExecutor() as pool:
+    expect("  repeat_interval: 96h\n" in MINIMAL.read_text(), "minimal: an event is notified again after some hours")
+    with parts.Stack() as stack, ThreadPoolExecutor() as pool:
+        example, small = (Alertmanager(stack, sys.argv[1], path) for path in (parts.EXAMPLE, MINIMAL))
         checks = [
             pool.submit(critical_alerts_reach_the_pager, example, "ScaleSetAtRisk"),
             pool.submit(critical_alerts_reach_the_pager, example, "FleetAtRisk"),
@@ -221,9 +150,7 @@ def main() -> int:
         ]
         for check in checks:
             check.result()
-    for failure in failures:
-        print(failure, file=sys.stderr)
-    return 1 if failures else 0
+    return parts.report("pager", failures)
 
 
 if __name__ == "__main__":

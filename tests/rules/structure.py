@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Checks the structure of rule files that is not syntax, and prints what is wrong.
+"""Checks of the rule files that promtool does not make: python3 tests/rules/structure.py RULES…
 
 - A group has at most 20 rules: Azure Managed Prometheus, Mimir and Amazon Managed Prometheus refuse more.
 - A rule has at most three levels: raw series, record, record, alert. Every level is a delay of up to one evaluation in
@@ -9,17 +8,22 @@
 - All files together have at most 40 rules and 450 lines.
 - `cluster` is in every `by` and `on`, and every aggregation has a `by`: one ruler can evaluate several clusters with
   equal addresses.
+- Each alert has its annotations, a section in docs/runbooks.md, and a suite in which it fires.
 """
+
+from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
-MAX_RULES = 20
-MAX_LEVELS = 3
-MAX_LINES = 450
-MAX_ALL_RULES = 40
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RUNBOOKS = (
+    "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md"
+)
+ANNOTATIONS = {"summary", "description", "runbook_url", "dashboard_url"}
 # To read these delays no alert.
 NO_LEVEL = {
     "instance:azure_scheduled_events_target:up",
@@ -29,99 +33,80 @@ NO_LEVEL = {
 AGGREGATION = r"\b(?:sum|min|max|avg|group|stddev|stdvar|count|count_values|bottomk|topk|quantile)\b"
 
 
-@dataclass
-class Rule:
-    file: str
-    group: str
-    kind: str
-    name: str
-    position: int
-    lines: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.kind} {self.name}"
-
-    @property
-    def expr(self) -> str:
-        return " ".join(line.split("#")[0] for line in self.lines)
+def name_of(rule: dict) -> str:
+    return rule.get("alert") or rule["record"]
 
 
-def parse(path: Path) -> list[Rule]:
-    """Reads the rules by their indentation, as in all rule files of this project."""
-    rules: list[Rule] = []
-    group, in_expr = "", False
-    for line in path.read_text().splitlines():
-        if found := re.match(r"  - name: (\S+)", line):
-            group = found[1]
-        elif found := re.match(r"      - (record|alert): (\S+)", line):
-            rules.append(Rule(path.name, group, found[1], found[2], len(rules)))
-        elif found := re.match(r"        (\w+):(.*)", line):
-            in_expr = found[1] == "expr"
-            if in_expr and found[2].strip() not in {"|-", "|", ">-"}:
-                rules[-1].lines.append(found[2])
-        elif in_expr and line.startswith("          "):
-            rules[-1].lines.append(line)
-    return rules
+def expression(rule: dict) -> str:
+    return re.sub(r"#.*", "", rule["expr"])
 
 
-def levels(rules: list[Rule]) -> dict[int, int]:
-    """The level of each rule, by its index. A rule that reads only raw series has level 1."""
-    records: dict[str, list[int]] = {}
-    for index, rule in enumerate(rules):
-        if rule.kind == "record":
-            records.setdefault(rule.name, []).append(index)
-    known: dict[int, int] = {}
+def levels(groups: list[dict]) -> dict[str, int]:
+    """The highest level of the rules of each name. A rule that reads only raw series has level 1."""
+    rules = [(group["name"], position, rule) for group in groups for position, rule in enumerate(group["rules"])]
 
-    def level(index: int) -> int:
-        if index not in known:
-            rule = rules[index]
-            # A record that reads itself reads its previous result.
-            read = set(re.findall(r"[a-zA-Z_][\w:]*", rule.expr)) & records.keys() - NO_LEVEL - {rule.name}
-            earlier = [
-                other
-                for name in read
-                for other in records[name]
-                if rules[other].group != rule.group or rules[other].position < rule.position
-            ]
-            known[index] = 1 + max((level(other) for other in earlier), default=0)
-        return known[index]
+    def level(group: str, position: int, rule: dict) -> int:
+        read = set(re.findall(r"[a-zA-Z_][\w:]*", expression(rule))) - NO_LEVEL - {name_of(rule)}
+        earlier = (
+            level(*other)
+            for other in rules
+            if other[2].get("record") in read and (other[0] != group or other[1] < position)
+        )
+        return 1 + max(earlier, default=0)
 
-    for index in range(len(rules)):
-        level(index)
-    return known
+    found: dict[str, int] = {}
+    for one in rules:
+        found[name_of(one[2])] = max(level(*one), found.get(name_of(one[2]), 0))
+    return found
 
 
-def problems(rules: list[Rule]) -> list[str]:
-    found = []
-    groups: dict[tuple[str, str], int] = {}
-    for rule in rules:
-        groups[rule.file, rule.group] = groups.get((rule.file, rule.group), 0) + 1
-    for (file, group), count in groups.items():
-        if count > MAX_RULES:
-            found.append(f"{file}: group {group} has {count} rules, more than {MAX_RULES}")
-    for index, level in levels(rules).items():
-        if level > MAX_LEVELS:
-            found.append(f"{rules[index]} has level {level}, more than {MAX_LEVELS}")
-    for rule in rules:
-        for keyword, labels in re.findall(r"\b(by|on)\s*\(([^)]*)\)", rule.expr):
-            if "cluster" not in re.split(r"[,\s]+", labels):
-                found.append(f"{rule}: `{keyword} ({labels})` has no cluster")
-        for keyword in re.findall(r"\b(without|ignoring)\s*\(", rule.expr):
-            found.append(f"{rule}: `{keyword}`; list the labels with `by` or `on`")
-        if re.search(AGGREGATION + r"\s*\((?!\s*\))", rule.expr):
-            found.append(f"{rule}: an aggregation without `by` drops cluster")
+def problems_of(rule: dict) -> list[str]:
+    found, expr = [], expression(rule)
+    for keyword, labels in re.findall(r"\b(by|on)\s*\(([^)]*)\)", expr):
+        if "cluster" not in re.split(r"[,\s]+", labels):
+            found.append(f"`{keyword} ({labels})` has no cluster")
+    found += [
+        f"`{keyword}`; list the labels with `by` or `on`" for keyword in re.findall(r"\b(?:without|ignoring)\b", expr)
+    ]
+    if re.search(AGGREGATION + r"\s*\((?!\s*\))", expr):
+        found.append("an aggregation without `by` drops cluster")
+    if "alert" in rule:
+        annotations, anchor = rule["annotations"], f"{RUNBOOKS}#{rule['alert'].lower()}"
+        if set(annotations) != ANNOTATIONS or annotations["runbook_url"] != anchor:
+            found.append(f"annotations {annotations}")
+        labels = set(rule.get("labels", {})) | ({"severity"} if "event_source, severity)" in expr else set())
+        if labels != {"severity"}:
+            found.append(f"labels {sorted(labels)}")
+    return [f"{name_of(rule)}: {what}" for what in found]
+
+
+def problems(groups: list[dict]) -> list[str]:
+    rules = [rule for group in groups for rule in group["rules"]]
+    found = [f"{group['name']}: {len(group['rules'])} rules" for group in groups if len(group["rules"]) > 20]
+    found += [f"{name} has level {level}, more than 3" for name, level in levels(groups).items() if level > 3]
+    found += [what for rule in rules for what in problems_of(rule)]
+    alerts = {rule["alert"] for rule in rules if "alert" in rule}
+    sections = set(re.findall(r"(?m)^## (AzureScheduledEvent\w+)$", (ROOT / "docs" / "runbooks.md").read_text()))
+    found += [f"docs/runbooks.md and the rules differ: {name}" for name in sorted(sections ^ alerts)]
+    suites = [path.read_text() for path in (ROOT / "alerts" / "tests").glob("*.yml") if path.name != "day.series.yml"]
+    # `exp_samples` and `exp_alerts` name an alert only if it must fire.
+    fires = r'(alertname="{0}"[^\n]*severity|alertname: {0}\n +exp_alerts:\n|labels: \'{{alertname="{0}")'
+    found += [
+        f"{name}: no suite in which it fires"
+        for name in sorted(alerts)
+        if not any(re.search(fires.format(name), suite) for suite in suites)
+    ]
     return found
 
 
 def main() -> int:
-    rules = [rule for name in sys.argv[1:] for rule in parse(Path(name))]
-    found = problems(rules)
-    lines = sum(len(Path(name).read_text().splitlines()) for name in sys.argv[1:])
-    if lines > MAX_LINES or len(rules) > MAX_ALL_RULES:
-        found.append(f"{lines} lines and {len(rules)} rules, more than {MAX_LINES} or {MAX_ALL_RULES}")
-    for line in found:
-        print(line)
-    print(f"{lines} lines, {len(rules)} rules, at most {max(levels(rules).values())} levels")
+    texts = [Path(name).read_text() for name in sys.argv[1:]]
+    groups = [group for text in texts for group in yaml.safe_load(text)["groups"]]
+    found = problems(groups)
+    lines, rules = sum(len(text.splitlines()) for text in texts), sum(len(group["rules"]) for group in groups)
+    if lines > 450 or rules > 40:
+        found.append(f"{lines} lines and {rules} rules, more than 450 or 40")
+    print("\n".join(found))
     return 1 if found else 0
 
 
