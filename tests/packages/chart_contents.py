@@ -113,13 +113,13 @@ def wrong_schema(schema: dict, values: object, path: str = "") -> Iterator[str]:
     definitions = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))["definitions"]
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rsplit("/", 1)[1]]
-    names = schema.get("properties", {}).keys() - ({"global"} if not path else set())
+    names = schema.get("properties", {}).keys()
     is_closed = schema.get("additionalProperties") is False
     if isinstance(values, dict) and schema.get("properties"):
-        if not is_closed:
+        if not is_closed and path != ".global":
             yield f"{path or 'the schema'} accepts unknown values"
         for name in sorted(names - values.keys()):
-            if path not in {".livenessProbe", ".readinessProbe"}:
+            if path not in {".livenessProbe", ".readinessProbe", ".podMonitor.limits", ".serviceMonitor.limits"}:
                 yield f"{path}.{name} is in the schema and not in values.yaml"
         for name, value in values.items():
             yield from wrong_schema(schema["properties"][name], value, f"{path}.{name}")

@@ -45,11 +45,6 @@ def check_scraping(promtool: str) -> None:
             done = subprocess.run([promtool, "check", "config", path], capture_output=True, text=True, check=False)
             expect(done.returncode == 0, f"{path.name}: {done.stdout}{done.stderr}")
 
-    monitor = yaml.safe_load((MONITOR / "podmonitor.yaml").read_text())
-    expect(monitor["apiVersion"] == "azmonitoring.coreos.com/v1", "PodMonitor: apiVersion")
-    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
-    jobs = [item["replacement"] for item in endpoint["relabelings"] if item["targetLabel"] == "job"]
-    expect(jobs == [JOB], f"PodMonitor: jobs {jobs}")
     rules = (ROOT / "alerts" / "scheduled-events.rules.yml").read_text()
     expect(f'up{{job="{JOB}"}}' in rules, f"the rules do not select the job {JOB}")
 

@@ -1,4 +1,4 @@
-{{/* The flags of the exporter. Arguments: root, stateDirectory. */}}
+{{/* The flags of the exporter, as JSON. Arguments: root, stateDirectory. */}}
 {{- define "azse.args" -}}
 {{- $values := .root.Values }}
 {{- $args := list (printf "--state.directory=%s" .stateDirectory) }}
@@ -9,22 +9,11 @@
 {{- $args = append $args (printf "--web.config.file=%s/web/%s" (include "azse.etc" .) $values.webConfig.key) }}
 {{- end }}
 {{- $args = append $args (printf "--events.scope=%s" $values.events.scope) }}
-{{- $args = concat $args (fromJsonArray (include "azse.approveArgs" $values.approve)) }}
 {{- if $values.alertmanager.urls }}
 {{- $args = concat $args (fromJsonArray (include "azse.alertmanagerArgs" $values.alertmanager)) }}
 {{- end }}
 {{- $args = concat $args (list (printf "--log.level=%s" $values.log.level) (printf "--log.format=%s" $values.log.format)) }}
-{{- toYaml (concat $args $values.extraArgs) }}
-{{- end }}
-
-{{- define "azse.approveArgs" -}}
-{{- $args := list }}
-{{- if .userEvents }}{{ $args = append $args "--approve.user-events" }}{{ end }}
-{{- with .freezeBelow }}{{ $args = append $args (printf "--approve.freeze-below=%s" .) }}{{ end }}
-{{- with .delay }}{{ $args = append $args (printf "--approve.delay=%s" .) }}{{ end }}
-{{- with .drain }}{{ $args = append $args (printf "--approve.drain=%s" .) }}{{ end }}
-{{- if .dryRun }}{{ $args = append $args "--approve.dry-run" }}{{ end }}
-{{- toJson $args }}
+{{- toJson (concat $args $values.extraArgs) }}
 {{- end }}
 
 {{- define "azse.alertmanagerArgs" -}}
@@ -42,16 +31,12 @@
 {{- toJson $args }}
 {{- end }}
 
-{{/* The environment of the container. Arguments: root, os. */}}
+{{/* The environment of the container. Arguments: root. */}}
 {{- define "azse.env" -}}
 {{- $values := .root.Values }}
 {{- $env := list }}
-{{- if eq .os "linux" }}
-{{- /* glibc then returns the memory of an unusually large document to the system. */}}
-{{- $env = append $env (dict "name" "MALLOC_TRIM_THRESHOLD_" "value" "131072") }}
-{{- end }}
 {{- if $values.otlp.endpoint }}
-{{- $env = concat $env (fromJsonArray (include "azse.otlpEnv" $values.otlp)) }}
+{{- $env = fromJsonArray (include "azse.otlpEnv" $values.otlp) }}
 {{- end }}
 {{- with concat $env $values.extraEnv }}
 {{- toYaml . }}

@@ -42,12 +42,31 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end }}
 {{- end }}
 
-{{/* Arguments: image, the values of an image; key, their name in the values; version, the default of the tag. */}}
+{{/* Arguments: root; image, the values of an image; key, their name in the values. */}}
 {{- define "azse.image" -}}
 {{- $message := printf "%s.repository is required: no image of azure-scheduled-events-exporter is published. Build one and push it to your registry, see README.md" .key }}
 {{- $repository := required $message .image.repository }}
-{{- with .image.registry }}{{ trimSuffix "/" . }}/{{ end }}{{ $repository }}
-{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ default .version .image.tag }}{{ end }}
+{{- with default .image.registry (default dict .root.Values.global).imageRegistry }}{{ trimSuffix "/" . }}/{{ end }}{{ $repository }}
+{{- if .image.digest }}@{{ .image.digest }}{{ else }}:{{ default .root.Chart.AppVersion .image.tag }}{{ end }}
+{{- end }}
+
+{{/*
+The paths of the files that match a pattern, as JSON. In a checkout they are links, which other tools may leave out or
+replace by their targets' names. Arguments: root; pattern; text, which is in each file.
+*/}}
+{{- define "azse.files" -}}
+{{- $root := .root }}
+{{- $text := .text }}
+{{- $paths := list }}
+{{- $intact := list }}
+{{- range $path, $_ := .root.Files.Glob .pattern }}
+{{- $paths = append $paths $path }}
+{{- if contains $text ($root.Files.Get $path) }}{{ $intact = append $intact $path }}{{ end }}
+{{- end }}
+{{- if or (empty $intact) (ne (len $intact) (len $paths)) }}
+{{- fail (printf "this copy of the chart has no %s: use a package of helm package, or a checkout with symbolic links" .pattern) }}
+{{- end }}
+{{- toJson $paths }}
 {{- end }}
 
 {{- define "azse.scheme" -}}

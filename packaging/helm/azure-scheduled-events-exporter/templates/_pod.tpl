@@ -14,6 +14,23 @@ httpGet:
 {{- end }}
 {{- end }}
 
+{{/*
+An affinity that also avoids virtual nodes, which run no DaemonSet: Azure Container Instances refuses the pod, and a pod that
+is never ready stops the replacement of the others. The argument is the affinity of the values.
+*/}}
+{{- define "azse.affinity" -}}
+{{- $kind := "requiredDuringSchedulingIgnoredDuringExecution" }}
+{{- $node := default dict .nodeAffinity }}
+{{- $noVirtualNode := dict "key" "type" "operator" "NotIn" "values" (list "virtual-kubelet") }}
+{{- $terms := list }}
+{{- /* A node must match one of the terms. */}}
+{{- range default (list dict) (get (default dict (get $node $kind)) "nodeSelectorTerms") }}
+{{- $expressions := append (default list .matchExpressions) $noVirtualNode }}
+{{- $terms = append $terms (merge (dict "matchExpressions" $expressions) .) }}
+{{- end }}
+{{- toYaml (merge (dict "nodeAffinity" (merge (dict $kind (dict "nodeSelectorTerms" $terms)) $node)) .) }}
+{{- end }}
+
 {{/* The security context of the pod. */}}
 {{- define "azse.podSecurityContext" -}}
 {{- $values := .root.Values }}
@@ -83,6 +100,10 @@ spec:
       {{- end }}
       serviceAccountName: {{ include "azse.serviceAccountName" .root }}
       automountServiceAccountToken: false
+      {{- with $values.dnsConfig }}
+      dnsConfig:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       {{- with $values.imagePullSecrets }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
@@ -90,14 +111,15 @@ spec:
       {{- with $values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
+      terminationGracePeriodSeconds: {{ int $values.terminationGracePeriodSeconds }}
       securityContext:
         {{- include "azse.podSecurityContext" . | trim | nindent 8 }}
       containers:
         - name: exporter
-          image: {{ include "azse.image" (dict "image" .settings.image "key" .imageKey "version" .root.Chart.AppVersion) | quote }}
+          image: {{ include "azse.image" (dict "root" .root "image" .settings.image "key" .imageKey) | quote }}
           imagePullPolicy: {{ .settings.image.pullPolicy }}
           args:
-            {{- include "azse.args" . | nindent 12 }}
+            {{- fromJsonArray (include "azse.args" .) | toYaml | nindent 12 }}
           {{- with include "azse.env" . }}
           env:
             {{- . | nindent 12 }}
@@ -148,8 +170,6 @@ spec:
       tolerations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with .settings.affinity }}
       affinity:
-        {{- toYaml . | nindent 8 }}
-      {{- end }}
+        {{- include "azse.affinity" .settings.affinity | nindent 8 }}
 {{- end }}
