@@ -1,12 +1,12 @@
 //! The connection to the collector of one signal.
 
-use std::{fmt, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
 
 use reqwest::Client;
 use tracing::{info, warn};
 
 use super::{
-    request::{Payload, send},
+    request::{Endpoint, Payload, send},
     response::{Disposition, Retry},
 };
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
         http::{self, PemError, add_proxy_secrets},
         resolver::Resolver,
         retry::backoff,
-        url::Secrets,
     },
     snapshot::ExportFailure,
     time::Clock,
@@ -47,20 +46,6 @@ impl Default for RetryTiming {
             maintenance_interval: Duration::from_secs(30),
             flush_timeout: Duration::from_secs(5),
         }
-    }
-}
-
-/// What each request needs.
-pub(super) struct Endpoint {
-    pub(super) settings: ExporterSettings,
-    pub(super) secrets: Secrets,
-    pub(super) clock: Clock,
-}
-
-/// Without the secrets.
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.settings.redacted_endpoint())
     }
 }
 

@@ -1,6 +1,9 @@
 //! One request: OpenTelemetry's exporter on an HTTP client that keeps what the exporter does not return.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use async_trait::async_trait;
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
@@ -19,22 +22,37 @@ use reqwest::{
 };
 
 use super::{
-    connection::Endpoint,
     response::{Disposition, Retry},
     sdk,
 };
 use crate::{
     metrics::negotiation::gzip,
-    otlp::{batch::Batch, signal::Signal},
+    otlp::{batch::Batch, settings::ExporterSettings, signal::Signal},
     outbound::{
         error::{causes, is_tls, root_cause},
         http::{USER_AGENT, read_up_to},
         retry::retry_after,
+        url::Secrets,
     },
     snapshot::ExportFailure,
+    time::Clock,
 };
 
 const MAX_BODY_BYTES: usize = 64 << 10;
+
+/// What each request needs.
+pub(super) struct Endpoint {
+    pub(super) settings: ExporterSettings,
+    pub(super) secrets: Secrets,
+    pub(super) clock: Clock,
+}
+
+/// Without the secrets.
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.settings.redacted_endpoint())
+    }
+}
 
 /// What one request contains. OpenTelemetry's exporter of metrics accepts only those of the SDK's own instruments, so
 /// the HTTP client alone takes its place.

@@ -51,8 +51,8 @@ impl SpoolHandle {
         }
     }
 
-    /// Appends a batch and wakes the sender, without waiting for the disk. Where the worker's queue is full, the batch is
-    /// dropped and counted.
+    /// Appends a batch and wakes the sender, without waiting for the disk. Where the worker's queue is full, the batch
+    /// is dropped and counted.
     pub fn append(&self, batch: Batch, now: Moment) {
         let records = batch.records.len() as u64;
         let shared = Arc::clone(&self.shared);
