@@ -7,15 +7,13 @@
 //! endpoint and the protocol `grpc` are errors. A signal without an endpoint is not exported, and metrics only with
 //! `OTEL_METRICS_EXPORTER=otlp`.
 
-mod encoded;
-mod metrics;
-mod reader;
+mod variables;
 
 use std::{path::PathBuf, time::Duration};
 
 use reqwest::{Url, header::HeaderMap};
 
-use self::reader::Reader;
+use self::variables::Variables;
 use super::signal::Signal;
 use crate::outbound::url::{self, Secrets};
 
@@ -75,34 +73,28 @@ impl OtlpSettings {
     pub fn from_env(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OtlpConfigError> {
-        let mut reader = Reader::new(lookup);
-        if reader.is_disabled() {
+        let mut variables = Variables::new(lookup);
+        if variables.is_disabled() {
             return Ok(None);
         }
-        reader.check_disabled();
         let mut exporters = Vec::new();
         for signal in Signal::ALL {
-            exporters.extend(reader.exporter(signal)?);
+            exporters.extend(variables.exporter(signal)?);
         }
-        let metric_interval = reader.metric_interval(&mut exporters);
-        if exporters.is_empty() && reader.ignored.is_empty() {
+        let mut metrics = exporters.iter_mut();
+        let metrics = metrics.find(|exporter| exporter.signal == Signal::Metrics);
+        let metric_interval = variables.metric_interval(metrics);
+        if exporters.is_empty() && variables.ignored.is_empty() {
             return Ok(None);
         }
-        let resource_attributes = reader.resource_attributes();
-        let service_name = reader.get("OTEL_SERVICE_NAME");
-        // A general variable is read for each signal.
-        let mut ignored: Vec<String> = Vec::new();
-        for message in reader.ignored {
-            if !ignored.contains(&message) {
-                ignored.push(message);
-            }
-        }
+        let resource_attributes = variables.resource_attributes();
+        let service_name = variables.get("OTEL_SERVICE_NAME");
         Ok(Some(Self {
             exporters,
             metric_interval,
             service_name,
             resource_attributes,
-            ignored,
+            ignored: variables.ignored,
         }))
     }
 

@@ -1,30 +1,30 @@
-//! Reads the variables of any signal.
+//! Reads the variables.
 
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{ClientCertificate, ExporterSettings, OtlpConfigError, encoded};
+use super::{ClientCertificate, ExporterSettings, OtlpConfigError};
 use crate::{
     otlp::signal::Signal,
     outbound::url::{self, UrlError},
 };
 
-/// The specification's default for one request.
-pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-const DISABLED: &str = "OTEL_SDK_DISABLED";
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
+const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
 
-pub(super) struct Reader<F> {
+/// Reads variables, and collects messages about those that are ignored.
+pub(super) struct Variables<F> {
     lookup: F,
     pub(super) ignored: Vec<String>,
 }
 
-impl<F: Fn(&str) -> Option<String>> Reader<F> {
+impl<F: Fn(&str) -> Option<String>> Variables<F> {
     pub(super) fn new(lookup: F) -> Self {
         Self {
             lookup,
@@ -39,21 +39,59 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
-    /// The variable of a signal, else the general one, with its name.
-    fn otlp(&self, signal: Signal, what: &str) -> Option<(String, String)> {
-        let names = [
-            format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable()),
-            format!("OTEL_EXPORTER_OTLP_{what}"),
-        ];
-        names.into_iter().find_map(|name| {
-            let value = self.get(&name)?;
-            Some((name, value))
-        })
+    fn named(&self, name: &str) -> Option<(String, String)> {
+        Some((name.to_owned(), self.get(name)?))
     }
 
-    /// The problem does not contain the value, which may be a secret that was meant for another variable.
-    pub(super) fn ignore(&mut self, name: &str, problem: &str) {
-        self.ignored.push(format!("{name} is ignored: {problem}"));
+    /// The variable of a signal, else the general one, with its name.
+    fn otlp(&self, signal: Signal, what: &str) -> Option<(String, String)> {
+        let own = format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable());
+        let general = || self.named(&format!("OTEL_EXPORTER_OTLP_{what}"));
+        self.named(&own).or_else(general)
+    }
+
+    /// Once, also where a general variable is read for each signal. The problem does not contain the value, which may
+    /// be a secret that was meant for another variable.
+    fn ignore(&mut self, name: &str, problem: &str) {
+        let message = format!("{name} is ignored: {problem}");
+        if !self.ignored.contains(&message) {
+            self.ignored.push(message);
+        }
+    }
+
+    /// Whether the value is the other supported one, not the default. Any other value is ignored.
+    fn is_other(&mut self, given: Option<(String, String)>, default: &str, other: &str) -> bool {
+        let Some((name, value)) = given else {
+            return false;
+        };
+        let is_other = value.eq_ignore_ascii_case(other);
+        if !is_other && !value.eq_ignore_ascii_case(default) {
+            let problem = if other.is_empty() {
+                format!("the value is not supported, {default} is used")
+            } else {
+                format!("the value is neither {other} nor {default}, {default} is used")
+            };
+            self.ignore(&name, &problem);
+        }
+        is_other
+    }
+
+    fn millis(&mut self, given: Option<(String, String)>, default: u64) -> Duration {
+        let Some((name, value)) = given else {
+            return Duration::from_millis(default);
+        };
+        let millis = value.parse().ok().filter(|millis| *millis > 0);
+        if millis.is_none() {
+            let problem =
+                format!("the value is not a number of milliseconds above 0, {default} is used");
+            self.ignore(&name, &problem);
+        }
+        Duration::from_millis(millis.unwrap_or(default))
+    }
+
+    pub(super) fn is_disabled(&mut self) -> bool {
+        let given = self.named("OTEL_SDK_DISABLED");
+        self.is_other(given, "false", "true")
     }
 
     /// `None` if the signal is not exported.
@@ -61,59 +99,58 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         &mut self,
         signal: Signal,
     ) -> Result<Option<ExporterSettings>, OtlpConfigError> {
-        let endpoint = match signal {
-            Signal::Traces | Signal::Logs => self.endpoint_unless_none(signal)?,
-            Signal::Metrics => self.metrics_endpoint()?,
-        };
-        let Some(endpoint) = endpoint else {
+        let Some(endpoint) = self.endpoint_if_exported(signal)? else {
             return Ok(None);
         };
         self.check_protocol(signal)?;
+        let timeout = self.otlp(signal, "TIMEOUT");
+        let compression = self.otlp(signal, "COMPRESSION");
+        let certificate = self.otlp(signal, "CERTIFICATE");
         Ok(Some(ExporterSettings {
             signal,
             endpoint,
             headers: self.headers(signal),
-            timeout: self.timeout(signal),
-            gzip: self.gzip(signal),
-            certificate: self
-                .otlp(signal, "CERTIFICATE")
-                .map(|(_, path)| path.into()),
+            timeout: self.millis(timeout, 10_000),
+            gzip: self.is_other(compression, "none", "gzip"),
+            certificate: certificate.map(|(_, path)| path.into()),
             client: self.client_certificate(signal),
         }))
     }
 
-    pub(super) fn is_disabled(&self) -> bool {
-        let value = self.get(DISABLED);
-        value.is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    }
-
-    /// A value without effect is probably a mistake.
-    pub(super) fn check_disabled(&mut self) {
-        let is_invalid = |value: String| !value.eq_ignore_ascii_case("false");
-        if self.get(DISABLED).is_some_and(is_invalid) {
-            self.ignore(
-                DISABLED,
-                "the value is neither true nor false, false is used",
-            );
-        }
-    }
-
-    /// `None` without an endpoint or with the exporter `none`.
-    fn endpoint_unless_none(&mut self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
+    /// Traces and logs are exported unless their exporter is `none`, metrics only if it is `otlp`: all of them are on
+    /// `/metrics` already.
+    fn endpoint_if_exported(&mut self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
         let variable = signal.exporter_variable();
+        let is_metrics = signal == Signal::Metrics;
         let exporter = self.get(variable);
-        if exporter.as_deref().is_some_and(is_none) {
-            return Ok(None);
-        }
-        let endpoint = self.endpoint(signal)?;
-        if endpoint.is_some() && exporter.is_some_and(|value| !has_otlp(&value)) {
-            self.ignore(variable, "the value is neither otlp nor none, otlp is used");
+        let has_otlp = |list: &str| entries(list).any(|it| it.eq_ignore_ascii_case("otlp"));
+        let is_none = |value: &str| value.eq_ignore_ascii_case("none");
+        let (is_exported, is_invalid) = match exporter.as_deref() {
+            None => (!is_metrics, false),
+            Some(value) if is_none(value) => (false, false),
+            Some(value) if has_otlp(value) => (true, false),
+            Some(_) => (!is_metrics, true),
+        };
+        let endpoint = match is_exported {
+            true => self.endpoint(signal)?,
+            false => None,
+        };
+        if is_invalid && (is_metrics || endpoint.is_some()) {
+            let used = if is_metrics { "none" } else { "otlp" };
+            let problem = format!("the value is neither otlp nor none, {used} is used");
+            self.ignore(variable, &problem);
+        } else if is_metrics && is_exported && endpoint.is_none() {
+            let problem = format!("set OTEL_EXPORTER_OTLP_ENDPOINT or {METRICS_ENDPOINT} too");
+            self.ignore(variable, &problem);
+        } else if is_metrics && exporter.is_none() && self.get(METRICS_ENDPOINT).is_some() {
+            let problem = format!("metrics are exported only with {variable}=otlp");
+            self.ignore(METRICS_ENDPOINT, &problem);
         }
         Ok(endpoint)
     }
 
     /// The endpoint of a signal is used as it is; the general one is the base for all signals.
-    pub(super) fn endpoint(&self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
+    fn endpoint(&self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
         let Some((variable, value)) = self.otlp(signal, "ENDPOINT") else {
             return Ok(None);
         };
@@ -134,10 +171,9 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     /// Collectors have another port for gRPC.
     fn check_protocol(&mut self, signal: Signal) -> Result<(), OtlpConfigError> {
         let given = self.otlp(signal, "PROTOCOL");
-        let Some((variable, value)) = given.filter(|(_, value)| value != PROTOCOL) else {
-            return Ok(());
-        };
-        if value == "grpc" {
+        if let Some((variable, value)) = given.clone()
+            && value == "grpc"
+        {
             let exporter = signal.exporter_variable();
             return Err(OtlpConfigError {
                 remedy: format!(
@@ -148,8 +184,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 value,
             });
         }
-        let problem = format!("the value is not supported, {PROTOCOL} is used");
-        self.ignore(&variable, &problem);
+        self.is_other(given, PROTOCOL, "");
         Ok(())
     }
 
@@ -158,8 +193,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let Some((name, value)) = self.otlp(signal, "HEADERS") else {
             return headers;
         };
-        for entry in encoded::entries(&value) {
-            let pair = encoded::pair(entry).and_then(|(key, value)| {
+        for entry in entries(&value) {
+            let pair = pair(entry).and_then(|(key, value)| {
                 let key = HeaderName::from_bytes(key.as_bytes()).ok()?;
                 let mut value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
                 value.set_sensitive(true);
@@ -176,47 +211,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             }
         }
         headers
-    }
-
-    fn timeout(&mut self, signal: Signal) -> Duration {
-        let given = self.otlp(signal, "TIMEOUT");
-        self.millis(given, DEFAULT_TIMEOUT)
-    }
-
-    /// The value of a variable with this name and value, if it is set and valid.
-    pub(super) fn millis(
-        &mut self,
-        given: Option<(String, String)>,
-        default: Duration,
-    ) -> Duration {
-        let Some((name, value)) = given else {
-            return default;
-        };
-        match value.parse() {
-            Ok(millis) if millis > 0 => Duration::from_millis(millis),
-            _ => {
-                let default_millis = default.as_millis();
-                let problem = format!(
-                    "the value is not a number of milliseconds above 0, {default_millis} is used"
-                );
-                self.ignore(&name, &problem);
-                default
-            }
-        }
-    }
-
-    fn gzip(&mut self, signal: Signal) -> bool {
-        let Some((name, value)) = self.otlp(signal, "COMPRESSION") else {
-            return false;
-        };
-        match value.to_ascii_lowercase().as_str() {
-            "gzip" => true,
-            "none" => false,
-            _ => {
-                self.ignore(&name, "the value is neither gzip nor none, none is used");
-                false
-            }
-        }
     }
 
     fn client_certificate(&mut self, signal: Signal) -> Option<ClientCertificate> {
@@ -245,7 +239,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let Some(value) = self.get(NAME) else {
             return Vec::new();
         };
-        let pairs: Option<Vec<_>> = encoded::entries(&value).map(encoded::pair).collect();
+        let pairs: Option<Vec<_>> = entries(&value).map(pair).collect();
         pairs.unwrap_or_else(|| {
             self.ignore(
                 NAME,
@@ -254,14 +248,51 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             Vec::new()
         })
     }
+    /// `OTEL_METRIC_EXPORT_INTERVAL`, and what else concerns metrics, where they are exported. The timeout of a request
+    /// is limited to that of an export: one request is one export. The defaults are those of the specification
+    /// (<https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/#periodic-exporting-metricreader>).
+    pub(super) fn metric_interval(&mut self, metrics: Option<&mut ExporterSettings>) -> Duration {
+        let Some(metrics) = metrics else {
+            return Duration::from_mins(1);
+        };
+        for (what, supported) in [
+            ("TEMPORALITY_PREFERENCE", "cumulative"),
+            ("DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram"),
+        ] {
+            let given = self.named(&format!("OTEL_EXPORTER_OTLP_METRICS_{what}"));
+            self.is_other(given, supported, "");
+        }
+        let timeout = self.named("OTEL_METRIC_EXPORT_TIMEOUT");
+        metrics.timeout = metrics.timeout.min(self.millis(timeout, 30_000));
+        let interval = self.named("OTEL_METRIC_EXPORT_INTERVAL");
+        self.millis(interval, 60_000)
+    }
 }
 
-/// Of a variable that selects exporters.
-pub(super) fn is_none(value: &str) -> bool {
-    value.eq_ignore_ascii_case("none")
+/// Empty entries are skipped.
+fn entries(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
 }
 
-/// The same, for a list of exporters.
-pub(super) fn has_otlp(value: &str) -> bool {
-    encoded::entries(value).any(|exporter| exporter.eq_ignore_ascii_case("otlp"))
+/// A decoded name and value of a list in the format of W3C Baggage (<https://www.w3.org/TR/baggage/#header-content>).
+/// `None` without a name, without `=`, or where the encoding is invalid.
+fn pair(entry: &str) -> Option<(String, String)> {
+    let (name, value) = entry.split_once('=')?;
+    let (name, value) = (decode(name.trim())?, decode(value.trim())?);
+    (!name.is_empty()).then_some((name, value))
+}
+
+/// Stricter than [`percent_decode_str`], which leaves `%zz` as it is.
+fn decode(text: &str) -> Option<String> {
+    let is_encoded = |rest: &str| {
+        let digits = rest.as_bytes().first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(is_encoded) {
+        return None;
+    }
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    Some(decoded.into_owned())
 }

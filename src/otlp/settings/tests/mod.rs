@@ -2,7 +2,7 @@ mod metrics;
 
 use std::collections::BTreeMap;
 
-use super::{reader::DEFAULT_TIMEOUT, *};
+use super::*;
 
 const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const TRACES: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
@@ -290,7 +290,7 @@ fn invalid_values_are_reported_and_ignored() {
     assert!(settings.resource_attributes.is_empty());
     for exporter in &settings.exporters {
         assert!(!exporter.gzip && exporter.client.is_none());
-        assert_eq!(exporter.timeout, DEFAULT_TIMEOUT);
+        assert_eq!(exporter.timeout, Duration::from_secs(10));
     }
     assert_eq!(
         settings.ignored,
