@@ -15,7 +15,7 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    alertmanager::{AlertQueue, PushTiming},
+    alertmanager::{AlertQueue, PushTiming, Wanted},
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input},
     metrics::{self, MetricsOptions, exposition::Format},
@@ -237,19 +237,19 @@ fn push(criterion: &mut Criterion) {
         let after = engine.snapshot(now());
         let mut queue = AlertQueue::new(PushTiming::default());
         loop {
-            let batch = queue.next(&before, now(), false);
+            let batch = queue.next(&before, now(), Wanted::All);
             if batch.is_empty() {
                 break;
             }
             queue.accepted(batch, now());
         }
         group.bench_function(BenchmarkId::new("new", events), |bencher| {
-            bencher.iter(|| queue.next(black_box(&after), now(), false));
+            bencher.iter(|| queue.next(black_box(&after), now(), Wanted::All));
         });
         group.bench_function(BenchmarkId::new("unchanged", events), |bencher| {
             // A batch that is not accepted is found again.
-            queue.next(&before, now(), false);
-            bencher.iter(|| queue.next(black_box(&before), now(), false));
+            queue.next(&before, now(), Wanted::All);
+            bencher.iter(|| queue.next(black_box(&before), now(), Wanted::All));
         });
     }
     group.finish();

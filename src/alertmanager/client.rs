@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::{
     alert::Alert,
-    target::{Secret, SetupError, Target},
+    target::{Secret, Target, TargetError},
 };
 use crate::{
     outbound::{
@@ -44,7 +44,7 @@ impl From<String> for RequestFailure {
 }
 
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct AlertmanagerClient {
     pub(super) target: Target,
     pub(super) clock: Clock,
     http: reqwest::Client,
@@ -52,8 +52,8 @@ pub(super) struct Client {
     worker: Worker,
 }
 
-impl Client {
-    pub(super) fn new(target: Target, worker: Worker, clock: Clock) -> Result<Self, SetupError> {
+impl AlertmanagerClient {
+    pub(super) fn new(target: Target, worker: Worker, clock: Clock) -> Result<Self, TargetError> {
         Ok(Self {
             http: target.client(Resolver::new(worker.clone()))?,
             target,

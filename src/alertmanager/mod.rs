@@ -16,7 +16,7 @@ mod target;
 mod timing;
 
 pub(crate) use alert::ALERT_LABELS;
-pub(crate) use push::Pusher;
-pub use queue::{AlertBatch, AlertQueue};
-pub use target::{Credentials, SetupError, Target};
+pub(crate) use push::AlertPusher;
+pub use queue::{AlertBatch, AlertQueue, Wanted};
+pub use target::{Credentials, Target, TargetError};
 pub use timing::PushTiming;

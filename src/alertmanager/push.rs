@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    client::{Client, RequestFailure},
-    queue::{AlertBatch, AlertQueue},
-    target::{SetupError, Target},
+    client::{AlertmanagerClient, RequestFailure},
+    queue::{AlertBatch, AlertQueue, Wanted},
+    target::{Target, TargetError},
 };
 use crate::{
     snapshot::{PushCounts, Snapshot},
@@ -21,16 +21,19 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) struct Pusher {
-    client: Client,
+pub(crate) struct AlertPusher {
+    client: AlertmanagerClient,
     counts: watch::Sender<PushCounts>,
     queue: AlertQueue,
     /// Consecutive failed pushes.
     failures: u32,
-    is_overflowing: bool,
+    /// The next attempt after a failed one, by the monotonic clock.
+    retry_at: Duration,
+    /// Alertmanager asked for that delay: new alerts wait, too.
+    is_held: bool,
 }
 
-impl Pusher {
+impl AlertPusher {
     /// A cryptography provider must be installed in the process.
     ///
     /// # Errors
@@ -40,13 +43,14 @@ impl Pusher {
         worker: Worker,
         clock: Clock,
         counts: watch::Sender<PushCounts>,
-    ) -> Result<Self, SetupError> {
+    ) -> Result<Self, TargetError> {
         Ok(Self {
             queue: AlertQueue::new(target.timing).with_labels(target.labels.clone()),
-            client: Client::new(target, worker, clock)?,
+            client: AlertmanagerClient::new(target, worker, clock)?,
             counts,
             failures: 0,
-            is_overflowing: false,
+            retry_at: Duration::ZERO,
+            is_held: false,
         })
     }
 
@@ -56,31 +60,29 @@ impl Pusher {
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
         stop: CancellationToken,
     ) {
-        let mut retry_at = Duration::ZERO;
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.client.clock.now();
-            let may_send = is_last || retry_at <= now.monotonic;
-            let batch = if may_send {
-                self.queue.next(&snapshot, now, is_last)
-            } else {
-                AlertBatch::default()
+            let is_waiting = self.retry_at > now.monotonic;
+            let wanted = match is_waiting {
+                _ if is_last => Some(Wanted::News),
+                false => Some(Wanted::All),
+                // A new alert does not wait: a Spot VM has only seconds.
+                true => (!self.is_held).then_some(Wanted::Untried),
             };
-            self.report_overflow();
+            let batch = wanted.map(|wanted| self.queue.next(&snapshot, now, wanted));
+            let batch = batch.unwrap_or_default();
             if !batch.is_empty() {
-                let retry_in = self.push(batch).await;
-                if let Some(delay) = retry_in {
-                    retry_at = self.client.clock.now().monotonic.saturating_add(delay);
-                }
-                if retry_in.is_none() || !is_last {
+                let is_accepted = self.push(batch, is_waiting).await;
+                if is_accepted || !is_last {
                     continue;
                 }
             }
             if is_last {
                 return;
             }
-            let retry_at = Some(retry_at).filter(|at| *at > now.monotonic);
+            let retry_at = is_waiting.then_some(self.retry_at);
             let check_at = retry_at.or_else(|| self.queue.next_check());
             let wait = check_at.map(|at| at.saturating_sub(now.monotonic));
             tokio::select! {
@@ -91,26 +93,15 @@ impl Pusher {
         }
     }
 
-    fn report_overflow(&mut self) {
-        let skipped = self.queue.skipped();
-        let was_overflowing = std::mem::replace(&mut self.is_overflowing, skipped > 0);
-        if skipped > 0 && !was_overflowing {
-            let alertmanager = self.client.target.base.as_str();
-            warn!(
-                alertmanager,
-                skipped, "too many alerts: some are not pushed"
-            );
-        }
-    }
-
-    /// Sends alerts in one request. If it fails, returns the time until the next attempt.
-    async fn push(&mut self, batch: AlertBatch) -> Option<Duration> {
+    /// Sends alerts in one request. A failure while an earlier one waits for its next attempt does not move that.
+    async fn push(&mut self, batch: AlertBatch, is_waiting: bool) -> bool {
         let alerts: Vec<_> = batch.alerts().collect();
         let pushed = self.client.push(&alerts).await;
         self.counts.send_modify(|counts| {
             counts.pushes += 1;
             counts.failures += u64::from(pushed.is_err());
         });
+        let now = self.client.clock.now();
         let target = &self.client.target;
         let alertmanager = target.base.as_str();
         let failures = std::mem::take(&mut self.failures);
@@ -123,15 +114,21 @@ impl Pusher {
                 warn!(alertmanager, error = message, "alert push failed");
             }
             self.failures = failures.saturating_add(1);
-            return Some(target.timing.retry_delay(retry_after, self.failures));
+            self.is_held = retry_after.is_some();
+            if !is_waiting || self.is_held {
+                let delay = target.timing.retry_delay(retry_after, self.failures);
+                self.retry_at = now.monotonic.saturating_add(delay);
+            }
+            return false;
         }
         if batch.has_news || failures > 0 {
             let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
             let firing = alerts.len() - ended;
             info!(alertmanager, firing, ended, "alerts pushed");
         }
-        self.queue.accepted(batch, self.client.clock.now());
-        None
+        self.retry_at = Duration::ZERO;
+        self.queue.accepted(batch, now);
+        true
     }
 }
 

@@ -21,7 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why an Alertmanager can never be reached: one line that names flag, value and remedy.
 #[derive(Debug, thiserror::Error)]
-pub enum SetupError {
+pub enum TargetError {
     #[error("{0}")]
     Address(String),
     #[error("--{flag}: {} {why}", path.display())]
@@ -62,11 +62,11 @@ pub struct Target {
 
 impl Target {
     /// From a base such as `http://alertmanager:9093`, optionally with a path before `/api`.
-    pub fn new(base: &str) -> Result<Self, SetupError> {
+    pub fn new(base: &str) -> Result<Self, TargetError> {
         let shown = url::redacted(base);
-        let error = |why: String| SetupError::Address(format!("{shown:?} {why}"));
+        let error = |why: String| TargetError::Address(format!("{shown:?} {why}"));
         let url = url::base(base).map_err(|cause| match cause {
-            UrlError::Credentials => SetupError::Address(format!(
+            UrlError::Credentials => TargetError::Address(format!(
                 "{cause}, which every user of this VM could read: use --alertmanager.basic-auth-file"
             )),
             UrlError::Query => error(format!("{cause}: give the base alone")),
@@ -118,22 +118,22 @@ impl Target {
     }
 
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
-    pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, SetupError> {
+    pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, TargetError> {
         if let Some(credentials) = &self.credentials {
-            credentials.read().map_err(|why| SetupError::File {
+            credentials.read().map_err(|why| TargetError::File {
                 flag: credentials.flag(),
                 path: credentials.path().to_owned(),
                 why,
             })?;
         }
         let builder = http::client(&self.alerts, self.ca_file.as_deref(), resolver);
-        let builder = builder.map_err(|cause| SetupError::File {
+        let builder = builder.map_err(|cause| TargetError::File {
             flag: "alertmanager.ca-file",
             path: self.ca_file.clone().unwrap_or_default(),
             why: cause.to_string(),
         })?;
         let built = builder.connect_timeout(CONNECT_TIMEOUT).build();
-        built.map_err(|error| SetupError::Client {
+        built.map_err(|error| TargetError::Client {
             address: self.base.clone(),
             cause: root_cause(&error),
         })

@@ -17,7 +17,7 @@ pub struct PushTiming {
     pub resolve_after: Duration,
     /// After a failed push; each further one doubles it.
     pub retry_interval: Duration,
-    /// Upper bound of that, and of a `Retry-After`: a new alert waits too.
+    /// Upper bound of that, and of a `Retry-After`.
     pub max_retry_interval: Duration,
     pub push_timeout: Duration,
 }

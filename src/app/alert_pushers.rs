@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Error;
 use crate::{
-    alertmanager::{Pusher, Target},
+    alertmanager::{AlertPusher, Target},
     snapshot::{PushCounts, Snapshot},
     time::Clock,
     worker::Worker,
@@ -35,7 +35,7 @@ impl AlertPushers {
         let mut tasks = JoinSet::new();
         for target in targets {
             let worker = Worker::start("alertmanager").map_err(Error::thread("pushes alerts"))?;
-            let pusher = Pusher::new(target.clone(), worker, clock, counts.clone())?;
+            let pusher = AlertPusher::new(target.clone(), worker, clock, counts.clone())?;
             tasks.spawn_on(pusher.run(snapshots.clone(), stop.clone()), runtime);
         }
         Ok((Self { tasks }, counted))

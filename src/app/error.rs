@@ -48,7 +48,7 @@ pub enum Error {
     #[error("--state.directory: {0}")]
     State(#[from] state::Error),
     #[error(transparent)]
-    Alertmanager(#[from] alertmanager::SetupError),
+    Alertmanager(#[from] alertmanager::TargetError),
     /// The system has no thread left.
     #[error("cannot start the thread that {purpose}: {cause}")]
     Thread {

@@ -308,6 +308,38 @@ async fn an_alertmanager_that_fails_gets_ever_fewer_pushes() {
 }
 
 #[tokio::test]
+async fn a_new_alert_is_pushed_once_while_a_failed_push_waits_for_its_next_attempt() {
+    let imds = FakeImds::standing(preempt()).await;
+    let error = Reply::error("503 Service Unavailable", "starting");
+    let alertmanager = FakeAlertmanager::standing(error).await;
+    let target = Target::new(&alertmanager.base()).unwrap();
+    let timing = PushTiming {
+        retry_interval: Duration::from_mins(5),
+        max_retry_interval: Duration::from_mins(5),
+        ..TIMING
+    };
+    let mut settings = pushing(&imds, &[]);
+    settings.alertmanagers = vec![target.with_timing(timing)];
+    let exporter = Exporter::start(settings);
+    alertmanager
+        .until("the event is pushed", |it| it.requests().len() == 1)
+        .await;
+    imds.now(document("Terminate", "Platform", "Scheduled", "web_0"));
+    alertmanager
+        .until("the new alert is pushed", |it| it.requests().len() == 2)
+        .await;
+    imds.until_requests(imds.event_requests() + 10).await;
+    assert_eq!(alertmanager.requests().len(), 2);
+    let types: Vec<_> = alertmanager
+        .alerts()
+        .iter()
+        .map(|alert| alert.labels["event_type"].clone())
+        .collect();
+    assert_eq!(types, ["Preempt", "Terminate"], "the new one alone");
+    exporter.stop().await;
+}
+
+#[tokio::test]
 async fn retry_after_of_an_alertmanager_is_honoured_by_new_alerts_too() {
     let imds = FakeImds::standing(preempt()).await;
     let later = [("Retry-After", "20")];

@@ -20,12 +20,14 @@ pub(super) struct KnownAlert {
     pub(super) tracked: Arc<TrackedEvent>,
     pub(super) matched: Match,
     /// What Alertmanager accepted last, and when.
-    pub(super) accepted: Option<(AlertState, Duration)>,
+    pub(super) accepted: Option<(PushedState, Duration)>,
+    /// It was in a batch.
+    pub(super) is_tried: bool,
 }
 
-/// Each is sent when it begins, and only [`AlertState::Firing`] is sent again. By the wall clock, as `endsAt`.
+/// Each is sent when it begins, and only [`PushedState::Firing`] is sent again. By the wall clock, as `endsAt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AlertState {
+pub(super) enum PushedState {
     Firing,
     /// With the text of the end. For Alertmanager the alert still fires: of two times of the end in the future it takes
     /// the later one, which is that of the last push before the end.
@@ -48,6 +50,7 @@ impl KnownAlert {
             tracked: Arc::clone(tracked),
             matched,
             accepted: None,
+            is_tried: false,
         }
     }
 
@@ -61,9 +64,9 @@ impl KnownAlert {
         resolved_at.is_some_and(|at| now.saturating_since(at) >= RESOLVED_RETENTION)
     }
 
-    pub(super) fn state(&self, timing: &PushTiming, now: Timestamp) -> AlertState {
+    pub(super) fn state(&self, timing: &PushTiming, now: Timestamp) -> PushedState {
         let Some(resolved_at) = self.matched.resolved_at else {
-            return AlertState::Firing;
+            return PushedState::Firing;
         };
         // The VMs that it still names send the alert.
         let names_others = self
@@ -75,9 +78,9 @@ impl KnownAlert {
         let is_of_others =
             self.tracked.scope == EventScope::Other && self.tracked.is_pending() && names_others;
         if is_of_others || now.saturating_since(resolved_at) < timing.resolve_after {
-            AlertState::Ended
+            PushedState::Ended
         } else {
-            AlertState::Resolved
+            PushedState::Resolved
         }
     }
 
@@ -88,7 +91,7 @@ impl KnownAlert {
         let Some((_, accepted_at)) = accepted else {
             return Due::News;
         };
-        if state != AlertState::Firing || is_blind && !self.tracked.names_only_this_vm() {
+        if state != PushedState::Firing || is_blind && !self.tracked.names_only_this_vm() {
             return Due::At(Duration::MAX);
         }
         let due_at = accepted_at.saturating_add(timing.resend_interval);

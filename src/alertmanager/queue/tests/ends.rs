@@ -212,7 +212,7 @@ fn at_shutdown_only_what_is_new_is_sent() {
     assert_eq!(setup.send(), [2]);
     let last = |setup: &mut Setup| {
         let snapshot = setup.engine.snapshot(setup.now);
-        let batch = setup.queue.next(&snapshot, setup.now, true);
+        let batch = setup.queue.next(&snapshot, setup.now, Wanted::News);
         let alerts = batch.alerts();
         alerts.map(|alert| alert.is_resolved).collect::<Vec<_>>()
     };

@@ -61,7 +61,7 @@ impl Setup {
 
     fn next(&mut self) -> AlertBatch {
         let snapshot = self.engine.snapshot(self.now);
-        self.queue.next(&snapshot, self.now, false)
+        self.queue.next(&snapshot, self.now, Wanted::All)
     }
 
     /// The sizes of all batches until nothing is left to send.
@@ -201,32 +201,28 @@ fn critical_event_is_no_second_alert_when_not_before_becomes_unreadable_or_is_po
 }
 
 #[test]
-fn requests_and_alerts_are_bounded_and_alerts_in_place_keep_it() {
+fn requests_are_bounded() {
     let mut setup = Setup::new();
     setup.poll(0, 1_200);
     assert_eq!(setup.send(), [500, 500, 200]);
-    setup.queue.max_alerts = 1_210;
-    setup.poll(1, 1_220);
-    assert_eq!(setup.send(), [10]);
-    assert_eq!(setup.queue.skipped(), 10);
-    setup.poll(1, 1_221);
-    assert_eq!(setup.send(), [0; 0]);
-    assert_eq!(setup.queue.skipped(), 11);
 }
 
 #[test]
-fn unchanged_events_are_not_compared_for_each_snapshot() {
+fn each_new_alert_is_tried_once_while_another_one_waits_for_its_next_attempt() {
     let mut setup = Setup::new();
-    setup.poll(0, 100);
-    setup.send();
-    let compare_at = setup.queue.compare_at;
-    assert_eq!(compare_at, setup.now.monotonic + RECHECK_INTERVAL);
-    setup.poll(4, 100);
-    assert!(setup.next().is_empty());
-    assert_eq!(setup.queue.compare_at, compare_at, "not compared");
-    setup.poll(1, 100);
-    assert!(setup.next().is_empty());
-    assert!(setup.queue.compare_at > compare_at);
+    let tried = |setup: &mut Setup| {
+        let snapshot = setup.engine.snapshot(setup.now);
+        setup
+            .queue
+            .next(&snapshot, setup.now, Wanted::Untried)
+            .len()
+    };
+    setup.poll(0, 1);
+    assert_eq!(setup.next().len(), 1);
+    assert_eq!(tried(&mut setup), 0, "its push failed");
+    setup.poll(1, 3);
+    assert_eq!([tried(&mut setup), tried(&mut setup)], [2, 0]);
+    assert_eq!(setup.send(), [3]);
 }
 
 #[test]
