@@ -9,8 +9,6 @@ mod alerts;
 mod message;
 mod start;
 
-use std::time::Duration;
-
 pub(crate) use self::{
     alerts::{AlertRule, AlertState, EventAlert, alerts, severity},
     message::message,
@@ -18,13 +16,10 @@ pub(crate) use self::{
 };
 use crate::{
     event::EventScope,
-    lifecycle::TrackedEvent,
+    lifecycle::{ENDED_RETENTION, TrackedEvent},
     snapshot::Snapshot,
     time::{Moment, Timestamp},
 };
-
-/// An event that no longer names this VM is shown for as long as an ended one.
-const LEFT_RETENTION: Duration = Duration::from_mins(10);
 
 /// Whether the event stops or pauses this VM. A Freeze of 0 s and advisories do not. Other types do whatever their
 /// announced duration is.
@@ -37,7 +32,7 @@ pub(crate) fn interrupts_vm(tracked: &TrackedEvent) -> bool {
 
 /// Whether this exporter speaks about the event: it names this VM, may do so, or did until a few minutes ago.
 pub(crate) fn concerns_vm(tracked: &TrackedEvent, now: Timestamp) -> bool {
-    let has_just_left = |left_at| now.saturating_since(left_at) < LEFT_RETENTION;
+    let has_just_left = |left_at| now.saturating_since(left_at) < ENDED_RETENTION;
     let is_own = tracked.scope != EventScope::Other || tracked.left_at.is_some_and(has_just_left);
     is_own && !tracked.may_be_foreign()
 }

@@ -27,7 +27,7 @@ pub use self::{
 use crate::{
     event::EventId,
     heartbeat::Heartbeat,
-    lifecycle::{Restored, TrackedEvent, Tracker, Transition},
+    lifecycle::{ENDED_RETENTION, Restored, TrackedEvent, Tracker, Transition},
     otlp::{
         batch::{Batch, Record},
         log_record, resource,
@@ -38,8 +38,6 @@ use crate::{
     time::Moment,
 };
 
-/// How long an ended event stays in the snapshot, so that every scraper sees its end.
-const ENDED_RETENTION: Duration = Duration::from_mins(10);
 /// Transitions of restored events that wait for the identity of this VM. Further ones are not logged, counted or sent.
 const MAX_HELD: usize = 1_000;
 

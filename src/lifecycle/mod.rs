@@ -46,3 +46,6 @@ pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
 pub use tracker::Tracker;
 pub use transition::{Transition, TransitionKind};
+
+/// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
+pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);
