@@ -48,7 +48,8 @@
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`web_config`] | the file of `--web.config.file`: TLS, passwords, headers and a rate limit for [`web`] |
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
-//! | [`outbound`] | retry timing, JSON of a bounded size, HTTP client setup, name resolution, error causes, URL checks, atomic file replacement |
+//! | [`outbound`] | what the HTTP clients have in common: setup, retry timing, name resolution, error causes, URL checks |
+//! | [`file`], `json` | files that survive a crash; JSON of a bounded size |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
 //! | [`app`] | wiring, the event loop, shutdown |
@@ -60,10 +61,10 @@
 //! main → command → cli, config, logs, app
 //! app, config → everything below
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, web_config, simulator;
-//!   below them outbound::{http, resolver, file, error}, server, listen, worker, system
+//!   below them outbound::{http, resolver, error}, file, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
 //!   alertmanager::alert, web::{status, api, probe},
-//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, outbound::{retry, url, json},
+//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, json, outbound::{retry, url},
 //!   web_config::{settings, tls_settings, fields, yaml, password, rate_limit}
 //! core, pure: assessment; below it snapshot, lifecycle, document
 //! basic types: event, api_version, time, text
@@ -76,7 +77,7 @@
 //! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary uses
 //! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
 //! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
-//! [`web_config`], [`worker`], [`outbound`], [`listen`]) and what it computes with ([`engine`], [`document`],
+//! [`web_config`], [`worker`], [`file`], [`listen`]) and what it computes with ([`engine`], [`document`],
 //! [`event`], [`lifecycle`], [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the
 //! compiler reports all other dead code.
 //!
@@ -101,14 +102,16 @@ pub mod config;
 pub mod document;
 pub mod engine;
 pub mod event;
+pub mod file;
 pub mod heartbeat;
 pub mod imds;
+mod json;
 pub mod lifecycle;
 pub mod listen;
 pub mod logs;
 pub mod metrics;
 pub mod otlp;
-pub mod outbound;
+mod outbound;
 pub mod server;
 pub mod simulator;
 pub mod snapshot;

@@ -5,11 +5,11 @@ use std::path::Path;
 use tokio::sync::watch;
 
 use crate::{
+    file::OsFilesystem,
     otlp::{
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
-    outbound::file::OsFilesystem,
     snapshot::ExportCounts,
     worker::Worker,
 };

@@ -16,7 +16,7 @@ use std::{
 
 use crate::{
     engine::SavedState,
-    outbound::file::{self, Filesystem, OsFilesystem},
+    file::{self, Filesystem, OsFilesystem},
     system,
     time::Timestamp,
 };

@@ -68,7 +68,7 @@ pub async fn run(
     );
     let now = connection.endpoint.clock.now();
     let flush_timeout = connection.timing.flush_timeout;
-    let mut pusher = Pusher {
+    let mut pusher = MetricPusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
         start: StartTime(now),
         connection,
@@ -82,7 +82,7 @@ pub async fn run(
     flush(Signal::Metrics, flush_timeout, &stop, pushing).await;
 }
 
-struct Pusher {
+struct MetricPusher {
     settings: OtlpSettings,
     source: MetricSource,
     counts: watch::Sender<ExportCounts>,
@@ -94,7 +94,7 @@ struct Pusher {
     warning: String,
 }
 
-impl Pusher {
+impl MetricPusher {
     async fn push_until_stopped(&mut self, stop: &CancellationToken) {
         loop {
             let is_last = stop.is_cancelled();

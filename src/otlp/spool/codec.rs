@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    json,
     otlp::batch::{Batch, Record},
     otlp::resource::Resource,
-    outbound::json,
 };
 
 /// Raised when an older reader would misread the format.

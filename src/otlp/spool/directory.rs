@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::{Entry, Spool};
 use crate::{
-    outbound::file::{self, DRAFT_SUFFIX},
+    file::{self, DRAFT_SUFFIX},
     snapshot::DropReason,
 };
 

@@ -33,7 +33,7 @@ pub use limits::SpoolLimits;
 pub(crate) use super::batch::Batch;
 use super::{batch::Record, resource::Resource, signal::Signal};
 use crate::{
-    outbound::file::Filesystem,
+    file::Filesystem,
     snapshot::{DropReason, ExportCounts},
     time::Moment,
 };

@@ -11,8 +11,8 @@ use self::event::SavedEvent;
 use crate::{
     engine::SavedState,
     event::{EventId, EventScope},
+    json,
     lifecycle::TrackedEvent,
-    outbound::json,
     time::Timestamp,
 };
 

@@ -19,6 +19,7 @@ use azure_scheduled_events_exporter::{
     document::{Anomalies, Answer, Document},
     engine::{Effect, Engine, EngineConfig, Input},
     event::{Event, EventId, EventType, Source, Status},
+    file::OsFilesystem,
     otlp::{
         attribute::hex,
         batch::Batch,
@@ -27,7 +28,6 @@ use azure_scheduled_events_exporter::{
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
-    outbound::file::OsFilesystem,
     snapshot::{FailureReason, Identity, RequestError},
     time::{Clock, Moment, Timestamp},
     worker::Worker,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    file::OsFilesystem,
     otlp::{
         attribute::{Attribute, Value},
         batch::{Batch, Record},
@@ -13,7 +14,6 @@ use azure_scheduled_events_exporter::{
         spool::{Spool, SpoolHandle, SpoolLimits},
         trace::{Span, SpanEvent},
     },
-    outbound::file::OsFilesystem,
     snapshot::ExportCounts,
     time::{Clock, Timestamp},
     worker::Worker,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use azure_scheduled_events_exporter::outbound::file::{OsFilesystem, replace};
+use azure_scheduled_events_exporter::file::{OsFilesystem, replace};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
 use rustls::{
     RootCertStore, ServerConfig,

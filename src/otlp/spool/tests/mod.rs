@@ -14,12 +14,12 @@ use super::{
     *,
 };
 use crate::{
+    file::{DRAFT_SUFFIX, OsFilesystem},
     otlp::{
         attribute::{Attribute, Value},
         log_record::{EventName, LogRecord, Severity},
         trace::{Span, SpanEvent},
     },
-    outbound::file::{DRAFT_SUFFIX, OsFilesystem},
     time::Timestamp,
 };
 
