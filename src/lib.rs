@@ -18,14 +18,14 @@
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
 //! has none. The [`engine`] takes the result as an input and returns effects; inside it
 //! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event
-//! loop in [`app`] performs the effects in their order: spans and log records to the spools, the state file, one
+//! loop in [`app`] performs the effects in their order: what is sent of each change to the spools, the state file, one
 //! immutable [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that
 //! snapshot once: all values of a response come from the same snapshot. The OTLP senders and the Alertmanager pushers
 //! run on a thread of their own and delay nothing.
 //!
 //! From a poll to a span, or a log record: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
-//! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `otlp::trace::spans` → `Effect::Export` →
-//! `otlp::spool` → `otlp::sender`.
+//! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `Effect::Emit` → `otlp::batch::of` → `otlp::spool` →
+//! `otlp::sender`. The engine knows no output.
 //!
 //! # Modules
 //!

@@ -5,12 +5,12 @@ use std::{collections::HashSet, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     document::{self, AnomalyKind, Answer},
-    engine::{Engine, EngineConfig, Input, SavedState},
+    engine::{Effect, Engine, EngineConfig, Input, SavedState},
     event::EventId,
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::{
         attribute::{Attribute, Value},
-        batch::{Batch, Record},
+        batch::{self, Batch, Record},
         settings::OtlpSettings,
         spool::codec,
     },
@@ -68,9 +68,10 @@ fn start_with(saved: SavedState) {
     let endpoint = |name: &str| {
         (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:4318".to_owned())
     };
+    let otlp = OtlpSettings::from_env(endpoint).expect("the endpoint is valid");
+    let otlp = otlp.expect("there is an endpoint");
     let config = EngineConfig {
         boot_id: Some("1".to_owned()),
-        otlp: OtlpSettings::from_env(endpoint).expect("the endpoint is valid"),
         is_persistent: true,
         ..EngineConfig::default()
     };
@@ -93,7 +94,11 @@ fn start_with(saved: SavedState) {
             }),
             took: Duration::from_millis(1),
         };
-        engine.handle(input, now);
+        for effect in engine.handle(input, now) {
+            if let Effect::Emit(changes) = effect {
+                batch::of(&changes, &otlp);
+            }
+        }
         let snapshot = Arc::new(engine.snapshot(now));
         let text = metrics::render(&snapshot, Format::OpenMetrics, options, 0, now);
         text.expect("every state can be scraped");

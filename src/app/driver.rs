@@ -10,10 +10,10 @@ use tokio::{sync::watch, time::sleep};
 
 use super::{export_queue::ExportQueue, logging, publisher::Publisher, state_writer::StateWriter};
 use crate::{
-    engine::{Effect, Engine, Input},
+    engine::{Changes, Effect, Engine, Input},
     event::EventId,
     heartbeat,
-    otlp::signal::Signal,
+    otlp::{batch, settings::OtlpSettings, signal::Signal},
     snapshot::{ExportCounts, PushCounts},
     time::{Clock, Moment},
 };
@@ -23,6 +23,7 @@ pub(super) struct Driver {
     pub(super) engine: Engine,
     pub(super) clock: Clock,
     pub(super) state: Option<StateWriter>,
+    pub(super) otlp: Option<OtlpSettings>,
     pub(super) spans: Option<ExportQueue>,
     pub(super) log_records: Option<ExportQueue>,
     /// Of the metrics that are pushed.
@@ -73,17 +74,7 @@ impl Driver {
                     state.discard_foreign(now.wall);
                 }
             }
-            Effect::Export(signal, batch) => {
-                let queue = match signal {
-                    Signal::Traces => &self.spans,
-                    Signal::Logs => &self.log_records,
-                    // Pushed from snapshots.
-                    Signal::Metrics => return,
-                };
-                if let Some(queue) = queue {
-                    queue.spool.append(batch, now);
-                }
-            }
+            Effect::Emit(changes) => self.export(&changes, now),
             Effect::SaveState(saved) => {
                 if let Some(state) = &mut self.state {
                     state.write(*saved);
@@ -94,6 +85,23 @@ impl Driver {
                 self.publisher.publish(snapshot, is_write_outstanding);
             }
             Effect::Approve(id) => self.approval = Some(id),
+        }
+    }
+
+    fn export(&self, changes: &Changes, now: Moment) {
+        for (signal, batch) in self
+            .otlp
+            .iter()
+            .flat_map(|settings| batch::of(changes, settings))
+        {
+            let queue = match signal {
+                Signal::Traces => &self.spans,
+                Signal::Logs => &self.log_records,
+                Signal::Metrics => &None,
+            };
+            if let Some(queue) = queue {
+                queue.spool.append(batch, now);
+            }
         }
     }
 
@@ -112,9 +120,9 @@ impl Driver {
                     self.publisher.state_is_late();
                     continue;
                 }
-                counts = exported(&mut self.spans) => Input::ExportCounts(Signal::Traces, counts),
-                counts = exported(&mut self.log_records) => Input::ExportCounts(Signal::Logs, counts),
-                counts = changed(&mut self.metric_counts) => Input::ExportCounts(Signal::Metrics, counts),
+                counts = exported(&mut self.spans) => Input::SpanCounts(counts),
+                counts = exported(&mut self.log_records) => Input::LogRecordCounts(counts),
+                counts = changed(&mut self.metric_counts) => Input::MetricCounts(counts),
                 counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
             };
         }

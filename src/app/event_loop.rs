@@ -92,7 +92,7 @@ impl EventLoop {
             return Some(Duration::ZERO);
         };
         let is_name_configured = self.imds.vm_name.is_some();
-        if cadence::is_identity_unavailable(&error, is_name_configured) {
+        if error.is_identity_unavailable(is_name_configured) {
             self.identity_unavailable = self.identity_unavailable.saturating_add(1);
         } else {
             self.identity_unavailable = 0;

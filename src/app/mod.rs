@@ -189,7 +189,6 @@ async fn assemble(
         poll_interval: config.interval,
         approvals: config.approvals,
         boot_id,
-        otlp: config.otlp.clone(),
         is_persistent: state.is_some(),
     };
     let engine = Engine::new(engine_config, restored, now);
@@ -208,6 +207,7 @@ async fn assemble(
         engine,
         clock,
         state,
+        otlp: config.otlp.clone(),
         spans,
         log_records,
         metric_counts,

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{
-    imds::cadence::{self, PollResult},
-    snapshot::RequestError,
-};
+use crate::{outbound::retry::exponential, snapshot::RequestError};
 
 /// No poll is sent while an approval waits for its answer, and the end of the process waits for it too. IMDS answers at
 /// once; without an answer the approval may have been accepted.
@@ -13,15 +10,16 @@ pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Failed attempts after which an event is no longer approved: with [`retry_delay`] about 9 minutes.
 pub(crate) const MAX_ATTEMPTS: u32 = 40;
 
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Also of a `Retry-After`.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
+
 /// The delay before the next attempt, which also waits for the next document. Without jitter: each VM has an IMDS of
 /// its own.
 pub(crate) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
-    let result = PollResult::Failed {
-        reason: error.reason,
-        retry_after: error.retry_after,
-        consecutive_failures,
-    };
-    cadence::next_delay(result, Duration::ZERO, cadence::MIN_REQUEST_INTERVAL, 1.0)
+    let delay = exponential(FIRST_RETRY_DELAY, MAX_RETRY_DELAY, consecutive_failures);
+    let retry_after = error.retry_after.unwrap_or_default();
+    delay.max(retry_after).min(MAX_RETRY_DELAY)
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use crate::{
     approval::ApprovalPolicy,
     document::Answer,
     event::EventId,
-    lifecycle::TrackedEvent,
-    otlp::{batch::Batch, settings::OtlpSettings, signal::Signal},
+    lifecycle::{TrackedEvent, Transition},
     snapshot::{ExportCounts, Identity, PushCounts, RequestError, Snapshot},
     time::Timestamp,
 };
@@ -24,8 +23,6 @@ pub struct EngineConfig {
     pub approvals: ApprovalPolicy,
     /// The boot id of the running system, where it has one.
     pub boot_id: Option<String>,
-    /// Which of spans and log records are made, and the source of resource attributes; `None` makes neither.
-    pub otlp: Option<OtlpSettings>,
     /// Emit [`Effect::SaveState`].
     pub is_persistent: bool,
 }
@@ -54,8 +51,11 @@ pub enum Input {
     Tick,
     /// The write of an [`Effect::SaveState`] ended.
     StateWritten(Result<(), String>),
-    /// The counters of the spool and the sender of a signal changed.
-    ExportCounts(Signal, ExportCounts),
+    /// The counters of a spool and its sender changed.
+    SpanCounts(ExportCounts),
+    LogRecordCounts(ExportCounts),
+    /// The counters of the metric push changed.
+    MetricCounts(ExportCounts),
     /// The counters of the Alertmanager push changed.
     PushCounts(PushCounts),
     /// The process is about to end: the state is saved and the snapshot published once more.
@@ -69,8 +69,8 @@ pub enum Effect {
     /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a
     /// whole document.
     DiscardForeignState,
-    /// Append spans, or log records, to the spool of their signal.
-    Export(Signal, Batch),
+    /// Append what is sent of each change, such as spans and log records, to the spools.
+    Emit(Changes),
     /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
     SaveState(Box<SavedState>),
     /// Publish this snapshot to every reader.
@@ -78,6 +78,16 @@ pub enum Effect {
     /// Send the approval of an event. The state before it records the attempt: wait until it is on disk, but not for a
     /// late write. [`Input::ApprovalSent`] ends it.
     Approve(EventId),
+}
+
+/// The changes of events since the last effects, for the outputs that send each of them.
+#[derive(Debug)]
+pub struct Changes {
+    /// Events that were found late to name this VM: nothing was emitted of their past.
+    pub newly_own: Vec<Arc<TrackedEvent>>,
+    pub transitions: Vec<Transition>,
+    /// What is known after them.
+    pub snapshot: Arc<Snapshot>,
 }
 
 /// The state that survives a restart.

@@ -5,13 +5,14 @@
 //! their order. It never awaits, reads no clock, and touches no file and no socket. The event loop in `app` and the
 //! tests drive the same engine.
 //!
-//! Invariants: an input that carries an error ends no event; spans and log records come before the state that counts
-//! them, and the state before the snapshot, so that a crash between two effects repeats and loses nothing; an approval
-//! is part of the state before its request is sent.
+//! Invariants: an input that carries an error ends no event; what is sent of a change comes before the state that
+//! counts it, and the state before the snapshot, so that a crash between two effects repeats and loses nothing; an
+//! approval is part of the state before its request is sent.
 
 mod anomalies;
 mod approvals;
 mod attempts;
+mod health;
 mod interface;
 mod log;
 mod requests;
@@ -21,19 +22,13 @@ use std::{sync::Arc, time::Duration};
 
 use self::{anomalies::AnomalyTracker, approvals::Approvals, save_schedule::SaveSchedule};
 pub use self::{
-    interface::{Effect, EngineConfig, Input, SavedState},
+    interface::{Changes, Effect, EngineConfig, Input, SavedState},
     log::LogEntry,
 };
 use crate::{
     event::EventId,
     heartbeat::Heartbeat,
     lifecycle::{ENDED_RETENTION, Restored, TrackedEvent, Tracker, Transition},
-    otlp::{
-        batch::{Batch, Record},
-        log_record, resource,
-        signal::Signal,
-        trace::{self, VmKey},
-    },
     snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
     time::Moment,
 };
@@ -61,7 +56,7 @@ pub struct Engine {
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
-    /// Transitions since the last effects, which have not been emitted as spans and log records.
+    /// Transitions since the last effects, which have not been emitted.
     transitions: Vec<Transition>,
     /// Events that were found late to name this VM; their past has not been emitted.
     newly_own: Vec<Arc<TrackedEvent>>,
@@ -138,19 +133,10 @@ impl Engine {
                 let log = self.saves.written(result);
                 self.report_saves(log);
             }
-            Input::ExportCounts(signal, counts) => {
-                let outputs = Arc::make_mut(&mut self.outputs);
-                match signal {
-                    Signal::Traces => outputs.spans = counts,
-                    Signal::Logs => outputs.log_records = Some(counts),
-                    Signal::Metrics => outputs.metrics = Some(counts),
-                }
-                self.publish = true;
-            }
-            Input::PushCounts(counts) => {
-                Arc::make_mut(&mut self.outputs).pushes = counts;
-                self.publish = true;
-            }
+            Input::SpanCounts(counts) => self.outputs().spans = counts,
+            Input::LogRecordCounts(counts) => self.outputs().log_records = Some(counts),
+            Input::MetricCounts(counts) => self.outputs().metrics = Some(counts),
+            Input::PushCounts(counts) => self.outputs().pushes = counts,
             Input::Shutdown => {
                 self.saves.mark_urgent();
                 self.publish = true;
@@ -197,6 +183,12 @@ impl Engine {
         }
     }
 
+    /// The counters, to be changed and published.
+    fn outputs(&mut self) -> &mut OutputCounters {
+        self.publish = true;
+        Arc::make_mut(&mut self.outputs)
+    }
+
     fn tick(&mut self, now: Moment) {
         if let Some(interruption) = self.heartbeat.tick(now) {
             let transitions = self.tracker.record_interruption(interruption, now.wall);
@@ -210,8 +202,7 @@ impl Engine {
         let failures = self.saves.failures();
         // The snapshots share the counters as long as they are equal.
         if self.outputs.state_write_failures != failures {
-            Arc::make_mut(&mut self.outputs).state_write_failures = failures;
-            self.publish = true;
+            self.outputs().state_write_failures = failures;
         }
     }
 
@@ -224,7 +215,7 @@ impl Engine {
         self.emit(transitions);
     }
 
-    /// Counts and logs transitions, and lets spans and log records be made.
+    /// Counts and logs transitions, and lets the outputs send them.
     fn emit(&mut self, transitions: Vec<Transition>) {
         for transition in &transitions {
             Arc::make_mut(&mut self.counters).count(transition);
@@ -249,57 +240,27 @@ impl Engine {
 
     fn take_effects(&mut self, now: Moment) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
-        self.take_exports(now, &mut effects);
+        let transitions = std::mem::take(&mut self.transitions);
+        let mut newly_own = Vec::new();
+        if !self.tracker.is_owner_unknown() {
+            newly_own.append(&mut self.newly_own);
+        }
+        let emits = !transitions.is_empty() || !newly_own.is_empty();
+        let publishes = std::mem::take(&mut self.publish);
+        let snapshot = (emits || publishes).then(|| Arc::new(self.snapshot(now)));
+        effects.extend(snapshot.clone().filter(|_| emits).map(|snapshot| {
+            Effect::Emit(Changes {
+                newly_own,
+                transitions,
+                snapshot,
+            })
+        }));
         if self.saves.begin(self.tracker.pending() > 0, now) {
             effects.push(Effect::SaveState(Box::new(self.saved_state(now))));
         }
-        if std::mem::take(&mut self.publish) {
-            effects.push(Effect::Publish(Arc::new(self.snapshot(now))));
-        }
+        effects.extend(snapshot.filter(|_| publishes).map(Effect::Publish));
         effects.extend(self.approve.take().map(Effect::Approve));
         effects
-    }
-
-    fn take_exports(&mut self, now: Moment, effects: &mut Vec<Effect>) {
-        let transitions = std::mem::take(&mut self.transitions);
-        let mut newly_own = Vec::new();
-        if !self.newly_own.is_empty() && !self.tracker.is_owner_unknown() {
-            newly_own.append(&mut self.newly_own);
-        }
-        let Some(settings) = self.config.otlp.as_ref() else {
-            return;
-        };
-        if transitions.is_empty() && newly_own.is_empty() {
-            return;
-        }
-        let vm = VmKey::of(self.identity.as_deref(), self.vm_name.as_deref());
-        let snapshot = self.snapshot(now);
-        for exporter in &settings.exporters {
-            let past = newly_own.iter();
-            let new = transitions.iter();
-            let records: Vec<_> = match exporter.signal {
-                Signal::Traces => past
-                    .flat_map(|tracked| trace::backfill(tracked, &vm))
-                    .chain(new.flat_map(|transition| trace::spans(transition, &vm)))
-                    .map(Record::Span)
-                    .collect(),
-                Signal::Logs => past
-                    .flat_map(|tracked| log_record::backfill(tracked, &vm, &snapshot))
-                    .chain(
-                        new.flat_map(|transition| log_record::records(transition, &vm, &snapshot)),
-                    )
-                    .map(Record::Log)
-                    .collect(),
-                // Pushed from snapshots.
-                Signal::Metrics => continue,
-            };
-            if !records.is_empty() {
-                let (identity, vm_name) = (self.identity.as_deref(), self.vm_name.as_deref());
-                let resource = resource::of(settings, identity, vm_name);
-                let batch = Batch { resource, records };
-                effects.push(Effect::Export(exporter.signal, batch));
-            }
-        }
     }
 
     fn saved_state(&self, now: Moment) -> SavedState {
@@ -307,7 +268,7 @@ impl Engine {
             boot_id: self.config.boot_id.clone(),
             heartbeat_at: now.wall,
             document_at: self.tracker.document_at(),
-            document_incarnation: self.health.warm_up.incarnation(),
+            document_incarnation: self.health.known_incarnation,
             warming_up_until: self.health.warm_up.until(now),
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),

@@ -6,7 +6,6 @@ use super::{ENDED_RETENTION, Effect, Engine, LogEntry};
 use crate::{
     document::{Anomalies, Answer, Document},
     event::{EventId, EventType},
-    imds::cadence,
     lifecycle::Tracker,
     snapshot::{ApprovalResult, Failure, Identity, RequestError, SkipReason, TypeLabel},
     time::{Moment, Timestamp},
@@ -66,7 +65,7 @@ impl Engine {
         self.approvals.set_document(document);
         // This document may begin a warm-up, in which it ends less.
         let success = self.poll_succeeded(now);
-        self.tracker.set_warm_up(self.health.warm_up.phase(now));
+        self.tracker.set_warm_up(self.health.warm_up_phase(now));
         let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
         let mut anomalies = anomalies.clone();
         anomalies.extend(self.tracker.anomalies());
@@ -114,8 +113,7 @@ impl Engine {
         self.publish = true;
         let is_name_configured = self.config.vm_name.is_some();
         let error = result.as_ref().err();
-        let counted =
-            error.filter(|error| !cadence::is_identity_unavailable(error, is_name_configured));
+        let counted = error.filter(|error| !error.is_identity_unavailable(is_name_configured));
         let reason = counted.map(|error| error.reason);
         self.health.count_request(took, reason);
         match result {
@@ -257,7 +255,7 @@ impl Engine {
     }
 
     fn count_approval(&mut self, event_type: EventType, result: ApprovalResult) {
-        let approvals = &mut Arc::make_mut(&mut self.outputs).approvals;
+        let approvals = &mut self.outputs().approvals;
         *approvals
             .entry((TypeLabel::from(event_type), result))
             .or_default() += 1;

@@ -41,7 +41,7 @@ impl Default for IdentityTiming {
 }
 
 /// Delay before `/metadata/instance` is requested again. `consecutive_unavailable` counts consecutive failures for
-/// which [`is_identity_unavailable`] holds; it is 0 after any other failure.
+/// which [`RequestError::is_identity_unavailable`] holds; it is 0 after any other failure.
 pub(crate) fn identity_retry_delay(
     error: &RequestError,
     consecutive_unavailable: u32,
@@ -50,12 +50,6 @@ pub(crate) fn identity_retry_delay(
     let retry_after = error.retry_after.unwrap_or_default().min(MAX_BACKOFF);
     let (first, max) = (timing.retry_interval, timing.max_retry_interval);
     retry_after.max(exponential(first, max, consecutive_unavailable))
-}
-
-/// True if a failed request of the instance metadata is no failure of polling: where the name of this VM is configured,
-/// they only add labels; and the response is 400 or 404 in a classic cloud service, which has no `compute`.
-pub(crate) fn is_identity_unavailable(error: &RequestError, is_name_configured: bool) -> bool {
-    is_name_configured || matches!(error.status, Some(400 | 404))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,7 +216,7 @@ mod tests {
         let timing = IdentityTiming::default();
         for status in [400, 404] {
             let error = identity_error(FailureReason::Status4xx, status, 0);
-            assert!(is_identity_unavailable(&error, false));
+            assert!(error.is_identity_unavailable(false));
             let delays = [1, 2, 3, 6, 7, 8, u32::MAX]
                 .map(|count| identity_retry_delay(&error, count, timing).as_secs());
             assert_eq!(delays, [5, 10, 20, 160, 300, 300, 300]);
@@ -234,8 +228,8 @@ mod tests {
         let timing = IdentityTiming::default();
         for status in [403, 405, 410, 500, 503] {
             let error = identity_error(FailureReason::Status4xx, status, 0);
-            assert!(!is_identity_unavailable(&error, false));
-            assert!(is_identity_unavailable(&error, true));
+            assert!(!error.is_identity_unavailable(false));
+            assert!(error.is_identity_unavailable(true));
             assert_eq!(identity_retry_delay(&error, 0, timing).as_secs(), 5);
         }
     }

@@ -2,7 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{log_record::LogRecord, resource::Resource, trace::Span};
+use super::{
+    log_record::{self, LogRecord},
+    resource::{self, Resource},
+    settings::OtlpSettings,
+    signal::Signal,
+    trace::{self, Span, VmKey},
+};
+use crate::engine::Changes;
 
 /// Spans, or log records, that are exported together, with their resource.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -17,6 +24,42 @@ pub struct Batch {
 pub enum Record {
     Span(Span),
     Log(LogRecord),
+}
+
+/// The spans and log records of changes, for the signals that are exported.
+pub fn of(changes: &Changes, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
+    let snapshot = changes.snapshot.as_ref();
+    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
+    let vm = VmKey::of(identity, vm_name);
+    let (past, new) = (&changes.newly_own, &changes.transitions);
+    let batch = |signal| {
+        let records: Vec<_> = match signal {
+            Signal::Traces => {
+                let past = past.iter().flat_map(|event| trace::backfill(event, &vm));
+                let new = new.iter().flat_map(|change| trace::spans(change, &vm));
+                past.chain(new).map(Record::Span).collect()
+            }
+            Signal::Logs => {
+                let past = past
+                    .iter()
+                    .flat_map(|event| log_record::backfill(event, &vm, snapshot));
+                let new = new
+                    .iter()
+                    .flat_map(|change| log_record::records(change, &vm, snapshot));
+                past.chain(new).map(Record::Log).collect()
+            }
+            // Pushed from snapshots.
+            Signal::Metrics => Vec::new(),
+        };
+        (!records.is_empty()).then(|| Batch {
+            resource: resource::of(settings, identity, vm_name),
+            records,
+        })
+    };
+    let signals = settings.exporters.iter().map(|exporter| exporter.signal);
+    signals
+        .filter_map(|signal| Some((signal, batch(signal)?)))
+        .collect()
 }
 
 impl Batch {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Histogram, WarmUp};
+use super::Histogram;
 use crate::time::{Moment, Timestamp};
 
 /// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
@@ -98,6 +98,13 @@ impl RequestError {
     pub(crate) fn is_refusal(&self) -> bool {
         self.is_unsent || matches!(self.status, Some(300..500))
     }
+
+    /// Of a request of the instance metadata: whether it is no failure of polling. Where the name of this VM is
+    /// configured, they only add labels; and the response is 400 or 404 in a classic cloud service, which has no
+    /// `compute`.
+    pub(crate) fn is_identity_unavailable(&self, is_name_configured: bool) -> bool {
+        is_name_configured || matches!(self.status, Some(400 | 404))
+    }
 }
 
 /// A series of failed polls.
@@ -111,13 +118,42 @@ pub struct Failure {
     pub since: Timestamp,
 }
 
+/// How long events may take to appear after Scheduled Events was enabled.
+pub(crate) const WARM_UP_TIME: Duration = Duration::from_mins(5);
+
+/// The minutes after Scheduled Events was enabled, in which an empty document does not mean that no event is scheduled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WarmUp {
+    /// No poll has succeeded yet, or none within a day: the next success begins it.
+    AwaitsSuccess,
+    /// It ends, or ended, then.
+    Until(Moment),
+    /// None was seen.
+    Over,
+}
+
+impl WarmUp {
+    /// The end, while it lasts; `None` before the first success, too.
+    pub(crate) fn until(self, now: Moment) -> Option<Timestamp> {
+        match self {
+            Self::Until(until) if now.monotonic < until.monotonic => Some(until.wall),
+            _ => None,
+        }
+    }
+
+    /// True until its end, and before the first success.
+    pub(crate) fn is_active(self, now: Moment) -> bool {
+        self == Self::AwaitsSuccess || self.until(now).is_some()
+    }
+}
+
 /// The last successful poll of an earlier process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct RestoredSuccess {
-    at: Timestamp,
+pub(crate) struct RestoredSuccess {
+    pub(crate) at: Timestamp,
     /// Its age when this process restored it.
-    age: Duration,
-    restored_at: Moment,
+    pub(crate) age: Duration,
+    pub(crate) restored_at: Moment,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -126,12 +162,14 @@ pub struct Health {
     pub last_success: Option<Moment>,
     /// `--imds.poll-interval`.
     pub(crate) poll_interval: Duration,
-    restored: Option<RestoredSuccess>,
+    pub(crate) restored: Option<RestoredSuccess>,
     pub warm_up: WarmUp,
     /// The current series of failed polls.
     pub failure: Option<Failure>,
     /// `DocumentIncarnation` of the last document, also before a restart.
     pub incarnation: Option<i64>,
+    /// That of the last document that had one, for the warm-up.
+    pub(crate) known_incarnation: Option<i64>,
     /// Entries of the last document that could not be read. Each may be an event.
     pub unreadable_entries: usize,
     /// Requests to IMDS of every kind.
@@ -147,7 +185,8 @@ impl Default for Health {
             last_success: None,
             poll_interval: Duration::ZERO,
             restored: None,
-            warm_up: WarmUp::default(),
+            warm_up: WarmUp::AwaitsSuccess,
+            known_incarnation: None,
             failure: None,
             incarnation: None,
             unreadable_entries: 0,
@@ -159,35 +198,6 @@ impl Default for Health {
 }
 
 impl Health {
-    /// Continues from an earlier process, by what it saved.
-    pub(crate) fn restore(
-        last_success_at: Timestamp,
-        warming_up_until: Option<Timestamp>,
-        incarnation: Option<i64>,
-        now: Moment,
-    ) -> Self {
-        let since = now.wall.saturating_since(last_success_at);
-        // After the clock was set back, the age is unknown but at least as long as the step.
-        let age = since.max(last_success_at.saturating_since(now.wall));
-        Self {
-            restored: Some(RestoredSuccess {
-                at: last_success_at,
-                age,
-                restored_at: now,
-            }),
-            warm_up: WarmUp::restore(warming_up_until, incarnation, age, now),
-            incarnation,
-            ..Self::default()
-        }
-    }
-
-    /// What was restored belongs to another VM.
-    pub(crate) fn discard_restored(&mut self) {
-        self.restored = None;
-        self.incarnation = None;
-        self.warm_up = WarmUp::default();
-    }
-
     /// The last successful poll of this process or an earlier one.
     pub(crate) fn last_success_at(&self) -> Option<Timestamp> {
         let own = self.last_success.map(|at| at.wall);
@@ -217,39 +227,6 @@ impl Health {
         self.last_success
             .is_some_and(|last| now.elapsed_since(last) <= max_age)
             && self.failure.is_none()
-    }
-
-    pub(crate) fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
-        self.requests += 1;
-        self.request_duration.observe(took);
-        let index =
-            failed.and_then(|reason| FailureReason::ALL.iter().position(|known| *known == reason));
-        if let Some(count) = index.and_then(|index| self.failures.get_mut(index)) {
-            *count += 1;
-        }
-    }
-
-    /// A poll succeeded. Returns the series of failures that it ends, and the end of a warm-up that it begins.
-    pub fn succeed(&mut self, now: Moment) -> (Option<Failure>, Option<Timestamp>) {
-        let age = self.age(now);
-        let warming_up = self.warm_up.succeed(age, self.incarnation, now);
-        self.last_success = Some(now);
-        (self.failure.take(), warming_up)
-    }
-
-    /// A poll failed. Returns whether it is the first of a series or has another reason than the last one.
-    pub(crate) fn fail(&mut self, reason: FailureReason, message: String, now: Timestamp) -> bool {
-        let before = self.failure.take();
-        let should_log = before
-            .as_ref()
-            .is_none_or(|failure| failure.reason != reason);
-        let since = before.map_or(now, |failure| failure.since);
-        self.failure = Some(Failure {
-            reason,
-            message,
-            since,
-        });
-        should_log
     }
 
     /// By reason, zeros included.

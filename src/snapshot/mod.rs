@@ -7,18 +7,16 @@ mod export_counts;
 mod health;
 mod histogram;
 mod outputs;
-mod warm_up;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) use approval::{Approval, ApprovalReason, SkipReason};
 pub(crate) use counters::{EventCounters, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
-pub use health::{Failure, FailureReason, Health, RequestError};
+pub use health::{Failure, FailureReason, Health, RequestError, WarmUp};
+pub(crate) use health::{RestoredSuccess, WARM_UP_TIME};
 pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
-pub(crate) use warm_up::WARM_UP_TIME;
-pub use warm_up::WarmUp;
 
 use crate::{
     event::{EventId, EventScope, is_same_vm},

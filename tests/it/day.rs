@@ -202,7 +202,7 @@ impl<'a> Exporter<'a> {
                     self.saved = Some(saved);
                     self.handle(Input::StateWritten(Ok(())));
                 }
-                Effect::Log(_) | Effect::Export(..) => {}
+                Effect::Log(_) | Effect::Emit(_) => {}
                 effect => panic!("unexpected effect: {effect:?}"),
             }
         }

@@ -22,7 +22,7 @@ use azure_scheduled_events_exporter::{
     file::OsFilesystem,
     otlp::{
         attribute::hex,
-        batch::Batch,
+        batch::{self, Batch},
         sender::{self, Connections, RetryTiming},
         settings::OtlpSettings,
         signal::Signal,
@@ -205,7 +205,6 @@ fn batches(number: usize, source: &Source, settings: &OtlpSettings) -> Vec<(Sign
         vec![],
     ];
     let config = EngineConfig {
-        otlp: Some(settings.clone()),
         approvals: ApprovalPolicy {
             user_events: true,
             ..ApprovalPolicy::default()
@@ -239,10 +238,10 @@ fn batches(number: usize, source: &Source, settings: &OtlpSettings) -> Vec<(Sign
     };
     let effects = (0..).step_by(60).zip(documents).flat_map(poll);
     let exported = |effect| match effect {
-        Effect::Export(signal, batch) => Some((signal, batch)),
-        _ => None,
+        Effect::Emit(changes) => batch::of(&changes, settings),
+        _ => Vec::new(),
     };
-    effects.filter_map(exported).collect()
+    effects.flat_map(exported).collect()
 }
 
 /// Sends what one exporter exports; returns the id and name of each span, and the ids of the log records.

@@ -168,7 +168,6 @@ impl Process {
             poll_interval: Duration::from_secs(1),
             approvals: ApprovalPolicy::default(),
             boot_id: Some(boot.to_string()),
-            otlp: None,
             is_persistent: true,
         };
         Self {

@@ -16,9 +16,8 @@ use azure_scheduled_events_exporter::{
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::{
-        batch::Batch,
+        batch::{self, Batch},
         log_record::{EventName, Severity},
-        settings::OtlpSettings,
     },
     server::ServerLimits,
     snapshot::{Identity, RequestError, SeriesScope, Snapshot},
@@ -31,7 +30,7 @@ use super::{
     timeline::{Step, Stimulus, start},
 };
 use crate::{
-    support::exporter::Metrics,
+    support::{exporter::Metrics, simulated_vm::otlp_settings},
     web::test_server::{TestServer, settings},
 };
 
@@ -59,15 +58,11 @@ pub(super) struct World {
 }
 
 fn config(vm_name: Option<&str>, boot_id: &str, poll_interval: Duration) -> EngineConfig {
-    let endpoint = |name: &str| {
-        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
-    };
     EngineConfig {
         vm_name: vm_name.map(Arc::from),
         poll_interval,
         approvals: ApprovalPolicy::default(),
         boot_id: Some(boot_id.to_owned()),
-        otlp: OtlpSettings::from_env(endpoint).unwrap(),
         is_persistent: true,
     }
 }
@@ -182,7 +177,11 @@ impl World {
                     describe(&transition, report);
                     self.log.push(LogEntry::Transition(transition));
                 }
-                Effect::Export(_, batch) => self.batches.push(batch),
+                Effect::Emit(changes) => {
+                    let batches = batch::of(&changes, &otlp_settings());
+                    self.batches
+                        .extend(batches.into_iter().map(|(_, batch)| batch));
+                }
                 Effect::Publish(snapshot) => self.snapshot = snapshot,
                 Effect::SaveState(saved) => {
                     self.saved = Some(saved);

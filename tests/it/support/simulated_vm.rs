@@ -10,7 +10,7 @@ use azure_scheduled_events_exporter::{
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
     event::EventId,
-    otlp::{settings::OtlpSettings, trace::Span},
+    otlp::{batch, settings::OtlpSettings, trace::Span},
     server::ServerLimits,
     snapshot::{FailureReason, Identity, RequestError},
     state::{Directory, Found},
@@ -80,18 +80,22 @@ fn engine(
     restored: Option<SavedState>,
     now: Moment,
 ) -> Engine {
-    let endpoint = |name: &str| {
-        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
-    };
     let config = EngineConfig {
         vm_name: vm_name.map(Into::into),
         approvals: policy,
         poll_interval: Duration::from_secs(1),
         boot_id: None,
-        otlp: OtlpSettings::from_env(endpoint).unwrap(),
         is_persistent: true,
     };
     Engine::new(config, restored, now)
+}
+
+/// Of an exporter that exports traces and logs.
+pub(crate) fn otlp_settings() -> OtlpSettings {
+    let endpoint = |name: &str| {
+        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
+    };
+    OtlpSettings::from_env(endpoint).unwrap().unwrap()
 }
 
 /// A 500.
@@ -179,7 +183,11 @@ impl SimulatedVm {
         for effect in self.engine.handle(input, self.now) {
             match effect {
                 Effect::Log(entry) => self.log.push(entry),
-                Effect::Export(_, batch) => self.spans.extend(batch.spans().cloned()),
+                Effect::Emit(changes) => {
+                    for (_, batch) in batch::of(&changes, &otlp_settings()) {
+                        self.spans.extend(batch.spans().cloned());
+                    }
+                }
                 Effect::SaveState(saved) => {
                     self.saved = Some(*saved);
                     self.handle(Input::StateWritten(Ok(())));
