@@ -230,7 +230,7 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
         Impact::Restart
             if is_first_seen_started
                 && tracked.event.not_before.is_none()
-                && tracked.gap != PollGap::Notice =>
+                && tracked.gap != PollGap::MinimumNotice =>
         {
             vec![HARDWARE_FAILURE]
         }

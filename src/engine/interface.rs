@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use super::LogEntry;
 use crate::{
     approval::ApprovalPolicy,
@@ -91,7 +93,7 @@ pub struct Changes {
 }
 
 /// The state that survives a restart.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedState {
     /// The boot in which it was written.
     pub boot_id: Option<String>,
@@ -106,6 +108,7 @@ pub struct SavedState {
     pub vm_name: Option<String>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
+    #[serde(with = "shared")]
     pub events: Vec<Arc<TrackedEvent>>,
 }
 
@@ -116,5 +119,28 @@ impl SavedState {
             (Some(saved), Some(current)) => saved != current,
             _ => false,
         }
+    }
+}
+
+/// The events of a saved state without their `Arc`.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::lifecycle::TrackedEvent;
+
+    pub(super) fn serialize<S: Serializer>(
+        events: &[Arc<TrackedEvent>],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(events.iter().map(AsRef::as_ref))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Arc<TrackedEvent>>, D::Error> {
+        let events = Vec::<TrackedEvent>::deserialize(deserializer)?;
+        Ok(events.into_iter().map(Arc::new).collect())
     }
 }

@@ -13,6 +13,8 @@ pub(crate) const UNREADABLE: &str = "Unknown";
 pub(crate) use self::event_type::Impact;
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
 pub use self::{event_type::EventType, id::EventId, scope::EventScope};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::time::Timestamp;
 
 /// `EventStatus`. An ended event has no status: Azure drops it from the document.
@@ -85,11 +87,29 @@ impl Source {
     }
 }
 
+/// In the state file, these are Azure's text.
+macro_rules! saved_as_text {
+    ($($text:ty),*) => {$(
+        impl Serialize for $text {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $text {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Ok(Self::new(&Box::<str>::deserialize(deserializer)?))
+            }
+        }
+    )*};
+}
+saved_as_text!(EventId, EventType, Status, Source);
+
 /// Name and JSON text of an undocumented member of an event.
 pub(crate) type UnknownMember = (Box<str>, Box<str>);
 
 /// One event of a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     pub id: EventId,
     pub event_type: EventType,

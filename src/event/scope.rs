@@ -1,10 +1,14 @@
 //! Which VMs an event names.
 
+use serde::{Deserialize, Serialize};
+
 /// Whether `Resources` of an event names this VM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EventScope {
     Other,
     /// The label value is `self`.
+    #[serde(rename = "self")]
     Own,
     /// This VM's name or the event's resources are unknown.
     Unknown,

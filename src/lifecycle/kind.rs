@@ -1,9 +1,11 @@
 //! What the alerts of an event depend on.
 
+use serde::{Deserialize, Serialize};
+
 use crate::event::{Event, EventType, Source};
 
 /// What determines the alerts of an event, and can differ between two versions of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventKind {
     pub event_type: EventType,
     pub source: Option<Source>,

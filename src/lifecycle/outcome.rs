@@ -1,8 +1,10 @@
 //! The end of an event.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::Timestamp;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
     /// The first document without the event.
     pub at: Timestamp,
@@ -10,7 +12,8 @@ pub struct End {
 }
 
 /// How an event ended, as far as the evidence shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
     Cancelled,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     kind::EventKind,
     outcome::{End, Outcome},
@@ -17,7 +19,7 @@ pub(crate) const IMMINENT_SECONDS: f64 = 3_600.0;
 const MAX_KEPT: usize = 32;
 
 /// One event from its first document to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
 pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
@@ -35,6 +37,7 @@ pub struct TrackedEvent {
     /// What earlier documents gave it, oldest first and without the current one.
     pub former_kinds: Vec<EventKind>,
     /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
+    #[serde(skip)]
     pub is_owner_unknown: bool,
     pub first_seen_at: Timestamp,
     /// Before the first document with it.
@@ -79,20 +82,21 @@ pub struct TrackedEvent {
 }
 
 /// How long no document was read before an event was first seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PollGap {
     Normal,
     /// More than a minute and three poll intervals: the event may have started earlier.
     Long,
     /// At least the minimum notice of the event, or no document was read before: the event may have been announced, and
     /// started, earlier.
-    Notice,
+    MinimumNotice,
 }
 
 impl PollGap {
     pub(crate) fn new(is_long: bool, is_minimum_notice: bool) -> Self {
         match (is_long, is_minimum_notice) {
-            (_, true) => Self::Notice,
+            (_, true) => Self::MinimumNotice,
             (true, false) => Self::Long,
             (false, false) => Self::Normal,
         }
@@ -101,7 +105,7 @@ impl PollGap {
 
 /// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
 /// last values, which are shown; decisions must not use them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MissingMembers {
     pub source: bool,
     pub resources: bool,
@@ -141,7 +145,7 @@ impl Phase {
 }
 
 /// A change of `NotBefore`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rescheduling {
     pub at: Timestamp,
     pub from: Option<Timestamp>,
@@ -149,7 +153,7 @@ pub struct Rescheduling {
 }
 
 /// A time in which this VM did not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interruption {
     pub until: Timestamp,
     pub length: Duration,

@@ -105,7 +105,7 @@ impl Tracker {
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
             present.insert(&event.id);
-            let gap = last.map_or(PollGap::Notice, |last| {
+            let gap = last.map_or(PollGap::MinimumNotice, |last| {
                 last.gap(&event.event_type, interval, now)
             });
             let is_contradictory = document.contradictory.contains(&event.id);

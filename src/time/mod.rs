@@ -7,6 +7,7 @@ mod duration;
 use std::time::Duration;
 
 use jiff::{SignedDuration, civil, fmt::rfc2822, tz::Offset};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::duration::parse_duration;
 pub(crate) use self::duration::{format_duration, in_words, split_seconds};
@@ -198,6 +199,21 @@ impl Timestamp {
     #[must_use]
     pub fn before(self, elapsed: Duration) -> Self {
         Self(self.0.saturating_sub(signed(elapsed)).unwrap_or(self.0))
+    }
+}
+
+/// RFC 3339 with full precision.
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.rfc3339_exact())
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<str>::deserialize(deserializer)?;
+        let invalid = || serde::de::Error::custom(format_args!("{text:?} is not a time"));
+        Self::parse(&text).ok_or_else(invalid)
     }
 }
 

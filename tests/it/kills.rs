@@ -108,7 +108,7 @@ impl Script {
         let is_saved = match self.step {
             Step::Scheduled => true,
             Step::Started => !tracked["started_at"].is_null(),
-            Step::Gone => !tracked["ended"].is_null(),
+            Step::Gone => !tracked["end"].is_null(),
         };
         if is_saved {
             match self.step {
@@ -131,7 +131,7 @@ fn saved_event(state_directory: &Path, id: &str) -> Option<serde_json::Value> {
     state["events"]
         .as_array()?
         .iter()
-        .find(|tracked| tracked["id"] == id)
+        .find(|tracked| tracked["event"]["id"] == id)
         .cloned()
 }
 

@@ -31,7 +31,7 @@ fn started_event_is_a_hardware_failure_unless_it_can_have_been_announced_before(
         for (gap, expected) in [
             (PollGap::Normal, "HardwareFailure critical"),
             (PollGap::Long, "HardwareFailure critical"),
-            (PollGap::Notice, critical.as_str()),
+            (PollGap::MinimumNotice, critical.as_str()),
         ] {
             let mut failed = started(platform(event_type, None), 0);
             failed.gap = gap;

@@ -342,11 +342,11 @@ async fn a_late_identity_is_saved() {
     let mut exporter = Running::start(&imds, folder.path()).await;
     exporter.until("it polls", Metrics::is_up).await;
     wait_for(folder.path(), "state.json").await;
-    assert_eq!(member(folder.path(), "own_name"), "null");
+    assert_eq!(member(folder.path(), "vm_name"), "null");
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"this-vm"}"#));
     exporter.process.says("VM identity resolved").await;
     wait_until(DEADLINE, "the name is saved", || {
-        (member(folder.path(), "own_name") == r#""web_0""#).then_some(())
+        (member(folder.path(), "vm_name") == r#""web_0""#).then_some(())
     })
     .await;
     assert_eq!(member(folder.path(), "vm_id"), r#""this-vm""#);

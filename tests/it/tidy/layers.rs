@@ -169,13 +169,12 @@ fn web_imports_only_what_it_renders() {
 #[test]
 fn pure_code_imports_no_io() {
     let mut wrong = Vec::new();
-    each_import(|source, (from, rank), found| {
-        let is_core = top(from) == "lifecycle";
+    each_import(|source, (_, rank), found| {
         for path in &found.foreign {
             let of = |name: &str| path == name || path.starts_with(&format!("{name}::"));
             let is_data = DATA.iter().any(|name| of(name));
             let is_io = rank <= PURE && !is_data && IO_CRATES.iter().any(|name| of(name));
-            if is_io || is_core && (of("serde") || of("serde_json")) {
+            if is_io {
                 wrong.push(format!("{}: {path}", source.path));
             }
         }
