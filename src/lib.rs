@@ -52,7 +52,7 @@
 //! | [`file`], `json` | files that survive a crash; JSON of a bounded size |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
-//! | [`app`] | wiring, the event loop, shutdown |
+//! | [`app`] | wiring, the poller, the event loop, shutdown |
 //! | [`cli`], [`config`], [`command`], [`logs`] | flags, resolved settings, commands, log output |
 //!
 //! # Layers: an import may only point down

@@ -4,12 +4,12 @@
 //! loop. What is sent runs on a thread of its own.
 
 mod alert_pushers;
-mod driver;
 mod error;
 mod event_loop;
 mod export_queue;
 mod logging;
 mod output_thread;
+mod poller;
 mod publisher;
 mod simulation;
 mod state_writer;
@@ -29,9 +29,9 @@ use tracing::info;
 pub use self::error::Error;
 use self::{
     alert_pushers::AlertPushers,
-    driver::{Driver, Ticks},
-    event_loop::EventLoop,
+    event_loop::{EventLoop, Ticks},
     export_queue::ExportQueue,
+    poller::Poller,
     publisher::Publisher,
     state_writer::StateWriter,
     tasks::Tasks,
@@ -84,7 +84,7 @@ pub async fn run(
     logging::starting(&config);
     let mut tasks = Tasks::default();
     let assembled = assemble(&config, client, clock, &mut tasks, &dropped_log_lines).await?;
-    let (mut event_loop, snapshots, pushers) = assembled;
+    let (mut poller, snapshots, pushers) = assembled;
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
     let Protected { handler, acceptor } = protect(&config, service)?;
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
@@ -99,7 +99,7 @@ pub async fn run(
     }
     let stopping = CancellationToken::new();
     {
-        let mut polling = pin!(event_loop.run(&stopping));
+        let mut polling = pin!(poller.run(&stopping));
         let mut stop = pin!(stop);
         loop {
             tokio::select! {
@@ -148,14 +148,14 @@ fn server_limits(listeners: usize, alertmanagers: usize) -> ServerLimits {
     within
 }
 
-/// Makes the event loop, and starts the OTLP senders and the Alertmanager pushers.
+/// Makes the poller with the event loop, and starts the OTLP senders and the Alertmanager pushers.
 async fn assemble(
     config: &Config,
     client: Client,
     clock: Clock,
     tasks: &mut Tasks,
     dropped_log_lines: &Arc<AtomicU64>,
-) -> Result<(EventLoop, watch::Receiver<Arc<Snapshot>>, AlertPushers), Error> {
+) -> Result<(Poller, watch::Receiver<Arc<Snapshot>>, AlertPushers), Error> {
     let now = clock.now();
     let boot_id = system::boot_id();
     let outputs = tasks.start_outputs(config)?;
@@ -203,7 +203,7 @@ async fn assemble(
     )?;
     let metric_counts =
         tasks.push_metrics(config, clock, &snapshots, dropped_log_lines, &outputs)?;
-    let driver = Driver {
+    let event_loop = EventLoop {
         engine,
         clock,
         state,
@@ -217,6 +217,6 @@ async fn assemble(
         needs_whole_document: false,
         ticks: Ticks::default(),
     };
-    let event_loop = EventLoop::new(client, config.imds.clone(), config.interval, driver);
-    Ok((event_loop, snapshots, pushers))
+    let poller = Poller::new(client, config.imds.clone(), config.interval, event_loop);
+    Ok((poller, snapshots, pushers))
 }
