@@ -16,7 +16,7 @@ use std::{fmt, time::Duration};
 use crate::{
     event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
     lifecycle::{Phase, TrackedEvent},
-    snapshot::{ApprovalReason, SkipReason},
+    snapshot::{Approval, ApprovalReason, SkipReason},
     time::{Moment, Timestamp},
 };
 
@@ -100,23 +100,7 @@ impl fmt::Display for ApprovalPolicy {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
-    Approve(ApprovalReason),
-    /// The first VM in `Resources` is expected to approve until then.
-    Wait {
-        reason: ApprovalReason,
-        leader: Box<str>,
-        until: Timestamp,
-    },
-    /// IMDS accepted the approval of this exporter.
-    Approved(Timestamp),
-    /// Approved, but not by this exporter.
-    ApprovedElsewhere(Timestamp),
-    Withhold(SkipReason),
-}
-
-/// Decides about an event. `vm_name` is the name of this VM where it is known for certain; `delay_until` is the end of
+/// The decision of the policy: [`Approval::Due`], or why not. `vm_name` is the name of this VM where it is known for certain; `delay_until` is the end of
 /// [`ApprovalPolicy::delay`].
 pub fn decide(
     tracked: &TrackedEvent,
@@ -124,26 +108,26 @@ pub fn decide(
     vm_name: Option<&str>,
     delay_until: Moment,
     now: Moment,
-) -> Decision {
+) -> Approval {
     let event = &tracked.event;
     if tracked.phase() == Phase::Ended {
-        return Decision::Withhold(SkipReason::Ended);
+        return Approval::Withheld(SkipReason::Ended);
     }
     if event.is_advisory() {
-        return Decision::Withhold(SkipReason::Advisory);
+        return Approval::Withheld(SkipReason::Advisory);
     }
     if let Some(at) = tracked.approved_at {
-        return Decision::Approved(at);
+        return Approval::Approved { at };
     }
     if let Some(at) = tracked.approved_elsewhere_at {
-        return Decision::ApprovedElsewhere(at);
+        return Approval::ApprovedElsewhere { at };
     }
     // Once started, it is never approved, even if a document has it as Scheduled again.
     if tracked.started_at.is_some() || event.status != Status::Scheduled {
-        return Decision::Withhold(SkipReason::NotScheduled);
+        return Approval::Withheld(SkipReason::NotScheduled);
     }
     if settings.is_on() && tracked.is_contradictory() {
-        return Decision::Withhold(SkipReason::Contradictory);
+        return Approval::Withheld(SkipReason::Contradictory);
     }
     match reason(event, settings, vm_name).and_then(|reason| {
         check_reported(tracked)?;
@@ -151,7 +135,7 @@ pub fn decide(
         Ok(reason)
     }) {
         Ok(reason) => approve_or_wait(event, reason, vm_name, delay_until, now),
-        Err(why) => Decision::Withhold(why),
+        Err(why) => Approval::Withheld(why),
     }
 }
 
@@ -225,14 +209,14 @@ fn approve_or_wait(
     vm_name: Option<&str>,
     delay_until: Moment,
     now: Moment,
-) -> Decision {
+) -> Approval {
     let first = event.resources.as_deref().and_then(|all| all.get(..1));
     let is_first = scope_of(first, vm_name) == EventScope::Own;
     if is_first || delay_until.monotonic <= now.monotonic {
-        return Decision::Approve(reason);
+        return Approval::Due(reason);
     }
     let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
-    Decision::Wait {
+    Approval::Waiting {
         reason,
         leader: resource_name(leader.unwrap_or_default()).into(),
         until: delay_until.wall,

@@ -21,7 +21,6 @@ use crate::{
 const MAX_BYTES: usize = 1_000;
 /// Names of VMs and characters of Azure's text in a description, until it is short enough.
 const SIZES: [(usize, usize); 4] = [(10, 256), (5, 128), (2, 64), (1, 0)];
-const TO_DO: &str = "To do: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -33,22 +32,19 @@ pub(crate) struct Message {
     pub(crate) since: Timestamp,
 }
 
-impl Message {
-    /// For an alert that is over although the event is not: nobody is to act on it.
-    pub(crate) fn remove_advice(&mut self) {
-        let lines = self.description.lines();
-        let others = lines.filter(|line| !line.starts_with(TO_DO));
-        self.description = others.collect::<Vec<_>>().join("\n");
-    }
+pub(crate) fn message(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Message {
+    Text::new(tracked, snapshot, now).message()
 }
 
-pub(crate) fn message(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Message {
-    let text = Text::new(tracked, snapshot, now);
-    Message {
-        summary: text.summary(),
-        description: text.description(),
-        since: text.since,
-    }
+/// For an alert that is over although the event is not: nobody is to act on it.
+pub(crate) fn message_without_advice(
+    tracked: &TrackedEvent,
+    snapshot: &Snapshot,
+    now: Timestamp,
+) -> Message {
+    let mut text = Text::new(tracked, snapshot, now);
+    text.has_advice = false;
+    text.message()
 }
 
 /// What the words are made of.
@@ -60,6 +56,7 @@ pub(super) struct Text<'a> {
     pub(super) start: Start,
     since: Timestamp,
     is_over: bool,
+    has_advice: bool,
     rules: Vec<AlertRule>,
 }
 
@@ -90,7 +87,16 @@ impl<'a> Text<'a> {
             start: Start::of(tracked, now),
             since: changes.into_iter().flatten().max().unwrap_or(now),
             is_over: over_at.is_some(),
+            has_advice: over_at.is_none(),
             rules,
+        }
+    }
+
+    fn message(&self) -> Message {
+        Message {
+            summary: self.summary(),
+            description: self.description(),
+            since: self.since,
         }
     }
 
@@ -189,7 +195,7 @@ impl<'a> Text<'a> {
             self.when().map(|when| format!("When: {when}")),
             self.duration().map(|length| format!("Duration: {length}")),
             self.end().map(|end| format!("Outcome: {end}")),
-            (!self.is_over).then(|| format!("{TO_DO}{}", self.to_do())),
+            self.has_advice.then(|| format!("To do: {}", self.to_do())),
             Some(format!("Source: {}", label_value(source))),
             event
                 .description_text()

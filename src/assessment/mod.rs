@@ -11,7 +11,7 @@ mod start;
 
 pub(crate) use self::{
     alerts::{AlertRule, AlertState, EventAlert, alerts, severity},
-    message::message,
+    message::{message, message_without_advice},
     start::Start,
 };
 use crate::{

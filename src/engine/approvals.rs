@@ -17,7 +17,7 @@ use std::{
 
 use super::{LogEntry, attempts::Attempts, log::should_log};
 use crate::{
-    approval::{self, ApprovalPolicy, Decision, limits::retry_delay},
+    approval::{self, ApprovalPolicy, limits::retry_delay},
     document::Document,
     event::{EventId, EventType},
     lifecycle::{Phase, TrackedEvent},
@@ -251,32 +251,19 @@ impl Approvals {
             .or_insert_with(|| Timers::start(tracked, policy, now));
         let decision = approval::decide(tracked, policy, vm_name.ok(), timers.delay_until, now);
         timers.drain_until = match decision {
-            Decision::Approve(reason) if policy.drains(reason) => {
+            Approval::Due(reason) if policy.drains(reason) => {
                 timers.drain_until.or(Some(now.after(policy.drain)))
             }
             _ => None,
         };
         let drain_until = timers.drain_until;
         let reason = match decision {
-            Decision::Withhold(SkipReason::IdentityUnknown) => {
+            Approval::Due(reason) => reason,
+            Approval::Withheld(SkipReason::IdentityUnknown) => {
                 let why = vm_name.err().unwrap_or(SkipReason::IdentityUnknown);
                 return Approval::Withheld(why);
             }
-            Decision::Withhold(why) => return Approval::Withheld(why),
-            Decision::Approved(at) => return Approval::Approved { at },
-            Decision::ApprovedElsewhere(at) => return Approval::ApprovedElsewhere { at },
-            Decision::Wait {
-                reason,
-                leader,
-                until,
-            } => {
-                return Approval::Waiting {
-                    reason,
-                    leader,
-                    until,
-                };
-            }
-            Decision::Approve(reason) => reason,
+            decision => return decision,
         };
         let is_in_flight = matches!(&self.in_flight, Some((in_flight, _)) if in_flight == id);
         match tracked.approval_sent_at {

@@ -63,57 +63,41 @@ pub enum ApprovalReason {
 /// Why an event is not approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
-    /// No flag allows any approval.
     Off,
-    /// Documents contradict themselves or each other about the event.
     Contradictory,
     Ended,
-    /// An advisory has nothing to approve.
     Advisory,
-    /// It has started, or its status is unknown.
     NotScheduled,
-    /// The name of this VM is not known for certain.
     IdentityUnknown,
-    /// `--vm.name` is another name than that in instance metadata.
     NameContradiction,
-    /// `Resources` is missing.
     ResourcesUnknown,
     OtherVm,
     /// A Preempt or Terminate is never approved.
     Deletion,
     TypeUnknown,
-    /// `EventSource` is missing.
     SourceMissing,
-    /// `EventSource` has an unknown value.
     SourceUnknown,
-    /// A Freeze without `DurationInSeconds`.
     DurationUnknown,
-    /// No flag covers this event.
     NotAskedFor,
-    /// `NotBefore` is missing.
     NotBeforeUnknown,
-    /// It may start without an approval.
     NotBeforePassed,
-    /// IMDS refused the approval too often.
     GaveUp,
-    /// An earlier process sent the approval and ended before the answer: it is not sent twice.
     ResultUnknown,
 }
 
 impl ApprovalReason {
-    fn description(self) -> &'static str {
+    /// The value of `reason` in the JSON and the log, and the words for people.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::UserEvent => "a user requested it (--approve.user-events)",
-            Self::GroupEvent => "a user requested it (--approve.user-events, --approve.for=group)",
-            Self::ShortFreeze => "it is a short freeze (--approve.freeze-below)",
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::UserEvent => "user_event",
-            Self::GroupEvent => "group_event",
-            Self::ShortFreeze => "short_freeze",
+            Self::UserEvent => ("user_event", "a user requested it (--approve.user-events)"),
+            Self::GroupEvent => (
+                "group_event",
+                "a user requested it (--approve.user-events, --approve.for=group)",
+            ),
+            Self::ShortFreeze => (
+                "short_freeze",
+                "it is a short freeze (--approve.freeze-below)",
+            ),
         }
     }
 }
@@ -121,51 +105,49 @@ impl ApprovalReason {
 impl SkipReason {
     /// The value of `reason` in the JSON and the log.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Contradictory => "contradictory",
-            Self::Ended => "ended",
-            Self::Advisory => "advisory",
-            Self::NotScheduled => "not_scheduled",
-            Self::IdentityUnknown => "identity_unknown",
-            Self::NameContradiction => "name_contradiction",
-            Self::ResourcesUnknown => "resources_unknown",
-            Self::OtherVm => "other_vm",
-            Self::Deletion => "deletion",
-            Self::TypeUnknown => "type_unknown",
-            Self::SourceMissing | Self::SourceUnknown => "source_unknown",
-            Self::DurationUnknown => "duration_unknown",
-            Self::NotAskedFor => "not_asked_for",
-            Self::NotBeforeUnknown => "not_before_unknown",
-            Self::NotBeforePassed => "not_before_passed",
-            Self::GaveUp => "gave_up",
-            Self::ResultUnknown => "result_unknown",
-        }
+        self.texts().0
     }
 
-    fn description(self) -> &'static str {
+    /// The same, and the words for people.
+    fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Off => "approvals are off: it waits for NotBefore or for another approval",
-            Self::Contradictory => "the documents contradict each other about it",
-            Self::Ended => "it has ended",
-            Self::Advisory => "advisory: nothing to approve",
-            Self::NotScheduled => "it has started, or is not Scheduled",
-            Self::IdentityUnknown => "the name of this VM is not known for certain",
-            Self::NameContradiction => "--vm.name differs from the name in instance metadata",
-            Self::ResourcesUnknown => "its resources are missing",
-            Self::OtherVm => "it does not name this VM",
-            Self::Deletion => "an event that ends the VM is never approved",
-            Self::TypeUnknown => "its type is unknown",
-            Self::SourceMissing => "its source was not given",
-            Self::SourceUnknown => "its source is unknown",
-            Self::DurationUnknown => "its duration is unknown",
-            Self::NotAskedFor => "no --approve flag covers it",
-            Self::NotBeforeUnknown => "its NotBefore is missing",
-            Self::NotBeforePassed => "NotBefore has passed: it may start without an approval",
-            Self::GaveUp => "the metadata service refused it too often",
-            Self::ResultUnknown => {
-                "an earlier process sent the approval and ended before the answer"
-            }
+            Self::Off => (
+                "off",
+                "approvals are off: it waits for NotBefore or for another approval",
+            ),
+            Self::Contradictory => (
+                "contradictory",
+                "the documents contradict each other about it",
+            ),
+            Self::Ended => ("ended", "it has ended"),
+            Self::Advisory => ("advisory", "advisory: nothing to approve"),
+            Self::NotScheduled => ("not_scheduled", "it has started, or is not Scheduled"),
+            Self::IdentityUnknown => (
+                "identity_unknown",
+                "the name of this VM is not known for certain",
+            ),
+            Self::NameContradiction => (
+                "name_contradiction",
+                "--vm.name differs from the name in instance metadata",
+            ),
+            Self::ResourcesUnknown => ("resources_unknown", "its resources are missing"),
+            Self::OtherVm => ("other_vm", "it does not name this VM"),
+            Self::Deletion => ("deletion", "an event that ends the VM is never approved"),
+            Self::TypeUnknown => ("type_unknown", "its type is unknown"),
+            Self::SourceMissing => ("source_unknown", "its source was not given"),
+            Self::SourceUnknown => ("source_unknown", "its source is unknown"),
+            Self::DurationUnknown => ("duration_unknown", "its duration is unknown"),
+            Self::NotAskedFor => ("not_asked_for", "no --approve flag covers it"),
+            Self::NotBeforeUnknown => ("not_before_unknown", "its NotBefore is missing"),
+            Self::NotBeforePassed => (
+                "not_before_passed",
+                "NotBefore has passed: it may start without an approval",
+            ),
+            Self::GaveUp => ("gave_up", "the metadata service refused it too often"),
+            Self::ResultUnknown => (
+                "result_unknown",
+                "an earlier process sent the approval and ended before the answer",
+            ),
         }
     }
 }
@@ -195,7 +177,7 @@ impl Approval {
             | Self::Sent { reason, .. }
             | Self::Waiting { reason, .. }
             | Self::DryRun { reason, .. }
-            | Self::Failed { reason, .. } => Some(reason.as_str()),
+            | Self::Failed { reason, .. } => Some(reason.texts().0),
             Self::Withheld(why) => Some(why.as_str()),
         }
     }
@@ -219,20 +201,20 @@ impl Approval {
         match self {
             Self::Draining { reason, .. } => format!(
                 "This VM is drained first (--approve.drain) and approves it at the given time: {}",
-                reason.description()
+                reason.texts().1
             ),
-            Self::Due(reason) => format!("This VM approves it now: {}", reason.description()),
+            Self::Due(reason) => format!("This VM approves it now: {}", reason.texts().1),
             Self::Sent { reason, .. } => format!(
                 "This VM has sent the approval, and the answer is outstanding: {}",
-                reason.description()
+                reason.texts().1
             ),
             Self::Waiting { reason, leader, .. } => format!(
                 "{leader} is its first resource and approves it; this VM does if it is still Scheduled at the given time: {}",
-                reason.description()
+                reason.texts().1
             ),
             Self::DryRun { reason, .. } => format!(
                 "Dry run: this VM would have approved it: {}",
-                reason.description()
+                reason.texts().1
             ),
             Self::Approved { .. } => {
                 "Approved by this VM: it does not wait for NotBefore".to_owned()
@@ -248,7 +230,7 @@ impl Approval {
                 if *attempts == 1 { "time" } else { "times" }
             ),
             Self::Withheld(SkipReason::Advisory) => "Advisory: nothing to approve".to_owned(),
-            Self::Withheld(why) => format!("Not approved by this VM: {}", why.description()),
+            Self::Withheld(why) => format!("Not approved by this VM: {}", why.texts().1),
         }
     }
 }

@@ -10,7 +10,7 @@ mod outputs;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub(crate) use approval::{Approval, ApprovalReason, SkipReason};
+pub use approval::{Approval, ApprovalReason, SkipReason};
 pub(crate) use counters::{EventCounters, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Failure, FailureReason, Health, RequestError, WarmUp};

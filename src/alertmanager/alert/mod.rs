@@ -110,10 +110,10 @@ impl Match {
         external: &Labels,
         now: Timestamp,
     ) -> Alert {
-        let mut message = assessment::message(tracked, snapshot, now);
-        if self.resolved_at.is_some() {
-            message.remove_advice();
-        }
+        let message = match self.resolved_at {
+            Some(_) => assessment::message_without_advice(tracked, snapshot, now),
+            None => assessment::message(tracked, snapshot, now),
+        };
         let anchor = self.rule.name.to_ascii_lowercase();
         let annotations = BTreeMap::from([
             ("summary", message.summary),

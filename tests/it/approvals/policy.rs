@@ -3,10 +3,11 @@
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    approval::{ApprovalPolicy, Decision, decide},
+    approval::{ApprovalPolicy, decide},
     document,
     event::EventId,
     lifecycle::{TrackedEvent, Tracker},
+    snapshot::Approval,
     time::{Moment, Timestamp},
 };
 use proptest::prelude::*;
@@ -94,13 +95,14 @@ fn only(tracker: &Tracker) -> Arc<TrackedEvent> {
     tracker.events().pop().unwrap()
 }
 
-fn word(decision: Decision) -> String {
+fn word(decision: Approval) -> String {
     match decision {
-        Decision::Approve(_) => "APPROVE".to_owned(),
-        Decision::Wait { leader, .. } => format!("wait({leader})"),
-        Decision::Approved(_) => "approved".to_owned(),
-        Decision::ApprovedElsewhere(_) => "approved_elsewhere".to_owned(),
-        Decision::Withhold(why) => why.as_str().to_owned(),
+        Approval::Due(_) => "APPROVE".to_owned(),
+        Approval::Waiting { leader, .. } => format!("wait({leader})"),
+        Approval::Approved { .. } => "approved".to_owned(),
+        Approval::ApprovedElsewhere { .. } => "approved_elsewhere".to_owned(),
+        Approval::Withheld(why) => why.as_str().to_owned(),
+        other => unreachable!("{other:?} is no decision of the policy"),
     }
 }
 
@@ -435,7 +437,7 @@ proptest! {
         let Some(tracked) = tracker.events().pop() else { return Ok(()) };
         let delay_until = at(settings.delay.as_secs());
         let decision = decide(&tracked, &settings, vm_name, delay_until, at(seconds));
-        if !matches!(decision, Decision::Approve(_) | Decision::Wait { .. }) {
+        if !matches!(decision, Approval::Due(_) | Approval::Waiting { .. }) {
             return Ok(());
         }
         let value_of = |member: &str| event[member].as_str().unwrap_or_default().to_ascii_lowercase();
@@ -465,7 +467,7 @@ proptest! {
             let duration = seconds.and_then(|seconds| u64::try_from(seconds).ok());
             prop_assert!(duration.is_some_and(|it| Duration::from_secs(it) < below), "{event}");
         }
-        if named[0] != vm_name && matches!(decision, Decision::Approve(_)) {
+        if named[0] != vm_name && matches!(decision, Approval::Due(_)) {
             prop_assert!(Duration::from_secs(seconds) >= settings.delay, "{event}");
         }
     }
