@@ -2,92 +2,44 @@
 
 use std::collections::BTreeMap;
 
-/// Why an attempt to export failed: the closed set of values of the label `reason`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ExportFailure {
-    /// No connection, or a reset one.
-    Connect,
-    /// The collector accepted only a part of the batch.
-    PartialSuccess,
-    /// A status that is not retried, such as 400.
-    Rejected,
-    /// 401, 403, 404, 407, 408.
-    Status4xx,
-    Status5xx,
-    /// 429.
-    Throttled,
-    /// No answer in time.
-    Timeout,
-    /// The TLS handshake failed, or no CA certificates were found.
-    Tls,
-    /// 413.
-    TooLarge,
-}
+use super::label::label_values;
 
-impl ExportFailure {
-    /// In the order of the labels.
-    pub(crate) const ALL: [Self; 9] = [
-        Self::Connect,
-        Self::PartialSuccess,
-        Self::Rejected,
-        Self::Status4xx,
-        Self::Status5xx,
-        Self::Throttled,
-        Self::Timeout,
-        Self::Tls,
-        Self::TooLarge,
-    ];
-
-    /// The value of the label `reason`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::PartialSuccess => "partial_success",
-            Self::Rejected => "rejected",
-            Self::Status4xx => "status_4xx",
-            Self::Status5xx => "status_5xx",
-            Self::Throttled => "throttled",
-            Self::Timeout => "timeout",
-            Self::Tls => "tls",
-            Self::TooLarge => "too_large",
-        }
+label_values! {
+    /// Why an attempt to export failed: the closed set of values of the label `reason`.
+    ExportFailure {
+        /// No connection, or a reset one.
+        Connect = "connect",
+        /// The collector accepted only a part of the batch.
+        PartialSuccess = "partial_success",
+        /// A status that is not retried, such as 400.
+        Rejected = "rejected",
+        /// 401, 403, 404, 407, 408.
+        Status4xx = "status_4xx",
+        Status5xx = "status_5xx",
+        /// 429.
+        Throttled = "throttled",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// The TLS handshake failed, or no CA certificates were found.
+        Tls = "tls",
+        /// 413.
+        TooLarge = "too_large",
     }
 }
 
-/// Why a span or log record will never be exported: the closed set of values of the label `reason`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DropReason {
-    /// It exceeded the maximum age.
-    Age,
-    /// The collector rejected it.
-    Rejected,
-    /// It was the oldest of a full spool.
-    SpoolFull,
-    /// Alone, it is larger than the spool, or the collector, accepts.
-    TooLarge,
-    /// Its spool file could not be read, or it could not be encoded for it.
-    Unreadable,
-}
-
-impl DropReason {
-    /// In the order of the labels.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Age,
-        Self::Rejected,
-        Self::SpoolFull,
-        Self::TooLarge,
-        Self::Unreadable,
-    ];
-
-    /// The value of the label `reason`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Age => "age",
-            Self::Rejected => "rejected",
-            Self::SpoolFull => "spool_full",
-            Self::TooLarge => "too_large",
-            Self::Unreadable => "unreadable",
-        }
+label_values! {
+    /// Why a span or log record will never be exported: the closed set of values of the label `reason`.
+    DropReason {
+        /// It exceeded the maximum age.
+        Age = "age",
+        /// The collector rejected it.
+        Rejected = "rejected",
+        /// It was the oldest of a full spool.
+        SpoolFull = "spool_full",
+        /// Alone, it is larger than the spool, or the collector, accepts.
+        TooLarge = "too_large",
+        /// Its spool file could not be read, or it could not be encoded for it.
+        Unreadable = "unreadable",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Histogram;
+use super::{Histogram, label::label_values};
 use crate::time::{Moment, Timestamp};
 
 /// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
@@ -17,64 +17,31 @@ const STALE_AFTER: Duration = Duration::from_hours(1);
 /// though its poll has not failed yet.
 const OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
-/// Why a request to IMDS failed: the closed set of values of the label `reason`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FailureReason {
-    /// The body was truncated or too large.
-    Body,
-    /// No connection, or a reset one.
-    Connect,
-    /// 410: IMDS is being updated.
-    Gone,
-    /// The body of a 200 is not JSON.
-    Json,
-    /// A redirect, which IMDS never sends.
-    Redirect,
-    /// The body of a 200 is JSON but not a scheduled-events document.
-    Shape,
-    /// 400, 403, 404, 405 and so on.
-    Status4xx,
-    /// 500 and so on.
-    Status5xx,
-    /// 429: more than five requests a second by all clients of this VM together.
-    Throttled,
-    /// No answer in time.
-    Timeout,
-    /// The TLS handshake failed.
-    Tls,
-}
-
-impl FailureReason {
-    /// In the order of the labels.
-    pub const ALL: [Self; 11] = [
-        Self::Body,
-        Self::Connect,
-        Self::Gone,
-        Self::Json,
-        Self::Redirect,
-        Self::Shape,
-        Self::Status4xx,
-        Self::Status5xx,
-        Self::Throttled,
-        Self::Timeout,
-        Self::Tls,
-    ];
-
-    /// The value of the label `reason`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Body => "body",
-            Self::Connect => "connect",
-            Self::Gone => "gone",
-            Self::Json => "json",
-            Self::Redirect => "redirect",
-            Self::Shape => "shape",
-            Self::Status4xx => "status_4xx",
-            Self::Status5xx => "status_5xx",
-            Self::Throttled => "throttled",
-            Self::Timeout => "timeout",
-            Self::Tls => "tls",
-        }
+label_values! {
+    /// Why a request to IMDS failed: the closed set of values of the label `reason`.
+    FailureReason {
+        /// The body was truncated or too large.
+        Body = "body",
+        /// No connection, or a reset one.
+        Connect = "connect",
+        /// 410: IMDS is being updated.
+        Gone = "gone",
+        /// The body of a 200 is not JSON.
+        Json = "json",
+        /// A redirect, which IMDS never sends.
+        Redirect = "redirect",
+        /// The body of a 200 is JSON but not a scheduled-events document.
+        Shape = "shape",
+        /// 400, 403, 404, 405 and so on.
+        Status4xx = "status_4xx",
+        /// 500 and so on.
+        Status5xx = "status_5xx",
+        /// 429: more than five requests a second by all clients of this VM together.
+        Throttled = "throttled",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// The TLS handshake failed.
+        Tls = "tls",
     }
 }
 

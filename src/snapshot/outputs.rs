@@ -2,31 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::{ExportCounts, TypeLabel};
+use super::{ExportCounts, TypeLabel, label::label_values};
 use crate::event::{EventType, Impact};
 
-/// The result of an approval: the closed set of values of the label `result`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ApprovalResult {
-    /// IMDS accepted it.
-    Approved,
-    /// A dry run would have sent it.
-    DryRun,
-    /// IMDS refused it, or did not answer.
-    Failed,
-}
-
-impl ApprovalResult {
-    /// In the order of the labels.
-    pub(crate) const ALL: [Self; 3] = [Self::Approved, Self::DryRun, Self::Failed];
-
-    /// The value of the label `result`.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Approved => "approved",
-            Self::DryRun => "dry_run",
-            Self::Failed => "failed",
-        }
+label_values! {
+    /// The result of an approval: the closed set of values of the label `result`.
+    ApprovalResult {
+        /// IMDS accepted it.
+        Approved = "approved",
+        /// A dry run would have sent it.
+        DryRun = "dry_run",
+        /// IMDS refused it, or did not answer.
+        Failed = "failed",
     }
 }
 

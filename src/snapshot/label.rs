@@ -1,0 +1,19 @@
+//! Enumerations that are the values of a label.
+
+/// An enumeration with all its values, in the order of the labels, and their text.
+macro_rules! label_values {
+    ($(#[$meta:meta])* $set:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $set { $($(#[$doc])* $value,)* }
+
+        impl $set {
+            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$value),*];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$value => $text,)* }
+            }
+        }
+    };
+}
+pub(super) use label_values;
