@@ -1,14 +1,12 @@
 //! Serialises an event with Azure's member names, in the order of Microsoft's documentation. Unknown members are copied
 //! verbatim.
 
-use std::collections::HashSet;
-
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
 use crate::{
     event::{Event, Source},
-    text::{escape_json, is_same_member},
+    text::escape_json,
     time::Timestamp,
 };
 
@@ -48,15 +46,12 @@ pub(crate) fn members<M: SerializeMap>(
     map.serialize_entry("EventSource", &event.source.as_ref().map(Source::as_str))?;
     let duration = event.duration_seconds.map_or(-1, u64::cast_signed);
     map.serialize_entry("DurationInSeconds", &duration)?;
-    let mut written: HashSet<&str> = HashSet::new();
-    let is_taken = |name| {
+    let is_taken = |name: &str| {
         let mut names = Event::MEMBERS.iter().chain(taken);
-        names.any(|taken| is_same_member(name, taken))
+        names.any(|taken| name.eq_ignore_ascii_case(taken))
     };
     for (name, value) in &event.unknown_members {
-        // A duplicate would produce two members with one name.
-        if written.insert(name)
-            && !is_taken(name)
+        if !is_taken(name)
             && let Ok(value) = serde_json::from_str::<&RawValue>(value)
         {
             map.serialize_entry(&**name, value)?;

@@ -112,18 +112,6 @@ pub(crate) fn escape_json(json: String) -> String {
     escaped
 }
 
-/// Whether decoders that ignore the case of member names, such as Go's `encoding/json`, take `name` for the ASCII name
-/// `member`. By Unicode's case folding, two other letters are an `s` and a `k`
-/// (<https://www.unicode.org/Public/UCD/latest/ucd/CaseFolding.txt>).
-pub(crate) fn is_same_member(name: &str, member: &str) -> bool {
-    let folded = name.chars().map(|character| match character {
-        '\u{17f}' => 's',
-        '\u{212a}' => 'k',
-        other => other.to_ascii_lowercase(),
-    });
-    folded.eq(member.chars().map(|it| it.to_ascii_lowercase()))
-}
-
 /// An IPv6 address without the brackets that it has in a URL (RFC 3986, section 3.2.2); any other host unchanged.
 pub(crate) fn strip_brackets(host: &str) -> &str {
     host.strip_prefix('[')
@@ -192,14 +180,6 @@ mod tests {
         ] {
             assert_eq!(strip_brackets(host), expected, "{host}");
         }
-    }
-
-    #[test]
-    fn member_names_are_compared_like_in_go() {
-        assert!(is_same_member("EVENTſtatuS", "EventStatus"));
-        assert!(is_same_member("\u{212a}ind", "kind"));
-        assert!(!is_same_member("EventId ", "EventId"));
-        assert!(!is_same_member("Event_Id", "EventId"));
     }
 
     #[test]

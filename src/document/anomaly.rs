@@ -12,9 +12,9 @@ pub enum AnomalyKind {
     Contradiction,
     /// `Description` is too long or not a string.
     Description,
-    /// Two entries have the same id; they were merged.
+    /// Two entries have the same id: they are one event with the resources of both.
     DuplicateEvent,
-    /// An object, also inside an undocumented member, has two members of one name; the last one counts.
+    /// The document or an entry of `Events` has two members of one name; the last one counts.
     DuplicateMember,
     /// `DurationInSeconds` is not a whole number of seconds.
     Duration,

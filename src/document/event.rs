@@ -1,14 +1,14 @@
 //! Parses one entry of `Events`. Each member is accepted in every documented or observed form; an unreadable one is
 //! left out and recorded as an anomaly.
 
-use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     anomaly::{Anomalies, AnomalyKind},
-    raw::{self, excerpt},
+    raw::{Object, excerpt},
 };
 use crate::{
     event::{Event, EventId, EventType, Source, Status, UNREADABLE, UnknownMember},
@@ -27,7 +27,7 @@ const MAX_DESCRIPTION: usize = 4_096;
 const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
 /// Azure has at most 1,000 VMs in a scale set and 200 in an availability set. More names of one event are dropped.
-pub(super) const MAX_RESOURCES: usize = 10_000;
+const MAX_RESOURCES: usize = 10_000;
 /// Words for the end of an event, for which Azure has no status: "There is never a `Completed`"
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). `Ended` is a label
 /// value of this exporter.
@@ -49,36 +49,30 @@ pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -
     incarnation
 }
 
-/// Parses one entry of `Events`. The second value says why the entry must not be trusted with an approval. The error
-/// says why the event cannot be identified.
-pub(super) fn event(
-    entry: &RawValue,
-    anomalies: &mut Anomalies,
-) -> Result<(Event, Option<String>), String> {
-    let mut members = raw::members(entry).ok_or_else(|| {
-        format!(
-            "an entry of Events cannot be read as an object: {}",
-            excerpt(entry.get())
-        )
-    })?;
-    let contradiction = raw::remove_ambiguous(entry, &mut members, anomalies);
-    let (id, mut members): (Vec<_>, Vec<_>) = members
-        .into_iter()
-        .partition(|(name, _)| &**name == "EventId");
-    let id = match id.as_slice() {
-        [(_, value)] => string(value).filter(|id| !id.trim().is_empty() && id.len() <= MAX_ID),
-        _ => None,
-    };
-    let id = id.ok_or_else(|| {
-        format!(
-            "an event without a readable EventId: {}",
-            excerpt(entry.get())
-        )
-    })?;
-    let mut reader = Reader {
+/// One entry of `Events`.
+pub(super) struct ReadEvent {
+    pub(super) event: Event,
+    /// Why decoders may read the entry in different ways.
+    pub(super) ambiguity: Option<String>,
+    /// Why the event must not be approved.
+    pub(super) untrusted: Option<String>,
+}
+
+/// The error says why the event cannot be identified.
+pub(super) fn read(entry: &RawValue, anomalies: &mut Anomalies) -> Result<ReadEvent, String> {
+    let shown = excerpt(entry.get());
+    let mut object = Object::read(entry)
+        .ok_or_else(|| format!("an entry of Events cannot be read as an object: {shown}"))?;
+    let ambiguity = remove_ambiguous(&mut object, &shown, anomalies);
+    let id = object.take("EventId").and_then(string);
+    let is_id = |id: &String| !id.trim().is_empty() && id.len() <= MAX_ID;
+    let id = id
+        .filter(|id| is_id(id) && !object.duplicates.contains("EventId"))
+        .ok_or_else(|| format!("an event without a readable EventId: {shown}"))?;
+    let mut reader = EventReader {
         id: &id,
-        members: &mut members,
-        contradiction,
+        object: &mut object,
+        untrusted: None,
         anomalies,
     };
     let event_type = EventType::new(&reader.required(AnomalyKind::EventType, "EventType"));
@@ -91,39 +85,80 @@ pub(super) fn event(
         event_type,
         status,
         source: source.map(|source| Source::new(&source)),
-        resource_type: resource_type.map(|text| text.as_ref().into()),
+        resource_type: resource_type.map(Into::into),
         resources,
         has_more_resources,
         not_before: reader.not_before(),
         duration_seconds: reader.duration(),
         description: reader
             .text_or_empty(AnomalyKind::Description, "Description")
-            .map(|text| text.as_ref().into()),
+            .map(Into::into),
         unknown_members: reader.unknown_members(),
     };
-    Ok((event, reader.contradiction))
+    Ok(ReadEvent {
+        event,
+        ambiguity,
+        untrusted: reader.untrusted,
+    })
+}
+
+/// Records members that occur twice, and removes those whose names differ from a documented one only in case: many
+/// decoders take one for the other. Returns a reason if there are any.
+fn remove_ambiguous(
+    object: &mut Object<'_>,
+    shown: &str,
+    anomalies: &mut Anomalies,
+) -> Option<String> {
+    let mut ambiguity = None;
+    let mut record = |kind, name: &str, why: &str, place: &str| {
+        let name = excerpt(name);
+        anomalies.add(kind, format!("{name} {why}{place}: {shown}"));
+        ambiguity.get_or_insert_with(|| format!("its {name} {why}"));
+    };
+    for name in &object.duplicates {
+        let place = " in an entry of Events";
+        record(AnomalyKind::DuplicateMember, name, "occurs twice", place);
+    }
+    let is_documented = |name: &str| Event::MEMBERS.contains(&name);
+    let has_documented_letters = |name: &str| {
+        let mut documented = Event::MEMBERS.iter();
+        documented.any(|documented| documented.eq_ignore_ascii_case(name))
+    };
+    object.members.retain(|(name, _)| {
+        let is_kept = is_documented(name) || !has_documented_letters(name);
+        if !is_kept {
+            let why = "has a documented name in another case";
+            record(AnomalyKind::UnknownMember, name, why, "");
+        }
+        is_kept
+    });
+    ambiguity
+}
+
+/// The names of all entries of one event, each once without case.
+pub(super) fn unite_resources(event: &mut Event) {
+    let Some(names) = &mut event.resources else {
+        return;
+    };
+    let mut known = HashSet::with_capacity(names.len());
+    names.retain(|name| known.insert(name.to_ascii_lowercase()));
+    event.has_more_resources |= names.len() > MAX_RESOURCES;
+    names.truncate(MAX_RESOURCES);
 }
 
 /// Removes the members of one event as they are read.
-struct Reader<'r, 'a> {
+struct EventReader<'r, 'a> {
     id: &'r str,
-    members: &'r mut Vec<(Box<str>, &'a RawValue)>,
-    contradiction: Option<String>,
+    object: &'r mut Object<'a>,
+    untrusted: Option<String>,
     anomalies: &'r mut Anomalies,
 }
 
-impl<'a> Reader<'_, 'a> {
-    /// The value of a member unless it is null; the last one of duplicates.
+impl<'a> EventReader<'_, 'a> {
+    /// The value of a member unless it is null.
     fn take(&mut self, name: &str) -> Option<&'a RawValue> {
-        let mut found = None;
-        self.members.retain(|(member, value)| {
-            let is_match = &**member == name;
-            if is_match {
-                found = Some(*value);
-            }
-            !is_match
-        });
-        found.filter(|value| value.get() != "null")
+        let value = self.object.take(name);
+        value.filter(|value| value.get() != "null")
     }
 
     fn record_anomaly(&mut self, kind: AnomalyKind, name: &str, value: &RawValue) {
@@ -137,12 +172,12 @@ impl<'a> Reader<'_, 'a> {
         );
     }
 
-    fn text(&mut self, kind: AnomalyKind, name: &str) -> Option<Cow<'a, str>> {
+    fn text(&mut self, kind: AnomalyKind, name: &str) -> Option<String> {
         self.text_or_empty(kind, name)
             .filter(|text| !text.is_empty())
     }
 
-    fn text_or_empty(&mut self, kind: AnomalyKind, name: &str) -> Option<Cow<'a, str>> {
+    fn text_or_empty(&mut self, kind: AnomalyKind, name: &str) -> Option<String> {
         let value = self.take(name)?;
         let text = string(value);
         if text.is_none() {
@@ -151,7 +186,7 @@ impl<'a> Reader<'_, 'a> {
         text.map(|text| self.bounded(kind, name, text))
     }
 
-    fn bounded(&mut self, kind: AnomalyKind, name: &str, text: Cow<'a, str>) -> Cow<'a, str> {
+    fn bounded(&mut self, kind: AnomalyKind, name: &str, text: String) -> String {
         let max = match kind {
             AnomalyKind::Description => MAX_DESCRIPTION,
             _ => MAX_NAME,
@@ -164,7 +199,7 @@ impl<'a> Reader<'_, 'a> {
         cut(text, max)
     }
 
-    fn required(&mut self, kind: AnomalyKind, name: &str) -> Cow<'a, str> {
+    fn required(&mut self, kind: AnomalyKind, name: &str) -> String {
         match self.take(name) {
             Some(value) => match string(value).filter(|text| !text.trim().is_empty()) {
                 Some(text) => return self.bounded(kind, name, text),
@@ -175,7 +210,7 @@ impl<'a> Reader<'_, 'a> {
                 format!("{name} of event {} is missing", excerpt(self.id)),
             ),
         }
-        Cow::Borrowed(UNREADABLE)
+        UNREADABLE.to_owned()
     }
 
     fn status(&mut self) -> Status {
@@ -230,8 +265,7 @@ impl<'a> Reader<'_, 'a> {
 
     fn reject_resources(&mut self, value: &RawValue) {
         self.record_anomaly(AnomalyKind::Resources, "Resources", value);
-        let why = "its Resources is no list of names";
-        self.contradiction.get_or_insert_with(|| why.to_owned());
+        self.untrusted = Some("its Resources is no list of names".to_owned());
     }
 
     fn not_before(&mut self) -> Option<Timestamp> {
@@ -261,29 +295,18 @@ impl<'a> Reader<'_, 'a> {
         u64::try_from(seconds?).ok()
     }
 
+    /// Without values that common decoders refuse, because they are passed on verbatim. `serde_json` refuses what they
+    /// refuse: numbers that do not fit a 64-bit float (Go), half surrogate pairs, and a nesting of 128 (jq 1.6: 256,
+    /// Go: 10,000).
     fn unknown_members(&mut self) -> Vec<UnknownMember> {
-        let fits = |(name, value): &(Box<str>, &RawValue)| {
-            name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER
-        };
-        let all = self.members.len();
-        let portable = self
-            .members
-            .drain(..)
-            .filter(fits)
-            .filter_map(|(name, value)| Some((name, value, portable(value)?)));
-        let mut kept: Vec<UnknownMember> = Vec::new();
-        for (name, value, parsed) in portable.take(MAX_UNKNOWN_MEMBERS) {
-            let mut text = value.get().into();
-            if raw::has_nested_duplicates(value, &parsed) {
-                let (id, shown) = (excerpt(self.id), excerpt(&name));
-                let detail = format!("{shown} of event {id} has a member twice");
-                self.anomalies.add(AnomalyKind::DuplicateMember, detail);
-                let why = || format!("its {shown} has a member twice");
-                self.contradiction.get_or_insert_with(why);
-                text = parsed.to_string().into();
-            }
-            kept.push((name, text));
-        }
+        let all = self.object.members.len();
+        let members = self.object.members.drain(..);
+        let kept: Vec<UnknownMember> = members
+            .filter(|(name, value)| name.len() + value.get().len() <= MAX_UNKNOWN_MEMBER)
+            .filter(|(_, value)| serde_json::from_str::<Value>(value.get()).is_ok())
+            .take(MAX_UNKNOWN_MEMBERS)
+            .map(|(name, value)| (name, value.get().into()))
+            .collect();
         if kept.len() < all {
             let detail = format!(
                 "event {} has members that are too many, too long or too unusual to keep",
@@ -296,36 +319,18 @@ impl<'a> Reader<'_, 'a> {
 }
 
 /// At most the first `max` bytes, in whole characters.
-fn cut(text: Cow<'_, str>, max: usize) -> Cow<'_, str> {
-    let end = text.floor_char_boundary(max);
-    match text {
-        Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or_default()),
-        Cow::Owned(mut text) => {
-            text.truncate(end);
-            Cow::Owned(text)
-        }
-    }
+fn cut(mut text: String, max: usize) -> String {
+    text.truncate(text.floor_char_boundary(max));
+    text
 }
 
-/// `None` for a value that common decoders may refuse, and that is passed on verbatim. `serde_json` refuses what they
-/// refuse: numbers that do not fit a 64-bit float (Go), half surrogate pairs, and a nesting of 128 (jq 1.6: 256, Go:
-/// 10,000).
-fn portable(value: &RawValue) -> Option<serde_json::Value> {
+fn string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
-}
-
-fn string(value: &RawValue) -> Option<Cow<'_, str>> {
-    match serde_json::from_str::<&str>(value.get()) {
-        Ok(borrowed) => Some(Cow::Borrowed(borrowed)),
-        Err(_) => serde_json::from_str::<String>(value.get())
-            .ok()
-            .map(Cow::Owned),
-    }
 }
 
 /// A whole number, also written as a float (`9.0`) or quoted (`"9"`).
 fn integer(value: &RawValue) -> Option<i64> {
-    let text = string(value).unwrap_or(Cow::Borrowed(value.get()));
+    let text = string(value).unwrap_or_else(|| value.get().to_owned());
     let text = text.trim();
     if !text.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
         return None;

@@ -11,17 +11,18 @@ mod event;
 mod raw;
 mod unreadable;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::value::RawValue;
 
+use self::event::ReadEvent;
 pub(crate) use self::raw::excerpt;
 pub use self::{
     anomaly::{Anomalies, Anomaly, AnomalyKind},
     raw::ParseError,
     unreadable::Unreadable,
 };
-use crate::event::{Event, EventId, Status, UNREADABLE};
+use crate::event::{Event, EventId, Status};
 
 /// Far more events than a placement group can have. Further entries, also of known events, count as unreadable, so that
 /// their events do not end.
@@ -39,12 +40,19 @@ pub struct Document {
     /// Events whose entry cannot be trusted: members that occur twice, entries of one id that differ, `Resources` that
     /// are no list of names. They are shown, and never approved.
     pub contradictory: BTreeSet<EventId>,
+    /// Entries of one id differ, or an object has a member twice: another event may have been meant.
+    pub is_ambiguous: bool,
 }
 
 impl Document {
     /// True if every entry of `Events` was read: a missing event has ended.
     pub fn is_complete(&self) -> bool {
         self.unreadable.entries == 0
+    }
+
+    /// True if an event that is missing may be listed without its id. That protects it for a minute.
+    pub(crate) fn may_hide_any(&self) -> bool {
+        self.is_ambiguous || self.unreadable.has_unidentified()
     }
 
     /// True if `Events` is empty.
@@ -82,17 +90,11 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
         anomalies.add(AnomalyKind::DuplicateMember, detail);
     }
     let incarnation = event::incarnation(root.incarnation, &mut anomalies);
-    let mut builder = DocumentBuilder {
-        document: Document {
-            incarnation,
-            ..Document::default()
-        },
-        known: HashMap::new(),
-        entries: 0,
-    };
+    let mut builder = DocumentBuilder::default();
+    builder.document.incarnation = incarnation;
+    builder.document.is_ambiguous = !root.duplicates.is_empty();
     raw::for_each_event(root.events, |entry| builder.add(entry, &mut anomalies))?;
-    builder.check_unreadable(&mut anomalies);
-    let mut document = builder.document;
+    let mut document = builder.finish(&mut anomalies);
     if !root.duplicates.is_empty() {
         let ids = document.events.iter().map(|event| event.id.clone());
         document.contradictory.extend(ids);
@@ -100,21 +102,16 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     Ok((document, anomalies))
 }
 
+#[derive(Default)]
 struct DocumentBuilder {
     document: Document,
-    known: HashMap<EventId, KnownEvent>,
+    /// Positions in `document.events`.
+    known: HashMap<EventId, usize>,
+    /// Positions of the events with more than one entry.
+    united: BTreeSet<usize>,
     /// Readable entries.
     entries: usize,
 }
-
-struct KnownEvent {
-    index: usize,
-    /// Made at the first duplicate, so that each further one costs no more than its own names.
-    names: Option<FoldedNames>,
-}
-
-/// The names in `Resources` of an event, in lower case.
-type FoldedNames = HashSet<String>;
 
 impl DocumentBuilder {
     fn add(&mut self, entry: &RawValue, anomalies: &mut Anomalies) {
@@ -122,50 +119,54 @@ impl DocumentBuilder {
             let detail = format!("more than {MAX_EVENTS} entries");
             return self.add_unreadable(entry, detail, anomalies);
         }
-        let (event, contradiction) = match event::event(entry, anomalies) {
+        let ReadEvent {
+            event,
+            ambiguity,
+            untrusted,
+        } = match event::read(entry, anomalies) {
             Ok(read) => read,
             Err(detail) => return self.add_unreadable(entry, detail, anomalies),
         };
         self.entries += 1;
+        self.document.is_ambiguous |= ambiguity.is_some();
         let id = event.id.clone();
-        let mut contradictions: Vec<String> = contradiction.into_iter().collect();
-        let known = self.known.get_mut(&id).and_then(|known| {
-            let event = self.document.events.get_mut(known.index)?;
-            Some((event, &mut known.names))
-        });
-        if let Some((known, names)) = known {
-            anomalies.add(
-                AnomalyKind::DuplicateEvent,
-                format!(
-                    "event {} is listed twice; the entries were merged",
-                    excerpt(event.id.as_str())
-                ),
-            );
-            contradictions.extend(merge(known, names, event));
-        } else {
-            let index = self.document.events.len();
-            let known = KnownEvent { index, names: None };
-            self.known.insert(id.clone(), known);
-            self.document.events.push(event);
+        if let Some(why) = ambiguity.or(untrusted) {
+            self.contradict(&id, &why, anomalies);
         }
-        for why in contradictions {
-            self.contradict(id.clone(), &why, anomalies);
+        let index = self.document.events.len();
+        let index = *self.known.entry(id.clone()).or_insert(index);
+        let Some(known) = self.document.events.get_mut(index) else {
+            return self.document.events.push(event);
+        };
+        let shown = excerpt(id.as_str());
+        let detail = format!("event {shown} is listed twice; its resources are united");
+        anomalies.add(AnomalyKind::DuplicateEvent, detail);
+        self.united.insert(index);
+        if has_different_entry(known, event) {
+            self.document.is_ambiguous = true;
+            self.contradict(&id, "its entries differ", anomalies);
         }
     }
 
-    fn contradict(&mut self, id: EventId, why: &str, anomalies: &mut Anomalies) {
-        let detail = format!("event {}: {why}", excerpt(id.as_str()));
-        if self.document.contradictory.insert(id) {
+    fn contradict(&mut self, id: &EventId, why: &str, anomalies: &mut Anomalies) {
+        if self.document.contradictory.insert(id.clone()) {
+            let detail = format!("event {}: {why}", excerpt(id.as_str()));
             anomalies.add(AnomalyKind::Contradiction, detail);
         }
     }
 
-    /// An unreadable entry that has the id of a readable one may contradict it.
-    fn check_unreadable(&mut self, anomalies: &mut Anomalies) {
+    fn finish(mut self, anomalies: &mut Anomalies) -> Document {
+        for index in &self.united {
+            if let Some(event) = self.document.events.get_mut(*index) {
+                event::unite_resources(event);
+            }
+        }
+        // An unreadable entry that has the id of a readable one may contradict it.
         let ids = self.document.events.iter().map(|event| &event.id);
         for id in self.document.unreadable.mentioned(ids) {
-            self.contradict(id, "another entry with its id cannot be read", anomalies);
+            self.contradict(&id, "another entry with its id cannot be read", anomalies);
         }
+        self.document
     }
 
     fn add_unreadable(&mut self, entry: &RawValue, detail: String, anomalies: &mut Anomalies) {
@@ -174,74 +175,23 @@ impl DocumentBuilder {
     }
 }
 
-/// Merges two entries with the same id: the union of the resources, the status that is further along, and for every
-/// other field the first known value. Returns how the entries contradict each other.
-fn merge(known: &mut Event, names: &mut Option<FoldedNames>, duplicate: Event) -> Option<String> {
-    let contradiction = differences(known, &duplicate);
+/// Adds the resources of another entry with the same id, of which the first one counts. A started event stays started.
+/// Returns whether the entries differ in anything but their resources.
+fn has_different_entry(known: &mut Event, mut other: Event) -> bool {
     // An entry without readable names may name more VMs.
     known.has_more_resources |=
-        duplicate.has_more_resources || known.resources.is_some() != duplicate.resources.is_some();
-    match (&mut known.resources, duplicate.resources) {
-        (Some(resources), Some(more)) => {
-            let folded = |name: &str| name.to_ascii_lowercase();
-            let known = || resources.iter().map(|name| folded(name)).collect();
-            let names = names.get_or_insert_with(known);
-            let free = event::MAX_RESOURCES.saturating_sub(resources.len());
-            let new = more.into_iter().filter(|name| names.insert(folded(name)));
-            resources.extend(new.take(free));
-        }
-        (resources @ None, more) => *resources = more,
-        (Some(_), None) => {}
+        other.has_more_resources || known.resources.is_some() != other.resources.is_some();
+    other.has_more_resources = known.has_more_resources;
+    if let Some(names) = other.resources.take() {
+        known.resources.get_or_insert_default().extend(names);
     }
-    if status_rank(&duplicate.status) > status_rank(&known.status) {
-        known.status = duplicate.status;
+    let united = known.resources.take();
+    let differs = *known != other;
+    known.resources = united;
+    if other.status == Status::Started {
+        known.status = Status::Started;
     }
-    if known.event_type.as_str() == UNREADABLE {
-        known.event_type = duplicate.event_type;
-    }
-    known.not_before = known.not_before.or(duplicate.not_before);
-    known.duration_seconds = known.duration_seconds.or(duplicate.duration_seconds);
-    known.source = known.source.take().or(duplicate.source);
-    known.resource_type = known.resource_type.take().or(duplicate.resource_type);
-    if known.description_text().is_none() {
-        known.description = duplicate.description.or_else(|| known.description.take());
-    }
-    contradiction
-}
-
-/// The members that must agree in all entries of an event. Its VMs may be listed in several entries, and its status may
-/// change while the document is made; a status that cannot be read must not become Scheduled.
-fn differences(one: &Event, other: &Event) -> Option<String> {
-    let is_unreadable = |event: &Event| status_rank(&event.status) == 0;
-    // Azure blanks NotBefore when the event starts.
-    let is_blanked = |event: &Event| event.status == Status::Started && event.not_before.is_none();
-    let is_rescheduled =
-        one.not_before != other.not_before && !is_blanked(one) && !is_blanked(other);
-    let differing: Vec<_> = [
-        ("EventType", one.event_type != other.event_type),
-        ("EventStatus", is_unreadable(one) != is_unreadable(other)),
-        ("EventSource", one.source != other.source),
-        ("NotBefore", is_rescheduled),
-        (
-            "DurationInSeconds",
-            one.duration_seconds != other.duration_seconds,
-        ),
-    ]
-    .into_iter()
-    .filter_map(|(name, is_different)| is_different.then_some(name))
-    .collect();
-    (!differing.is_empty()).then(|| format!("its entries differ in {}", differing.join(", ")))
-}
-
-/// Orders statuses by how far the event has progressed.
-fn status_rank(status: &Status) -> u8 {
-    match status {
-        Status::Other(name) if &**name == UNREADABLE => 0,
-        Status::Advisory => 1,
-        Status::Scheduled => 2,
-        Status::Other(_) => 3,
-        Status::Started => 4,
-    }
+    differs
 }
 
 #[cfg(test)]
@@ -250,33 +200,31 @@ mod tests {
     use crate::event::EventType;
 
     #[test]
-    fn duplicate_entries_are_merged_and_the_later_status_wins() {
-        let merged = |one: &str, other: &str| {
+    fn entries_of_one_id_that_differ_are_a_contradiction_and_the_first_one_counts() {
+        let read = |one: &str, other: &str| {
             let entry = |members: &str| format!(r#"{{"EventId":"a","Resources":[],{members}}}"#);
-            let body = format!(
-                r#"{{"DocumentIncarnation":1,"Events":[{},{}]}}"#,
-                entry(one),
-                entry(other)
-            );
+            let body = format!(r#"{{"Events":[{},{}]}}"#, entry(one), entry(other));
             let (document, _) = parse(body.as_bytes()).unwrap();
+            assert_eq!(
+                document.contradictory.len(),
+                usize::from(document.is_ambiguous)
+            );
             let [event] = document.events.try_into().unwrap();
-            (event.event_type, event.status)
+            (event.event_type, event.status, document.is_ambiguous)
         };
         let members = |status| format!(r#""EventType":"Freeze","EventStatus":"{status}""#);
-        for (less, more) in [
-            ("Scheduled", "Started"),
-            ("Scheduled", "Paused"),
-            ("Paused", "Started"),
-            ("Unknown", "Scheduled"),
+        for (one, other, expected) in [
+            ("Scheduled", "Scheduled", "Scheduled"),
+            ("Scheduled", "Started", "Started"),
+            ("Started", "Scheduled", "Started"),
+            ("Paused", "Scheduled", "Paused"),
         ] {
-            let expected = (EventType::Freeze, Status::new(more));
-            assert_eq!(merged(&members(less), &members(more)), expected);
-            assert_eq!(merged(&members(more), &members(less)), expected);
+            let expected = (EventType::Freeze, Status::new(expected), one != other);
+            assert_eq!(read(&members(one), &members(other)), expected);
         }
-        let unidentified = r#""EventStatus":7"#;
-        let expected = (EventType::Freeze, Status::Scheduled);
-        assert_eq!(merged(unidentified, &members("Scheduled")), expected);
-        assert_eq!(merged(&members("Scheduled"), unidentified), expected);
+        let reboot = r#""EventType":"Reboot","EventStatus":"Scheduled""#;
+        let expected = (EventType::Freeze, Status::Scheduled, true);
+        assert_eq!(read(&members("Scheduled"), reboot), expected);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Entries of `Events` that could not be read, and which events they could be.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 
 use serde_json::value::RawValue;
 
-use super::raw;
+use super::raw::Object;
 use crate::event::EventId;
 
 /// The unreadable entries of one document.
@@ -16,7 +16,7 @@ pub struct Unreadable {
     /// The number of entries.
     pub entries: usize,
     has_unidentified: bool,
-    /// The JSON of all entries: at most as long as the body.
+    /// The JSON of all entries in lower case: at most as long as the body.
     text: String,
 }
 
@@ -24,7 +24,7 @@ impl Unreadable {
     pub(super) fn add(&mut self, entry: &RawValue) {
         self.entries += 1;
         self.has_unidentified |= !has_id(entry);
-        self.text.push_str(entry.get());
+        self.text.push_str(&entry.get().to_ascii_lowercase());
         self.text.push('\n');
     }
 
@@ -41,38 +41,28 @@ impl Unreadable {
         if self.text.is_empty() {
             return BTreeSet::new();
         }
-        // An id that is not a single word, such as a GUID is, counts as mentioned if its longest word is.
-        let mut by_word: HashMap<String, Vec<&EventId>> = HashMap::new();
-        for id in ids {
-            let longest = words(id.as_str()).max_by_key(|word| word.len());
-            let word = longest.map(str::to_ascii_lowercase);
-            by_word
-                .entry(word.unwrap_or_default())
-                .or_default()
-                .push(id);
-        }
-        let lengths: BTreeSet<usize> = by_word.keys().map(String::len).collect();
-        let mut mentioned = BTreeSet::new();
-        let mut folded = String::new();
-        // The lengths spare most words of a hostile document the search.
-        for word in words(&self.text).filter(|word| lengths.contains(&word.len())) {
-            folded.clear();
-            folded.push_str(word);
-            folded.make_ascii_lowercase();
-            let ids = by_word.remove(&folded);
-            mentioned.extend(ids.into_iter().flatten().cloned());
-        }
-        mentioned
+        let ids: Vec<_> = ids
+            .map(|id| (id, id.as_str().to_ascii_lowercase()))
+            .collect();
+        let wanted: HashSet<_> = ids.iter().flat_map(|(_, id)| words(id)).collect();
+        let found: HashSet<_> = words(&self.text)
+            .filter(|word| wanted.contains(word))
+            .collect();
+        let is_mentioned = |id: &str| words(id).all(|word| found.contains(word));
+        ids.iter()
+            .filter(|(_, id)| is_mentioned(id))
+            .map(|(id, _)| (*id).clone())
+            .collect()
     }
 }
 
 /// A GUID elsewhere, such as in `Description`, is not the id of the event.
 fn has_id(entry: &RawValue) -> bool {
     let has_guid = |text| words(text).any(|word| EventId::new(word).as_guid().is_some());
-    let Some(members) = raw::members(entry) else {
+    let Some(object) = Object::read(entry) else {
         return has_guid(entry.get());
     };
-    members.iter().any(|(name, value)| {
+    object.members.iter().any(|(name, value)| {
         let is_text = || serde_json::from_str::<String>(value.get());
         &**name == "EventId" && is_text().is_ok_and(|id| !id.trim().is_empty())
             || name.to_ascii_lowercase().ends_with("id") && has_guid(value.get())

@@ -144,7 +144,7 @@ impl Tracker {
         };
         let absent = self.entries.iter().filter(|(_, entry)| is_absent(entry));
         let mentioned = document.unreadable.mentioned(absent.map(|(id, _)| id));
-        let has_unidentified = document.unreadable.has_unidentified();
+        let may_hide_any = document.may_hide_any();
         let warm_up = self.warm_up.filter(|_| document.has_no_events());
         let last = self.last_document;
         // An event that was listed since the warm-up began had appeared.
@@ -152,8 +152,8 @@ impl Tracker {
             |phase: &WarmUpPhase| last.is_some_and(|last| last.was_read_since(phase.since));
 
         let mut disappearance = self.disappearance(now);
-        // An event that an entry without an id may be is not known to be cancelled.
-        disappearance.was_watched &= !has_unidentified;
+        // An event that the document may list without its id is not known to be cancelled.
+        disappearance.was_watched &= !may_hide_any;
         for (id, entry) in &mut self.entries {
             if !is_absent(entry) {
                 continue;
@@ -161,7 +161,7 @@ impl Tracker {
             let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
             let until = if mentioned.contains(id) {
                 None
-            } else if has_unidentified {
+            } else if may_hide_any {
                 Some(since.saturating_add(Absence::MAX_UNIDENTIFIED))
             } else {
                 let was_listed = |phase: &WarmUpPhase| match entry.tracked.last_listed_at {

