@@ -12,7 +12,7 @@ pub(crate) mod event_log;
 use std::{
     io::{self, Write},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
         mpsc::{self, Receiver, Sender},
     },
@@ -21,8 +21,7 @@ use std::{
 };
 
 use tracing::{
-    Dispatch, Level, Metadata, Subscriber, dispatcher, level_filters::LevelFilter,
-    subscriber::SetGlobalDefaultError,
+    Level, Metadata, Subscriber, level_filters::LevelFilter, subscriber::SetGlobalDefaultError,
 };
 use tracing_subscriber::{Layer, filter::Targets, fmt::MakeWriter, layer::SubscriberExt};
 
@@ -66,8 +65,8 @@ impl LogGuard {
 
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        self.queue.close();
-        // An error is the normal case: the thread drops its sender when the queue is empty.
+        self.queue.lines.send(None).ok();
+        // An error is the normal case: the thread drops its sender when it has written the lines.
         self.writer_ended.recv_timeout(FLUSH_TIMEOUT).ok();
     }
 }
@@ -77,19 +76,15 @@ pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, I
     let (queue, lines) = LineQueue::new(QUEUE_CAPACITY);
     let written = queue.clone();
     let (ended, writer_ended) = mpsc::channel();
-    let direct = Dispatch::new(subscriber(flags, Lines(write_line)));
-    let report = move |count| {
-        dispatcher::with_default(&direct, || tracing::warn!(count, "log lines dropped"));
-    };
     let write = move || {
-        write_lines(&lines, &write_line, &written, report);
+        write_lines(&lines, write_line, &written);
         drop(ended);
     };
     thread::Builder::new()
         .name("log".to_owned())
         .spawn(write)
         .map_err(InitError::Thread)?;
-    tracing::subscriber::set_global_default(subscriber(flags, Lines(queue.clone())))?;
+    tracing::subscriber::set_global_default(subscriber(flags, queue.clone()))?;
     Ok(LogGuard {
         queue,
         writer_ended,
@@ -114,10 +109,7 @@ pub fn print_stderr(text: &str) {
     }
 }
 
-fn subscriber<W>(flags: LogFlags, writer: W) -> impl Subscriber + Send + Sync
-where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
-{
+fn subscriber(flags: LogFlags, writer: LineQueue) -> impl Subscriber + Send + Sync {
     let level = match flags.level {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -148,58 +140,6 @@ where
     tracing_subscriber::registry().with(layer.with_filter(targets))
 }
 
-/// Accepts single lines.
-trait LineSink {
-    fn write_line(&self, level: Level, line: &[u8]) -> io::Result<()>;
-}
-
-impl<F: Fn(Level, &[u8]) -> io::Result<()>> LineSink for F {
-    fn write_line(&self, level: Level, line: &[u8]) -> io::Result<()> {
-        self(level, line)
-    }
-}
-
-/// The output of a layer, which writes each line with a single call.
-struct Lines<S>(S);
-
-impl<'a, S: LineSink + 'a> MakeWriter<'a> for Lines<S> {
-    type Writer = LineWriter<'a, S>;
-
-    /// The layers call the other function.
-    fn make_writer(&'a self) -> Self::Writer {
-        let level = Level::INFO;
-        LineWriter {
-            level,
-            sink: &self.0,
-        }
-    }
-
-    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
-        let level = *metadata.level();
-        LineWriter {
-            level,
-            sink: &self.0,
-        }
-    }
-}
-
-/// Writes one line.
-struct LineWriter<'a, S> {
-    level: Level,
-    sink: &'a S,
-}
-
-impl<S: LineSink> Write for LineWriter<'_, S> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.sink.write_line(self.level, line)?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[derive(Debug)]
 struct Line {
     level: Level,
@@ -209,18 +149,18 @@ struct Line {
 /// Never blocks: what does not fit is dropped and counted.
 #[derive(Debug, Clone)]
 struct LineQueue {
-    /// `None` once the queue is closed.
-    sender: Arc<Mutex<Option<Sender<Line>>>>,
+    /// `None` ends the writer.
+    lines: Sender<Option<Line>>,
     capacity: usize,
     queued_bytes: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
 }
 
 impl LineQueue {
-    fn new(capacity: usize) -> (Self, Receiver<Line>) {
+    fn new(capacity: usize) -> (Self, Receiver<Option<Line>>) {
         let (sender, lines) = mpsc::channel();
         let queue = Self {
-            sender: Arc::new(Mutex::new(Some(sender))),
+            lines: sender,
             capacity,
             queued_bytes: Arc::default(),
             dropped: Arc::default(),
@@ -228,65 +168,78 @@ impl LineQueue {
         (queue, lines)
     }
 
-    fn close(&self) {
-        drop(
-            self.sender
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
-    }
-}
-
-impl LineSink for LineQueue {
-    /// Values in the line may come from Azure, a collector or an Alertmanager.
-    fn write_line(&self, level: Level, line: &[u8]) -> io::Result<()> {
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(sender) = &*sender else {
-            return Ok(());
-        };
-        let text = sanitized(line);
-        let size = text.len() + LINE_OVERHEAD;
+    fn push(&self, line: Line) {
+        let size = line.text.len() + LINE_OVERHEAD;
         let queued = self.queued_bytes.load(Ordering::Relaxed);
         if queued > 0 && queued + size > self.capacity {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         } else {
             self.queued_bytes.fetch_add(size, Ordering::Relaxed);
-            // The writer ends only after the queue is closed.
-            sender.send(Line { level, text }).ok();
+            // After the last line of the process nobody receives.
+            self.lines.send(Some(line)).ok();
         }
+    }
+}
+
+impl<'a> MakeWriter<'a> for LineQueue {
+    type Writer = LineWriter<'a>;
+
+    /// The layers call the other function.
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        let level = Level::INFO;
+        LineWriter { level, queue: self }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> LineWriter<'a> {
+        let level = *metadata.level();
+        LineWriter { level, queue: self }
+    }
+}
+
+/// A layer writes each line with a single call.
+struct LineWriter<'a> {
+    level: Level,
+    queue: &'a LineQueue,
+}
+
+impl Write for LineWriter<'_> {
+    /// Values in the line may come from Azure, a collector or an Alertmanager.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        self.queue.push(Line {
+            level: self.level,
+            text: format!("{}\n", sanitize(text)).into_bytes(),
+        });
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-fn sanitized(line: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(line);
-    let text = text.strip_suffix('\n').unwrap_or(&text);
-    let mut line = sanitize(text).into_owned().into_bytes();
-    line.push(b'\n');
-    line
-}
-
-/// Runs until the queue is closed and empty. A line that cannot be written counts as dropped.
+/// Runs until the end of the lines. A line that cannot be written counts as dropped.
 fn write_lines(
-    lines: &Receiver<Line>,
-    output: &impl LineSink,
+    lines: &Receiver<Option<Line>>,
+    write_line: impl Fn(Level, &[u8]) -> io::Result<()>,
     queue: &LineQueue,
-    report: impl Fn(u64),
 ) {
-    let mut reported = 0;
-    let mut report_dropped = || {
+    let (mut reported, mut is_writable) = (0, true);
+    let mut report_dropped = |is_writable| {
         let count = queue.dropped.load(Ordering::Relaxed);
-        if count > reported {
-            report(count - reported);
+        if is_writable && count > reported {
+            // This becomes the next line.
+            tracing::warn!(count = count - reported, "log lines dropped");
             reported = count;
         }
     };
-    while let Ok(line) = lines.try_recv().or_else(|_| {
-        report_dropped();
+    while let Ok(Some(line)) = lines.try_recv().or_else(|_| {
+        report_dropped(is_writable);
         lines.recv()
     }) {
-        if output.write_line(line.level, &line.text).is_err() {
+        is_writable = write_line(line.level, &line.text).is_ok();
+        if !is_writable {
             queue.dropped.fetch_add(1, Ordering::Relaxed);
         }
         let size = line.text.len() + LINE_OVERHEAD;
@@ -300,42 +253,33 @@ mod tests {
 
     use super::*;
 
-    fn write(queue: &LineQueue, line: &[u8]) {
-        queue.write_line(Level::INFO, line).unwrap();
+    fn push(queue: &LineQueue, text: &str) {
+        let (level, text) = (Level::INFO, text.into());
+        queue.push(Line { level, text });
     }
 
-    /// The output for a closed queue, in its order.
-    fn written(queue: &LineQueue, lines: &Receiver<Line>) -> String {
-        queue.close();
+    /// The output of the queued lines, in its order.
+    fn written(queue: &LineQueue, lines: &Receiver<Option<Line>>) -> String {
+        queue.lines.send(None).unwrap();
         let output = RefCell::new(String::new());
         let write_line = |level: Level, line: &[u8]| {
             let text = std::str::from_utf8(line).unwrap();
             write!(output.borrow_mut(), "{level} {text}").unwrap();
             Ok(())
         };
-        let report = |count| writeln!(output.borrow_mut(), "{count} dropped").unwrap();
-        write_lines(lines, &write_line, queue, report);
+        write_lines(lines, write_line, queue);
         output.into_inner()
     }
+
+    const FLAGS: LogFlags = LogFlags {
+        level: LogLevel::Info,
+        format: LogFormat::Logfmt,
+    };
 
     #[test]
     fn lines_keep_their_order_and_level() {
         let (queue, lines) = LineQueue::new(1_000);
-        write(&queue, b"one\n");
-        queue.write_line(Level::ERROR, b"two\n").unwrap();
-        write(&queue, b"three\n");
-        assert_eq!(written(&queue, &lines), "INFO one\nERROR two\nINFO three\n");
-    }
-
-    #[test]
-    fn layers_pass_the_level_of_each_line() {
-        let (queue, lines) = LineQueue::new(1_000);
-        let flags = LogFlags {
-            level: LogLevel::Info,
-            format: LogFormat::Logfmt,
-        };
-        let subscriber = subscriber(flags, Lines(queue.clone()));
-        tracing::subscriber::with_default(subscriber, || {
+        tracing::subscriber::with_default(subscriber(FLAGS, queue.clone()), || {
             tracing::warn!("one");
             tracing::debug!("hidden");
             tracing::error!("two");
@@ -346,43 +290,73 @@ mod tests {
     }
 
     #[test]
-    fn lines_beyond_the_capacity_are_counted_and_reported_after_the_queued_ones() {
+    fn lines_beyond_the_capacity_are_counted_and_reported_when_the_queue_is_empty() {
         let (queue, lines) = LineQueue::new(2 * (LINE_OVERHEAD + 4));
         for line in ["one\n", "two\n", "three\n", "four\n"] {
-            write(&queue, line.as_bytes());
+            push(&queue, line);
         }
         assert_eq!(queue.dropped.load(Ordering::Relaxed), 2);
-        assert_eq!(written(&queue, &lines), "INFO one\nINFO two\n2 dropped\n");
+        let output = RefCell::new(String::new());
+        let write_line = |_, line: &[u8]| {
+            let text = std::str::from_utf8(line).unwrap();
+            output.borrow_mut().push_str(text);
+            if text.contains("log lines dropped") {
+                queue.lines.send(None).unwrap();
+            }
+            Ok(())
+        };
+        tracing::subscriber::with_default(subscriber(FLAGS, queue.clone()), || {
+            write_lines(&lines, write_line, &queue);
+        });
+        let output = output.into_inner();
+        let report = output.strip_prefix("one\ntwo\n").unwrap();
+        assert!(report.contains("count=2"), "{report}");
+        assert_eq!(output.lines().count(), 3, "{output}");
     }
 
     #[test]
     fn a_long_line_fits_into_an_empty_queue_only() {
         let (queue, lines) = LineQueue::new(10);
-        write(&queue, b"longer than ten bytes\n");
-        write(&queue, b"no\n");
-        assert_eq!(
-            written(&queue, &lines),
-            "INFO longer than ten bytes\n1 dropped\n"
-        );
+        push(&queue, "longer than ten bytes\n");
+        push(&queue, "no\n");
+        assert_eq!(written(&queue, &lines), "INFO longer than ten bytes\n");
+        assert_eq!(queue.dropped.load(Ordering::Relaxed), 1);
         assert_eq!(queue.queued_bytes.load(Ordering::Relaxed), 0);
     }
 
+    /// The report would fail too, and count itself for ever.
     #[test]
-    fn line_that_cannot_be_written_counts_as_dropped() {
-        let (queue, lines) = LineQueue::new(2);
-        write(&queue, b"line\n");
-        queue.close();
-        let fail = |_, _: &[u8]| Err(io::Error::from(io::ErrorKind::WriteZero));
-        write_lines(&lines, &fail, &queue, |_| {});
-        assert_eq!(queue.dropped.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn closed_queue_ignores_lines() {
-        let (queue, lines) = LineQueue::new(1);
-        queue.close();
-        write(&queue, b"line\n");
-        assert_eq!(queue.dropped.load(Ordering::Relaxed), 0);
-        assert_eq!(written(&queue, &lines), "");
+    fn line_that_cannot_be_written_counts_as_dropped_and_is_reported_after_the_next_one_that_can() {
+        let (queue, lines) = LineQueue::new(1_000);
+        let output = RefCell::new(Vec::new());
+        let write_line = |_, line: &[u8]| {
+            let text = String::from_utf8(line.to_vec()).unwrap();
+            let result = match &*text {
+                "fails\n" => Err(io::Error::from(io::ErrorKind::WriteZero)),
+                _ => Ok(()),
+            };
+            if text.contains("log lines dropped") {
+                queue.lines.send(None).unwrap();
+            }
+            output.borrow_mut().push(text);
+            result
+        };
+        push(&queue, "fails\n");
+        thread::scope(|scope| {
+            let late = queue.clone();
+            scope.spawn(move || {
+                while late.dropped.load(Ordering::Relaxed) == 0 {
+                    thread::yield_now();
+                }
+                push(&late, "works\n");
+            });
+            tracing::subscriber::with_default(subscriber(FLAGS, queue.clone()), || {
+                write_lines(&lines, write_line, &queue);
+            });
+        });
+        let output = output.into_inner();
+        assert_eq!(output[..2], ["fails\n", "works\n"]);
+        assert!(output[2].contains("count=1"), "{output:?}");
+        assert_eq!(output.len(), 3, "{output:?}");
     }
 }
