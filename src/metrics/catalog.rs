@@ -4,9 +4,6 @@
 
 use prometheus_client::{metrics::MetricType, registry::Unit};
 
-/// The labels of a sample: names of the catalog, and values.
-pub(super) type Labels<'a> = &'a [(&'static str, &'a str)];
-
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// The name as scraped. That of a histogram has no `_bucket`, `_sum` or `_count`.

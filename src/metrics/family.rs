@@ -1,20 +1,25 @@
 //! Writes metrics of the catalog to one of two back ends: text, or data points of OTLP. The metadata is written once,
 //! before the first sample.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use prometheus_client::{
-    encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeMetric, MetricEncoder, NoLabelSet},
+    encoding::{
+        CounterValueEncoder, DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric,
+        GaugeValueEncoder, MetricEncoder, NoLabelSet,
+    },
     metrics::exemplar::CounterWithExemplar,
 };
 
 use super::{
-    catalog::{Labels, Metric},
+    catalog::{Kind, Metric},
     exposition::Format,
-    labels::{SeriesLabels, SharedLabels},
     points::Points,
 };
-use crate::snapshot::{Histogram, LastEvent};
+use crate::snapshot::{ExemplarCounter, Histogram};
+
+/// A name of the catalog, and the value.
+pub(super) type Label<'a> = (&'static str, Cow<'a, str>);
 
 /// Where the metrics are written to.
 pub(super) enum Backend<'a> {
@@ -22,111 +27,164 @@ pub(super) enum Backend<'a> {
     Otlp(&'a mut Points),
 }
 
-pub(super) enum Family<'a> {
-    Text(Format, MetricEncoder<'a>),
+enum Family<'a> {
+    Text(Format, Kind, MetricEncoder<'a>),
     Otlp(&'a mut Points),
 }
 
-/// Writes the metadata. Call it only if there is at least one sample.
-pub(super) fn begin<'a>(
-    backend: &'a mut Backend<'_>,
+/// The value of a gauge or a counter.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Number {
+    /// Not negative in a counter.
+    Int(i64),
+    Float(f64),
+}
+
+impl From<bool> for Number {
+    fn from(value: bool) -> Self {
+        Self::Int(value.into())
+    }
+}
+
+impl From<i64> for Number {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u64> for Number {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl EncodeGaugeValue for Number {
+    fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => EncodeGaugeValue::encode(value, encoder),
+            Self::Float(value) => EncodeGaugeValue::encode(value, encoder),
+        }
+    }
+}
+
+impl EncodeCounterValue for Number {
+    fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => EncodeCounterValue::encode(&value.unsigned_abs(), encoder),
+            Self::Float(value) => EncodeCounterValue::encode(value, encoder),
+        }
+    }
+}
+
+/// A gauge or a counter; nothing without samples.
+pub(super) fn numbers<'a, L: AsRef<[Label<'a>]>, V: Into<Number>>(
+    backend: &mut Backend<'_>,
     metric: &Metric,
-) -> Result<Family<'a>, fmt::Error> {
-    Ok(match backend {
-        Backend::Text(format, encoder) => {
-            let (name, unit) = match format {
-                Format::OpenMetrics => metric.stem_and_unit(),
-                Format::Text => (metric.name, None),
-            };
-            let kind = metric.kind.metric_type();
-            let encoder = encoder.encode_descriptor(name, metric.help, unit, kind)?;
-            Family::Text(*format, encoder)
-        }
-        Backend::Otlp(points) => {
-            points.begin(metric);
-            Family::Otlp(points)
-        }
+    samples: impl IntoIterator<Item = (L, V)>,
+) -> fmt::Result {
+    write(backend, metric, samples, |family, labels, value| {
+        family.number(labels, value.into())
     })
 }
 
-/// A gauge without labels; nothing if the value is unknown.
-pub(super) fn optional_gauge(
+/// A gauge or a counter without labels.
+pub(super) fn number(
     backend: &mut Backend<'_>,
     metric: &Metric,
-    value: Option<f64>,
+    value: impl Into<Number>,
 ) -> fmt::Result {
-    value.map_or(Ok(()), |value| begin(backend, metric)?.gauge(&[], value))
+    optional_number(backend, metric, Some(value))
 }
 
-/// A counter without labels.
-pub(super) fn counter(backend: &mut Backend<'_>, metric: &Metric, value: u64) -> fmt::Result {
-    begin(backend, metric)?.counter(&[], value)
+/// Nothing if the value is unknown.
+pub(super) fn optional_number(
+    backend: &mut Backend<'_>,
+    metric: &Metric,
+    value: Option<impl Into<Number>>,
+) -> fmt::Result {
+    let no_labels: [Label<'_>; 0] = [];
+    numbers(backend, metric, value.map(|value| (no_labels, value)))
 }
 
-impl Family<'_> {
-    pub(super) fn gauge(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
+/// A counter of events, with the trace of the last one as exemplar where the format has exemplars.
+pub(super) fn event_counters<'a, 'c, L: AsRef<[Label<'a>]>>(
+    backend: &mut Backend<'_>,
+    metric: &Metric,
+    samples: impl IntoIterator<Item = (L, &'c ExemplarCounter)>,
+) -> fmt::Result {
+    write(backend, metric, samples, |family, labels, counter| {
+        family.event_counter(labels, counter)
+    })
+}
+
+pub(super) fn histograms<'a, 'h, L: AsRef<[Label<'a>]>>(
+    backend: &mut Backend<'_>,
+    metric: &Metric,
+    samples: impl IntoIterator<Item = (L, &'h Histogram)>,
+) -> fmt::Result {
+    write(backend, metric, samples, |family, labels, histogram| {
+        family.histogram(labels, histogram)
+    })
+}
+
+fn write<'a, L: AsRef<[Label<'a>]>, V>(
+    backend: &mut Backend<'_>,
+    metric: &Metric,
+    samples: impl IntoIterator<Item = (L, V)>,
+    one: impl Fn(&mut Family<'_>, &[Label<'a>], V) -> fmt::Result,
+) -> fmt::Result {
+    let mut samples = samples.into_iter().peekable();
+    if samples.peek().is_none() {
+        return Ok(());
+    }
+    let mut family = Family::begin(backend, metric)?;
+    samples.try_for_each(|(labels, value)| one(&mut family, labels.as_ref(), value))
+}
+
+impl<'a> Family<'a> {
+    /// Writes the metadata.
+    fn begin(backend: &'a mut Backend<'_>, metric: &Metric) -> Result<Self, fmt::Error> {
+        Ok(match backend {
+            Backend::Text(format, encoder) => {
+                let (name, unit) = match format {
+                    Format::OpenMetrics => metric.stem_and_unit(),
+                    Format::Text => (metric.name, None),
+                };
+                let kind = metric.kind.metric_type();
+                let encoder = encoder.encode_descriptor(name, metric.help, unit, kind)?;
+                Self::Text(*format, metric.kind, encoder)
+            }
+            Backend::Otlp(points) => {
+                points.begin(metric);
+                Self::Otlp(points)
+            }
+        })
+    }
+
+    fn number(&mut self, labels: &[Label<'_>], value: Number) -> fmt::Result {
         match self {
-            Self::Text(_, encoder) => sample(encoder, labels, &value),
-            Self::Otlp(points) => points.float(labels, value),
+            Self::Text(Format::OpenMetrics, Kind::Counter, encoder) => {
+                with_labels(encoder, labels, |encoder| {
+                    encoder.encode_counter::<NoLabelSet, Number, f64>(&value, None)
+                })
+            }
+            // The encoder appends a suffix to the name of a counter, which has it already in text 0.0.4.
+            Self::Text(_, _, encoder) => {
+                with_labels(encoder, labels, |encoder| encoder.encode_gauge(&value))
+            }
+            Self::Otlp(points) => points.number(labels, value, None),
         }
     }
 
-    pub(super) fn int_gauge(&mut self, labels: Labels<'_>, value: i64) -> fmt::Result {
-        match self {
-            Self::Text(_, encoder) => sample(encoder, labels, &value),
-            Self::Otlp(points) => points.int(labels, value),
-        }
-    }
-
-    /// A gauge with labels that it shares with other series, and its own.
-    pub(super) fn shared_gauge(
-        &mut self,
-        shared: &SharedLabels<'_>,
-        own: Labels<'_>,
-        value: f64,
-    ) -> fmt::Result {
-        match self {
-            Self::Text(_, encoder) => shared_sample(encoder, shared, own, &value),
-            Self::Otlp(points) => points.float(&shared.with(own), value),
-        }
-    }
-
-    pub(super) fn shared_int_gauge(
-        &mut self,
-        shared: &SharedLabels<'_>,
-        own: Labels<'_>,
-        value: i64,
-    ) -> fmt::Result {
-        match self {
-            Self::Text(_, encoder) => shared_sample(encoder, shared, own, &value),
-            Self::Otlp(points) => points.int(&shared.with(own), value),
-        }
-    }
-
-    pub(super) fn counter(&mut self, labels: Labels<'_>, value: u64) -> fmt::Result {
-        match self {
-            Self::Text(Format::OpenMetrics, encoder) => with_labels(encoder, labels, |encoder| {
-                encoder.encode_counter::<NoLabelSet, u64, f64>(&value, None)
-            }),
-            // The encoder appends a suffix to the name of a counter, which has it already in this format.
-            Self::Text(Format::Text, encoder) => sample(encoder, labels, &value),
-            Self::Otlp(points) => points.count(labels, value, None),
-        }
-    }
-
-    pub(super) fn fractional_counter(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
-        match self {
-            Self::Text(Format::OpenMetrics, encoder) => with_labels(encoder, labels, |encoder| {
-                encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
-            }),
-            Self::Text(Format::Text, encoder) => sample(encoder, labels, &value),
-            Self::Otlp(points) => points.float(labels, value),
-        }
-    }
-
-    pub(super) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) -> fmt::Result {
+    fn histogram(&mut self, labels: &[Label<'_>], histogram: &Histogram) -> fmt::Result {
         let encoder = match self {
-            Self::Text(_, encoder) => encoder,
+            Self::Text(_, _, encoder) => encoder,
             Self::Otlp(points) => return points.histogram(labels, histogram),
         };
         let buckets: Vec<_> = histogram.buckets().collect();
@@ -140,64 +198,31 @@ impl Family<'_> {
         })
     }
 
-    /// A counter of events, with the trace of the last one as exemplar where the format has exemplars.
-    pub(super) fn event_counter(
-        &mut self,
-        labels: Labels<'_>,
-        value: u64,
-        last: Option<&LastEvent>,
-    ) -> fmt::Result {
-        let encoder = match self {
-            Self::Text(Format::OpenMetrics, encoder) => encoder,
-            Self::Text(Format::Text, _) => return self.counter(labels, value),
-            Self::Otlp(points) => return points.count(labels, value, last),
-        };
-        let Some(last) = last.filter(|_| value > 0) else {
-            return self.counter(labels, value);
-        };
-        let trace_id = format!("{:032x}", u128::from_be_bytes(last.id.trace_id()));
-        let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
-        counter.inc_by(value - 1, None, None);
-        counter.inc_by(1, Some([("trace_id", trace_id)]), None);
-        let labels = SeriesLabels {
-            shared: None,
-            own: labels,
-        };
-        counter.encode(encoder.encode_family(&labels)?)
+    fn event_counter(&mut self, labels: &[Label<'_>], counter: &ExemplarCounter) -> fmt::Result {
+        let value = counter.count;
+        match (self, &counter.last) {
+            (Self::Otlp(points), last) => points.number(labels, value.into(), last.as_ref()),
+            (Self::Text(Format::OpenMetrics, _, encoder), Some(last)) if value > 0 => {
+                let trace_id = format!("{:032x}", u128::from_be_bytes(last.id.trace_id()));
+                let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
+                counter.inc_by(value - 1, None, None);
+                counter.inc_by(1, Some([("trace_id", trace_id)]), None);
+                counter.encode(encoder.encode_family(&labels)?)
+            }
+            (family, _) => family.number(labels, value.into()),
+        }
     }
-}
-
-fn sample(
-    encoder: &mut MetricEncoder<'_>,
-    labels: Labels<'_>,
-    value: &impl EncodeGaugeValue,
-) -> fmt::Result {
-    with_labels(encoder, labels, |encoder| encoder.encode_gauge(value))
-}
-
-fn shared_sample(
-    encoder: &mut MetricEncoder<'_>,
-    shared: &SharedLabels<'_>,
-    own: Labels<'_>,
-    value: &impl EncodeGaugeValue,
-) -> fmt::Result {
-    let labels = SeriesLabels {
-        shared: Some(shared),
-        own,
-    };
-    encoder.encode_family(&labels)?.encode_gauge(value)
 }
 
 /// Without labels, the encoder must not write braces.
 fn with_labels(
     encoder: &mut MetricEncoder<'_>,
-    own: Labels<'_>,
+    labels: &[Label<'_>],
     write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
 ) -> fmt::Result {
-    if own.is_empty() {
+    if labels.is_empty() {
         write(encoder)
     } else {
-        let labels = SeriesLabels { shared: None, own };
         write(&mut encoder.encode_family(&labels)?)
     }
 }

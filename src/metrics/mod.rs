@@ -1,13 +1,12 @@
 //! Metrics of one [`Snapshot`], as OpenMetrics 1.0, as Prometheus text 0.0.4, and as data points of OTLP.
 //!
 //! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. Label values are
-//! escaped, most of them by the encoder of `prometheus-client` (`labels`).
+//! escaped by the encoder of `prometheus-client`.
 
 pub mod catalog;
 mod collector;
 pub mod exposition;
 mod family;
-mod labels;
 pub(crate) mod negotiation;
 mod points;
 mod process;

@@ -4,13 +4,11 @@
 //!
 //! RFC 9110, sections 12.5.1 and 12.5.3; <https://prometheus.io/docs/instrumenting/content_negotiation/>.
 
-use std::io;
+use std::io::{self, Write as _};
 
-use flate2::{Compress, Compression, FlushCompress, Status};
+use flate2::{Compression, write::GzEncoder};
 
 use super::exposition::Format;
-
-const MIN_COMPRESSED_BYTES: usize = 1 << 10;
 
 /// How specifically a media range matches: 0 for `*/*`, 1 for `type/*`, more with subtype and parameters.
 type Specificity = u8;
@@ -95,24 +93,11 @@ pub(crate) fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     gzip > 0.0 && gzip >= weight(&["identity"]).unwrap_or(0.0)
 }
 
-/// Fast rather than small, because the VM pays for the CPU time. The window is not larger than the body: the state of
-/// a larger one takes memory, and time to clear.
+/// Fast rather than small, because the VM pays for the CPU time.
 pub(crate) fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
-    let window_bits = body.len().checked_ilog2().unwrap_or(0).saturating_add(1);
-    let window_bits = u8::try_from(window_bits.clamp(9, 15)).unwrap_or(15);
-    let mut gzip = Compress::new_gzip(Compression::fast(), window_bits);
-    let mut compressed = Vec::with_capacity(MIN_COMPRESSED_BYTES.max(body.len() / 8));
-    let mut rest = body;
-    loop {
-        let before = gzip.total_in();
-        let status = gzip.compress_vec(rest, &mut compressed, FlushCompress::Finish)?;
-        if status == Status::StreamEnd {
-            return Ok(compressed);
-        }
-        let read = usize::try_from(gzip.total_in() - before).unwrap_or(rest.len());
-        rest = rest.get(read..).unwrap_or_default();
-        compressed.reserve(compressed.capacity());
-    }
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(body)?;
+    gzip.finish()
 }
 
 /// One element of a header such as `Accept`.

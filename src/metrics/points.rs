@@ -13,7 +13,10 @@ use opentelemetry_proto::tonic::{
     },
 };
 
-use super::catalog::{Kind, Labels, Metric};
+use super::{
+    catalog::{Kind, Metric},
+    family::{Label, Number},
+};
 use crate::{
     snapshot::{Histogram, LastEvent},
     time::Timestamp,
@@ -70,36 +73,22 @@ impl Points {
         });
     }
 
-    pub(super) fn float(&mut self, labels: Labels<'_>, value: f64) -> fmt::Result {
-        self.number(labels, number_data_point::Value::AsDouble(value), None)
-    }
-
-    pub(super) fn int(&mut self, labels: Labels<'_>, value: i64) -> fmt::Result {
-        self.number(labels, number_data_point::Value::AsInt(value), None)
-    }
-
-    /// A counter, with the trace of the last counted event as exemplar.
-    pub(super) fn count(
-        &mut self,
-        labels: Labels<'_>,
-        value: u64,
-        last: Option<&LastEvent>,
-    ) -> fmt::Result {
-        let value = i64::try_from(value).unwrap_or(i64::MAX);
-        self.number(labels, number_data_point::Value::AsInt(value), last)
-    }
-
     /// Of the metric that was added last.
     fn data(&mut self) -> Option<&mut Data> {
         self.metrics.last_mut()?.data.as_mut()
     }
 
-    fn number(
+    /// A gauge or a counter, with the trace of the last counted event as exemplar.
+    pub(super) fn number(
         &mut self,
-        labels: Labels<'_>,
-        value: number_data_point::Value,
+        labels: &[Label<'_>],
+        value: Number,
         last: Option<&LastEvent>,
     ) -> fmt::Result {
+        let value = match value {
+            Number::Int(value) => number_data_point::Value::AsInt(value),
+            Number::Float(value) => number_data_point::Value::AsDouble(value),
+        };
         let times = self.times;
         let (points, start) = match self.data() {
             Some(Data::Gauge(gauge)) => (&mut gauge.data_points, 0),
@@ -117,7 +106,7 @@ impl Points {
         Ok(())
     }
 
-    pub(super) fn histogram(&mut self, labels: Labels<'_>, histogram: &Histogram) -> fmt::Result {
+    pub(super) fn histogram(&mut self, labels: &[Label<'_>], histogram: &Histogram) -> fmt::Result {
         let times = self.times;
         let Some(Data::Histogram(data)) = self.data() else {
             return Err(fmt::Error);
@@ -139,11 +128,11 @@ impl Points {
     }
 }
 
-fn attributes(labels: Labels<'_>) -> Vec<KeyValue> {
-    let attribute = |(key, value): &(&str, &str)| KeyValue {
+fn attributes(labels: &[Label<'_>]) -> Vec<KeyValue> {
+    let attribute = |(key, value): &Label<'_>| KeyValue {
         key: (*key).to_owned(),
         value: Some(AnyValue {
-            value: Some(any_value::Value::StringValue((*value).to_owned())),
+            value: Some(any_value::Value::StringValue(value.to_string())),
         }),
         ..KeyValue::default()
     };

@@ -12,7 +12,7 @@ mod outputs;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use approval::{Approval, ApprovalReason, SkipReason};
-pub(crate) use counters::{EventCounters, LastEvent, TypeLabel};
+pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Failure, FailureReason, Health, RequestError, WarmUp};
 pub(crate) use health::{RestoredSuccess, WARM_UP_TIME};

@@ -8,7 +8,6 @@ use crate::{
     metrics::{
         catalog,
         family::{self, Backend},
-        labels::SharedLabels,
     },
     snapshot::Snapshot,
     text::label_value,
@@ -16,7 +15,8 @@ use crate::{
 };
 
 pub(super) struct Decisions<'a> {
-    events: Vec<(&'a TrackedEvent, SharedLabels<'a>)>,
+    /// With their ids as labels.
+    events: Vec<(&'a TrackedEvent, Cow<'a, str>)>,
     snapshot: &'a Snapshot,
     now: Moment,
 }
@@ -29,8 +29,7 @@ impl<'a> Decisions<'a> {
         let events = events.filter(|tracked| assessment::concerns_vm(tracked, now.wall));
         let labelled = events.filter_map(|tracked: &TrackedEvent| {
             let id = label_value(tracked.event.id.as_str());
-            let is_new = ids.insert(id.clone());
-            is_new.then(|| (tracked, SharedLabels::new(vec![("event_id", id)])))
+            ids.insert(id.clone()).then_some((tracked, id))
         });
         Self {
             events: labelled.collect(),
@@ -40,51 +39,40 @@ impl<'a> Decisions<'a> {
     }
 
     pub(super) fn alerts(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        if self.events.is_empty() {
-            return Ok(());
-        }
-        let mut family = family::begin(backend, &catalog::EVENT_ALERT)?;
-        for (tracked, id) in &self.events {
-            for alert in assessment::alerts(tracked, self.now.wall) {
+        let alerts = self.events.iter().flat_map(|(tracked, id)| {
+            let alerts = assessment::alerts(tracked, self.now.wall).into_iter();
+            alerts.map(|alert| {
                 let labels = [
-                    ("event_type", &*label_value(alert.event_type.as_str())),
-                    ("event_source", &*label_value(alert.source)),
-                    ("alert", alert.rule.name),
-                    ("severity", alert.rule.severity),
+                    ("event_id", id.clone()),
+                    ("event_type", label_value(alert.event_type.as_str())),
+                    ("event_source", label_value(alert.source)),
+                    ("alert", alert.rule.name.into()),
+                    ("severity", alert.rule.severity.into()),
                 ];
-                let applies = !matches!(alert.state, AlertState::Obsolete(_));
-                family.shared_int_gauge(id, &labels, applies.into())?;
-            }
-        }
-        Ok(())
+                (labels, !matches!(alert.state, AlertState::Obsolete(_)))
+            })
+        });
+        family::numbers(backend, &catalog::EVENT_ALERT, alerts)
     }
 
     pub(super) fn messages(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        if self.events.is_empty() {
-            return Ok(());
-        }
-        let mut family = family::begin(backend, &catalog::EVENT_MESSAGE)?;
-        for (tracked, id) in &self.events {
+        let messages = self.events.iter().map(|(tracked, id)| {
             let message = assessment::message(tracked, self.snapshot, self.now.wall);
             let labels = [
-                ("summary", message.summary.as_str()),
-                ("description", &message.description),
+                ("event_id", id.clone()),
+                ("summary", message.summary.into()),
+                ("description", message.description.into()),
             ];
-            family.shared_gauge(id, &labels, message.since.as_unix_seconds())?;
-        }
-        Ok(())
+            (labels, message.since.as_unix_seconds())
+        });
+        family::numbers(backend, &catalog::EVENT_MESSAGE, messages)
     }
 
     pub(super) fn open(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        let open = |tracked| assessment::is_open(tracked, self.snapshot, self.now);
-        let known = self.events.iter();
-        let mut known = known
-            .filter_map(|(tracked, id)| Some((open(tracked)?, id)))
-            .peekable();
-        if known.peek().is_none() {
-            return Ok(());
-        }
-        let mut family = family::begin(backend, &catalog::EVENT_OPEN)?;
-        known.try_for_each(|(is_open, id)| family.shared_int_gauge(id, &[], is_open.into()))
+        let open = self.events.iter().filter_map(|(tracked, id)| {
+            let is_open = assessment::is_open(tracked, self.snapshot, self.now)?;
+            Some(([("event_id", id.clone())], is_open))
+        });
+        family::numbers(backend, &catalog::EVENT_OPEN, open)
     }
 }

@@ -1,6 +1,10 @@
 //! The series of each pending or recently ended event.
 
-use std::{borrow::Cow, collections::HashSet, fmt};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+    fmt,
+};
 
 use super::decisions::Decisions;
 use crate::{
@@ -9,8 +13,7 @@ use crate::{
     metrics::{
         MetricsOptions,
         catalog::{self, Metric},
-        family::{self, Backend},
-        labels::SharedLabels,
+        family::{self, Backend, Label},
     },
     snapshot::Snapshot,
     text::label_value,
@@ -73,24 +76,30 @@ pub(super) fn encode(
 struct EventLabels<'a> {
     tracked: &'a TrackedEvent,
     event_id: Cow<'a, str>,
-    labels: SharedLabels<'a>,
+    event_type: Cow<'a, str>,
+    source: Cow<'a, str>,
 }
 
 impl<'a> EventLabels<'a> {
     fn new(tracked: &'a TrackedEvent) -> Self {
         let source = tracked.event.source.as_ref().map_or("", Source::as_str);
-        let event_id = label_value(tracked.event.id.as_str());
-        let labels = SharedLabels::new(vec![
-            ("event_id", event_id.clone()),
-            ("event_type", label_value(tracked.event.event_type.as_str())),
-            ("event_source", label_value(source)),
-            ("scope", tracked.scope.as_str().into()),
-        ]);
         Self {
             tracked,
-            event_id,
-            labels,
+            event_id: label_value(tracked.event.id.as_str()),
+            event_type: label_value(tracked.event.event_type.as_str()),
+            source: label_value(source),
         }
+    }
+
+    /// These labels, and then `own`.
+    fn with<'s, const N: usize>(&'s self, own: [Label<'s>; N]) -> Vec<Label<'s>> {
+        let shared = [
+            ("event_id", Cow::Borrowed(&*self.event_id)),
+            ("event_type", Cow::Borrowed(&*self.event_type)),
+            ("event_source", Cow::Borrowed(&*self.source)),
+            ("scope", self.tracked.scope.as_str().into()),
+        ];
+        shared.into_iter().chain(own).collect()
     }
 }
 
@@ -101,69 +110,38 @@ fn gauge_per_event(
     events: &[EventLabels<'_>],
     value: impl Fn(&TrackedEvent) -> Option<f64>,
 ) -> fmt::Result {
-    let mut values = events
+    let values = events
         .iter()
-        .filter_map(|event| Some((event, value(event.tracked)?)))
-        .peekable();
-    if values.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = family::begin(backend, metric)?;
-    values.try_for_each(|(event, value)| family.shared_gauge(&event.labels, &[], value))
+        .filter_map(|event| Some((event.with([]), value(event.tracked)?)));
+    family::numbers(backend, metric, values)
 }
 
 fn ended(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
-    let mut ended = events
-        .iter()
-        .filter_map(|event| Some((event, event.tracked.end?)))
-        .peekable();
-    if ended.peek().is_none() {
-        return Ok(());
-    }
-    let mut family = family::begin(backend, &catalog::EVENT_ENDED)?;
-    ended.try_for_each(|(event, end)| {
-        let outcome = ("outcome", end.outcome.as_str());
-        family.shared_gauge(&event.labels, &[outcome], end.at.as_unix_seconds())
-    })
+    let ended = events.iter().filter_map(|event| {
+        let end = event.tracked.end?;
+        let outcome = ("outcome", end.outcome.as_str().into());
+        Some((event.with([outcome]), end.at.as_unix_seconds()))
+    });
+    family::numbers(backend, &catalog::EVENT_ENDED, ended)
 }
 
 fn info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
-    if events.is_empty() {
-        return Ok(());
-    }
-    let mut family = family::begin(backend, &catalog::EVENT_INFO)?;
-    events.iter().try_for_each(|event| {
-        let resource_type = label_value(
-            event
-                .tracked
-                .event
-                .resource_type
-                .as_deref()
-                .unwrap_or_default(),
-        );
-        let description = label_value(
-            event
-                .tracked
-                .event
-                .description
-                .as_deref()
-                .unwrap_or_default(),
-        );
-        let labels = [
-            ("resource_type", &*resource_type),
-            ("description", &*description),
+    let info = events.iter().map(|labels| {
+        let event = &labels.tracked.event;
+        let resource_type = event.resource_type.as_deref().unwrap_or_default();
+        let description = event.description.as_deref().unwrap_or_default();
+        let own = [
+            ("resource_type", label_value(resource_type)),
+            ("description", label_value(description)),
         ];
-        family.shared_int_gauge(&event.labels, &labels, 1)
-    })
+        (labels.with(own), true)
+    });
+    family::numbers(backend, &catalog::EVENT_INFO, info)
 }
 
 /// A state set: 1 for the current status, 0 for the others.
 fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
-    if events.is_empty() {
-        return Ok(());
-    }
-    let mut family = family::begin(backend, &catalog::EVENT_STATUS)?;
-    for event in events {
+    let states = events.iter().flat_map(|event| {
         let ended = event.tracked.phase() == Phase::Ended;
         let status = &event.tracked.event.status;
         let known = [
@@ -171,34 +149,23 @@ fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result 
             ("Started", !ended && *status == Status::Started),
             ("Ended", ended),
         ];
-        for (status, is_current) in known {
-            let label = ("event_status", status);
-            family.shared_int_gauge(&event.labels, &[label], is_current.into())?;
-        }
-        if known.iter().all(|(known, _)| *known != status.as_str()) {
-            let label = ("event_status", &*label_value(status.as_str()));
-            family.shared_int_gauge(&event.labels, &[label], (!ended).into())?;
-        }
-    }
-    Ok(())
+        let is_known = known.iter().any(|(known, _)| *known == status.as_str());
+        let unknown = (!is_known).then(|| (label_value(status.as_str()), !ended));
+        let known = known.map(|(status, is_current)| (status.into(), is_current));
+        let all = known.into_iter().chain(unknown);
+        all.map(|(status, is_current)| (event.with([("event_status", status)]), is_current))
+    });
+    family::numbers(backend, &catalog::EVENT_STATUS, states)
 }
 
 fn resource_info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
-    let mut resources = events.iter().map(|event| &event.tracked.event.resources);
-    if resources.all(|names| names.as_ref().is_none_or(Vec::is_empty)) {
-        return Ok(());
-    }
-    let mut family = family::begin(backend, &catalog::EVENT_RESOURCE_INFO)?;
-    for event in events {
+    let resources = events.iter().flat_map(|event| {
         // Names that differ only in characters that labels do not show would be duplicate series.
         let names = event.tracked.event.resources.iter().flatten();
-        let mut names: Vec<_> = names.map(|name| label_value(resource_name(name))).collect();
-        names.sort_unstable();
-        names.dedup();
-        let id = SharedLabels::new(vec![("event_id", Cow::Borrowed(&*event.event_id))]);
-        for name in &names {
-            family.shared_int_gauge(&id, &[("resource", name)], 1)?;
-        }
-    }
-    Ok(())
+        let names: BTreeSet<_> = names.map(|name| label_value(resource_name(name))).collect();
+        let id = Cow::Borrowed(&*event.event_id);
+        let labels = move |name| [("event_id", id.clone()), ("resource", name)];
+        names.into_iter().map(move |name| (labels(name), true))
+    });
+    family::numbers(backend, &catalog::EVENT_RESOURCE_INFO, resources)
 }

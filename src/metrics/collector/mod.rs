@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use super::{
     MetricsOptions,
-    catalog::{self, Labels, Metric},
-    family::{self, Backend},
+    catalog::{self, Metric},
+    family::{self, Backend, Label},
     process,
 };
 use crate::{
@@ -43,41 +43,37 @@ impl Scrape {
 
     fn exporter(&self, backend: &mut Backend<'_>) -> fmt::Result {
         let Snapshot {
-            health, counters, ..
+            health,
+            counters,
+            outputs,
+            ..
         } = &*self.snapshot;
-        let mut anomalies = family::begin(backend, &catalog::ANOMALIES)?;
-        for (kind, count) in &counters.anomalies {
-            anomalies.counter(&[("kind", kind.as_str())], *count)?;
-        }
-        if let Some(incarnation) = health.incarnation {
-            family::begin(backend, &catalog::INCARNATION)?.int_gauge(&[], incarnation)?;
-        }
-        let mut ended = family::begin(backend, &catalog::ENDED)?;
-        for ((event_type, outcome), counter) in &counters.ended {
-            let labels = [
-                ("event_type", event_type.as_str()),
-                ("outcome", outcome.as_str()),
-            ];
-            ended.event_counter(&labels, counter.count, counter.last.as_ref())?;
-        }
+        let anomalies = counters.anomalies.iter();
+        let anomalies = anomalies.map(|(kind, count)| ([("kind", kind.as_str().into())], *count));
+        family::numbers(backend, &catalog::ANOMALIES, anomalies)?;
+        family::optional_number(backend, &catalog::INCARNATION, health.incarnation)?;
+        let ended = counters.ended.iter().map(|((event_type, outcome), ended)| {
+            let outcome = ("outcome", outcome.as_str().into());
+            ([type_label(event_type), outcome], ended)
+        });
+        family::event_counters(backend, &catalog::ENDED, ended)?;
         build_info(backend)?;
-        family::begin(backend, &catalog::IMDS_DURATION)?
-            .histogram(&[], &health.request_duration)?;
-        let mut failures = family::begin(backend, &catalog::IMDS_FAILURES)?;
-        for (reason, count) in health.failures() {
-            failures.counter(&[("reason", reason.as_str())], count)?;
-        }
-        family::counter(backend, &catalog::IMDS_REQUESTS, health.requests)?;
+        let duration = [([], &health.request_duration)];
+        family::histograms(backend, &catalog::IMDS_DURATION, duration)?;
+        let failures = health.failures();
+        let failures = failures.map(|(reason, count)| (reason_label(reason.as_str()), count));
+        family::numbers(backend, &catalog::IMDS_FAILURES, failures)?;
+        family::number(backend, &catalog::IMDS_REQUESTS, health.requests)?;
         by_type(backend, &catalog::IMPACT, &counters.impact)?;
         let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
-        family::optional_gauge(backend, &catalog::LAST_SUCCESS, last_success)?;
-        family::counter(backend, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
-        if let Some(counts) = &self.snapshot.outputs.log_records {
+        family::optional_number(backend, &catalog::LAST_SUCCESS, last_success)?;
+        family::number(backend, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
+        if let Some(counts) = &outputs.log_records {
             exports(backend, &LOG_RECORD_METRICS, counts)?;
         }
-        if let Some(counts) = &self.snapshot.outputs.metrics {
+        if let Some(counts) = &outputs.metrics {
             export_failures(backend, &catalog::METRIC_EXPORT_FAILURES, counts)?;
-            family::counter(backend, &catalog::METRIC_POINTS_EXPORTED, counts.exported)?;
+            family::number(backend, &catalog::METRIC_POINTS_EXPORTED, counts.exported)?;
         }
         by_type(backend, &catalog::NOTICE, &counters.notice)?;
         by_type(
@@ -85,22 +81,20 @@ impl Scrape {
             &catalog::OBSERVED_INTERRUPTION,
             &counters.interruption,
         )?;
-        let mut observed = family::begin(backend, &catalog::OBSERVED)?;
-        for ((event_type, scope), counter) in &counters.observed {
-            let labels = [
-                ("event_type", event_type.as_str()),
-                ("scope", scope.as_str()),
-            ];
-            observed.event_counter(&labels, counter.count, counter.last.as_ref())?;
-        }
+        let observed = counters
+            .observed
+            .iter()
+            .map(|((event_type, scope), observed)| {
+                ([type_label(event_type), scope_label(*scope)], observed)
+            });
+        family::event_counters(backend, &catalog::OBSERVED, observed)?;
         self.pending(backend)?;
-        exports(backend, &SPAN_METRICS, &self.snapshot.outputs.spans)?;
+        exports(backend, &SPAN_METRICS, &outputs.spans)?;
         self.state_metrics(backend)?;
-        let is_up = health.is_up(self.now);
-        family::begin(backend, &catalog::UP)?.int_gauge(&[], is_up.into())?;
+        family::number(backend, &catalog::UP, health.is_up(self.now))?;
         self.vm_info(backend)?;
         let is_warming_up = health.warm_up.is_active(self.now);
-        family::begin(backend, &catalog::WARMING_UP)?.int_gauge(&[], is_warming_up.into())
+        family::number(backend, &catalog::WARMING_UP, is_warming_up)
     }
 
     fn advisories(&self, backend: &mut Backend<'_>) -> fmt::Result {
@@ -144,16 +138,10 @@ impl Scrape {
                 ))
                 .or_default() += 1;
         }
-        let mut family = family::begin(backend, metric)?;
-        counts.iter().try_for_each(|((event_type, scope), count)| {
-            family.int_gauge(
-                &[
-                    ("event_type", event_type.as_str()),
-                    ("scope", scope.as_str()),
-                ],
-                *count,
-            )
-        })
+        let counts = counts.iter().map(|((event_type, scope), count)| {
+            ([type_label(event_type), scope_label(*scope)], *count)
+        });
+        family::numbers(backend, metric, counts)
     }
 
     /// Not over OTLP, where the resource has the identity. Receivers make `target_info` of it.
@@ -164,7 +152,7 @@ impl Scrape {
         let (Some(identity), vm_name) = (&self.snapshot.identity, &self.snapshot.vm_name) else {
             return Ok(());
         };
-        let values = [
+        let labels = [
             ("vm_name", vm_name.as_deref().unwrap_or(&identity.name)),
             ("vm_id", &identity.vm_id),
             ("vm_scale_set", &identity.scale_set),
@@ -174,31 +162,20 @@ impl Scrape {
             ("subscription_id", &identity.subscription_id),
         ]
         .map(|(name, value)| (name, label_value(value)));
-        let labels = values.each_ref().map(|(name, value)| (*name, &**value));
-        family::begin(backend, &catalog::VM_INFO)?.int_gauge(&labels, 1)
+        family::numbers(backend, &catalog::VM_INFO, [(labels, true)])
     }
 
     fn alert_and_approval_counters(&self, backend: &mut Backend<'_>) -> fmt::Result {
         let outputs = &self.snapshot.outputs;
-        family::counter(
-            backend,
-            &catalog::ALERT_PUSH_FAILURES,
-            outputs.pushes.failures,
-        )?;
-        family::counter(backend, &catalog::ALERT_PUSHES, outputs.pushes.pushes)?;
-        let mut approvals = family::begin(backend, &catalog::APPROVALS)?;
-        outputs
-            .approvals
-            .iter()
-            .try_for_each(|((event_type, result), count)| {
-                approvals.counter(
-                    &[
-                        ("event_type", event_type.as_str()),
-                        ("result", result.as_str()),
-                    ],
-                    *count,
-                )
-            })
+        let pushes = &outputs.pushes;
+        family::number(backend, &catalog::ALERT_PUSH_FAILURES, pushes.failures)?;
+        family::number(backend, &catalog::ALERT_PUSHES, pushes.pushes)?;
+        let approvals = outputs.approvals.iter();
+        let approvals = approvals.map(|((event_type, result), count)| {
+            let result = ("result", result.as_str().into());
+            ([type_label(event_type), result], *count)
+        });
+        family::numbers(backend, &catalog::APPROVALS, approvals)
     }
 
     fn state_metrics(&self, backend: &mut Backend<'_>) -> fmt::Result {
@@ -209,11 +186,8 @@ impl Scrape {
             .flatten()
             .map(|counts| counts.write_failures)
             .sum();
-        family::counter(
-            backend,
-            &catalog::STATE_WRITE_FAILURES,
-            outputs.state_write_failures + failures,
-        )
+        let failures = outputs.state_write_failures + failures;
+        family::number(backend, &catalog::STATE_WRITE_FAILURES, failures)
     }
 }
 
@@ -239,12 +213,11 @@ fn exports(
     counts: &ExportCounts,
 ) -> fmt::Result {
     export_failures(backend, failures, counts)?;
-    let mut dropped = family::begin(backend, dropped)?;
-    for (reason, count) in &counts.dropped {
-        dropped.counter(&[("reason", reason.as_str())], *count)?;
-    }
-    family::counter(backend, exported, counts.exported)?;
-    family::optional_gauge(backend, spooled, Some(counts.spooled as f64))
+    let reasons = counts.dropped.iter();
+    let reasons = reasons.map(|(reason, count)| (reason_label(reason.as_str()), *count));
+    family::numbers(backend, dropped, reasons)?;
+    family::number(backend, exported, counts.exported)?;
+    family::number(backend, spooled, counts.spooled as f64)
 }
 
 fn export_failures(
@@ -252,11 +225,9 @@ fn export_failures(
     metric: &Metric,
     counts: &ExportCounts,
 ) -> fmt::Result {
-    let mut failures = family::begin(backend, metric)?;
-    counts
-        .failures
-        .iter()
-        .try_for_each(|(reason, count)| failures.counter(&[("reason", reason.as_str())], *count))
+    let reasons = counts.failures.iter();
+    let reasons = reasons.map(|(reason, count)| (reason_label(reason.as_str()), *count));
+    family::numbers(backend, metric, reasons)
 }
 
 fn by_type(
@@ -264,20 +235,29 @@ fn by_type(
     metric: &Metric,
     histograms: &BTreeMap<TypeLabel, Histogram>,
 ) -> fmt::Result {
-    if histograms.is_empty() {
-        return Ok(());
-    }
-    let mut family = family::begin(backend, metric)?;
-    histograms.iter().try_for_each(|(event_type, histogram)| {
-        family.histogram(&[("event_type", event_type.as_str())], histogram)
-    })
+    let histograms = histograms.iter();
+    let histograms =
+        histograms.map(|(event_type, histogram)| ([type_label(event_type)], histogram));
+    family::histograms(backend, metric, histograms)
 }
 
 fn build_info(backend: &mut Backend<'_>) -> fmt::Result {
-    let labels: Labels<'_> = &[
-        ("version", env!("CARGO_PKG_VERSION")),
-        ("revision", env!("BUILD_REVISION")),
-        ("rustc", env!("BUILD_RUSTC")),
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("revision", env!("BUILD_REVISION").into()),
+        ("rustc", env!("BUILD_RUSTC").into()),
     ];
-    family::begin(backend, &catalog::BUILD_INFO)?.int_gauge(labels, 1)
+    family::numbers(backend, &catalog::BUILD_INFO, [(labels, true)])
+}
+
+fn type_label(event_type: &TypeLabel) -> Label<'_> {
+    ("event_type", event_type.as_str().into())
+}
+
+fn scope_label(scope: EventScope) -> Label<'static> {
+    ("scope", scope.as_str().into())
+}
+
+fn reason_label(reason: &str) -> [Label<'_>; 1] {
+    [("reason", reason.into())]
 }
