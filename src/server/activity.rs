@@ -3,7 +3,6 @@
 use std::{
     io,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -11,9 +10,10 @@ use std::{
 use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    sync::{Notify, watch},
+    sync::watch,
     time::Instant,
 };
+use tracing::debug;
 
 use super::stream::Stream;
 
@@ -43,22 +43,21 @@ pub(super) enum ConnectionPhase {
 pub(super) struct Activity {
     pub(super) phase: ConnectionPhase,
     pub(super) since: Instant,
-    /// The response that is being sent. A connection has at most one: hyper asks for the next when this one is written.
+    /// The response that is being sent. A client may send its next request before it has read this response.
     pub(super) response: Option<ResponseBody>,
-    /// The request that is in progress has a body.
-    has_body: bool,
 }
 
 impl Activity {
     /// True unless the handler has a request, or the client is being sent a response.
     pub(super) fn is_evictable(&self, now: Instant) -> bool {
         match self.phase {
+            ConnectionPhase::Aborted => false,
+            _ if self.response.is_some() => now.duration_since(self.since) >= RESPONSE_GRACE,
             ConnectionPhase::Silent
             | ConnectionPhase::ReadingHead
             | ConnectionPhase::Admission
             | ConnectionPhase::Idle => true,
-            ConnectionPhase::Sending => now.duration_since(self.since) >= RESPONSE_GRACE,
-            ConnectionPhase::Handling | ConnectionPhase::Aborted => false,
+            ConnectionPhase::Handling | ConnectionPhase::Sending => false,
         }
     }
 }
@@ -70,68 +69,63 @@ pub(super) struct ResponseBody {
     pub(super) bytes: usize,
 }
 
-impl From<&Bytes> for ResponseBody {
-    fn from(body: &Bytes) -> Self {
-        Self {
-            address: body.as_ptr().addr(),
-            bytes: body.len(),
-        }
-    }
-}
-
 /// The activity of one connection, shared by its task and by the eviction.
 #[derive(Debug, Clone)]
-pub(super) struct ConnectionActivity {
-    current: watch::Sender<Activity>,
-    /// Notified when a response has been sent or dropped.
-    response_ended: Arc<Notify>,
-}
+pub(super) struct ConnectionActivity(watch::Sender<Activity>);
 
 impl ConnectionActivity {
-    pub(super) fn new(response_ended: Arc<Notify>) -> Self {
-        Self {
-            current: watch::Sender::new(Activity {
-                phase: ConnectionPhase::Silent,
-                since: Instant::now(),
-                response: None,
-                has_body: false,
-            }),
-            response_ended,
-        }
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(Activity {
+            phase: ConnectionPhase::Silent,
+            since: Instant::now(),
+            response: None,
+        }))
     }
 
     pub(super) fn get(&self) -> Activity {
-        *self.current.borrow()
+        *self.0.borrow()
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Activity> {
-        self.current.subscribe()
+        self.0.subscribe()
     }
 
-    /// Begins a phase, with the response that is in memory during it.
-    pub(super) fn enter(&self, phase: ConnectionPhase, response: Option<ResponseBody>) {
-        let previous = self.get();
-        self.current.send_replace(Activity {
+    /// Begins a phase.
+    pub(super) fn enter(&self, phase: ConnectionPhase) {
+        let previous = self.get().response;
+        self.set(phase, previous);
+    }
+
+    /// Begins to send a response.
+    pub(super) fn send(&self, body: &Bytes) {
+        let body = ResponseBody {
+            address: body.as_ptr().addr(),
+            bytes: body.len(),
+        };
+        self.set(ConnectionPhase::Sending, Some(body));
+    }
+
+    /// The response has been sent.
+    pub(super) fn end_response(&self) {
+        let phase = match self.get().phase {
+            ConnectionPhase::Sending => ConnectionPhase::Idle,
+            other => other,
+        };
+        self.set(phase, None);
+    }
+
+    fn set(&self, phase: ConnectionPhase, response: Option<ResponseBody>) {
+        self.0.send_replace(Activity {
             phase,
             since: Instant::now(),
             response,
-            ..previous
         });
-        if previous.response.is_some() && previous.response != response {
-            self.response_ended.notify_waiters();
-        }
-    }
-
-    pub(super) fn begin_request(&self, has_body: bool) {
-        self.current
-            .send_modify(|activity| activity.has_body = has_body);
     }
 
     /// The rest of a response that is being sent must not stay in the system's buffers.
     pub(super) fn abort_response(&self) {
-        let activity = self.get();
-        if activity.phase == ConnectionPhase::Sending {
-            self.enter(ConnectionPhase::Aborted, activity.response);
+        if self.get().response.is_some() {
+            self.enter(ConnectionPhase::Aborted);
         }
     }
 }
@@ -139,29 +133,11 @@ impl ConnectionActivity {
 /// A stream that begins a phase when the first bytes of a request arrive, and when a response has been sent.
 #[derive(Debug)]
 pub(super) struct ActivityStream {
-    stream: Stream,
-    activity: ConnectionActivity,
-    /// The bytes that were read last.
-    tail: [u8; 3],
+    pub(super) stream: Box<dyn Stream>,
+    pub(super) activity: ConnectionActivity,
 }
 
 impl ActivityStream {
-    pub(super) fn new(stream: Stream, activity: ConnectionActivity) -> Self {
-        Self {
-            stream,
-            activity,
-            tail: [0; 3],
-        }
-    }
-
-    /// True if a part of the next request head follows the request. hyper reads ahead, so this part may have arrived
-    /// with the request.
-    fn has_part_of_head(&self) -> bool {
-        // A request without a body ends with a blank line.
-        let is_complete = self.tail.ends_with(b"\n\n") || self.tail == *b"\n\r\n";
-        !is_complete && !self.activity.get().has_body
-    }
-
     fn phase(&self) -> ConnectionPhase {
         self.activity.get().phase
     }
@@ -169,8 +145,10 @@ impl ActivityStream {
 
 impl Drop for ActivityStream {
     fn drop(&mut self) {
-        if self.phase() == ConnectionPhase::Aborted {
-            self.stream.reset_on_close();
+        if self.phase() == ConnectionPhase::Aborted
+            && let Err(error) = self.stream.tcp().set_zero_linger()
+        {
+            debug!(%error, "connection is closed without a reset");
         }
     }
 }
@@ -187,13 +165,8 @@ impl AsyncRead for ActivityStream {
             self.phase(),
             ConnectionPhase::Silent | ConnectionPhase::Idle
         );
-        let received = buffer.filled().get(before..).unwrap_or_default();
-        for byte in received.iter().skip(received.len().saturating_sub(3)) {
-            self.tail.rotate_left(1);
-            self.tail[2] = *byte;
-        }
-        if !received.is_empty() && is_first {
-            self.activity.enter(ConnectionPhase::ReadingHead, None);
+        if buffer.filled().len() > before && is_first {
+            self.activity.enter(ConnectionPhase::ReadingHead);
         }
         read
     }
@@ -223,13 +196,8 @@ impl AsyncWrite for ActivityStream {
     /// hyper flushes a stream after it has written the whole response to it.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        if matches!(flushed, Poll::Ready(Ok(()))) && self.phase() == ConnectionPhase::Sending {
-            let next = if self.has_part_of_head() {
-                ConnectionPhase::ReadingHead
-            } else {
-                ConnectionPhase::Idle
-            };
-            self.activity.enter(next, None);
+        if matches!(flushed, Poll::Ready(Ok(()))) && self.activity.get().response.is_some() {
+            self.activity.end_response();
         }
         flushed
     }

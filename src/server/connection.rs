@@ -1,13 +1,8 @@
 //! One connection: its time limits, its requests and its end.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
+use std::{pin::pin, sync::Arc};
 
-use hyper::{
-    Request,
-    body::{Body as _, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     net::TcpStream,
@@ -19,7 +14,7 @@ use tracing::debug;
 
 use super::{
     Abort, Acceptor, Handler, HandlerResponse, ServerLimits,
-    activity::{ActivityStream, ConnectionPhase, ResponseBody},
+    activity::{ActivityStream, ConnectionPhase},
     slots::Slot,
     stream::Stream,
 };
@@ -33,24 +28,36 @@ pub(super) struct ConnectionTask {
 }
 
 impl ConnectionTask {
+    /// Until the connection ends or is evicted.
     pub(super) async fn run(self, stream: TcpStream, slot: Slot) {
+        tokio::select! {
+            biased;
+            () = slot.evicted.cancelled() => {}
+            () = self.accept(stream, &slot) => {}
+        }
+    }
+
+    async fn accept(&self, stream: TcpStream, slot: &Slot) {
         let Some(acceptor) = &self.acceptor else {
-            return self.serve(Stream::Tcp(stream), &slot).await;
+            return self.serve(Box::new(stream), slot).await;
         };
         let accepted = tokio::select! {
             () = self.stopping.cancelled() => return,
             accepted = timeout(self.limits.header_timeout, acceptor.accept(stream)) => accepted,
         };
         match accepted {
-            Ok(Ok(stream)) => self.serve(stream, &slot).await,
+            Ok(Ok(stream)) => self.serve(stream, slot).await,
             Ok(Err(error)) => debug!(%error, "connection setup failed"),
             Err(_) => debug!("connection setup timed out"),
         }
     }
 
-    async fn serve(&self, stream: Stream, slot: &Slot) {
+    async fn serve(&self, stream: Box<dyn Stream>, slot: &Slot) {
         let mut observed = slot.activity.subscribe();
-        let io = TokioIo::new(ActivityStream::new(stream, slot.activity.clone()));
+        let io = TokioIo::new(ActivityStream {
+            stream,
+            activity: slot.activity.clone(),
+        });
         let service = service_fn(|request| respond(Arc::clone(&self.handler), slot, request));
         let mut connection = pin!(
             http1::Builder::new()
@@ -95,46 +102,23 @@ async fn respond(
     slot: &Slot,
     mut request: Request<Incoming>,
 ) -> Result<HandlerResponse, Abort> {
-    slot.activity.begin_request(!request.body().is_end_stream());
-    // A client may send a request before it has read the previous response. Its connection stays evictable then.
-    if slot.activity.get().response.is_none() {
-        slot.activity.enter(ConnectionPhase::Handling, None);
-    }
+    let activity = &slot.activity;
+    activity.enter(ConnectionPhase::Handling);
     // A client that sends many requests at once gets one response per turn, like every other client.
     yield_now().await;
-    let response = if let Some(refusal) = refusal(&*handler, slot, &mut request).await {
+    activity.enter(ConnectionPhase::Admission);
+    let refusal = handler.refusal(&mut request).await;
+    activity.enter(ConnectionPhase::Handling);
+    let response = if let Some(refusal) = refusal {
         Ok(refusal)
     } else {
         slot.wait_for_response_capacity(|| handler.makes_large_body(&request))
             .await;
-        let unsent = slot.activity.get().response;
-        slot.activity.enter(ConnectionPhase::Handling, unsent);
         handler.handle(request).await
     };
-    let unsent = slot.activity.get().response;
     match &response {
-        Ok(response) => {
-            let body = response.body().clone().into_inner();
-            let body = body.as_ref().map(ResponseBody::from);
-            slot.activity.enter(ConnectionPhase::Sending, body);
-        }
-        Err(Abort) => slot.activity.enter(ConnectionPhase::Aborted, unsent),
+        Ok(response) => activity.send(&response.body().clone().into_inner().unwrap_or_default()),
+        Err(Abort) => activity.enter(ConnectionPhase::Aborted),
     }
     response
-}
-
-/// Like [`Handler::refusal`]. The connection can be evicted while this takes time.
-async fn refusal(
-    handler: &dyn Handler,
-    slot: &Slot,
-    request: &mut Request<Incoming>,
-) -> Option<HandlerResponse> {
-    let mut refusal = handler.refusal(request);
-    if let Poll::Ready(refusal) = poll_fn(|cx| Poll::Ready(refusal.as_mut().poll(cx))).await {
-        return refusal;
-    }
-    if slot.activity.get().response.is_none() {
-        slot.activity.enter(ConnectionPhase::Admission, None);
-    }
-    refusal.await
 }

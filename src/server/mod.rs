@@ -7,7 +7,7 @@
 //!   at once is served, no matter how many others do not.
 //! - The bodies in flight have a limit in bytes. While it is reached, a request for another large body waits, and
 //!   responses that are not read within a second are cut off. Small responses do not wait.
-//! - A failed accept is retried. Without a free file descriptor, a connection is evicted first.
+//! - A failed accept is retried. Without a free file descriptor, connections are evicted first.
 //! - A stop lets responses in flight finish, up to a deadline.
 //! - TLS is an `Acceptor`; a handshake that hangs is a connection that has sent no request. Passwords are checked in
 //!   [`Handler::refusal`]; a client that waits for the result can be evicted.
@@ -184,9 +184,7 @@ pub(crate) async fn serve_over(
             limits,
             stopping: stopping.clone(),
         };
-        let id = slot.id();
-        let running = connections.spawn(task.run(stream, slot));
-        slots.set_task(id, running);
+        connections.spawn(task.run(stream, slot));
         // The new connection reads its request before the next one can take its slot.
         yield_now().await;
     }
@@ -214,7 +212,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<ConnectionSlots>) -> (TcpStr
         }
         has_failed = true;
         if system::is_out_of_descriptors(&error) {
-            slots.evict_one().await;
+            slots.evict_some().await;
         } else {
             sleep(ACCEPT_RETRY_INTERVAL).await;
         }

@@ -1,7 +1,7 @@
 //! The slots for connections, and which connection is evicted when there are too few of them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv6Addr, SocketAddr},
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,18 +10,19 @@ use std::{
 
 use tokio::{
     sync::{self, Notify},
-    task::AbortHandle,
     time::{Instant, sleep},
 };
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::activity::{Activity, ConnectionActivity, ConnectionPhase, ResponseBody};
+use super::activity::{Activity, ConnectionActivity, ResponseBody};
 
-/// How often a waiting connection or response looks for a connection that can be evicted by now.
+/// How often a waiting connection or response looks for a free slot, for memory, and for connections to evict.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// An address with more than the slots divided by this number loses its connections before others do.
 const ADDRESS_SHARE_DIVISOR: usize = 4;
-/// When a connection waits, the slots divided by this number are freed.
+/// The slots divided by this number are evicted at a time: a search for each one would cost much when many clients
+/// reopen at once.
 const EVICTED_SHARE_DIVISOR: usize = 32;
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -34,8 +35,6 @@ pub(super) struct ConnectionSlots {
     connections: Mutex<Connections>,
     /// Notified when a connection has ended.
     released: Notify,
-    /// Notified when a response has been sent or dropped.
-    response_ended: Arc<Notify>,
     /// Held by the response that has waited longest. Only this one evicts.
     response_queue: sync::Mutex<()>,
 }
@@ -44,9 +43,6 @@ pub(super) struct ConnectionSlots {
 struct Connections {
     next_id: u64,
     open: BTreeMap<u64, OpenConnection>,
-    per_address: BTreeMap<IpAddr, usize>,
-    /// The connections that were evicted last; they may still be open.
-    evicted: Vec<u64>,
     /// Since the last warning.
     evictions: usize,
     warned_at: Option<Instant>,
@@ -56,8 +52,7 @@ struct Connections {
 struct OpenConnection {
     address: IpAddr,
     activity: ConnectionActivity,
-    /// Set once its task runs.
-    task: Option<AbortHandle>,
+    evicted: CancellationToken,
 }
 
 /// The slot of one connection, free again when it is dropped.
@@ -66,21 +61,18 @@ pub(super) struct Slot {
     slots: Arc<ConnectionSlots>,
     id: u64,
     pub(super) activity: ConnectionActivity,
+    /// Cancelled when the connection has to close.
+    pub(super) evicted: CancellationToken,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.lock().remove(self.id);
+        self.slots.lock().open.remove(&self.id);
         self.slots.released.notify_waiters();
-        self.activity.enter(ConnectionPhase::Aborted, None);
     }
 }
 
 impl Slot {
-    pub(super) fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Waits until the bodies in flight are below the limit. Evicts connections that do not read theirs.
     pub(super) async fn wait_for_response_capacity(&self, is_needed: impl Fn() -> bool) {
         if !is_needed() {
@@ -93,8 +85,14 @@ impl Slot {
             return;
         }
         slots
-            .until(&slots.response_ended, |connections| {
-                connections.has_response_capacity(slots.max_response_bytes, slots.max_connections)
+            .until(|connections| {
+                if connections.response_bytes() < slots.max_response_bytes {
+                    return Some(());
+                }
+                connections.evict(slots.max_connections, |activity| {
+                    activity.response.is_some()
+                });
+                None
             })
             .await;
     }
@@ -107,7 +105,6 @@ impl ConnectionSlots {
             max_response_bytes,
             connections: Mutex::default(),
             released: Notify::new(),
-            response_ended: Arc::default(),
             response_queue: sync::Mutex::default(),
         }
     }
@@ -115,39 +112,39 @@ impl ConnectionSlots {
     /// A slot for a connection from this address. Evicts connections until there is one.
     pub(super) async fn acquire(self: &Arc<Self>, peer: SocketAddr) -> Slot {
         let address = group(peer.ip());
-        let (id, activity) = self
-            .until(&self.released, |connections| {
-                if connections.open.len() < self.max_connections {
-                    let activity = ConnectionActivity::new(Arc::clone(&self.response_ended));
-                    return Some((connections.add(address, activity.clone()), activity));
-                }
-                // Several at a time: a search for each one would cost much when many clients reopen at once.
-                let mut places = 0..(self.max_connections / EVICTED_SHARE_DIVISOR).max(1);
-                connections.evict(self.max_connections, |_| places.next().is_some());
-                None
-            })
-            .await;
-        Slot {
+        self.until(|connections| {
+            if connections.open.len() < self.max_connections {
+                return Some(self.add(connections, address));
+            }
+            connections.evict(self.max_connections, |_| true);
+            None
+        })
+        .await
+    }
+
+    fn add(self: &Arc<Self>, connections: &mut Connections, address: IpAddr) -> Slot {
+        let slot = Slot {
             slots: Arc::clone(self),
-            id,
-            activity,
-        }
+            id: connections.next_id,
+            activity: ConnectionActivity::new(),
+            evicted: CancellationToken::new(),
+        };
+        connections.next_id += 1;
+        let connection = OpenConnection {
+            address,
+            activity: slot.activity.clone(),
+            evicted: slot.evicted.clone(),
+        };
+        connections.open.insert(slot.id, connection);
+        slot
     }
 
-    /// Makes the connection evictable.
-    pub(super) fn set_task(&self, id: u64, task: AbortHandle) {
-        if let Some(connection) = self.lock().open.get_mut(&id) {
-            connection.task = Some(task);
-        }
-    }
-
-    /// Evicts one connection for its file descriptor. Waits until a connection has ended, at most [`RECHECK_INTERVAL`].
-    pub(super) async fn evict_one(&self) {
+    /// Evicts connections for their file descriptors. Waits until one has ended, at most [`RECHECK_INTERVAL`].
+    pub(super) async fn evict_some(&self) {
         let mut is_first = true;
-        self.until(&self.released, |connections| {
+        self.until(|connections| {
             if std::mem::take(&mut is_first) {
-                let mut places = 0..1;
-                connections.evict(self.max_connections, |_| places.next().is_some());
+                connections.evict(self.max_connections, |_| true);
                 return None;
             }
             Some(())
@@ -155,20 +152,16 @@ impl ConnectionSlots {
         .await;
     }
 
-    /// Repeats `attempt` after each notification and at least every [`RECHECK_INTERVAL`].
-    async fn until<T>(
-        &self,
-        notify: &Notify,
-        mut attempt: impl FnMut(&mut Connections) -> Option<T>,
-    ) -> T {
+    /// Repeats `attempt` after the end of each connection and at least every [`RECHECK_INTERVAL`].
+    async fn until<T>(&self, mut attempt: impl FnMut(&mut Connections) -> Option<T>) -> T {
         loop {
-            let mut notified = pin!(notify.notified());
-            notified.as_mut().enable();
+            let mut released = pin!(self.released.notified());
+            released.as_mut().enable();
             if let Some(found) = attempt(&mut self.lock()) {
                 return found;
             }
             tokio::select! {
-                () = notified => {}
+                () = released => {}
                 () = sleep(RECHECK_INTERVAL) => {}
             }
         }
@@ -182,98 +175,46 @@ impl ConnectionSlots {
 }
 
 impl Connections {
-    fn add(&mut self, address: IpAddr, activity: ConnectionActivity) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        let connection = OpenConnection {
-            address,
-            activity,
-            task: None,
-        };
-        self.open.insert(id, connection);
-        *self.per_address.entry(address).or_default() += 1;
-        id
-    }
-
-    fn remove(&mut self, id: u64) {
-        let Some(connection) = self.open.remove(&id) else {
-            return;
-        };
-        if let Some(count) = self.per_address.get_mut(&connection.address) {
-            *count -= 1;
-            if *count == 0 {
-                self.per_address.remove(&connection.address);
-            }
-        }
-    }
-
-    /// `Some` if the bodies that are being sent are below the limit. Else evicts as many connections as it takes, of
-    /// those that do not read. The memory of a body is free when no connection sends it any more.
-    fn has_response_capacity(&mut self, max_bytes: usize, max_connections: usize) -> Option<()> {
-        let mut senders: BTreeMap<ResponseBody, usize> = BTreeMap::new();
-        for connection in self.open.values() {
-            if let Some(body) = connection.activity.get().response {
-                *senders.entry(body).or_default() += 1;
-            }
-        }
-        let mut bytes: usize = senders.keys().map(|body| body.bytes).sum();
-        if bytes < max_bytes {
-            return Some(());
-        }
-        self.evict(max_connections, |activity| {
-            let Some(body) = activity.response.filter(|_| bytes >= max_bytes) else {
-                return false;
-            };
-            if let Some(count) = senders.get_mut(&body) {
-                *count -= 1;
-                bytes -= if *count == 0 { body.bytes } else { 0 };
-            }
-            true
-        });
-        None
-    }
-
-    /// Offers connections to `is_wanted`, those first that have been without progress for the longest time, and ends
-    /// those that it accepts. Connections of an address with more than its share are offered before all others.
-    /// Without effect while evicted ones are open.
-    fn evict(&mut self, max_connections: usize, mut is_wanted: impl FnMut(&Activity) -> bool) {
-        self.evicted.retain(|id| self.open.contains_key(id));
-        if !self.evicted.is_empty() {
-            return;
-        }
-        let now = Instant::now();
-        let above_share: Vec<IpAddr> = self
-            .per_address
-            .iter()
-            .filter(|(_, count)| **count > max_connections / ADDRESS_SHARE_DIVISOR)
-            .map(|(address, _)| *address)
+    /// Of the bodies that are being sent. The memory of a body is free when no connection sends it any more.
+    fn response_bytes(&self) -> usize {
+        let connections = self.open.values();
+        let bodies: BTreeSet<ResponseBody> = connections
+            .filter_map(|connection| connection.activity.get().response)
             .collect();
-        let candidates = self.open.iter().filter_map(|(id, connection)| {
+        bodies.iter().map(|body| body.bytes).sum()
+    }
+
+    /// Ends connections that `is_wanted` accepts, those first that have been without progress for the longest time.
+    /// Connections of an address with more than its share come before all others.
+    fn evict(&mut self, max_connections: usize, is_wanted: fn(&Activity) -> bool) {
+        let now = Instant::now();
+        let mut per_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for connection in self.open.values() {
+            *per_address.entry(connection.address).or_default() += 1;
+        }
+        per_address.retain(|_, count| *count > max_connections / ADDRESS_SHARE_DIVISOR);
+        let candidates = self.open.values().filter_map(|connection| {
             let activity = connection.activity.get();
-            let task = connection.task.as_ref();
-            let task = task.filter(|_| activity.is_evictable(now))?;
-            let is_within_share = !above_share.contains(&connection.address);
-            Some((is_within_share, activity, *id, connection, task))
+            let is_candidate = !connection.evicted.is_cancelled()
+                && activity.is_evictable(now)
+                && is_wanted(&activity);
+            let is_within_share = !per_address.contains_key(&connection.address);
+            is_candidate.then_some((is_within_share, activity.since, connection))
         });
         let mut candidates: Vec<_> = candidates.collect();
-        candidates.sort_unstable_by_key(|(is_within_share, activity, ..)| {
-            (*is_within_share, activity.since)
-        });
-        for (_, activity, id, connection, task) in candidates {
-            if !is_wanted(&activity) {
-                continue;
-            }
+        candidates.sort_by_key(|(is_within_share, since, _)| (*is_within_share, *since));
+        candidates.truncate((max_connections / EVICTED_SHARE_DIVISOR).max(1));
+        for (.., connection) in &candidates {
             connection.activity.abort_response();
-            task.abort();
+            connection.evicted.cancel();
             debug!(address = %connection.address, "connection evicted");
-            self.evicted.push(id);
         }
+        self.evictions += candidates.len();
         self.warn_of_eviction(now);
     }
 
     /// At most one line a minute.
     fn warn_of_eviction(&mut self, now: Instant) {
-        self.evictions += self.evicted.len();
         let is_due = self
             .warned_at
             .is_none_or(|at| now.duration_since(at) >= WARNING_INTERVAL);

@@ -25,7 +25,7 @@ pub(super) struct Handshakes {
 
 #[async_trait]
 impl Acceptor for Handshakes {
-    async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
+    async fn accept(&self, stream: TcpStream) -> io::Result<Box<dyn Stream>> {
         let mut first = [0];
         let received = stream.peek(&mut first).await?;
         // A handshake begins with 0x16, a request of HTTP with the name of a method.
@@ -34,11 +34,11 @@ impl Acceptor for Handshakes {
         }
         let config = self.source.tls().await.map_err(io::Error::other)?;
         let stream = TlsAcceptor::from(config).accept(stream).await?;
-        Ok(Stream::Tls(Box::new(stream)))
+        Ok(Box::new(stream))
     }
 }
 
-async fn refuse_plain(mut stream: TcpStream) -> io::Result<Stream> {
+async fn refuse_plain(mut stream: TcpStream) -> io::Result<Box<dyn Stream>> {
     stream.write_all(PLAIN_RESPONSE.as_bytes()).await?;
     stream.shutdown().await?;
     // The system would reset the connection if a part of the request was not read, and the client might not see the

@@ -214,26 +214,6 @@ fn idle_limit_and_header_limit_are_independent() {
 }
 
 #[test]
-fn part_of_a_head_behind_a_request_has_the_header_limit() {
-    let server = start(ServerLimits {
-        header_timeout: SHORT,
-        ..limits()
-    });
-    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let mut with_the_request = server.connect();
-    write!(with_the_request, "{request}GET / HTTP/1.1\r\n").unwrap();
-    assert_eq!(receive(&with_the_request).1, "body");
-    assert_eq!(read_to_close(&mut with_the_request).unwrap(), b"");
-
-    let mut during_the_response = server.connect();
-    send(&mut during_the_response, "/large");
-    during_the_response.read_exact(&mut [0]).unwrap();
-    during_the_response.write_all(b"GET / HT").unwrap();
-    let rest = read_to_close(&mut during_the_response).unwrap();
-    assert!(rest.len() >= LARGE, "the response is complete");
-}
-
-#[test]
 fn complete_requests_in_advance_do_not_have_the_header_limit_afterwards() {
     let server = start(ServerLimits {
         header_timeout: SHORT,

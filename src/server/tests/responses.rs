@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::*;
-use crate::server::activity::{RESPONSE_GRACE, ResponseBody};
+use crate::server::activity::RESPONSE_GRACE;
 
 #[test]
 fn response_that_is_not_read_is_evicted_when_another_client_waits() {
@@ -63,63 +63,49 @@ fn client_with_requests_in_advance_lets_others_go_first() {
     }
 }
 
-fn send_body(slot: &Slot, body: &'static [u8]) {
-    let body = ResponseBody::from(&Bytes::from_static(body));
-    slot.activity.enter(ConnectionPhase::Sending, Some(body));
-}
-
-/// Runs no timer, so that only notifications make progress.
+/// Makes progress only by what has happened already.
 fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-#[tokio::test]
-async fn waiting_responses_begin_in_order_when_one_has_been_sent() {
-    let slots = Arc::new(ConnectionSlots::new(8, 1));
+async fn slots<const N: usize>(slots: &Arc<ConnectionSlots>) -> [Slot; N] {
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    let sending = slots.acquire(peer).await;
-    send_body(&sending, b"1");
-    let waiting = [slots.acquire(peer).await, slots.acquire(peer).await];
-    let mut first = pin!(waiting[0].wait_for_response_capacity(|| true));
-    let mut second = pin!(waiting[1].wait_for_response_capacity(|| true));
-    assert!(poll_once(first.as_mut()).is_pending());
-    assert!(poll_once(second.as_mut()).is_pending());
-
-    sending.activity.enter(ConnectionPhase::Idle, None);
-    assert!(poll_once(second.as_mut()).is_pending());
-    assert!(poll_once(first.as_mut()).is_ready());
-    send_body(&waiting[0], b"2");
-    assert!(poll_once(second.as_mut()).is_pending());
-    waiting[0].activity.enter(ConnectionPhase::Idle, None);
-    assert!(poll_once(second.as_mut()).is_ready());
+    let mut taken = Vec::new();
+    for _ in 0..N {
+        taken.push(slots.acquire(peer).await);
+    }
+    taken.try_into().unwrap()
 }
 
 #[tokio::test]
-async fn response_of_a_closed_connection_is_no_longer_in_flight() {
-    let slots = Arc::new(ConnectionSlots::new(8, 1));
-    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    let sending = slots.acquire(peer).await;
-    send_body(&sending, b"1");
-    let waiting = slots.acquire(peer).await;
-    let mut response = pin!(waiting.wait_for_response_capacity(|| true));
-    assert!(poll_once(response.as_mut()).is_pending());
+async fn waiting_responses_begin_in_order_when_one_has_been_sent() {
+    let all = Arc::new(ConnectionSlots::new(8, 1));
+    let [sending, one, two] = slots(&all).await;
+    sending.activity.send(&Bytes::from_static(b"1"));
+    let mut first = pin!(one.wait_for_response_capacity(|| true));
+    let mut second = pin!(two.wait_for_response_capacity(|| true));
+    assert!(poll_once(first.as_mut()).is_pending());
+    assert!(poll_once(second.as_mut()).is_pending());
+
     drop(sending);
-    assert!(poll_once(response.as_mut()).is_ready());
+    assert!(poll_once(second.as_mut()).is_pending());
+    assert!(poll_once(first.as_mut()).is_ready());
+    one.activity.send(&Bytes::from_static(b"2"));
+    assert!(poll_once(second.as_mut()).is_pending());
+    one.activity.end_response();
+    timeout(TEST_TIMEOUT, second).await.unwrap();
 }
 
 #[tokio::test]
 async fn body_of_several_connections_counts_once() {
-    let slots = Arc::new(ConnectionSlots::new(64, 2));
-    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    let mut sending = Vec::new();
-    for _ in 0..10 {
-        let slot = slots.acquire(peer).await;
-        send_body(&slot, b"1");
-        sending.push(slot);
+    let all = Arc::new(ConnectionSlots::new(64, 2));
+    let sending: [Slot; 10] = slots(&all).await;
+    for slot in &sending {
+        slot.activity.send(&Bytes::from_static(b"1"));
     }
-    let waiting = slots.acquire(peer).await;
+    let [waiting] = slots(&all).await;
     assert!(poll_once(pin!(waiting.wait_for_response_capacity(|| true))).is_ready());
-    send_body(&sending[0], b"2");
+    sending[0].activity.send(&Bytes::from_static(b"2"));
     assert!(poll_once(pin!(waiting.wait_for_response_capacity(|| true))).is_pending());
     let in_memory = pin!(waiting.wait_for_response_capacity(|| false));
     assert!(poll_once(in_memory).is_ready());
@@ -127,32 +113,25 @@ async fn body_of_several_connections_counts_once() {
 
 #[tokio::test]
 async fn waiting_response_evicts_as_many_unread_ones_as_it_needs_oldest_first() {
-    let slots = Arc::new(ConnectionSlots::new(64, 4));
-    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    let mut tasks = Vec::new();
-    for body in [b"11", b"22", b"33", b"44", b"55"] {
-        for _ in 0..2 {
-            let slot = slots.acquire(peer).await;
-            let id = slot.id();
-            send_body(&slot, body);
-            let task = tokio::spawn(async move {
-                let _slot = slot;
-                std::future::pending::<()>().await;
-            });
-            slots.set_task(id, task.abort_handle());
-            tasks.push(task);
-        }
-    }
+    let all = Arc::new(ConnectionSlots::new(64, 4));
+    let sending: [Slot; 10] = slots(&all).await;
+    let bodies = [b"11", b"22", b"33", b"44", b"55"].map(|body| [body; 2]);
+    let tasks: Vec<_> = sending
+        .into_iter()
+        .zip(bodies.into_iter().flatten())
+        .map(|(slot, body)| {
+            slot.activity.send(&Bytes::from_static(body));
+            tokio::spawn(async move { slot.evicted.cancelled().await })
+        })
+        .collect();
     sleep(RESPONSE_GRACE).await;
-    let waiting = slots.acquire(peer).await;
-    let mut response = pin!(waiting.wait_for_response_capacity(|| true));
-    assert!(poll_once(response.as_mut()).is_pending());
-    for task in tasks.drain(..8) {
-        assert!(task.await.unwrap_err().is_cancelled());
-    }
-    assert!(poll_once(response.as_mut()).is_ready());
-    assert!(
-        tasks.iter().all(|task| !task.is_finished()),
+    let [waiting] = slots(&all).await;
+    let response = waiting.wait_for_response_capacity(|| true);
+    timeout(TEST_TIMEOUT, response).await.unwrap();
+    let is_evicted: Vec<_> = tasks.iter().map(|task| task.is_finished()).collect();
+    assert_eq!(
+        is_evicted,
+        [[true; 8].as_slice(), &[false; 2]].concat(),
         "two bytes fit"
     );
 }
