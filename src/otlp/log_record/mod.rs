@@ -10,36 +10,29 @@
 
 mod record;
 
-use uuid::{Uuid, uuid};
+use serde_json::json;
+use uuid::Uuid;
 
 pub use self::record::{EventName, LogRecord, Severity};
 use super::{
     attribute::{Attribute, Key, Value},
-    trace::{self, SpanPhase, VmKey},
+    trace::{self, NAMESPACE, SpanPhase, VmKey},
 };
 use crate::{
     assessment,
-    event::{Event, EventScope, Source},
+    event::{EventScope, Source},
     lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
     snapshot::Snapshot,
     time::Timestamp,
 };
-
-/// Of the ids of log records; it must never change.
-const NAMESPACE: Uuid = uuid!("6c6f8d34-6a0f-4a53-8a7f-0c1b5f2e9d47");
 
 /// The log records of a transition. The snapshot has the name of this VM.
 pub(crate) fn records(transition: &Transition, vm: &VmKey, snapshot: &Snapshot) -> Vec<LogRecord> {
     let tracked = transition.tracked.as_ref();
     match &transition.kind {
         TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
-            vec![record(
-                tracked,
-                &transition.kind,
-                transition.at,
-                vm,
-                snapshot,
-            )]
+            let kind = &transition.kind;
+            vec![record(tracked, kind, transition.at, vm, snapshot)]
         }
         _ if tracked.scope != EventScope::Own => Vec::new(),
         TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
@@ -135,77 +128,50 @@ fn details(kind: &TransitionKind) -> Option<Attribute> {
 }
 
 /// Distinguishes the transitions of one kind of an event, the same for a transition that is seen again after a crash.
-fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> Vec<Option<String>> {
+fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Value {
+    let event = &tracked.event;
     let nanos = |at: Timestamp| at.as_unix_nanos().to_string();
-    let change = Some(tracked.times_changed.to_string());
+    let change = tracked.times_changed;
     match kind {
         TransitionKind::Announced
         | TransitionKind::Started
         | TransitionKind::Approved
-        | TransitionKind::ApprovedElsewhere => Vec::new(),
+        | TransitionKind::ApprovedElsewhere => json!(null),
         TransitionKind::Rescheduled(Rescheduling { from, to, .. }) => {
-            vec![change, from.map(nanos), Some(nanos(*to))]
+            json!([change, from.map(nanos), nanos(*to)])
         }
         TransitionKind::StatusChanged(was) => {
-            let statuses = [was, &tracked.event.status].map(|it| Some(it.as_str().to_owned()));
-            [change].into_iter().chain(statuses).collect()
+            json!([change, was.as_str(), event.status.as_str()])
         }
-        TransitionKind::Amended { .. } => {
-            let values = amendable(&tracked.event);
-            [change].into_iter().chain(values).collect()
-        }
+        // The values that an amendment changes.
+        TransitionKind::Amended { .. } => json!([
+            change,
+            event.event_type.as_str(),
+            event.source.as_ref().map(Source::as_str),
+            event.resource_type,
+            event.duration_seconds,
+            event.description,
+            event.resources,
+            event.unknown_members,
+        ]),
         // The previous one: the length of an interruption by a boot grows until its record is on disk.
         TransitionKind::Interrupted(_) => {
             let previous = tracked.interruptions.iter().rev().nth(1);
-            vec![previous.map(|it| nanos(it.until))]
+            json!(previous.map(|it| nanos(it.until)))
         }
-        TransitionKind::Ended(_) | TransitionKind::Returned => {
-            vec![Some(tracked.times_ended.to_string())]
-        }
+        TransitionKind::Ended(_) | TransitionKind::Returned => json!(tracked.times_ended),
     }
 }
 
-/// The values that an amendment changes.
-fn amendable(event: &Event) -> Vec<Option<String>> {
-    let text = |value: Option<&str>| value.map(str::to_owned);
-    let resources = event.resources.as_deref();
-    let mut values = vec![
-        text(Some(event.event_type.as_str())),
-        text(event.source.as_ref().map(Source::as_str)),
-        text(event.resource_type.as_deref()),
-        event.duration_seconds.map(|seconds| seconds.to_string()),
-        text(event.description.as_deref()),
-        resources.map(|names| names.len().to_string()),
-    ];
-    let names = resources.unwrap_or_default().iter();
-    values.extend(names.map(|name| text(Some(name))));
-    let unknown = event.unknown_members.iter();
-    values.extend(unknown.flat_map(|(name, value)| [text(Some(name)), text(Some(value))]));
-    values
-}
-
-/// Hashes the parts as netstrings, `3:abc,`, and `-` for one that is absent, so that different parts never have the
-/// same text.
 fn uid(tracked: &TrackedEvent, vm: &VmKey, name: EventName, kind: &TransitionKind) -> String {
-    let kind_of_event = if tracked.event.is_advisory() {
-        "advisory"
-    } else {
-        "maintenance"
-    };
-    let parts = [
+    let parts = json!([
         tracked.event.id.as_str().to_ascii_lowercase(),
         vm.to_string(),
-        kind_of_event.to_owned(),
-        name.as_str().to_owned(),
-    ];
-    let parts = parts
-        .into_iter()
-        .map(Some)
-        .chain(distinction(tracked, kind));
-    let text: String = parts
-        .map(|part| part.map_or("-".to_owned(), |part| format!("{}:{part},", part.len())))
-        .collect();
-    Uuid::new_v5(&NAMESPACE, text.as_bytes()).to_string()
+        tracked.event.is_advisory(),
+        name.as_str(),
+        distinction(tracked, kind),
+    ]);
+    Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes()).to_string()
 }
 
 impl LogRecord {

