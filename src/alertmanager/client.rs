@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use reqwest::{RequestBuilder, header::CONTENT_TYPE};
+use reqwest::{
+    RequestBuilder,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
 use tokio::time::timeout;
 
 use super::{
     alert::Alert,
-    target::{Secret, Target, TargetError},
+    target::{Target, TargetError},
 };
 use crate::{
     outbound::{
@@ -78,21 +81,13 @@ impl AlertmanagerClient {
         add_proxy_secrets(&mut secrets);
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
-            let read = self.worker.run_while_awaited(move || credentials.read());
-            let secret = read
+            let read = self.worker.run_while_awaited(move || credentials.header());
+            let header = read
                 .await
                 .ok_or_else(|| format!("{path}: earlier reads of it hang"))?
                 .map_err(|why| format!("{path} {why}"))?;
-            request = match secret {
-                Secret::Basic(user, password) => {
-                    secrets.add_basic(&user, &password);
-                    request.basic_auth(user, Some(password))
-                }
-                Secret::Bearer(token) => {
-                    secrets.add(&token);
-                    request.bearer_auth(token)
-                }
-            };
+            secrets.add_header(&String::from_utf8_lossy(header.as_bytes()));
+            request = request.header(AUTHORIZATION, header);
         }
         let sent = request.send().await;
         let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;

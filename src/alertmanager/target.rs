@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use reqwest::Url;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use reqwest::{Url, header::HeaderValue};
 
 use super::{alert::Labels, timing::PushTiming};
 use crate::outbound::{
@@ -120,7 +121,7 @@ impl Target {
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
     pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, TargetError> {
         if let Some(credentials) = &self.credentials {
-            credentials.read().map_err(|why| TargetError::File {
+            credentials.header().map_err(|why| TargetError::File {
                 flag: credentials.flag(),
                 path: credentials.path().to_owned(),
                 why,
@@ -154,30 +155,26 @@ impl Credentials {
         }
     }
 
-    /// The content of the file without surrounding whitespace. Errors do not contain it.
-    pub(super) fn read(&self) -> Result<Secret, String> {
+    /// The header `Authorization`. Errors do not contain the content of the file.
+    pub(super) fn header(&self) -> Result<HeaderValue, String> {
         let text =
             fs::read_to_string(self.path()).map_err(|error| format!("cannot be read: {error}"))?;
         let text = text.trim();
-        match self {
-            Self::Basic(_) => {
-                let (user, password) = text
-                    .split_once(':')
-                    .ok_or("does not hold USER:PASSWORD in one line")?;
-                Ok(Secret::Basic(user.to_owned(), password.to_owned()))
+        let header = match self {
+            Self::Basic(_) if !text.contains(':') => {
+                return Err("does not hold USER:PASSWORD in one line".to_owned());
             }
+            Self::Basic(_) => format!("Basic {}", BASE64_STANDARD.encode(text)),
             Self::Bearer(_) if text.is_empty() => {
-                Err("is empty: write the token into it".to_owned())
+                return Err("is empty: write the token into it".to_owned());
             }
-            Self::Bearer(_) => Ok(Secret::Bearer(text.to_owned())),
-        }
+            Self::Bearer(_) => format!("Bearer {text}"),
+        };
+        let mut header =
+            HeaderValue::try_from(header).map_err(|_| "holds more than a token".to_owned())?;
+        header.set_sensitive(true);
+        Ok(header)
     }
-}
-
-/// Has no `Debug`, so that it cannot be logged.
-pub(super) enum Secret {
-    Basic(String, String),
-    Bearer(String),
 }
 
 #[cfg(test)]
