@@ -56,15 +56,6 @@ impl Signal {
         }
     }
 
-    /// One of [`Self::records`].
-    pub(crate) fn record(self) -> &'static str {
-        match self {
-            Self::Traces => "span",
-            Self::Logs => "log record",
-            Self::Metrics => "metric point",
-        }
-    }
-
     /// The directory of unsent records in the state directory.
     pub(crate) fn spool_directory(self) -> Option<&'static str> {
         match self {

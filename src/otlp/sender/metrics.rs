@@ -29,7 +29,7 @@ use super::{
     metric_requests::{points, requests},
     request::Payload,
     response::{Disposition, Retry},
-    schedule::{RetryAfter, Schedule},
+    schedule::Schedule,
     sdk,
     series::UnconfirmedPushes,
 };
@@ -70,7 +70,7 @@ pub async fn run(
     let flush_timeout = connection.timing.flush_timeout;
     let mut pusher = MetricPusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
-        start: StartTime(now),
+        start: now.wall,
         connection,
         settings,
         source,
@@ -88,7 +88,9 @@ struct MetricPusher {
     counts: watch::Sender<ExportCounts>,
     connection: Connection,
     schedule: Schedule,
-    start: StartTime,
+    /// When the counters were 0. A different start tells receivers that they were reset, so it changes only if the wall
+    /// clock was set to before it: a point must not be earlier than its start.
+    start: Timestamp,
     unconfirmed: UnconfirmedPushes,
     /// Of the collector, with the last push that it accepted.
     warning: String,
@@ -109,8 +111,10 @@ impl MetricPusher {
                 if is_last {
                     return;
                 }
+                let delay = retry.as_ref().map(|it| self.connection.retry_delay(it));
+                let is_requested = retry.is_some_and(|it| it.after.is_some());
                 let now = self.connection.endpoint.clock.now().monotonic;
-                self.schedule.pushed(&snapshot, now, retry);
+                self.schedule.pushed(&snapshot, now, delay, is_requested);
                 continue;
             }
             tokio::select! {
@@ -121,8 +125,8 @@ impl MetricPusher {
         }
     }
 
-    /// Sends the metrics. Returns the delay before the next attempt if the push is to be repeated.
-    async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<RetryAfter> {
+    /// Sends the metrics. Returns the failure if the push is to be repeated.
+    async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<Retry> {
         let request = self.request(snapshot, now).ok()?;
         let mut warning = String::new();
         let mut is_accepted = true;
@@ -140,7 +144,7 @@ impl MetricPusher {
                 }
                 Disposition::Retry(retry) => {
                     self.failed(retry.reason, &retry.message);
-                    return Some(self.retry(&retry));
+                    return Some(retry);
                 }
             }
         }
@@ -169,7 +173,8 @@ impl MetricPusher {
         now: Moment,
     ) -> Result<ExportMetricsServiceRequest, fmt::Error> {
         let dropped_log_lines = self.source.dropped_log_lines.load(Ordering::Relaxed);
-        let start = self.start.before(now);
+        self.start = self.start.min(now.wall);
+        let start = self.start;
         let render = |snapshot: &Arc<Snapshot>, at| {
             let metrics = data_points(snapshot, self.source.options, dropped_log_lines, start, at)?;
             Ok(resource_metrics(&self.settings, snapshot, metrics))
@@ -189,13 +194,6 @@ impl MetricPusher {
             self.failed(ExportFailure::PartialSuccess, &message);
         }
         rejected == 0
-    }
-
-    fn retry(&self, retry: &Retry) -> RetryAfter {
-        RetryAfter {
-            delay: self.connection.retry_delay(retry),
-            is_requested: retry.after.is_some(),
-        }
     }
 
     fn failed(&mut self, reason: ExportFailure, message: &str) {
@@ -227,43 +225,5 @@ fn resource_metrics(
             ..ScopeMetrics::default()
         }],
         schema_url: resource.schema_url.unwrap_or_default(),
-    }
-}
-
-/// When the counters were 0.
-struct StartTime(Moment);
-
-impl StartTime {
-    /// A different start tells receivers that the counters were reset. It stays the same unless the wall clock was set
-    /// to an earlier time: a point must not be earlier than its start.
-    fn before(&mut self, now: Moment) -> Timestamp {
-        if now.wall < self.0.wall {
-            let uptime = now.monotonic.saturating_sub(self.0.monotonic);
-            self.0.wall = now.wall.before(uptime);
-        }
-        self.0.wall
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn start_changes_only_if_the_wall_clock_was_set_to_before_it() {
-        let at = |wall, monotonic| Moment {
-            wall: Timestamp::from_unix_seconds(wall).unwrap(),
-            monotonic: Duration::from_secs(monotonic),
-        };
-        let mut start = StartTime(at(1_000, 5));
-        let mut started = |now| start.before(now).as_unix_seconds();
-        for now in [at(1_000, 5), at(1_090, 65), at(5_000, 66), at(1_001, 67)] {
-            assert!((started(now) - 1_000.0).abs() < 1e-9, "{now:?}");
-        }
-        for now in [at(900, 105), at(1_000, 205), at(5_000, 206)] {
-            assert!((started(now) - 800.0).abs() < 1e-9, "{now:?}");
-        }
     }
 }

@@ -33,7 +33,7 @@ use super::{
     attribute::hex,
     batch::{Batch, Record},
     signal::Signal,
-    spool::{Completion, Lease, SpoolHandle},
+    spool::{Completion, Lease, Spool, SpoolHandle},
 };
 use crate::{
     snapshot::{DropReason, ExportFailure},
@@ -174,7 +174,9 @@ impl Sender {
             dropped,
             reason,
         };
-        self.spool.complete(id, completion).await;
+        self.spool
+            .with(move |spool| spool.complete(id, completion))
+            .await;
         Ok(())
     }
 
@@ -198,19 +200,24 @@ impl Sender {
     async fn recovered(&mut self) {
         // Several failures in succession are those of the collector, not of the batches.
         if self.connection.recovered() > 1 {
-            self.spool.end_deferrals().await;
+            self.spool.with(Spool::end_deferrals).await;
         }
+    }
+
+    async fn maintain(&self, now: Moment) {
+        self.spool.with(move |spool| spool.maintain(now)).await;
     }
 
     /// No batch is due at `now`.
     async fn idle(&mut self, now: Duration) {
-        let next_due = self.spool.next_due().await.filter(|due| *due > now);
+        let next_due = self.spool.with(|spool| spool.next_due()).await;
+        let next_due = next_due.flatten().filter(|due| *due > now);
         let until_due = next_due.map_or(Duration::MAX, |due| due.saturating_sub(now));
         tokio::select! {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
             () = sleep(until_due.min(self.connection.timing.maintenance_interval)) => {
-                self.spool.maintain(self.now()).await;
+                self.maintain(self.now()).await;
             }
         }
     }
@@ -219,11 +226,11 @@ impl Sender {
     /// since a Spot VM has only seconds, but not a delay that the collector asked for.
     async fn handle_failure(&mut self, id: u64, retry: Retry) {
         let now = self.now();
-        self.spool.maintain(now).await;
+        self.maintain(now).await;
         let delay = self.connection.retry_delay(&retry);
         if retry.is_slow {
             let until = now.monotonic.saturating_add(delay);
-            self.spool.defer(id, until).await;
+            self.spool.with(move |spool| spool.defer(id, until)).await;
         }
         if self.stop.is_cancelled() {
             let backoff = self.connection.timing.initial_backoff;

@@ -50,25 +50,23 @@ impl Schedule {
 
     /// The snapshot was pushed. The next push is due after the interval, or after the delay of a failed push; a change
     /// ends that delay unless the collector asked for it.
-    pub(super) fn pushed(&mut self, snapshot: &Snapshot, now: Duration, retry: Option<RetryAfter>) {
+    pub(super) fn pushed(
+        &mut self,
+        snapshot: &Snapshot,
+        now: Duration,
+        delay: Option<Duration>,
+        is_requested: bool,
+    ) {
         self.events = Arc::clone(&snapshot.events);
         self.is_identified = snapshot.identity.is_some();
         self.last_at = Some(now);
-        let delay = retry.map_or(self.interval, |retry| retry.delay);
-        self.next_at = now.saturating_add(delay);
-        self.hold_until = match retry {
-            Some(retry) if retry.is_requested => self.next_at,
-            _ => Duration::ZERO,
+        self.next_at = now.saturating_add(delay.unwrap_or(self.interval));
+        self.hold_until = if is_requested {
+            self.next_at
+        } else {
+            Duration::ZERO
         };
     }
-}
-
-/// The delay after a push that failed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RetryAfter {
-    pub(super) delay: Duration,
-    /// By the collector.
-    pub(super) is_requested: bool,
 }
 
 #[cfg(test)]
@@ -108,18 +106,11 @@ mod tests {
         }
     }
 
-    fn retry(delay: u64, is_requested: bool) -> RetryAfter {
-        RetryAfter {
-            delay: seconds(delay),
-            is_requested,
-        }
-    }
-
     #[test]
     fn unchanged_events_are_pushed_at_the_interval() {
         let mut schedule = Schedule::new(MINUTE, seconds(5));
         assert_eq!(schedule.due_at(&snapshot(&[])), seconds(65));
-        schedule.pushed(&snapshot(&["a"]), seconds(70), None);
+        schedule.pushed(&snapshot(&["a"]), seconds(70), None, false);
         assert_eq!(schedule.due_at(&snapshot(&["a"])), seconds(130));
     }
 
@@ -127,7 +118,7 @@ mod tests {
     fn a_change_is_pushed_at_once_but_at_most_once_a_second() {
         let mut schedule = Schedule::new(MINUTE, seconds(5));
         assert_eq!(schedule.due_at(&snapshot(&["a"])), Duration::ZERO);
-        schedule.pushed(&snapshot(&["a"]), seconds(10), None);
+        schedule.pushed(&snapshot(&["a"]), seconds(10), None, false);
         assert_eq!(schedule.due_at(&snapshot(&["a", "b"])), seconds(11));
         assert_eq!(schedule.due_at(&snapshot(&[])), seconds(11));
     }
@@ -140,7 +131,7 @@ mod tests {
             ..snapshot(&[])
         };
         assert_eq!(schedule.due_at(&identified), Duration::ZERO);
-        schedule.pushed(&identified, seconds(6), None);
+        schedule.pushed(&identified, seconds(6), None, false);
         assert_eq!(schedule.due_at(&identified), seconds(66));
     }
 
@@ -148,20 +139,20 @@ mod tests {
     fn a_change_ends_the_backoff_but_not_a_delay_that_the_collector_asked_for() {
         let (known, changed) = (snapshot(&["a"]), snapshot(&["a", "b"]));
         let mut schedule = Schedule::new(MINUTE, Duration::ZERO);
-        schedule.pushed(&known, seconds(100), Some(retry(30, false)));
+        schedule.pushed(&known, seconds(100), Some(seconds(30)), false);
         assert_eq!(schedule.due_at(&known), seconds(130));
         assert_eq!(schedule.due_at(&changed), seconds(101));
-        schedule.pushed(&known, seconds(101), Some(retry(30, true)));
+        schedule.pushed(&known, seconds(101), Some(seconds(30)), true);
         assert_eq!(schedule.due_at(&known), seconds(131));
         assert_eq!(schedule.due_at(&changed), seconds(131));
-        schedule.pushed(&changed, seconds(131), None);
+        schedule.pushed(&changed, seconds(131), None, false);
         assert_eq!(schedule.due_at(&known), seconds(132));
     }
 
     #[test]
     fn an_interval_shorter_than_a_second_is_kept() {
         let mut schedule = Schedule::new(Duration::from_millis(100), Duration::ZERO);
-        schedule.pushed(&snapshot(&[]), seconds(10), None);
+        schedule.pushed(&snapshot(&[]), seconds(10), None, false);
         let next_at = Duration::from_millis(10_100);
         assert_eq!(schedule.due_at(&snapshot(&["a"])), next_at);
         assert_eq!(schedule.due_at(&snapshot(&[])), next_at);

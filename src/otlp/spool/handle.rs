@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Batch, Completion, Lease, Spool};
+use super::{Batch, Lease, Spool};
 use crate::{
     snapshot::{DropReason, ExportCounts},
     time::Moment,
@@ -100,34 +100,13 @@ impl SpoolHandle {
         next.flatten()
     }
 
-    pub(in crate::otlp) async fn defer(&self, id: u64, until: Duration) {
-        self.with(move |spool| spool.defer(id, until)).await;
-    }
-
-    pub(in crate::otlp) async fn end_deferrals(&self) {
-        self.with(Spool::end_deferrals).await;
-    }
-
-    pub(in crate::otlp) async fn next_due(&self) -> Option<Duration> {
-        self.with(|spool| spool.next_due()).await.flatten()
-    }
-
-    pub(in crate::otlp) async fn complete(&self, id: u64, completion: Completion) {
-        // Where the worker's queue is full, the batch is sent again.
-        self.with(move |spool| spool.complete(id, completion)).await;
-    }
-
-    pub(in crate::otlp) async fn maintain(&self, now: Moment) {
-        self.with(move |spool| spool.maintain(now)).await;
-    }
-
     /// Counts what only the sender and this handle know.
     pub(in crate::otlp) fn count(&self, count: impl FnOnce(&mut ExportCounts)) {
         self.shared.counts.send_modify(count);
     }
 
-    /// `None` where the worker's queue is full.
-    async fn with<T: Send + 'static>(
+    /// `None` where the worker's queue is full: a batch that is not completed then is sent again.
+    pub(in crate::otlp) async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Spool) -> T + Send + 'static,
     ) -> Option<T> {

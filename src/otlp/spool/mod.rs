@@ -166,8 +166,11 @@ impl Spool {
                 self.append_records(resource, second, now);
             }
             Ok(None) => {
-                let record = self.signal.record();
-                warn!(max_bytes, "{record} is too large for the spool, dropped");
+                let names = self.signal.records();
+                warn!(
+                    max_bytes,
+                    "one of the {names} is too large for the spool, dropped"
+                );
                 self.counts.drop_records(DropReason::TooLarge, 1);
             }
             Err(error) => {

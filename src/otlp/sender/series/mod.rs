@@ -11,14 +11,15 @@ use std::{
     collections::HashSet,
     fmt,
     hash::{DefaultHasher, Hash as _, Hasher as _},
-    iter, mem,
+    mem,
     sync::Arc,
 };
 
 use opentelemetry_proto::tonic::{
-    common::v1::{KeyValue, any_value::Value},
-    metrics::v1::{DataPointFlags, Metric, NumberDataPoint, ResourceMetrics, metric::Data},
+    common::v1::KeyValue,
+    metrics::v1::{DataPointFlags, Gauge, Metric, ResourceMetrics, Sum, metric::Data},
 };
+use prost::Message as _;
 
 use super::metric_requests::split_off;
 use crate::{snapshot::Snapshot, time::Moment};
@@ -80,27 +81,39 @@ impl UnconfirmedPushes {
 }
 
 fn series(of: &ResourceMetrics) -> HashSet<u64> {
-    let resource = resource_hash(of);
+    let resource = identity(of);
     let metrics = of.scope_metrics.iter().flat_map(|scope| &scope.metrics);
-    let series = |metric| points(metric).map(move |point| series_hash(resource, metric, point));
-    metrics.flat_map(series).collect()
+    metrics.flat_map(|it| hashes(&resource, it)).collect()
 }
 
-/// The attributes of each point.
-fn points(metric: &Metric) -> Box<dyn Iterator<Item = &[KeyValue]> + '_> {
+/// What receivers distinguish resources by.
+fn identity(of: &ResourceMetrics) -> Vec<u8> {
+    let attributes = of.resource.iter().flat_map(|it| &it.attributes);
+    attributes
+        .filter(|attribute| IDENTIFYING.contains(&attribute.key.as_str()))
+        .flat_map(KeyValue::encode_to_vec)
+        .collect()
+}
+
+/// The series of each point of a metric.
+fn hashes(resource: &[u8], metric: &Metric) -> Vec<u64> {
+    let hash = |attributes: &[KeyValue]| {
+        let attributes: Vec<_> = attributes.iter().map(KeyValue::encode_to_vec).collect();
+        let mut hasher = DefaultHasher::new();
+        (resource, &metric.name, attributes).hash(&mut hasher);
+        hasher.finish()
+    };
     match &metric.data {
-        Some(Data::Gauge(gauge)) => Box::new(numbers(&gauge.data_points)),
-        Some(Data::Sum(sum)) => Box::new(numbers(&sum.data_points)),
+        Some(Data::Gauge(Gauge { data_points }) | Data::Sum(Sum { data_points, .. })) => {
+            let points = data_points.iter();
+            points.map(|point| hash(&point.attributes)).collect()
+        }
         Some(Data::Histogram(histogram)) => {
             let points = histogram.data_points.iter();
-            Box::new(points.map(|point| point.attributes.as_slice()))
+            points.map(|point| hash(&point.attributes)).collect()
         }
-        _ => Box::new(iter::empty()),
+        _ => Vec::new(),
     }
-}
-
-fn numbers(points: &[NumberDataPoint]) -> impl Iterator<Item = &[KeyValue]> {
-    points.iter().map(|point| point.attributes.as_slice())
 }
 
 /// The series that are not known, or none.
@@ -109,11 +122,11 @@ fn ended(
     known: &mut HashSet<u64>,
     now: Moment,
 ) -> Option<ResourceMetrics> {
-    let resource = resource_hash(&of);
+    let resource = identity(&of);
     let at = u64::try_from(now.wall.as_unix_nanos()).unwrap_or(0);
     for scope in &mut of.scope_metrics {
         let metrics = mem::take(&mut scope.metrics).into_iter();
-        let ended = metrics.flat_map(|metric| ended_points(metric, resource, known, at));
+        let ended = metrics.flat_map(|metric| ended_points(metric, &resource, known, at));
         scope.metrics = ended.collect();
     }
     of.scope_metrics.retain(|scope| !scope.metrics.is_empty());
@@ -124,11 +137,11 @@ fn ended(
 /// point without a value (<https://github.com/open-telemetry/opentelemetry-collector-contrib/pull/51289>).
 fn ended_points(
     mut metric: Metric,
-    resource: u64,
+    resource: &[u8],
     known: &mut HashSet<u64>,
     at: u64,
 ) -> Vec<Metric> {
-    let hashes = points(&metric).map(|point| series_hash(resource, &metric, point));
+    let hashes = hashes(resource, &metric).into_iter();
     let is_ended: Vec<_> = hashes.map(|series| known.insert(series)).collect();
     let mut ended = Vec::new();
     for (index, is_ended) in is_ended.into_iter().enumerate().rev() {
@@ -163,36 +176,5 @@ fn remove_value(metric: &mut Metric, at: u64) {
         point.time_unix_nano = at;
         point.value = None;
         point.exemplars.clear();
-    }
-}
-
-/// Of what receivers distinguish.
-fn resource_hash(of: &ResourceMetrics) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let resource = of.resource.as_ref();
-    for name in IDENTIFYING {
-        let mut attributes = resource.iter().flat_map(|it| &it.attributes);
-        let attribute = attributes.find(|attribute| attribute.key == name);
-        attribute.and_then(text).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-fn series_hash(resource: u64, metric: &Metric, attributes: &[KeyValue]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    resource.hash(&mut hasher);
-    metric.name.hash(&mut hasher);
-    for attribute in attributes {
-        attribute.key.hash(&mut hasher);
-        text(attribute).hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
-/// The attributes of the exporter are all texts.
-fn text(attribute: &KeyValue) -> Option<&str> {
-    match attribute.value.as_ref()?.value.as_ref()? {
-        Value::StringValue(text) => Some(text),
-        _ => None,
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use opentelemetry_proto::tonic::{
-    common::v1::AnyValue,
-    metrics::v1::{HistogramDataPoint, ScopeMetrics},
+    common::v1::{AnyValue, any_value::Value},
+    metrics::v1::{HistogramDataPoint, NumberDataPoint, ScopeMetrics},
     resource::v1::Resource,
 };
 use proptest::prelude::*;
