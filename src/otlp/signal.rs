@@ -21,21 +21,13 @@ impl Signal {
     }
 
     /// Below the general endpoint (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-request>).
-    pub(super) fn path(self) -> &'static str {
-        match self {
-            Self::Traces => "/v1/traces",
-            Self::Logs => "/v1/logs",
-            Self::Metrics => "/v1/metrics",
-        }
+    pub(super) fn path(self) -> String {
+        format!("/v1/{}", self.variable().to_ascii_lowercase())
     }
 
     /// The variable that selects the exporter.
-    pub(super) fn exporter_variable(self) -> &'static str {
-        match self {
-            Self::Traces => "OTEL_TRACES_EXPORTER",
-            Self::Logs => "OTEL_LOGS_EXPORTER",
-            Self::Metrics => "OTEL_METRICS_EXPORTER",
-        }
+    pub(super) fn exporter_variable(self) -> String {
+        format!("OTEL_{}_EXPORTER", self.variable())
     }
 
     /// The name of the signal in messages, as an adjective.

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use async_trait::async_trait;
@@ -67,19 +67,15 @@ pub(super) async fn send(
     client: Client,
     payload: Payload<'_>,
 ) -> Disposition {
-    let disposition = Arc::new(Mutex::new(None));
+    let disposition = Arc::new(OnceLock::new());
     let client = RecordingClient {
         endpoint: Arc::clone(endpoint),
         client,
         disposition: Arc::clone(&disposition),
     };
     let exported = export(endpoint, client, payload).await;
-    let recorded = disposition
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .take();
     // Without one, the exporter failed before the request.
-    recorded.unwrap_or_else(|| {
+    disposition.get().cloned().unwrap_or_else(|| {
         let error = exported.err();
         let message = error.map_or_else(String::new, |error| error.to_string());
         Disposition::Retry(Retry::new(ExportFailure::Connect, message))
@@ -140,15 +136,13 @@ fn configure<B: WithExportConfig + WithHttpConfig>(
 struct RecordingClient {
     endpoint: Arc<Endpoint>,
     client: Client,
-    disposition: Arc<Mutex<Option<Disposition>>>,
+    disposition: Arc<OnceLock<Disposition>>,
 }
 
 impl RecordingClient {
     fn record(&self, disposition: Disposition) {
-        *self
-            .disposition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(disposition);
+        // The exporter makes one request.
+        self.disposition.set(disposition).ok();
     }
 }
 

@@ -122,7 +122,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     fn endpoint_if_exported(&mut self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
         let variable = signal.exporter_variable();
         let is_metrics = signal == Signal::Metrics;
-        let exporter = self.get(variable);
+        let exporter = self.get(&variable);
         let has_otlp = |list: &str| entries(list).any(|it| it.eq_ignore_ascii_case("otlp"));
         let is_none = |value: &str| value.eq_ignore_ascii_case("none");
         let (is_exported, is_invalid) = match exporter.as_deref() {
@@ -138,10 +138,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         if is_invalid && (is_metrics || endpoint.is_some()) {
             let used = if is_metrics { "none" } else { "otlp" };
             let problem = format!("the value is neither otlp nor none, {used} is used");
-            self.ignore(variable, &problem);
+            self.ignore(&variable, &problem);
         } else if is_metrics && is_exported && endpoint.is_none() {
             let problem = format!("set OTEL_EXPORTER_OTLP_ENDPOINT or {METRICS_ENDPOINT} too");
-            self.ignore(variable, &problem);
+            self.ignore(&variable, &problem);
         } else if is_metrics && exporter.is_none() && self.get(METRICS_ENDPOINT).is_some() {
             let problem = format!("metrics are exported only with {variable}=otlp");
             self.ignore(METRICS_ENDPOINT, &problem);
@@ -164,7 +164,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(Some(if variable.contains(signal.variable()) {
             url
         } else {
-            url::under(&url, signal.path())
+            url::under(&url, &signal.path())
         }))
     }
 
