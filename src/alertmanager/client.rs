@@ -86,7 +86,8 @@ impl AlertmanagerClient {
                 .await
                 .ok_or_else(|| format!("{path}: earlier reads of it hang"))?
                 .map_err(|why| format!("{path} {why}"))?;
-            secrets.add_header(&String::from_utf8_lossy(header.as_bytes()));
+            let value = String::from_utf8_lossy(header.as_bytes());
+            secrets.add_header(value.split_once(' ').map_or(&*value, |(_, it)| it));
             request = request.header(AUTHORIZATION, header);
         }
         let sent = request.send().await;

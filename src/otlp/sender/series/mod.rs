@@ -88,11 +88,12 @@ fn series(of: &ResourceMetrics) -> HashSet<u64> {
 
 /// What receivers distinguish resources by.
 fn identity(of: &ResourceMetrics) -> Vec<u8> {
-    let attributes = of.resource.iter().flat_map(|it| &it.attributes);
-    attributes
-        .filter(|attribute| IDENTIFYING.contains(&attribute.key.as_str()))
-        .flat_map(KeyValue::encode_to_vec)
-        .collect()
+    let mut attributes: Vec<_> = of.resource.iter().flat_map(|it| &it.attributes).collect();
+    attributes.retain(|attribute| IDENTIFYING.contains(&attribute.key.as_str()));
+    // The SDK has no order of them.
+    attributes.sort_by(|a, b| a.key.cmp(&b.key));
+    let encoded = attributes.into_iter().flat_map(KeyValue::encode_to_vec);
+    encoded.collect()
 }
 
 /// The series of each point of a metric.
