@@ -45,7 +45,7 @@ use crate::{
     engine::{Engine, EngineConfig},
     imds::Client,
     listen::ListenAddress,
-    otlp::{sender, signal::Signal},
+    otlp::signal::Signal,
     server::{self, ServerLimits},
     snapshot::Snapshot,
     system,
@@ -168,20 +168,15 @@ async fn assemble(
     };
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
+    let directory = state.as_ref().map(StateWriter::path);
     let mut export = |signal| {
         let settings = config.otlp.as_ref().and_then(|it| it.exporter(signal));
-        let Some(settings) = settings else {
-            return Ok(None);
-        };
-        let connection = tasks::connect(settings, clock)?;
-        let directory = state.as_ref().map(StateWriter::path);
-        let queue = ExportQueue::open(signal, directory, worker.clone());
-        let sending = sender::run(connection, queue.spool.clone(), tasks.stop.clone());
-        tasks.spawn_on(&outputs, "OTLP sender", async {
-            sending.await;
-            Ok(())
+        let started = settings.map(|settings| {
+            let queue = ExportQueue::open(signal, directory, worker.clone());
+            let started = tasks.send(settings, clock, &queue.spool, &outputs);
+            started.map(|()| queue)
         });
-        Ok::<_, Error>(Some(queue))
+        started.transpose()
     };
     let (spans, log_records) = (export(Signal::Traces)?, export(Signal::Logs)?);
     let engine_config = EngineConfig {

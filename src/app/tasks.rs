@@ -22,6 +22,7 @@ use crate::{
         sender::{self, Connection, RetryTiming, metrics::MetricSource},
         settings::ExporterSettings,
         signal::Signal,
+        spool::SpoolHandle,
     },
     snapshot::{ExportCounts, Snapshot},
     time::Clock,
@@ -41,7 +42,7 @@ pub(super) struct Tasks {
 }
 
 /// The connection to the collector of one signal.
-pub(super) fn connect(settings: &ExporterSettings, clock: Clock) -> Result<Connection, Error> {
+fn connect(settings: &ExporterSettings, clock: Clock) -> Result<Connection, Error> {
     let connection = Connection::new(settings, clock, RetryTiming::default());
     connection.map_err(Error::thread("resolves the names of collectors"))
 }
@@ -63,6 +64,23 @@ impl Tasks {
     ) {
         let task = async move { (name, task.await) };
         self.running.spawn_on(task, runtime);
+    }
+
+    /// Starts the export of a spool.
+    pub(super) fn send(
+        &mut self,
+        settings: &ExporterSettings,
+        clock: Clock,
+        spool: &SpoolHandle,
+        outputs: &Handle,
+    ) -> Result<(), Error> {
+        let connection = connect(settings, clock)?;
+        let sending = sender::run(connection, spool.clone(), self.stop.clone());
+        self.spawn_on(outputs, "OTLP sender", async {
+            sending.await;
+            Ok(())
+        });
+        Ok(())
     }
 
     /// Starts the push of the metrics, where they are exported. Returns a receiver of its counters.

@@ -93,10 +93,6 @@ pub(super) mod nanos {
 
     use crate::time::Timestamp;
 
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
     pub(in crate::otlp) fn serialize<S: Serializer>(
         at: &Timestamp,
         serializer: S,

@@ -131,9 +131,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             Some(value) if has_otlp(value) => (true, false),
             Some(_) => (!is_metrics, true),
         };
-        let endpoint = match is_exported {
-            true => self.endpoint(signal)?,
-            false => None,
+        let endpoint = if is_exported {
+            self.endpoint(signal)?
+        } else {
+            None
         };
         if is_invalid && (is_metrics || endpoint.is_some()) {
             let used = if is_metrics { "none" } else { "otlp" };

@@ -23,7 +23,7 @@ use azure_scheduled_events_exporter::{
     otlp::{
         attribute::hex,
         batch::{self, Batch},
-        sender::{self, Connections, RetryTiming},
+        sender::{self, Connection, RetryTiming},
         settings::OtlpSettings,
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
@@ -256,7 +256,6 @@ async fn send(
         .unwrap();
     let all = batches(number, source, &settings);
     let (mut spans, mut records) = (BTreeSet::new(), BTreeSet::new());
-    let mut connections = Connections::new(Clock::start(), RetryTiming::default());
     // Of log records: the announcement, the approval elsewhere, the start and the end.
     for (signal, count) in [(Signal::Traces, 4), (Signal::Logs, 4)] {
         let Some(exporter) = settings.exporter(signal) else {
@@ -267,7 +266,7 @@ async fn send(
         let spool = Spool::open(signal, Some(&directory), Box::new(OsFilesystem), limits);
         let spool = SpoolHandle::new(spool, Some(Worker::start("disk").unwrap()));
         let stop = CancellationToken::new();
-        let connection = connections.add(exporter);
+        let connection = Connection::new(exporter, Clock::start(), RetryTiming::default()).unwrap();
         let running = tokio::spawn(sender::run(connection, spool.clone(), stop.clone()));
         for (_, batch) in all.iter().filter(|(of, _)| *of == signal) {
             spans.extend(
