@@ -102,7 +102,7 @@ fn word(decision: Approval) -> String {
         Approval::Approved { .. } => "approved".to_owned(),
         Approval::ApprovedElsewhere { .. } => "approved_elsewhere".to_owned(),
         Approval::Withheld(why) => why.as_str().to_owned(),
-        other => unreachable!("{other:?} is no decision of the policy"),
+        other => panic!("{other:?} is no decision of the policy"),
     }
 }
 
