@@ -89,6 +89,7 @@ pub struct Failure {
 pub(crate) const WARM_UP_TIME: Duration = Duration::from_mins(5);
 
 /// The minutes after Scheduled Events was enabled, in which an empty document does not mean that no event is scheduled.
+/// `engine::health` changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
     /// No poll has succeeded yet, or none within a day: the next success begins it.
