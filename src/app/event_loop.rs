@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, time::sleep};
+use tokio::{
+    sync::watch,
+    time::{Interval, MissedTickBehavior, interval, sleep},
+};
 
 use super::{export_queue::ExportQueue, logging, publisher::Publisher, state_writer::StateWriter};
 use crate::{
@@ -38,23 +41,14 @@ pub(super) struct EventLoop {
     pub(super) approval: Option<EventId>,
     /// The next poll must ask for the whole document, and read it even if it is the same as before.
     pub(super) needs_whole_document: bool,
-    pub(super) ticks: Ticks,
+    pub(super) ticks: Interval,
 }
 
-/// When the heartbeat ticks.
-#[derive(Debug, Default)]
-pub(super) struct Ticks {
-    /// By the monotonic clock.
-    due: Duration,
-}
-
-impl Ticks {
-    /// The next tick: at once if it is overdue. May be dropped and called again while it waits.
-    async fn next(&mut self, clock: Clock) {
-        let left = self.due.saturating_sub(clock.now().monotonic);
-        sleep(left).await;
-        self.due = clock.now().monotonic.saturating_add(heartbeat::PERIOD);
-    }
+/// When the heartbeat ticks, while it is wanted.
+pub(super) fn heartbeat_ticks() -> Interval {
+    let mut ticks = interval(heartbeat::PERIOD);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 impl EventLoop {
@@ -118,7 +112,7 @@ impl EventLoop {
         loop {
             return tokio::select! {
                 biased;
-                () = self.ticks.next(self.clock), if self.engine.wants_heartbeat() => Input::Tick,
+                _ = self.ticks.tick(), if self.engine.wants_heartbeat() => Input::Tick,
                 result = written(&mut self.state) => Input::StateWritten(result),
                 () = self.publisher.overdue() => {
                     self.publisher.state_is_late();

@@ -99,33 +99,30 @@ impl Snapshot {
 
     /// Pending events without advisories.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
-        self.events
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|tracked| tracked.is_maintenance_pending())
+        self.filter(TrackedEvent::is_maintenance_pending)
     }
 
     /// Advisories that have not ended.
     pub(crate) fn advisories(&self) -> impl Iterator<Item = &TrackedEvent> {
-        self.events
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|tracked| tracked.phase() == Phase::Advisory)
+        self.filter(|tracked| tracked.phase() == Phase::Advisory)
     }
 
     /// Ended events that are still shown.
     pub(crate) fn ended(&self) -> impl Iterator<Item = &TrackedEvent> {
-        self.events
-            .iter()
-            .map(AsRef::as_ref)
-            .filter(|tracked| !tracked.is_pending())
+        self.filter(|tracked| !tracked.is_pending())
     }
 
     /// The events with series of their own.
     pub(crate) fn exposed(&self, scope: SeriesScope) -> impl Iterator<Item = &TrackedEvent> {
+        self.filter(move |tracked| scope == SeriesScope::All || tracked.scope != EventScope::Other)
+    }
+
+    fn filter(
+        &self,
+        is_included: impl Fn(&TrackedEvent) -> bool,
+    ) -> impl Iterator<Item = &TrackedEvent> {
         let events = self.events.iter().map(AsRef::as_ref);
-        events
-            .filter(move |tracked| scope == SeriesScope::All || tracked.scope != EventScope::Other)
+        events.filter(move |tracked| is_included(tracked))
     }
 }
 
