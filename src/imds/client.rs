@@ -22,7 +22,6 @@ use super::{
     error::{self, Error},
     error_body,
     known_document::KnownDocument,
-    stream::MAX_BODY_BYTES,
 };
 use crate::{
     document::{self, Anomalies, AnomalyKind, Answer, Document},
@@ -31,6 +30,8 @@ use crate::{
     time::{Clock, Moment},
 };
 
+/// Upper bound of a body.
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// Upper bound of the body of an error response.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);

@@ -15,6 +15,7 @@ use hyper::{
     http::uri::Scheme,
 };
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::timeout;
 use tower_service::Service as _;
@@ -22,9 +23,8 @@ use tower_service::Service as _;
 use super::{
     endpoint::{Endpoint, SetupError},
     error::{self, Error},
-    stream::BoundedConnector,
 };
-use crate::outbound::http::USER_AGENT;
+use crate::outbound::{http::USER_AGENT, resolver::Resolver};
 
 /// IMDS runs on the host, so connecting takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ type RequestSender = SendRequest<Full<Bytes>>;
 
 #[derive(Debug)]
 pub(super) struct ImdsConnection {
-    connector: HttpsConnector<BoundedConnector>,
+    connector: HttpsConnector<HttpConnector<Resolver>>,
     uri: Uri,
     base: String,
     /// Sent with every request.
@@ -62,7 +62,10 @@ impl ImdsConnection {
         };
         let uri = endpoint.events.clone();
         // The URL of an endpoint has a host.
-        let tcp = BoundedConnector::new(uri.host().unwrap_or_default())?;
+        let resolver = Resolver::for_host(uri.host().unwrap_or_default())?;
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
         let mut headers = HeaderMap::new();
         headers.insert("Metadata", HeaderValue::from_static("true"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));

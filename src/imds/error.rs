@@ -2,7 +2,6 @@
 
 use std::{io, time::Duration};
 
-use super::stream::{MAX_RECEIVED, TooManyBytes};
 pub(super) use crate::outbound::error::root_cause;
 use crate::{
     document::ParseError,
@@ -23,12 +22,6 @@ pub enum Error {
     Closed { base: String, cause: String },
     #[error("{base} answers, but not in HTTP ({cause}): something other than IMDS listens there")]
     NotHttp { base: String, cause: String },
-    /// Usually informational responses (1xx) without end.
-    #[error(
-        "{base} sent more than {} MiB without an answer: something other than IMDS listens there",
-        MAX_RECEIVED >> 20
-    )]
-    Endless { base: String },
     #[error(
         "no connection to {base} in time; is this an Azure VM? If so, check the route to the address, in Kubernetes that \
          the pod can reach link-local addresses (hostNetwork)"
@@ -98,10 +91,9 @@ pub enum Error {
 impl Error {
     pub fn reason(&self) -> FailureReason {
         match self {
-            Self::Connect { .. }
-            | Self::Closed { .. }
-            | Self::Endless { .. }
-            | Self::NotHttp { .. } => FailureReason::Connect,
+            Self::Connect { .. } | Self::Closed { .. } | Self::NotHttp { .. } => {
+                FailureReason::Connect
+            }
             Self::ConnectTimeout { .. } | Self::Timeout { .. } => FailureReason::Timeout,
             Self::Tls { .. } => FailureReason::Tls,
             Self::Redirect { .. } | Self::UnexpectedNotModified => FailureReason::Redirect,
@@ -127,7 +119,6 @@ impl Error {
             Self::Throttled { .. } => Some(429),
             Self::Connect { .. }
             | Self::Closed { .. }
-            | Self::Endless { .. }
             | Self::NotHttp { .. }
             | Self::ConnectTimeout { .. }
             | Self::Timeout { .. }
@@ -191,8 +182,6 @@ impl Error {
         let cause = root_cause(error);
         if causes(error).any(is_tls) {
             Self::Tls { base, cause }
-        } else if causes(error).any(<dyn std::error::Error>::is::<TooManyBytes>) {
-            Self::Endless { base }
         } else if error.is_parse() {
             Self::NotHttp { base, cause }
         } else {

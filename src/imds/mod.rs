@@ -20,7 +20,6 @@ mod error;
 mod error_body;
 mod identity;
 mod known_document;
-mod stream;
 pub(crate) mod timeouts;
 
 pub use cadence::IdentityTiming;
