@@ -9,13 +9,10 @@ use std::sync::Arc;
 use self::EventField::{Description, DurationInSeconds, EventSource};
 use crate::{event::EventType, time};
 
-/// A documented version of the Scheduled Events API, with the optional fields that its documents contain.
+/// A documented version of the Scheduled Events API.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ApiVersion {
     pub(crate) name: &'static str,
-    fields: &'static [EventField],
-    /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
-    pub(crate) is_preview: bool,
 }
 
 /// The version that is requested: any date, since Azure publishes versions that this table does not have, such as that
@@ -38,42 +35,18 @@ pub(crate) enum EventField {
 
 /// Oldest first.
 pub(crate) static API_VERSIONS: [ApiVersion; 7] = [
-    ApiVersion {
-        name: "2017-03-01",
-        fields: &[],
-        is_preview: true,
-    },
-    ApiVersion {
-        name: "2017-08-01",
-        fields: &[],
-        is_preview: false,
-    },
-    ApiVersion {
-        name: "2017-11-01",
-        fields: &[],
-        is_preview: false,
-    },
-    ApiVersion {
-        name: "2019-01-01",
-        fields: &[],
-        is_preview: false,
-    },
-    ApiVersion {
-        name: "2019-04-01",
-        fields: &[Description],
-        is_preview: false,
-    },
-    ApiVersion {
-        name: "2019-08-01",
-        fields: &[Description, EventSource],
-        is_preview: false,
-    },
+    PREVIEW,
+    ApiVersion { name: "2017-08-01" },
+    ApiVersion { name: "2017-11-01" },
+    ApiVersion { name: "2019-01-01" },
+    ApiVersion { name: "2019-04-01" },
+    ApiVersion { name: "2019-08-01" },
     ApiVersion {
         name: LATEST_API_VERSION,
-        fields: &[Description, EventSource, DurationInSeconds],
-        is_preview: false,
     },
 ];
+
+const PREVIEW: ApiVersion = ApiVersion { name: "2017-03-01" };
 
 /// The default of `--imds.api-version`; the only version with all event types and fields.
 pub(crate) const LATEST_API_VERSION: &str = "2020-07-01";
@@ -150,7 +123,12 @@ impl ApiVersion {
     }
 
     pub(crate) fn has_field(&self, field: EventField) -> bool {
-        self.fields.contains(&field)
+        field.api_version() <= self.name
+    }
+
+    /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
+    pub(crate) fn is_preview(&self) -> bool {
+        *self == PREVIEW
     }
 
     /// The event types and fields that this version leaves out, as a list for the log; empty for the latest version.
@@ -169,6 +147,15 @@ impl ApiVersion {
 
 impl EventField {
     const ALL: [Self; 3] = [Description, EventSource, DurationInSeconds];
+
+    /// The oldest version that has it.
+    fn api_version(self) -> &'static str {
+        match self {
+            Description => "2019-04-01",
+            EventSource => "2019-08-01",
+            DurationInSeconds => "2020-07-01",
+        }
+    }
 
     /// The name in the document.
     pub(crate) fn as_str(self) -> &'static str {
@@ -192,7 +179,6 @@ mod tests {
             let types =
                 |version: &ApiVersion| EventType::KNOWN.map(|it| version.has_event_type(&it));
             assert!(types(older) <= types(newer));
-            assert!(newer.fields.starts_with(older.fields));
         }
         assert!(INSTANCE_API_VERSIONS.is_sorted());
     }

@@ -75,7 +75,7 @@ impl Endpoint {
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
             )?,
-            approvals_name_incarnation: api_version.documented.is_preview,
+            approvals_name_incarnation: api_version.documented.is_preview(),
         })
     }
 

@@ -33,7 +33,7 @@ impl SimulatedVersion {
     }
 
     pub(super) fn is_preview(self) -> bool {
-        self.known.is_preview
+        self.known.is_preview()
     }
 
     fn has(self, event: &PendingEvent) -> bool {
@@ -81,7 +81,7 @@ pub fn document(incarnation: u64, events: &[PendingEvent], version: SimulatedVer
 }
 
 fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
-    let format_time: fn(Timestamp) -> String = if version.is_preview {
+    let format_time: fn(Timestamp) -> String = if version.is_preview() {
         Timestamp::rfc3339
     } else {
         Timestamp::rfc1123
@@ -112,7 +112,7 @@ fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
 
 /// The preview writes an underscore before the name of a VM, but not before an instance of a classic role.
 fn resource_name(name: &str, version: &ApiVersion) -> String {
-    if version.is_preview && !is_role_instance(name) {
+    if version.is_preview() && !is_role_instance(name) {
         format!("_{name}")
     } else {
         name.to_owned()
