@@ -6,35 +6,29 @@ use std::{
     path::Path,
 };
 
+pub(crate) use self::platform::{
+    Signals, ignore_file_size_signal, is_named, max_open_files, sync_directory,
+};
+
 /// Identifies the current boot; changes when the VM restarts. `None` if the platform has none.
 pub(crate) fn boot_id() -> Option<String> {
-    platform::boot_id()
-        .map(|id| id.trim().to_owned())
-        .filter(|id| !id.is_empty())
+    non_empty(platform::boot_id()?)
 }
 
 /// The name of this machine in its own configuration. `None` if the platform does not tell.
 pub(crate) fn host_name() -> Option<String> {
-    platform::host_name()
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
+    non_empty(platform::host_name()?)
 }
 
-/// The number of files that this process may have open at a time. `None` if there is no such limit, or if it is
-/// unknown.
-pub(crate) fn max_open_files() -> Option<usize> {
-    platform::max_open_files()
+fn non_empty(text: String) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// True if the process or the system has no file descriptor left.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code.is_some_and(|code| platform::OUT_OF_DESCRIPTORS.contains(&code))
-}
-
-/// Makes creations, renames and removals in a directory durable.
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    platform::sync_directory(directory)
 }
 
 /// Options for a file that belongs to this process: only its owner can use it, a symbolic link in its place is not
@@ -50,32 +44,6 @@ pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     platform::restrict_directory(&mut builder);
     builder.recursive(true).create(path)
-}
-
-/// True if `path` still refers to this open file.
-pub(crate) fn is_named(file: &File, path: &Path) -> bool {
-    platform::is_named(file, path)
-}
-
-/// On Unix, ignores the signal about a file that has reached its size limit (`RLIMIT_FSIZE`), which ends the process by
-/// default. The write returns an error. Needs a tokio runtime only for this call.
-pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
-    platform::ignore_file_size_signal()
-}
-
-/// Termination signals.
-#[derive(Debug)]
-pub(crate) struct Signals(platform::Signals);
-
-impl Signals {
-    /// Replaces the default action of the signals, which ends the process.
-    pub(crate) fn listen() -> io::Result<Self> {
-        platform::Signals::listen().map(Self)
-    }
-
-    pub(crate) async fn next(&mut self) {
-        self.0.next().await;
-    }
 }
 
 #[cfg(unix)]
@@ -100,8 +68,8 @@ mod platform {
 
     pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [libc::EMFILE, libc::ENFILE];
 
-    /// The soft limit on Linux.
-    pub(super) fn max_open_files() -> Option<usize> {
+    /// The number of files that this process may have open at a time, on Linux: the soft limit.
+    pub(crate) fn max_open_files() -> Option<usize> {
         let limits = fs::read_to_string("/proc/self/limits").ok()?;
         let values = limits
             .lines()
@@ -109,7 +77,8 @@ mod platform {
         values.split_whitespace().next()?.parse().ok()
     }
 
-    pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+    /// Makes creations, renames and removals in a directory durable.
+    pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
         File::open(directory)?.sync_all()
     }
 
@@ -123,20 +92,24 @@ mod platform {
         builder.mode(0o700);
     }
 
-    pub(super) fn is_named(file: &File, path: &Path) -> bool {
+    /// True if `path` still refers to this open file.
+    pub(crate) fn is_named(file: &File, path: &Path) -> bool {
         let (Ok(open), Ok(named)) = (file.metadata(), fs::metadata(path)) else {
             return false;
         };
         (open.dev(), open.ino()) == (named.dev(), named.ino())
     }
 
-    /// The handler does nothing, and stays installed when the receiver is dropped.
-    pub(super) fn ignore_file_size_signal() -> io::Result<()> {
+    /// Ignores the signal about a file that has reached its size limit (`RLIMIT_FSIZE`), which ends the process by
+    /// default. The write returns an error. Needs a tokio runtime only for this call: the handler does nothing, and
+    /// stays installed when the receiver is dropped.
+    pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
     }
 
+    /// Termination signals.
     #[derive(Debug)]
-    pub(super) struct Signals {
+    pub(crate) struct Signals {
         interrupt: Signal,
         terminate: Signal,
         /// `None` under `nohup`, which asks to ignore this signal.
@@ -144,7 +117,8 @@ mod platform {
     }
 
     impl Signals {
-        pub(super) fn listen() -> io::Result<Self> {
+        /// Replaces the default action of the signals, which ends the process.
+        pub(crate) fn listen() -> io::Result<Self> {
             let hangup = (!is_ignored(SignalKind::hangup())).then(|| signal(SignalKind::hangup()));
             Ok(Self {
                 interrupt: signal(SignalKind::interrupt())?,
@@ -153,7 +127,7 @@ mod platform {
             })
         }
 
-        pub(super) async fn next(&mut self) {
+        pub(crate) async fn next(&mut self) {
             let hangup = async {
                 match &mut self.hangup {
                     Some(hangup) => hangup.recv().await,
@@ -210,12 +184,12 @@ mod platform {
     pub(super) const OUT_OF_DESCRIPTORS: [i32; 1] = [10024];
 
     /// Windows has no limit of this kind.
-    pub(super) fn max_open_files() -> Option<usize> {
+    pub(crate) fn max_open_files() -> Option<usize> {
         None
     }
 
     /// NTFS journals metadata in order and has no fsync for directories.
-    pub(super) fn sync_directory(_directory: &Path) -> io::Result<()> {
+    pub(crate) fn sync_directory(_directory: &Path) -> io::Result<()> {
         Ok(())
     }
 
@@ -230,17 +204,17 @@ mod platform {
     pub(super) fn restrict_directory(_builder: &mut DirBuilder) {}
 
     /// The standard library exposes file identity only on Unix; any existing file is accepted.
-    pub(super) fn is_named(_file: &File, path: &Path) -> bool {
+    pub(crate) fn is_named(_file: &File, path: &Path) -> bool {
         path.exists()
     }
 
     /// Windows has no such signal.
-    pub(super) fn ignore_file_size_signal() -> io::Result<()> {
+    pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         Ok(())
     }
 
     #[derive(Debug)]
-    pub(super) struct Signals {
+    pub(crate) struct Signals {
         c: CtrlC,
         pause: CtrlBreak,
         close: CtrlClose,
@@ -248,7 +222,7 @@ mod platform {
     }
 
     impl Signals {
-        pub(super) fn listen() -> io::Result<Self> {
+        pub(crate) fn listen() -> io::Result<Self> {
             Ok(Self {
                 c: ctrl_c()?,
                 pause: ctrl_break()?,
@@ -257,7 +231,7 @@ mod platform {
             })
         }
 
-        pub(super) async fn next(&mut self) {
+        pub(crate) async fn next(&mut self) {
             tokio::select! {
                 _ = self.c.recv() => {}
                 _ = self.pause.recv() => {}
