@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{alertmanager, imds, listen, state};
+use crate::{alertmanager, config::ConfigError, imds, listen, state};
 
 /// A start-up failure or a failed command; each names its flag or its cause.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +12,9 @@ pub enum Error {
         listen::bind_hint(cause)
     )]
     Listen { address: String, cause: io::Error },
+    /// Of the exporter of `demo`.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     #[error("--imds.url: {0}")]
     Client(imds::SetupError),
     #[error("{0}")]

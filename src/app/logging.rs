@@ -62,12 +62,8 @@ fn log_api_version(version: &RequestedVersion) {
 }
 
 pub(super) fn listening(listener: &TcpListener, config: &Config) {
-    let address = listener
-        .local_addr()
-        .map(|address| address.to_string())
-        .unwrap_or_default();
     info!(
-        address,
+        address = address(listener),
         telemetry_path = config.web.telemetry_path,
         tls = config.web_config.as_ref().is_some_and(WebConfig::is_tls),
         password = config.web_config.as_ref().is_some_and(WebConfig::has_users),
@@ -75,11 +71,13 @@ pub(super) fn listening(listener: &TcpListener, config: &Config) {
     );
 }
 
+fn address(listener: &TcpListener) -> String {
+    let address = listener.local_addr();
+    address.map_or_else(|_| String::new(), |it| it.to_string())
+}
+
 pub(super) fn simulating(listener: &TcpListener) {
-    let address = listener
-        .local_addr()
-        .map(|address| address.to_string())
-        .unwrap_or_default();
+    let address = address(listener);
     info!(
         page = format!("http://{address}/"),
         imds_url = format!("http://{address}"),
@@ -123,10 +121,7 @@ pub(super) fn state_too_large(omitted: usize) {
 pub(super) fn demo(listeners: &[TcpListener], config: &Config, azure_url: &str) {
     let is_tls = config.web_config.as_ref().is_some_and(WebConfig::is_tls);
     let scheme = if is_tls { "https" } else { "http" };
-    for address in listeners
-        .iter()
-        .filter_map(|listener| listener.local_addr().ok())
-    {
+    for address in listeners.iter().map(address) {
         info!(
             page = format!("{scheme}://{address}/"),
             metrics = format!("{scheme}://{address}/metrics"),

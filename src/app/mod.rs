@@ -38,7 +38,7 @@ use self::{
 };
 pub(crate) use self::{
     logging::log_anomaly,
-    simulation::{DemoError, demo, simulate},
+    simulation::{demo, simulate},
 };
 use crate::{
     config::{Config, StateStorage},

@@ -33,7 +33,7 @@ pub(crate) async fn demo(
     dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
-) -> Result<(), DemoError> {
+) -> Result<(), Error> {
     let azure = TcpListener::bind(("127.0.0.1", 0)).map_err(Error::listen("127.0.0.1:0"))?;
     let azure_url = azure
         .local_addr()
@@ -53,19 +53,11 @@ pub(crate) async fn demo(
         ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran?,
         ended = &mut serving => {
             let ended = ended.map(|served| ("simulator", served.map_err(|error| error.to_string())));
-            return Err(Error::Task(describe_end(ended)).into());
+            return Err(Error::Task(describe_end(ended)));
         }
     }
     serving.abort();
     Ok(())
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DemoError {
-    #[error(transparent)]
-    ConfigError(#[from] ConfigError),
-    #[error(transparent)]
-    Failed(#[from] Error),
 }
 
 /// Runs the simulated Azure alone.

@@ -57,7 +57,8 @@ impl From<app::Error> for CommandError {
         // These are caused by the value of a flag.
         let is_usage = matches!(
             error,
-            app::Error::Client(_)
+            app::Error::Config(_)
+                | app::Error::Client(_)
                 | app::Error::Alertmanager(_)
                 | app::Error::State(state::Error::Unusable { .. })
         );
@@ -112,18 +113,8 @@ fn demo(flags: DemoFlags) -> Result<String, CommandError> {
     let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
     run_until_signal(Box::new(|stop| {
         Box::pin(async move {
-            let result = app::demo(
-                simulation,
-                settings,
-                dropped_log_lines,
-                Clock::start(),
-                stop,
-            )
-            .await;
-            result.map_err(|error| match error {
-                app::DemoError::ConfigError(error) => error.into(),
-                app::DemoError::Failed(error) => error.into(),
-            })
+            let clock = Clock::start();
+            Ok(app::demo(simulation, settings, dropped_log_lines, clock, stop).await?)
         })
     }))
 }
