@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("--imds.url: {0}")]
-    Client(imds::SetupError),
+    Client(imds::EndpointError),
     #[error("{0}")]
     Imds(#[from] imds::Error),
     /// The document does not have the event of `approve`.
@@ -82,10 +82,10 @@ fn unreadable_entries(count: usize) -> String {
     }
 }
 
-impl From<imds::SetupError> for Error {
-    fn from(error: imds::SetupError) -> Self {
+impl From<imds::EndpointError> for Error {
+    fn from(error: imds::EndpointError) -> Self {
         match error {
-            imds::SetupError::Thread(cause) => Self::thread("resolves host names")(cause),
+            imds::EndpointError::Thread(cause) => Self::thread("resolves host names")(cause),
             error => Self::Client(error),
         }
     }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_thread_that_cannot_be_started_is_not_caused_by_a_flag() {
         let no_thread = io::Error::from(io::ErrorKind::WouldBlock);
-        let error = Error::from(imds::SetupError::from(no_thread));
+        let error = Error::from(imds::EndpointError::from(no_thread));
         assert!(matches!(error, Error::Thread { .. }));
         assert!(!error.to_string().contains("--"), "{error}");
     }

@@ -18,7 +18,7 @@ use super::{
     cadence,
     connection::{ImdsConnection, ImdsRequest},
     empty::EmptyBodies,
-    endpoint::{Endpoint, SetupError},
+    endpoint::{Endpoint, EndpointError},
     error::{self, Error},
     error_body,
     known_document::KnownDocument,
@@ -49,7 +49,7 @@ pub struct Client {
 
 impl Client {
     /// A rustls crypto provider must be installed in the process.
-    pub fn new(endpoint: &Endpoint) -> Result<Self, SetupError> {
+    pub fn new(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         Ok(Self {
             connection: ImdsConnection::new(endpoint)?,
             endpoint: endpoint.clone(),

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use tower_service::Service as _;
 
 use super::{
-    endpoint::{Endpoint, SetupError},
+    endpoint::{Endpoint, EndpointError},
     error::{self, Error},
 };
 use crate::outbound::{http::USER_AGENT, resolver::Resolver};
@@ -46,13 +46,13 @@ pub(super) struct ImdsConnection {
 
 impl ImdsConnection {
     /// The first request opens the connection. A rustls crypto provider must be installed in the process.
-    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, SetupError> {
+    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         let builder = HttpsConnectorBuilder::new();
         // Plain HTTP needs no certificate authorities, and a container image may have none.
         let builder = if endpoint.is_https() {
             builder
                 .try_with_platform_verifier()
-                .map_err(|error| SetupError::Client {
+                .map_err(|error| EndpointError::Client {
                     address: endpoint.base().to_owned(),
                     cause: error::root_cause(&error),
                 })?

@@ -14,7 +14,7 @@ const INSTANCE_VERSION: &str = "2021-02-01";
 
 /// Why a client cannot be created. The caller adds the name of the flag.
 #[derive(Debug, thiserror::Error)]
-pub enum SetupError {
+pub enum EndpointError {
     #[error("{0}")]
     Address(String),
     /// For `https`, where the system has no certificate authorities.
@@ -40,9 +40,9 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// `base` is `http://169.254.169.254` or similar, with an optional port and an optional path before `/metadata`.
-    pub fn new(base: &str, api_version: &RequestedVersion) -> Result<Self, SetupError> {
+    pub fn new(base: &str, api_version: &RequestedVersion) -> Result<Self, EndpointError> {
         let shown = url::redacted(base);
-        let invalid = |why: &str| SetupError::Address(format!("{shown:?} {why}"));
+        let invalid = |why: &str| EndpointError::Address(format!("{shown:?} {why}"));
         let url = url::base(base).map_err(|error| {
             let hint = match error {
                 UrlError::Syntax(_) | UrlError::Scheme => {
@@ -93,7 +93,7 @@ impl Endpoint {
 mod tests {
     use super::*;
 
-    fn endpoint(base: &str, version: &str) -> Result<Endpoint, SetupError> {
+    fn endpoint(base: &str, version: &str) -> Result<Endpoint, EndpointError> {
         Endpoint::new(base, &RequestedVersion::parse(version).unwrap())
     }
 

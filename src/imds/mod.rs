@@ -24,5 +24,5 @@ pub(crate) mod timeouts;
 
 pub use cadence::IdentityTiming;
 pub use client::Client;
-pub use endpoint::{Endpoint, SetupError};
+pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
