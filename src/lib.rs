@@ -38,7 +38,7 @@
 //! | [`approval`] | the approval policy; the limits of its requests |
 //! | `assessment` | what an event means for this VM: when it starts, its alerts, the words about it; every output reads it |
 //! | [`engine`] | the sans-I/O state machine at the centre: inputs to effects |
-//! | [`heartbeat`] | measures interruptions of this VM |
+//! | [`pause`] | measures interruptions of this VM |
 //! | [`metrics`] | the snapshot as OpenMetrics, Prometheus text and data points of OTLP; the catalog of all metrics |
 //! | `azure_json` | an event in Azure's own JSON |
 //! | [`imds`] | the client of Azure's Instance Metadata Service, the delay before the next request and its timeout |
@@ -64,7 +64,7 @@
 //!   below them outbound::{http, resolver, error}, file, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
 //!   alertmanager::alert, web::{status, api, probe},
-//!   imds::{cadence, timeouts}, approval, heartbeat, azure_json, json, outbound::{retry, url},
+//!   imds::{cadence, timeouts}, approval, pause, azure_json, json, outbound::{retry, url},
 //!   web_config::{settings, tls_settings, fields, yaml, password, rate_limit}
 //! core, pure: assessment; below it snapshot, lifecycle, document
 //! basic types: event, api_version, time, text
@@ -78,7 +78,7 @@
 //! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
 //! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
 //! [`web_config`], [`worker`], [`mod@file`], [`listen`]) and what it computes with ([`engine`], [`document`],
-//! [`event`], [`lifecycle`], [`snapshot`], [`approval`], [`metrics`], [`heartbeat`], [`api_version`], [`time`]). So the
+//! [`event`], [`lifecycle`], [`snapshot`], [`approval`], [`metrics`], [`pause`], [`api_version`], [`time`]). So the
 //! compiler reports all other dead code.
 //!
 //! # Invariants
@@ -103,7 +103,6 @@ pub mod document;
 pub mod engine;
 pub mod event;
 pub mod file;
-pub mod heartbeat;
 pub mod imds;
 mod json;
 pub mod lifecycle;
@@ -112,6 +111,7 @@ pub mod logs;
 pub mod metrics;
 pub mod otlp;
 mod outbound;
+pub mod pause;
 pub mod server;
 pub mod simulator;
 pub mod snapshot;

@@ -19,8 +19,8 @@ use super::{export_queue::ExportQueue, logging, publisher::Publisher, state_writ
 use crate::{
     engine::{Changes, Effect, Engine, Input},
     event::EventId,
-    heartbeat,
     otlp::{batch, settings::OtlpSettings, signal::Signal},
+    pause,
     snapshot::{ExportCounts, PushCounts},
     time::{Clock, Moment},
 };
@@ -44,9 +44,9 @@ pub(super) struct EventLoop {
     pub(super) ticks: Interval,
 }
 
-/// When the heartbeat ticks, while it is wanted.
-pub(super) fn heartbeat_ticks() -> Interval {
-    let mut ticks = interval(heartbeat::PERIOD);
+/// When pauses of this VM are looked for, while it has an event.
+pub(super) fn pause_ticks() -> Interval {
+    let mut ticks = interval(pause::PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }

@@ -29,7 +29,7 @@ use tracing::info;
 pub use self::error::Error;
 use self::{
     alert_pushers::AlertPushers,
-    event_loop::{EventLoop, heartbeat_ticks},
+    event_loop::{EventLoop, pause_ticks},
     export_queue::ExportQueue,
     poller::Poller,
     publisher::Publisher,
@@ -210,7 +210,7 @@ async fn assemble(
         publisher,
         approval: None,
         needs_whole_document: false,
-        ticks: heartbeat_ticks(),
+        ticks: pause_ticks(),
     };
     let poller = Poller::new(client, config.imds.clone(), config.interval, event_loop);
     Ok((poller, snapshots, pushers))

@@ -48,7 +48,7 @@ pub enum Input {
         result: Result<(), RequestError>,
         took: Duration,
     },
-    /// A tick of the heartbeat, due every [`heartbeat::PERIOD`](crate::heartbeat::PERIOD) while
+    /// A tick of the heartbeat, due every [`pause::PERIOD`](crate::pause::PERIOD) while
     /// [`Engine::wants_heartbeat`](super::Engine::wants_heartbeat).
     Tick,
     /// The write of an [`Effect::SaveState`] ended.

@@ -27,8 +27,8 @@ pub use self::{
 };
 use crate::{
     event::EventId,
-    heartbeat::Heartbeat,
     lifecycle::{ENDED_RETENTION, Restored, TrackedEvent, Tracker, Transition},
+    pause::PauseDetector,
     snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
     time::Moment,
 };
@@ -40,7 +40,7 @@ const MAX_HELD: usize = 1_000;
 pub struct Engine {
     config: EngineConfig,
     tracker: Tracker,
-    heartbeat: Heartbeat,
+    pauses: PauseDetector,
     health: Health,
     /// The HTTP status of the last failed poll.
     failed_status: Option<u16>,
@@ -98,7 +98,7 @@ impl Engine {
         let newly_own = tracker.set_vm_name(vm_name.as_deref(), now.wall);
         Self {
             tracker,
-            heartbeat: Heartbeat::default(),
+            pauses: PauseDetector::default(),
             health,
             failed_status: None,
             counters: Arc::default(),
@@ -143,7 +143,7 @@ impl Engine {
             }
         }
         if !self.wants_heartbeat() {
-            self.heartbeat.reset();
+            self.pauses.reset();
         }
         let stalled = self.saves.check_stall(now);
         self.report_saves(stalled);
@@ -190,7 +190,7 @@ impl Engine {
     }
 
     fn tick(&mut self, now: Moment) {
-        if let Some(interruption) = self.heartbeat.tick(now) {
+        if let Some(interruption) = self.pauses.tick(now) {
             let transitions = self.tracker.record_interruption(interruption, now.wall);
             self.publish |= !transitions.is_empty();
             self.apply(transitions);

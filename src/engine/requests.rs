@@ -31,7 +31,7 @@ impl Engine {
         let reason = result.as_ref().err().map(|error| error.reason);
         self.health.count_request(took, reason);
         // A pause that ends with the answer is measured before the document is judged.
-        if self.heartbeat.is_running() {
+        if self.pauses.is_running() {
             self.tick(now);
         }
         match result {

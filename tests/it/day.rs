@@ -13,8 +13,8 @@ use std::{
 use azure_scheduled_events_exporter::{
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input, SavedState},
-    heartbeat::PERIOD,
     metrics::{self, MetricsOptions, exposition::Format},
+    pause::PERIOD,
     snapshot::{Identity, SeriesScope, Snapshot},
     time::{Moment, Timestamp},
 };

@@ -19,7 +19,7 @@ const MODULES: &[(&str, u8)] = &[
     ("azure_json", PURE),
     ("json", PURE),
     ("engine", PURE),
-    ("heartbeat", PURE),
+    ("pause", PURE),
     ("approval", PURE),
     ("imds::cadence", PURE),
     ("imds::timeouts", PURE),

@@ -1,4 +1,4 @@
-//! Measures how long this VM was interrupted.
+//! Detects pauses of this VM, and measures how long it was interrupted.
 //!
 //! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap. If the
 //! monotonic clock continued during the interruption, the gap is on it, and is taken as it is.
@@ -31,11 +31,11 @@ const MAX_CLOCK_STEP: Duration = Duration::from_mins(1);
 
 /// The last tick.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Heartbeat {
+pub(crate) struct PauseDetector {
     last: Option<Moment>,
 }
 
-impl Heartbeat {
+impl PauseDetector {
     /// One tick. Returns the interruption since the last one, from [`Interruption::MIN_LENGTH`] up.
     pub(crate) fn tick(&mut self, now: Moment) -> Option<Interruption> {
         let last = self.last.replace(now)?;
@@ -79,20 +79,20 @@ mod tests {
 
     #[test]
     fn regular_ticks_are_not_an_interruption() {
-        let mut heartbeat = Heartbeat::default();
+        let mut detector = PauseDetector::default();
         let mut now = start();
         for _ in 0..100 {
-            assert_eq!(heartbeat.tick(now), None);
+            assert_eq!(detector.tick(now), None);
             now = now.after(PERIOD + Duration::from_millis(300));
         }
     }
 
     #[test]
     fn a_late_tick_measures_the_interruption() {
-        let mut heartbeat = Heartbeat::default();
-        heartbeat.tick(start());
+        let mut detector = PauseDetector::default();
+        detector.tick(start());
         let now = start().after(MEASUREMENT_ERROR + Duration::from_secs(5));
-        let interruption = heartbeat.tick(now).unwrap();
+        let interruption = detector.tick(now).unwrap();
         assert_eq!(
             interruption,
             Interruption {
@@ -104,14 +104,14 @@ mod tests {
 
     #[test]
     fn a_wall_clock_set_forward_measures_an_interruption_that_stopped_the_monotonic_clock() {
-        let mut heartbeat = Heartbeat::default();
-        heartbeat.tick(start());
+        let mut detector = PauseDetector::default();
+        detector.tick(start());
         let now = Moment {
             wall: start().wall.after(Duration::from_secs(9)),
             ..start().after(PERIOD)
         };
         assert_eq!(
-            heartbeat.tick(now).unwrap().length,
+            detector.tick(now).unwrap().length,
             Duration::from_millis(8_750)
         );
     }
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn a_step_of_the_wall_clock_that_no_pause_explains_measures_nothing() {
         let stepped = |gap: Duration, step: Duration| {
-            let mut heartbeat = Heartbeat::default();
-            heartbeat.tick(start());
+            let mut detector = PauseDetector::default();
+            detector.tick(start());
             let now = start().after(gap);
-            let interruption = heartbeat.tick(Moment {
+            let interruption = detector.tick(Moment {
                 wall: now.wall.after(step),
                 ..now
             });
@@ -138,20 +138,20 @@ mod tests {
 
     #[test]
     fn a_wall_clock_set_back_measures_nothing() {
-        let mut heartbeat = Heartbeat::default();
-        heartbeat.tick(start());
+        let mut detector = PauseDetector::default();
+        detector.tick(start());
         let now = Moment {
             wall: start().wall.before(Duration::from_hours(1)),
             ..start().after(PERIOD)
         };
-        assert_eq!(heartbeat.tick(now), None);
+        assert_eq!(detector.tick(now), None);
     }
 
     #[test]
     fn a_reset_is_not_an_interruption() {
-        let mut heartbeat = Heartbeat::default();
-        heartbeat.tick(start());
-        heartbeat.reset();
-        assert_eq!(heartbeat.tick(start().after(Duration::from_hours(1))), None);
+        let mut detector = PauseDetector::default();
+        detector.tick(start());
+        detector.reset();
+        assert_eq!(detector.tick(start().after(Duration::from_hours(1))), None);
     }
 }
