@@ -7,8 +7,8 @@ use clap::{
     builder::{NonEmptyStringValueParser, OsStringValueParser},
 };
 
-use super::values::{ApproveFor, LogFormat, LogLevel, OsType, Output, ScopeArg};
-use crate::{api_version::LATEST_API_VERSION, time::parse_duration};
+use super::values::{ApproveFor, LogFormat, LogLevel, Output, ScopeArg};
+use crate::{api_version::LATEST_API_VERSION, simulator::OsType, time::parse_duration};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {

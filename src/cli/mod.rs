@@ -14,9 +14,9 @@ use crate::outbound::url;
 pub(crate) use self::{
     flags::{
         AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags,
-        LogFlags, PollFlags, QueryFlags, RunFlags, SimulateFlags, SimulatedVmFlags, WebFlags,
+        LogFlags, QueryFlags, RunFlags, SimulateFlags, SimulatedVmFlags, WebFlags,
     },
-    values::{ApproveFor, LogFormat, LogLevel, OsType, Output, ScopeArg},
+    values::{ApproveFor, LogFormat, LogLevel, Output, ScopeArg},
 };
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).

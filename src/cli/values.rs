@@ -44,9 +44,3 @@ pub(crate) enum LogFormat {
     /// One JSON object per line
     Json,
 }
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OsType {
-    Linux,
-    Windows,
-}

@@ -1,10 +1,6 @@
 //! The settings of the exporter.
 
-use std::{
-    ffi::OsStr,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
 
 use super::{
     error::{ConfigError, flag_error, in_range},
@@ -14,7 +10,7 @@ use super::{
 use crate::{
     alertmanager::Target,
     approval,
-    cli::{EventsFlags, PollFlags, RunFlags, ScopeArg, WebFlags},
+    cli::{EventsFlags, RunFlags, ScopeArg, WebFlags},
     imds::cadence::MIN_REQUEST_INTERVAL,
     listen::ListenAddress,
     metrics::MetricsOptions,
@@ -66,10 +62,20 @@ impl Config {
         Ok(Self {
             listen,
             web: web_settings(&flags.web, &flags.events)?,
-            web_config: web_config(flags.web.config_file.as_deref())?,
+            web_config: flags
+                .web
+                .config_file
+                .as_deref()
+                .map(WebConfig::open)
+                .transpose()?,
             approvals: outputs::approvals(flags.approve, &imds.api_version)?,
             imds,
-            interval: interval(&flags.poll)?,
+            interval: in_range(
+                "imds.poll-interval",
+                flags.poll.interval,
+                MIN_REQUEST_INTERVAL,
+                MAX_INTERVAL,
+            )?,
             state: state_storage(flags.state.directory.as_deref())?,
             otlp: outputs::otlp()?,
             alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
@@ -108,19 +114,6 @@ fn state_storage(given: Option<&OsStr>) -> Result<StateStorage, ConfigError> {
 pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
     text.parse()
         .map_err(|problem: String| flag_error("web.listen-address", problem))
-}
-
-pub(super) fn web_config(path: Option<&Path>) -> Result<Option<WebConfig>, ConfigError> {
-    Ok(path.map(WebConfig::open).transpose()?)
-}
-
-fn interval(flags: &PollFlags) -> Result<Duration, ConfigError> {
-    in_range(
-        "imds.poll-interval",
-        flags.interval,
-        MIN_REQUEST_INTERVAL,
-        MAX_INTERVAL,
-    )
 }
 
 /// Also the host name of this machine, and a name to listen on.

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use super::{
     error::{ConfigError, flag_error},
-    exporter::{Config, StateStorage, listen_address, web_config, web_settings},
+    exporter::{Config, StateStorage, listen_address, web_settings},
     imds::{ImdsSettings, vm_name},
     outputs,
 };
 use crate::{
     approval,
-    cli::{self, DemoFlags, ImdsFlags, SimulateFlags, SimulatedVmFlags, WebFlags, scenario_file},
+    cli::{DemoFlags, ImdsFlags, SimulateFlags, SimulatedVmFlags, WebFlags, scenario_file},
     listen::ListenAddress,
-    simulator::{OsType, Scenario, SimulatorSettings, Vm},
+    simulator::{Scenario, SimulatorSettings, Vm},
+    web_config::WebConfig,
 };
 
 #[derive(Debug)]
@@ -56,7 +57,11 @@ pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config,
     Ok(Config {
         listen: vec![listen_address(&flags.listen_address)?],
         web: web_settings(&web, &flags.events)?,
-        web_config: web_config(web.config_file.as_deref())?,
+        web_config: web
+            .config_file
+            .as_deref()
+            .map(WebConfig::open)
+            .transpose()?,
         imds: ImdsSettings::new(&imds)?,
         interval: Duration::from_secs(1),
         approvals: approval::ApprovalPolicy::default(),
@@ -95,10 +100,7 @@ fn simulator_settings(
 }
 
 fn simulated_vm(flags: &SimulatedVmFlags) -> Result<Vm, ConfigError> {
-    let os_type = match flags.os_type {
-        cli::OsType::Linux => OsType::Linux,
-        cli::OsType::Windows => OsType::Windows,
-    };
     let name = vm_name(flags.name.as_deref())?;
-    Ok(Vm::configured(name, flags.scale_set.as_deref(), os_type))
+    let scale_set = flags.scale_set.as_deref();
+    Ok(Vm::configured(name, scale_set, flags.os_type))
 }

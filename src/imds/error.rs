@@ -117,17 +117,7 @@ impl Error {
             Self::UnexpectedNotModified => Some(304),
             Self::Gone => Some(410),
             Self::Throttled { .. } => Some(429),
-            Self::Connect { .. }
-            | Self::Closed { .. }
-            | Self::NotHttp { .. }
-            | Self::ConnectTimeout { .. }
-            | Self::Timeout { .. }
-            | Self::Tls { .. }
-            | Self::Truncated { .. }
-            | Self::TooLarge { .. }
-            | Self::EmptyBody
-            | Self::Json { .. }
-            | Self::Shape { .. } => None,
+            _ => None,
         }
     }
 

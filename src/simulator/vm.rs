@@ -24,7 +24,7 @@ pub struct Vm {
     os_type: OsType,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum OsType {
     Linux,
     Windows,
