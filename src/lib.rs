@@ -49,7 +49,7 @@
 //! | [`web_config`] | the file of `--web.config.file`: TLS, passwords, headers and a rate limit for [`web`] |
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
 //! | `outbound` | what the HTTP clients have in common: setup, retry timing, name resolution, error causes, URL checks |
-//! | [`mod@file`], `json` | files that survive a crash; JSON of a bounded size |
+//! | [`file`](mod@file), `json` | files that survive a crash; JSON of a bounded size |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
 //! | [`app`] | wiring, the poller, the event loop, shutdown |
@@ -77,7 +77,7 @@
 //! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary uses
 //! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
 //! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
-//! [`web_config`], [`worker`], [`mod@file`], [`listen`]) and what it computes with ([`engine`], [`document`],
+//! [`web_config`], [`worker`], [`file`](mod@file), [`listen`]) and what it computes with ([`engine`], [`document`],
 //! [`event`], [`lifecycle`], [`snapshot`], [`approval`], [`metrics`], [`pause`], [`api_version`], [`time`]). So the
 //! compiler reports all other dead code.
 //!

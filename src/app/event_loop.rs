@@ -112,7 +112,7 @@ impl EventLoop {
         loop {
             return tokio::select! {
                 biased;
-                _ = self.ticks.tick(), if self.engine.wants_heartbeat() => Input::Tick,
+                _ = self.ticks.tick(), if self.engine.looks_for_pauses() => Input::Tick,
                 result = written(&mut self.state) => Input::StateWritten(result),
                 () = self.publisher.overdue() => {
                     self.publisher.state_is_late();

@@ -49,7 +49,7 @@ pub enum Input {
         took: Duration,
     },
     /// A tick of the heartbeat, due every [`pause::PERIOD`](crate::pause::PERIOD) while
-    /// [`Engine::wants_heartbeat`](super::Engine::wants_heartbeat).
+    /// [`Engine::looks_for_pauses`](super::Engine::looks_for_pauses).
     Tick,
     /// The write of an [`Effect::SaveState`] ended.
     StateWritten(Result<(), String>),

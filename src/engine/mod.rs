@@ -142,7 +142,7 @@ impl Engine {
                 self.publish = true;
             }
         }
-        if !self.wants_heartbeat() {
+        if !self.looks_for_pauses() {
             self.pauses.reset();
         }
         let stalled = self.saves.check_stall(now);
@@ -151,7 +151,7 @@ impl Engine {
     }
 
     /// Whether heartbeat ticks are needed: an event that names this VM is pending.
-    pub fn wants_heartbeat(&self) -> bool {
+    pub fn looks_for_pauses(&self) -> bool {
         self.tracker.is_own_pending()
     }
 
