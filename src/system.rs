@@ -12,15 +12,15 @@ pub(crate) use self::platform::{
 
 /// Identifies the current boot; changes when the VM restarts. `None` if the platform has none.
 pub(crate) fn boot_id() -> Option<String> {
-    non_empty(platform::boot_id()?)
+    non_empty(&platform::boot_id()?)
 }
 
 /// The name of this machine in its own configuration. `None` if the platform does not tell.
 pub(crate) fn host_name() -> Option<String> {
-    non_empty(platform::host_name()?)
+    non_empty(&platform::host_name()?)
 }
 
-fn non_empty(text: String) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }
