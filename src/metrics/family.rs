@@ -1,13 +1,10 @@
 //! Writes metrics of the catalog to one of two back ends: text, or data points of OTLP. The metadata is written once,
 //! before the first sample.
 
-use std::{borrow::Cow, fmt};
+use std::fmt;
 
 use prometheus_client::{
-    encoding::{
-        CounterValueEncoder, DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric,
-        GaugeValueEncoder, MetricEncoder, NoLabelSet,
-    },
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet},
     metrics::exemplar::CounterWithExemplar,
 };
 
@@ -15,11 +12,9 @@ use super::{
     catalog::{Kind, Metric},
     exposition::Format,
     points::Points,
+    sample::{Label, Number},
 };
 use crate::snapshot::{ExemplarCounter, Histogram};
-
-/// A name of the catalog, and the value.
-pub(super) type Label<'a> = (&'static str, Cow<'a, str>);
 
 /// Where the metrics are written to.
 pub(super) enum Backend<'a> {
@@ -30,56 +25,6 @@ pub(super) enum Backend<'a> {
 enum Family<'a> {
     Text(Format, Kind, MetricEncoder<'a>),
     Otlp(&'a mut Points),
-}
-
-/// The value of a gauge or a counter.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Number {
-    /// Not negative in a counter.
-    Int(i64),
-    Float(f64),
-}
-
-impl From<bool> for Number {
-    fn from(value: bool) -> Self {
-        Self::Int(value.into())
-    }
-}
-
-impl From<i64> for Number {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-
-impl From<u64> for Number {
-    fn from(value: u64) -> Self {
-        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<f64> for Number {
-    fn from(value: f64) -> Self {
-        Self::Float(value)
-    }
-}
-
-impl EncodeGaugeValue for Number {
-    fn encode(&self, encoder: &mut GaugeValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Int(value) => EncodeGaugeValue::encode(value, encoder),
-            Self::Float(value) => EncodeGaugeValue::encode(value, encoder),
-        }
-    }
-}
-
-impl EncodeCounterValue for Number {
-    fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
-        match self {
-            Self::Int(value) => EncodeCounterValue::encode(&value.unsigned_abs(), encoder),
-            Self::Float(value) => EncodeCounterValue::encode(value, encoder),
-        }
-    }
 }
 
 /// A gauge or a counter; nothing without samples.

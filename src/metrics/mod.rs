@@ -10,6 +10,7 @@ mod family;
 pub(crate) mod negotiation;
 mod points;
 mod process;
+mod sample;
 
 use std::{fmt, sync::Arc};
 

@@ -15,7 +15,7 @@ use opentelemetry_proto::tonic::{
 
 use super::{
     catalog::{Kind, Metric},
-    family::{Label, Number},
+    sample::{Label, Number},
 };
 use crate::{
     snapshot::{Histogram, LastEvent},

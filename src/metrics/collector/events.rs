@@ -13,7 +13,8 @@ use crate::{
     metrics::{
         MetricsOptions,
         catalog::{self, Metric},
-        family::{self, Backend, Label},
+        family::{self, Backend},
+        sample::Label,
     },
     snapshot::Snapshot,
     text::label_value,

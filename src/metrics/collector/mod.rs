@@ -8,8 +8,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use super::{
     MetricsOptions,
     catalog::{self, Metric},
-    family::{self, Backend, Label},
+    family::{self, Backend},
     process,
+    sample::Label,
 };
 use crate::{
     event::{EventScope, EventType},
