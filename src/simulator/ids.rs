@@ -1,34 +1,15 @@
 //! Generates event ids.
 
+use uuid::{Builder, Uuid};
+
 use crate::event::EventId;
 
-/// A GUID in upper case, as the service writes it. Equal parts give the same id.
+/// A GUID of version 4 in upper case, as the service writes it. Equal parts give the same id.
 pub(super) fn event_id(parts: [u64; 4]) -> EventId {
-    let mixed = |salt: u64| {
-        parts
-            .iter()
-            .fold(salt, |state, part| split_mix(state ^ *part))
-    };
-    let number = (u128::from(mixed(1)) << 64) | u128::from(mixed(2));
-    // Version 4, variant 1 (RFC 9562).
-    let number = (number & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{number:032X}");
-    let mut text = String::with_capacity(36);
-    for (index, digit) in hex.chars().enumerate() {
-        if matches!(index, 8 | 12 | 16 | 20) {
-            text.push('-');
-        }
-        text.push(digit);
-    }
-    EventId::new(&text)
-}
-
-/// The finaliser of `SplitMix64`.
-fn split_mix(state: u64) -> u64 {
-    let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    let parts = parts.map(u64::to_be_bytes);
+    let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, parts.as_flattened());
+    let id = Builder::from_random_bytes(hash.into_bytes()).into_uuid();
+    EventId::new(&format!("{:X}", id.hyphenated()))
 }
 
 #[cfg(test)]
