@@ -187,7 +187,7 @@ fn state(world: &World, counts: &RequestCounts, now: Moment) -> Value {
         "document_incarnation": world.incarnation(),
         "events": events.collect::<Vec<_>>(),
         "playing": runs.collect::<Vec<_>>(),
-        "fault": world.fault(now).map(|(fault, _)| fault.as_str()),
+        "fault": world.fault(now).map(|(spec, _)| spec.fault.as_str()),
         "requests": requests,
     })
 }

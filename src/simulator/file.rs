@@ -1,5 +1,4 @@
-//! Parses scenario files (JSON, documented in `docs/simulator.md`). Unknown members are errors, so that a misspelt one
-//! is not ignored.
+//! Parses scenario files (JSON, documented in `docs/simulator.md`).
 
 use std::time::Duration;
 
@@ -7,63 +6,33 @@ use serde::Deserialize;
 
 use super::{
     builtin,
-    fault_entry::FaultEntry,
-    scenario::{EventSpec, FaultSpec, Resource, Scenario},
-    scenario_duration::{MAX_DURATION, ScenarioDuration},
+    scenario::{EventSpec, Fault, FaultSpec, Scenario},
+    scenario_duration::{MAX_DURATION, duration, optional_duration},
 };
 use crate::time::format_duration;
 
-/// Azure removes an event about ten minutes after its start.
-const DEFAULT_STARTED_FOR: Duration = Duration::from_mins(10);
 const MAX_EVENTS: usize = 1_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    description: String,
+    description: Box<str>,
+    #[serde(default, deserialize_with = "optional_duration")]
+    repeat_every: Option<Duration>,
     #[serde(default)]
-    repeat_every: Option<ScenarioDuration>,
+    events: Vec<EventSpec>,
     #[serde(default)]
-    events: Vec<Event>,
-    #[serde(default)]
-    faults: Vec<FaultEntry>,
+    faults: Vec<FaultSpec>,
     #[serde(default)]
     play: Vec<Play>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Event {
-    #[serde(default)]
-    at: ScenarioDuration,
-    #[serde(rename = "event_type")]
-    kind: String,
-    #[serde(default, rename = "event_source")]
-    source: Option<String>,
-    #[serde(default)]
-    description: String,
-    #[serde(default)]
-    duration_seconds: Option<i64>,
-    #[serde(default)]
-    resources: Option<Vec<String>>,
-    #[serde(default)]
-    notice: Option<ScenarioDuration>,
-    #[serde(default)]
-    started_for: Option<ScenarioDuration>,
-    #[serde(default)]
-    canceled_after: Option<ScenarioDuration>,
-    #[serde(default)]
-    starts_after_approval: Option<ScenarioDuration>,
-    #[serde(default)]
-    advisory_for: Option<ScenarioDuration>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Play {
-    #[serde(default)]
-    at: ScenarioDuration,
+    #[serde(default, deserialize_with = "duration")]
+    at: Duration,
     scenario: String,
     #[serde(default = "default_stretch")]
     stretch: f64,
@@ -80,24 +49,24 @@ pub(super) fn parse(name: &str, text: &[u8]) -> Result<Scenario, String> {
         return Err("found a JSON array: a scenario is a JSON object, {…}".to_owned());
     }
     let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    for (index, event) in file.events.iter().enumerate() {
+        check_event(event).map_err(|problem| format!("events[{index}].{problem}"))?;
+    }
+    for (index, fault) in file.faults.iter().enumerate() {
+        check_fault(fault).map_err(|problem| format!("faults[{index}].{problem}"))?;
+    }
+    let (resets, faults): (Vec<_>, Vec<_>) = file
+        .faults
+        .into_iter()
+        .partition(|spec| spec.fault == Fault::IncarnationReset);
     let mut scenario = Scenario {
         name: name.into(),
-        description: file.description.into(),
-        repeat_every: file.repeat_every.map(|span| span.0),
-        events: Vec::new(),
-        faults: Vec::new(),
-        resets: Vec::new(),
+        description: file.description,
+        repeat_every: file.repeat_every,
+        events: file.events,
+        faults,
+        resets: resets.iter().map(|spec| spec.at).collect(),
     };
-    for (index, event) in file.events.into_iter().enumerate() {
-        scenario
-            .events
-            .push(event_spec(event).map_err(|problem| format!("events[{index}].{problem}"))?);
-    }
-    for (index, entry) in file.faults.iter().enumerate() {
-        entry
-            .add_to(&mut scenario)
-            .map_err(|problem| format!("faults[{index}].{problem}"))?;
-    }
     for (index, play) in file.play.iter().enumerate() {
         add_played(&mut scenario, play).map_err(|problem| format!("play[{index}].{problem}"))?;
     }
@@ -128,79 +97,49 @@ fn check(scenario: &mut Scenario) -> Result<(), String> {
     }
 }
 
-fn event_spec(event: Event) -> Result<EventSpec, String> {
-    if event.kind.trim().is_empty() {
-        return Err(
-            "event_type: is empty: use Freeze, Reboot, Redeploy, Preempt or Terminate".to_owned(),
-        );
-    }
-    let duration_seconds = event.duration_seconds.unwrap_or(-1);
-    if duration_seconds < -1 {
-        return Err(format!(
-            "duration_seconds: {duration_seconds} is negative: use -1 for unknown"
-        ));
-    }
-    let notice = event.notice.map(|span| span.0);
-    let canceled_after = event.canceled_after.map(|span| span.0);
-    if canceled_after.is_some_and(|canceled| notice.is_none_or(|notice| canceled >= notice)) {
-        return Err("canceled_after: must be shorter than notice, because only an event that has not started can be canceled".to_owned());
-    }
-    let starts_after_approval = event.starts_after_approval.map(|span| span.0);
-    if starts_after_approval.is_some() && notice.is_none() {
-        return Err(
-            "starts_after_approval: needs notice, because only an event that has not started can be approved"
-                .to_owned(),
-        );
-    }
-    let starts = event.started_for.or(event.canceled_after);
-    if event.advisory_for.is_some() && starts.or(event.starts_after_approval).is_some() {
-        return Err(
-            "advisory_for: cannot be combined with started_for, canceled_after or starts_after_approval, because an advisory never starts"
-                .to_owned(),
-        );
-    }
-    let shown_for = event.advisory_for.or(event.started_for);
-    Ok(EventSpec {
-        at: event.at.0,
-        event_type: event.kind.into(),
-        event_source: event.source.unwrap_or_else(|| "Platform".to_owned()).into(),
-        description: event.description.into(),
-        duration_seconds,
-        resources: resources(event.resources)?,
+fn check_event(event: &EventSpec) -> Result<(), &'static str> {
+    let EventSpec {
         notice,
-        started_for: shown_for.map_or(DEFAULT_STARTED_FOR, |span| span.0),
+        started_for,
         canceled_after,
-        starts_after_approval: starts_after_approval.unwrap_or_default(),
-        is_advisory: event.advisory_for.is_some(),
+        starts_after_approval,
+        advisory_for,
+        ..
+    } = event;
+    let starts = started_for.or(*canceled_after).or(*starts_after_approval);
+    Err(if event.event_type.trim().is_empty() {
+        "event_type: is empty: use Freeze, Reboot, Redeploy, Preempt or Terminate"
+    } else if event.duration_seconds < -1 {
+        "duration_seconds: is negative: use -1 for unknown"
+    } else if event.resources.is_empty() {
+        "resources: is empty: name at least one VM, such as \"{vm}\""
+    } else if canceled_after.is_some_and(|canceled| notice.is_none_or(|notice| canceled >= notice))
+    {
+        "canceled_after: must be shorter than notice, because only an event that has not started can be canceled"
+    } else if starts_after_approval.is_some() && notice.is_none() {
+        "starts_after_approval: needs notice, because only an event that has not started can be approved"
+    } else if advisory_for.is_some() && starts.is_some() {
+        "advisory_for: cannot be combined with started_for, canceled_after or starts_after_approval, because an advisory never starts"
+    } else {
+        return Ok(());
     })
 }
 
-fn resources(names: Option<Vec<String>>) -> Result<Vec<Resource>, String> {
-    let Some(names) = names else {
-        return Ok(vec![Resource::Instance(0)]);
-    };
-    if names.is_empty() {
-        return Err("resources: is empty: name at least one VM, such as \"{vm}\"".to_owned());
-    }
-    names.into_iter().map(resource).collect()
-}
-
-fn resource(name: String) -> Result<Resource, String> {
-    let Some(inner) = name
-        .strip_prefix('{')
-        .and_then(|rest| rest.strip_suffix('}'))
-    else {
-        return Ok(Resource::Name(name.into()));
-    };
-    let offset = match inner {
-        "vm" => Some(0),
-        _ => inner
-            .strip_prefix("vm+")
-            .and_then(|number| number.parse().ok()),
-    };
-    let unknown =
-        || format!("resources: {name:?} is not a VM: use \"{{vm}}\", \"{{vm+1}}\" or a name");
-    offset.map(Resource::Instance).ok_or_else(unknown)
+fn check_fault(spec: &FaultSpec) -> Result<(), &'static str> {
+    let is_reset = spec.fault == Fault::IncarnationReset;
+    Err(if is_reset && !spec.duration.is_zero() {
+        "for: an incarnation-reset has no duration: leave it out"
+    } else if !is_reset && spec.duration.is_zero() {
+        "for: is missing or zero: set the duration of the fault, such as \"1m\""
+    } else if spec.retry_after.is_some() && spec.fault != Fault::Throttled {
+        "retry_after: is valid for throttled only"
+    } else if spec.status.is_some() && spec.fault != Fault::MetadataProxy {
+        "status: is valid for metadata-proxy only"
+    } else if spec.status.is_none() && spec.fault == Fault::MetadataProxy {
+        "status: set it to 403, 421, 502 or 503"
+    } else {
+        return Ok(());
+    })
 }
 
 /// Adds the events and faults of a built-in scenario, delayed by `at` and stretched.
@@ -222,15 +161,16 @@ fn add_played(scenario: &mut Scenario, play: &Play) -> Result<(), String> {
     let played =
         parse(name, text.as_bytes()).map_err(|problem| format!("scenario: {name}: {problem}"))?;
     let stretched = |span: Duration| span.mul_f64(play.stretch).min(MAX_DURATION);
-    let later = |span: Duration| play.at.0 + stretched(span);
+    let later = |span: Duration| play.at + stretched(span);
     scenario
         .events
         .extend(played.events.into_iter().map(|event| EventSpec {
             at: later(event.at),
             notice: event.notice.map(stretched),
-            started_for: stretched(event.started_for),
+            started_for: Some(stretched(event.shown_for())),
             canceled_after: event.canceled_after.map(stretched),
-            starts_after_approval: stretched(event.starts_after_approval),
+            starts_after_approval: event.starts_after_approval.map(stretched),
+            advisory_for: event.advisory_for.map(stretched),
             ..event
         }));
     scenario

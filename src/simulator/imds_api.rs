@@ -41,7 +41,8 @@ pub enum Action {
 /// Handles a request to a path under `/metadata`.
 pub fn handle(world: &mut World, request: &Request<'_>, now: Moment) -> Action {
     world.advance(now);
-    let (fault, end) = world.fault(now).unzip();
+    let (spec, end) = world.fault(now).unzip();
+    let fault = spec.map(|spec| spec.fault);
     let error_response = match fault {
         Some(Fault::Hang) => return Action::Hang,
         Some(Fault::Reset) => return Action::CloseConnection,
@@ -52,17 +53,14 @@ pub fn handle(world: &mut World, request: &Request<'_>, now: Moment) -> Action {
             StatusCode::GONE,
             "Gone. The service is being updated, retry within 70 seconds.",
         )),
-        Some(Fault::Throttled(retry_after)) => Some(throttled(retry_after)),
+        Some(Fault::Throttled) => Some(throttled(spec.and_then(|spec| spec.retry_after))),
         Some(Fault::RateLimit) if !world.accept_request(now) => Some(throttled(None)),
         Some(Fault::ServerError) => Some(error(
             StatusCode::INTERNAL_SERVER_ERROR,
             "Internal server error. Retry after some time.",
         )),
-        Some(Fault::MetadataProxy(status)) => Some(proxy_response(status)),
-        Some(
-            Fault::Garbage | Fault::EmptyBody | Fault::Slow | Fault::RateLimit | Fault::Enabling,
-        )
-        | None => None,
+        Some(Fault::MetadataProxy) => spec.and_then(|spec| spec.status).map(proxy_response),
+        _ => None,
     };
     Action::Respond(
         error_response
@@ -76,10 +74,10 @@ pub(super) fn is_events(path: &str) -> bool {
         .starts_with("/metadata/scheduledevents")
 }
 
-fn throttled(retry_after: Option<u64>) -> SimulatorResponse {
+fn throttled(retry_after: Option<Duration>) -> SimulatorResponse {
     let response = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
     match retry_after {
-        Some(seconds) => response.with(RETRY_AFTER, seconds.to_string()),
+        Some(wait) => response.with(RETRY_AFTER, wait.as_secs().to_string()),
         None => response,
     }
 }

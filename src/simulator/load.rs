@@ -112,7 +112,7 @@ mod tests {
         ),
         (
             "{\"events\": [{\"event_type\": \"Freeze\", \"resources\": [\"{vmm}\"]}]}",
-            "events[0].resources",
+            "line 1",
             "{vm+1}",
         ),
         (
@@ -137,7 +137,7 @@ mod tests {
         ),
         (
             "{\"faults\": [{\"fault\": \"metadata-proxy\", \"for\": \"1s\", \"status\": 404}]}",
-            "faults[0].status",
+            "line 1",
             "403, 421, 502 or 503",
         ),
         (
@@ -153,7 +153,7 @@ mod tests {
         (
             "{\"faults\": [{\"fault\": \"gone\", \"for\": \"0s\"}]}",
             "faults[0].for",
-            "longer",
+            "zero",
         ),
         (
             "{\"faults\": [{\"fault\": \"gone\", \"for\": \"1s\", \"retry_after\": \"1s\"}]}",
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(event.duration_seconds, -1);
         assert_eq!(event.resources, [Resource::Instance(0)]);
         assert_eq!(event.notice, None);
-        assert_eq!(event.started_for, Duration::from_mins(10));
+        assert_eq!(event.shown_for(), Duration::from_mins(10));
     }
 
     #[test]

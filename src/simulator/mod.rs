@@ -10,7 +10,6 @@ mod builtin;
 mod control_api;
 mod counts;
 mod document;
-mod fault_entry;
 mod file;
 pub mod http;
 mod ids;

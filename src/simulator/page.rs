@@ -36,9 +36,9 @@ pub(super) fn page(world: &World, counts: &RequestCounts, now: Moment) -> String
                         "Simulates the metadata service of the VM " strong { (world.vm().name()) } ". Speed: "
                         (world.speed()) "×. DocumentIncarnation: " (world.incarnation()) "."
                     }
-                    @if let Some((fault, end)) = world.fault(now) {
+                    @if let Some((spec, end)) = world.fault(now) {
                         p.fault role="status" {
-                            "Fault: " strong { (fault.as_str()) } ", ends in "
+                            "Fault: " strong { (spec.fault.as_str()) } ", ends in "
                             (in_words(end.saturating_sub(now.monotonic)))
                         }
                     }

@@ -1,7 +1,7 @@
 //! The rate limit of the metadata service, see
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#rate-limiting>.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 /// Requests per [`WINDOW`].
 const LIMIT: usize = 5;
@@ -9,21 +9,15 @@ const WINDOW: Duration = Duration::from_secs(1);
 
 /// The monotonic times of the requests that were accepted within the last [`WINDOW`].
 #[derive(Debug, Default)]
-pub(super) struct RateLimiter(VecDeque<Duration>);
+pub(super) struct RateLimiter(Vec<Duration>);
 
 impl RateLimiter {
     /// Returns whether a request at `now` is accepted. A rejected request does not count.
     pub(super) fn accept(&mut self, now: Duration) -> bool {
-        while self
-            .0
-            .front()
-            .is_some_and(|at| at.saturating_add(WINDOW) <= now)
-        {
-            self.0.pop_front();
-        }
+        self.0.retain(|at| at.saturating_add(WINDOW) > now);
         let is_accepted = self.0.len() < LIMIT;
         if is_accepted {
-            self.0.push_back(now);
+            self.0.push(now);
         }
         is_accepted
     }

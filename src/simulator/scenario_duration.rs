@@ -1,27 +1,30 @@
-//! Durations in scenario files.
+//! Durations in scenario files, such as `"15m"`, at most [`MAX_DURATION`].
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::time::parse_duration;
 
 /// Longer than any notice of Azure; keeps sums of durations in range.
 pub(super) const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
 
-/// A duration such as `"15m"`, at most [`MAX_DURATION`].
-#[derive(Clone, Copy, Default)]
-pub(super) struct ScenarioDuration(pub(super) Duration);
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse(&String::deserialize(deserializer)?)
+}
 
-impl<'de> Deserialize<'de> for ScenarioDuration {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let span = parse_duration(&text).map_err(D::Error::custom)?;
-        if span > MAX_DURATION {
-            return Err(D::Error::custom(format!(
-                "{text:?} is longer than 366 days"
-            )));
-        }
-        Ok(Self(span))
+/// `None` for null.
+pub(super) fn optional_duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    text.as_deref().map(parse).transpose()
+}
+
+fn parse<E: Error>(text: &str) -> Result<Duration, E> {
+    let span = parse_duration(text).map_err(E::custom)?;
+    if span > MAX_DURATION {
+        return Err(E::custom(format!("{text:?} is longer than 366 days")));
     }
+    Ok(span)
 }

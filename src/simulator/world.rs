@@ -8,7 +8,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use super::{
     ids::event_id,
     rate_limiter::RateLimiter,
-    scenario::{EventSpec, Fault, Scenario},
+    scenario::{EventSpec, Fault, FaultSpec, Scenario},
     scenario_run::{Change, ScenarioRun, scaled, scaled_phase},
     vm::Vm,
 };
@@ -100,7 +100,8 @@ impl PendingEvent {
     /// Moves the start forward; a start or cancellation that comes first stays.
     fn approve(&mut self, at: Duration, speed: f64) {
         self.is_approved = true;
-        let wait = scaled_phase(self.spec.starts_after_approval, speed);
+        let wait = self.spec.starts_after_approval.unwrap_or_default();
+        let wait = scaled_phase(wait, speed);
         let starts_at = at.saturating_add(wait);
         if starts_at < self.changes_at {
             self.next = NextChange::Start;
@@ -181,16 +182,16 @@ impl World {
 
     /// The active fault and the monotonic time of its end; of several, the one that started last. A delay of enabling
     /// comes after all others.
-    pub(super) fn fault(&self, now: Moment) -> Option<(Fault, Duration)> {
+    pub(super) fn fault(&self, now: Moment) -> Option<(FaultSpec, Duration)> {
         self.active_faults(now)
-            .max_by_key(|(fault, window)| (*fault != Fault::Enabling, window.start))
-            .map(|(fault, window)| (fault, window.end))
+            .max_by_key(|(spec, window)| (spec.fault != Fault::Enabling, window.start))
+            .map(|(spec, window)| (spec, window.end))
     }
 
-    fn active_faults(&self, now: Moment) -> impl Iterator<Item = (Fault, Range<Duration>)> {
+    fn active_faults(&self, now: Moment) -> impl Iterator<Item = (FaultSpec, Range<Duration>)> {
         let windows = self.runs.iter().flat_map(move |run| {
             let faults = run.scenario.faults.iter();
-            faults.map(move |spec| (spec.fault, run.fault_window(spec, self.speed)))
+            faults.map(move |spec| (*spec, run.fault_window(spec, self.speed)))
         });
         windows.filter(move |(_, window)| window.contains(&now.monotonic))
     }
@@ -203,7 +204,7 @@ impl World {
         }
         let is_enabling = self
             .active_faults(now)
-            .any(|(fault, _)| fault == Fault::Enabling);
+            .any(|(spec, _)| spec.fault == Fault::Enabling);
         if is_enabling {
             (FIRST_INCARNATION, &[])
         } else {
@@ -318,11 +319,11 @@ impl World {
             is_approved: false,
             changes_at: announced_at,
             next: NextChange::Start,
-            started_for: scaled_phase(spec.started_for, speed),
+            started_for: scaled_phase(spec.shown_for(), speed),
             spec: spec.clone(),
         };
         match (canceled_after, notice) {
-            _ if spec.is_advisory => {
+            _ if spec.is_advisory() => {
                 event.phase = EventPhase::Advisory;
                 event.next = NextChange::End;
                 event.changes_at = announced_at.saturating_add(event.started_for);
