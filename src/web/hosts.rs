@@ -11,16 +11,8 @@ use crate::{
 /// Host names besides IP addresses, `localhost` and the names of the VM in the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts {
-    names: Vec<HostPattern>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum HostPattern {
-    /// `*`
-    Any,
-    /// `*.example.com`, kept as `.example.com`.
-    Domain(String),
-    Name(String),
+    /// Names, `*.example.com` and `*`.
+    patterns: Vec<String>,
 }
 
 impl AllowedHosts {
@@ -29,19 +21,17 @@ impl AllowedHosts {
     /// # Errors
     /// If it is none of these. The text continues a sentence that begins with the name of the flag.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
-        let pattern = match text.strip_prefix('*') {
-            Some("") => HostPattern::Any,
-            Some(domain) if domain.len() > 1 && domain.starts_with('.') && is_name(domain) => {
-                HostPattern::Domain(normalized(domain))
-            }
-            None if is_name(text) => HostPattern::Name(normalized(text)),
-            _ => {
-                return Err(format!(
-                    "{text:?} is not a host name without a port: use a name such as exporter.example.com, *.example.com or *"
-                ));
-            }
+        let is_valid = match text.strip_prefix('*') {
+            Some("") => true,
+            Some(domain) => domain.len() > 1 && domain.starts_with('.') && is_name(domain),
+            None => is_name(text),
         };
-        self.names.push(pattern);
+        if !is_valid {
+            return Err(format!(
+                "{text:?} is not a host name without a port: use a name such as exporter.example.com, *.example.com or *"
+            ));
+        }
+        self.patterns.push(normalized(text));
         Ok(())
     }
 
@@ -65,10 +55,9 @@ impl AllowedHosts {
         own.into_iter()
             .flatten()
             .any(|name| name.eq_ignore_ascii_case(host))
-            || self.names.iter().any(|pattern| match pattern {
-                HostPattern::Any => true,
-                HostPattern::Domain(domain) => host.ends_with(domain.as_str()),
-                HostPattern::Name(name) => name == host,
+            || self.patterns.iter().any(|pattern| {
+                let domain = pattern.strip_prefix('*');
+                domain.map_or(pattern == host, |domain| host.ends_with(domain))
             })
     }
 }

@@ -165,12 +165,7 @@ fn urgency(tracked: &TrackedEvent) -> (bool, bool, bool, Option<Timestamp>) {
 fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
     let state = match events.own.first() {
         Some(tracked) => event::title(tracked, now),
-        None if !snapshot.has_document => "No data yet".to_owned(),
-        None if snapshot.health.is_stale(now) => "Events unknown".to_owned(),
-        None if !snapshot.health.is_up(now) => "Out of date".to_owned(),
-        None if snapshot.health.unreadable_entries > 0 => "Unreadable entries".to_owned(),
-        None if snapshot.health.warm_up.is_active(now) => "No events yet".to_owned(),
-        None => "No events scheduled".to_owned(),
+        None => no_events(snapshot, now).0.to_owned(),
     };
     let name = snapshot.vm_name.as_deref().unwrap_or("this VM");
     format!(
@@ -180,21 +175,19 @@ fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
     )
 }
 
-/// Shown when no event of this VM is pending.
-fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Markup {
+/// What is known when no event of this VM is pending: for the title, for the headline, and a reason for doubt.
+fn no_events(snapshot: &Snapshot, now: Moment) -> (&'static str, &'static str, Markup) {
     let health = &snapshot.health;
-    let (heading, detail) = if !snapshot.has_document {
+    let (title, detail) = if !snapshot.has_document {
         let detail = html! { "The metadata service has not returned a list of events yet. An event may be scheduled." };
         ("No data yet", detail)
     } else if health.is_stale(now) {
         let detail = html! { "The last list of events is too old. An event may be scheduled." };
         ("Events unknown", detail)
     } else if !health.is_up(now) {
+        let heading = "No events were scheduled at the last successful poll";
         let detail = html! { "Events announced since then are unknown." };
-        (
-            "No events were scheduled at the last successful poll",
-            detail,
-        )
+        return ("Out of date", heading, detail);
     } else if health.unreadable_entries > 0 {
         let detail = html! { "Entries of the last document that could not be read, and may be events: " (health.unreadable_entries) ". The log has the details." };
         ("Unreadable entries", detail)
@@ -204,6 +197,12 @@ fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Marku
     } else {
         ("No events scheduled", html! {})
     };
+    (title, title, detail)
+}
+
+/// Shown when no event of this VM is pending.
+fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Markup {
+    let (_, heading, detail) = no_events(snapshot, now);
     let is_clear = detail.0.is_empty();
     let (class, mark) = if is_clear {
         ("clear", "✓")

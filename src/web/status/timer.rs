@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use maud::{Markup, html};
+use maud::{Markup, Render, html};
 
 use super::{elapsed, plain, unix_millis};
 use crate::{
@@ -13,34 +13,26 @@ use crate::{
 };
 
 pub(super) fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
+    match Start::of(tracked, now.wall) {
+        Start::Never => html! {},
+        Start::Started(since) => waiting("In progress for", elapsed(since, now)),
+        Start::Approved => waiting("Approved: may start", "any moment"),
+        Start::MayBeApproved => waiting("Approval sent: may start", "any moment"),
+        Start::AboutToBeApproved => {
+            approval_timer(tracked, approval, tracked.event.not_before, now)
+        }
+        Start::NotBefore(due) => countdown_timer("Earliest start in", tracked, due, now),
+        Start::NotAnnounced => html! {
+            div.timer { span.label { "No start time announced" } }
+        },
+    }
+}
+
+fn waiting(label: &str, value: impl Render) -> Markup {
     html! {
-        @match Start::of(tracked, now.wall) {
-            Start::Never => {},
-            Start::Started(since) => {
-                div.timer {
-                    span.label { "In progress for" }
-                    span.big { (elapsed(since, now)) }
-                }
-            },
-            Start::Approved => {
-                div.timer {
-                    span.label { "Approved: may start" }
-                    span.big { "any moment" }
-                }
-            },
-            Start::MayBeApproved => {
-                div.timer {
-                    span.label { "Approval sent: may start" }
-                    span.big { "any moment" }
-                }
-            },
-            Start::AboutToBeApproved => {
-                (approval_timer(tracked, approval, tracked.event.not_before, now))
-            },
-            Start::NotBefore(due) => { (countdown_timer("Earliest start in", tracked, due, now)) },
-            Start::NotAnnounced => {
-                div.timer { span.label { "No start time announced" } }
-            },
+        div.timer {
+            span.label { (label) }
+            span.big { (value) }
         }
     }
 }
@@ -56,21 +48,10 @@ fn approval_timer(
         Some(Approval::Draining { until, .. }) => ("Approval is sent in", *until),
         Some(Approval::Failed { retry_at, .. }) => ("Approval is retried in", *retry_at),
         Some(Approval::Waiting { leader, .. }) => {
-            return html! {
-                div.timer {
-                    span.label { (plain(leader)) " may approve it at" }
-                    span.big { "any moment" }
-                }
-            };
+            let label = format!("{} may approve it at", plain(leader));
+            return waiting(&label, "any moment");
         }
-        _ => {
-            return html! {
-                div.timer {
-                    span.label { "About to be approved: may start" }
-                    span.big { "soon" }
-                }
-            };
-        }
+        _ => return waiting("About to be approved: may start", "soon"),
     };
     match due.filter(|due| *due <= at) {
         Some(due) => countdown_timer("Earliest start in", tracked, due, now),
