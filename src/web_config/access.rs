@@ -17,15 +17,15 @@ use hyper::{
 use tokio::time::Instant;
 
 use super::{
+    config_source::ConfigSource,
     passwords::{Credentials, Passwords},
     rate_limit::TokenBucket,
     settings::Settings,
-    source::Source,
 };
 use crate::server::{Abort, Anonymous, Handler, HandlerResponse};
 
 pub(super) struct Access {
-    source: Arc<Source>,
+    source: Arc<ConfigSource>,
     passwords: Passwords,
     bucket: Mutex<TokenBucket>,
     started_at: Instant,
@@ -41,7 +41,7 @@ struct Decided(Arc<Settings>);
 
 impl Access {
     pub(super) fn new(
-        source: Arc<Source>,
+        source: Arc<ConfigSource>,
         passwords: Passwords,
         open_paths: &'static [&'static str],
         handler: Arc<dyn Handler>,
@@ -61,15 +61,20 @@ impl Access {
         bucket.allow(settings.rate_limit, self.started_at.elapsed())
     }
 
-    /// The status of the refusal of a request with these credentials.
+    /// The status of the refusal of a request.
     async fn refused(
         &self,
         settings: &Settings,
-        credentials: Option<Credentials>,
+        request: &Request<Incoming>,
     ) -> Option<StatusCode> {
+        if !self.is_within_rate_limit(settings) {
+            return Some(StatusCode::TOO_MANY_REQUESTS);
+        }
         if settings.users.is_empty() {
             return None;
         }
+        let header = request.headers().get(AUTHORIZATION);
+        let credentials = header.and_then(|header| Credentials::parse(header.as_bytes()));
         let Some(credentials) = credentials else {
             return Some(StatusCode::UNAUTHORIZED);
         };
@@ -96,16 +101,7 @@ impl Handler for Access {
         let Ok(settings) = self.source.settings().await else {
             return Some(refusal(StatusCode::INTERNAL_SERVER_ERROR));
         };
-        if !self.is_within_rate_limit(&settings) {
-            let mut response = refusal(StatusCode::TOO_MANY_REQUESTS);
-            add_headers(&settings, &mut response);
-            return Some(response);
-        }
-        let credentials = request
-            .headers()
-            .get(AUTHORIZATION)
-            .and_then(|header| Credentials::parse(header.as_bytes()));
-        if let Some(status) = self.refused(&settings, credentials).await {
+        if let Some(status) = self.refused(&settings, request).await {
             let mut response = refusal(status);
             add_headers(&settings, &mut response);
             return Some(response);

@@ -1,13 +1,13 @@
 //! Reads the file and the files that it names. What has not changed is not parsed again.
 
 use std::{
+    fmt,
     fs::File,
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use ring::digest::{Context, Digest, SHA256};
 use rustls::ServerConfig;
 use tracing::{info, warn};
 
@@ -37,20 +37,34 @@ pub enum WebConfigError {
     Removed { file: String, section: &'static str },
 }
 
-#[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct ConfigReader {
     path: PathBuf,
-    /// What was read last, and the digest of its text.
+    /// What was read last, and its text.
     settings: Option<(Vec<u8>, Arc<Settings>)>,
     /// The same of the files that the settings name.
-    tls: Option<(Vec<u8>, Arc<ServerConfig>)>,
+    tls: Option<TlsConfig>,
     /// The first settings had TLS.
     is_tls: bool,
     /// Any settings had users.
     had_users: bool,
 }
 
-impl Reader {
+struct TlsConfig {
+    settings: Arc<Settings>,
+    content: TlsContent,
+    config: Arc<ServerConfig>,
+}
+
+/// Without the content of the files.
+impl fmt::Debug for ConfigReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfigReader")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ConfigReader {
     /// Reads all of it for the first time.
     pub(super) fn open(path: &Path) -> Result<(Self, Arc<Settings>), WebConfigError> {
         let mut reader = Self {
@@ -78,19 +92,18 @@ impl Reader {
             file: self.file(),
             problem,
         })?;
-        let digest = digest([text.as_slice()]).as_ref().to_vec();
         if let Some((known, settings)) = &self.settings
-            && *known == digest
+            && *known == text
         {
             return Ok(Arc::clone(settings));
         }
-        let text = String::from_utf8(text).map_err(|_| WebConfigError::Unreadable {
+        let utf8 = str::from_utf8(&text).map_err(|_| WebConfigError::Unreadable {
             file: self.file(),
             problem: "is not UTF-8 text".to_owned(),
         })?;
         let directory = self.path.parent().unwrap_or(Path::new(""));
         let settings =
-            Settings::parse(&text, directory).map_err(|error| WebConfigError::Setting {
+            Settings::parse(utf8, directory).map_err(|error| WebConfigError::Setting {
                 file: self.file(),
                 error,
             })?;
@@ -98,7 +111,7 @@ impl Reader {
         self.had_users |= !settings.users.is_empty();
         let settings = Arc::new(settings);
         let is_first = self.settings.is_none();
-        self.settings = Some((digest, Arc::clone(&settings)));
+        self.settings = Some((text, Arc::clone(&settings)));
         if !is_first {
             self.log_change(&settings);
         }
@@ -117,17 +130,21 @@ impl Reader {
             error,
         };
         let content = content(tls).map_err(tls_error)?;
-        let digest = self.tls_digest(&content);
-        if let Some((known, config)) = &self.tls
-            && *known == digest
+        if let Some(known) = &self.tls
+            && Arc::ptr_eq(&known.settings, &settings)
+            && known.content == content
         {
-            return Ok(Arc::clone(config));
+            return Ok(Arc::clone(&known.config));
         }
         let config = Arc::new(server_config(tls, &content).map_err(tls_error)?);
         if self.tls.is_some() {
             info!(file = self.file(), "TLS certificates and settings changed");
         }
-        self.tls = Some((digest, Arc::clone(&config)));
+        self.tls = Some(TlsConfig {
+            settings: Arc::clone(&settings),
+            content,
+            config: Arc::clone(&config),
+        });
         Ok(config)
     }
 
@@ -154,33 +171,10 @@ impl Reader {
             warn!("tls_server_config was added and has no effect before a restart");
         }
     }
-
-    /// Of the settings as well as of the files.
-    fn tls_digest(&self, content: &TlsContent) -> Vec<u8> {
-        let settings = self.settings.as_ref().map(|(digest, _)| digest.as_slice());
-        let client_ca = content.client_ca.as_deref();
-        let parts = [
-            settings.unwrap_or_default(),
-            &content.certificate,
-            &content.key,
-            client_ca.unwrap_or_default(),
-        ];
-        digest(parts).as_ref().to_vec()
-    }
 }
 
 fn removed(file: String, section: &'static str) -> WebConfigError {
     WebConfigError::Removed { file, section }
-}
-
-/// Of the parts and their lengths.
-fn digest<const N: usize>(parts: [&[u8]; N]) -> Digest {
-    let mut context = Context::new(&SHA256);
-    for part in parts {
-        context.update(&part.len().to_le_bytes());
-        context.update(part);
-    }
-    context.finish()
 }
 
 fn content(settings: &TlsSettings) -> Result<TlsContent, TlsError> {

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
 use super::{
-    reader::{Reader, WebConfigError},
+    config_reader::{ConfigReader, WebConfigError},
     settings::Settings,
 };
 use crate::worker::Worker;
@@ -28,8 +28,8 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct Broken;
 
 #[derive(Debug)]
-pub(super) struct Source {
-    reader: Arc<Mutex<Reader>>,
+pub(super) struct ConfigSource {
+    reader: Arc<Mutex<ConfigReader>>,
     worker: Worker,
     status: Mutex<Status>,
 }
@@ -49,8 +49,12 @@ struct Failure {
     logged: Option<String>,
 }
 
-impl Source {
-    pub(super) fn new(reader: Arc<Mutex<Reader>>, settings: Arc<Settings>, worker: Worker) -> Self {
+impl ConfigSource {
+    pub(super) fn new(
+        reader: Arc<Mutex<ConfigReader>>,
+        settings: Arc<Settings>,
+        worker: Worker,
+    ) -> Self {
         Self {
             reader,
             worker,
@@ -67,19 +71,19 @@ impl Source {
     }
 
     pub(super) async fn settings(&self) -> Result<Arc<Settings>, Broken> {
-        let settings = self.load(false, Reader::settings).await?;
+        let settings = self.load(false, ConfigReader::settings).await?;
         lock(&self.status).last_valid = Arc::clone(&settings);
         Ok(settings)
     }
 
     pub(super) async fn tls(&self) -> Result<Arc<ServerConfig>, Broken> {
-        self.load(true, Reader::tls).await
+        self.load(true, ConfigReader::tls).await
     }
 
     async fn load<T: Send + 'static>(
         &self,
         is_tls: bool,
-        load: fn(&mut Reader) -> Result<T, WebConfigError>,
+        load: fn(&mut ConfigReader) -> Result<T, WebConfigError>,
     ) -> Result<T, Broken> {
         loop {
             let reader = Arc::clone(&self.reader);

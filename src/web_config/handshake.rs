@@ -9,7 +9,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::source::Source;
+use super::config_source::ConfigSource;
 use crate::server::{Acceptor, Stream};
 
 /// Of a request to a TLS port without TLS.
@@ -20,7 +20,7 @@ const PLAIN_RESPONSE: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla
 
 #[derive(Debug)]
 pub(super) struct Handshakes {
-    pub(super) source: Arc<Source>,
+    pub(super) source: Arc<ConfigSource>,
 }
 
 #[async_trait]

@@ -1,20 +1,21 @@
 //! The file of `--web.config.file`: TLS, names and passwords, headers and a rate limit for the port of the exporter, in
 //! the format of exporter-toolkit.
 //!
-//! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `reader` reads both from disk, for
-//! each request and each handshake (`source`). `access` is a [`Handler`] in front of the web service, and `handshake`
-//! an `Acceptor` of the server. Where the files are not valid while the exporter runs, nothing but probes is served.
+//! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `config_reader` reads both from
+//! disk, for each request and each handshake (`config_source`). `access` is a [`Handler`] in front of the web service,
+//! and `handshake` an `Acceptor` of the server. Where the files are not valid while the exporter runs, nothing but
+//! probes is served.
 
 mod access;
 mod client_certificates;
+mod config_reader;
+mod config_source;
 mod fields;
 mod handshake;
 mod password;
 mod passwords;
 mod rate_limit;
-mod reader;
 mod settings;
-mod source;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -29,10 +30,11 @@ use std::{
 };
 
 use self::{
-    access::Access, handshake::Handshakes, passwords::Passwords, reader::Reader, source::Source,
+    access::Access, config_reader::ConfigReader, config_source::ConfigSource,
+    handshake::Handshakes, passwords::Passwords,
 };
 pub use self::{
-    fields::SettingError, reader::WebConfigError, settings::Settings, tls_error::TlsError,
+    config_reader::WebConfigError, fields::SettingError, settings::Settings, tls_error::TlsError,
 };
 use crate::{
     server::{Acceptor, Handler},
@@ -42,7 +44,7 @@ use crate::{
 /// The file, read and checked.
 #[derive(Debug, Clone)]
 pub struct WebConfig {
-    reader: Arc<Mutex<Reader>>,
+    reader: Arc<Mutex<ConfigReader>>,
     settings: Arc<Settings>,
     is_tls: bool,
 }
@@ -60,7 +62,7 @@ impl WebConfig {
     /// # Errors
     /// The first setting or file that is not valid.
     pub fn open(path: &Path) -> Result<Self, WebConfigError> {
-        let (reader, settings) = Reader::open(path)?;
+        let (reader, settings) = ConfigReader::open(path)?;
         Ok(Self {
             is_tls: reader.is_tls(),
             reader: Arc::new(Mutex::new(reader)),
@@ -92,7 +94,7 @@ impl WebConfig {
         handler: Arc<dyn Handler>,
         open_paths: &'static [&'static str],
     ) -> io::Result<Protected> {
-        let source = Arc::new(Source::new(
+        let source = Arc::new(ConfigSource::new(
             Arc::clone(&self.reader),
             Arc::clone(&self.settings),
             Worker::start("web config")?,
