@@ -5,6 +5,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use tokio::task::JoinHandle;
+
 use super::*;
 use crate::server::activity::RESPONSE_GRACE;
 
@@ -128,7 +130,7 @@ async fn waiting_response_evicts_as_many_unread_ones_as_it_needs_oldest_first() 
     let [waiting] = slots(&all).await;
     let response = waiting.wait_for_response_capacity(|| true);
     timeout(TEST_TIMEOUT, response).await.unwrap();
-    let is_evicted: Vec<_> = tasks.iter().map(|task| task.is_finished()).collect();
+    let is_evicted: Vec<_> = tasks.iter().map(JoinHandle::is_finished).collect();
     assert_eq!(
         is_evicted,
         [[true; 8].as_slice(), &[false; 2]].concat(),
