@@ -88,10 +88,10 @@ fn advisory_needs_no_heartbeat_and_no_save_while_nothing_changes() {
     let mut engine = engine();
     poll(&mut engine, &json!([]), 0);
     assert!(saves(&poll(&mut engine, &freeze("Advisory"), 10)));
-    assert!(!engine.wants_heartbeat());
+    assert!(!engine.looks_for_pauses());
     assert!(!saves(&poll(&mut engine, &freeze("Advisory"), 20)));
     assert!(saves(&poll(&mut engine, &freeze("Scheduled"), 30)));
-    assert!(engine.wants_heartbeat());
+    assert!(engine.looks_for_pauses());
     assert!(saves(&poll(&mut engine, &freeze("Scheduled"), 40)));
 }
 

@@ -256,7 +256,7 @@ impl<'a> Exporter<'a> {
         self.ticks += 1;
         let at = u64::from(self.ticks) / 2;
         let is_paused = at < self.paused_until;
-        if self.is_up(at) && !is_paused && self.engine.wants_heartbeat() {
+        if self.is_up(at) && !is_paused && self.engine.looks_for_pauses() {
             self.handle(Input::Tick);
         }
     }

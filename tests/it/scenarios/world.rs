@@ -164,7 +164,7 @@ impl World {
     }
 
     fn tick(&mut self, report: &mut String) {
-        if self.is_running && self.engine.wants_heartbeat() {
+        if self.is_running && self.engine.looks_for_pauses() {
             self.handle(Input::Tick, report);
         }
     }
