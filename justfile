@@ -41,13 +41,9 @@ goldens:
 bench *filter:
     cargo bench --locked --bench core -- {{ filter }}
 
-# compare the process with node_exporter, about 20 minutes on an idle machine
-bench-process: release
-    benches/process.sh
-
-# compare what polls cost with a blocking C program and node_exporter, about 7 minutes
-bench-polls: release
-    benches/polls.sh
+# compare CPU time, memory and scrapes with node_exporter and a C program, about eight minutes on an idle machine
+footprint: release
+    benches/footprint.py
 
 # build the release binary
 release:

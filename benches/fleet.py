@@ -1,23 +1,13 @@
 #!/usr/bin/env python3
-"""Writes samples of a large fleet of exporters as OpenMetrics text.
+"""Serves the samples of a large fleet of exporters to Prometheus: benches/fleet.py PORT --vms 10000 --events 500.
 
-    benches/fleet.py --vms 10000 --events 500 > fleet.om
-    promtool tsdb create-blocks-from openmetrics fleet.om DATA
+Each path `/PART` is a target of 500 VMs. Each of its scrapes gets the samples of the next minute, and those after the last
+minute get none; `/left` is the number of scrapes until then. So Prometheus has them in memory as those of a real fleet
+(`benches/rules.sh`). The same arguments give the same fleet: `--seed` sets the random data, `--end` the time.
 
-    benches/fleet.py --vms 10000 --events 500 --serve PORT
-
-Prometheus serves the resulting blocks, and `benches/dashboards.sh` measures dashboards against it. With `--serve`,
-Prometheus scrapes the samples, and has them in memory as those of a real fleet (`benches/rules.sh`). Each path `/PART`
-is a target of 500 VMs. Each of its scrapes gets the samples of the next time, and those after the last time get none.
-`/left` is the number of scrapes until then. The same arguments give the same fleet: `--seed` sets the random data, `--end` sets the time.
-
-Each VM has the series of an exporter without events: `up` and all series that a rule or a dashboard reads, including
-zeros. Each event has the per-event series of each VM that it names. Most events name one VM, some name 5 or 20 VMs of a
-scale set, a few name 100. Half of the events are due within the next hour, a quarter have started, a tenth have ended
-and are still exposed, and the rest are days ahead. Histograms have fewer buckets than those of the exporter, and exist
-only on VMs with an event. `--past` adds ended events of the last 30 days, with the per-event series and with what the
-rules record for the history dashboard (dashboards/dashboards.rules.yml): those rules would have to be evaluated over 30
-days.
+Each VM has the series that a rule reads, including zeros. Each event has the per-event series of each VM that
+it names. Most events name one VM, some name 5 or 20 VMs of a scale set, a few name 100. Half of the events are due within
+the next hour, a quarter have started, a tenth have ended and are still exposed, and the rest are days ahead.
 """
 
 import argparse
@@ -29,8 +19,7 @@ import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TYPES = ("Freeze", "Reboot", "Redeploy", "Preempt", "Terminate")
-OUTCOMES = ("completed", "cancelled", "unknown")
-FAILURES = (
+FAILURES = [
     "connect",
     "timeout",
     "tls",
@@ -42,54 +31,32 @@ FAILURES = (
     "body",
     "json",
     "shape",
-)
-DROPPED = (
-    "age",
-    "rejected",
-    "spool_full",
-    "too_large",
-    "unreadable",
-)
-WHAT = {
-    "Freeze": "the VM is paused; memory and disks are kept, connections may break",
-    "Reboot": "the VM restarts; what is in memory is lost",
-    "Redeploy": "the VM moves to another host; what is in memory and on the temporary disk is lost",
-    "Preempt": "the Spot VM is evicted",
-    "Terminate": "the VM is deleted",
-}
+]
+DROPPED = ("age", "rejected", "spool_full", "too_large", "unreadable")
 LOCATIONS = ("westeurope", "northeurope", "eastus", "eastus2", "southeastasia")
-SIZES = ("Standard_D4s_v5", "Standard_D8s_v5", "Standard_E16ds_v5", "Standard_F4s_v2")
 SCALE_SET = 50  # VMs of one scale set
 PART = 500  # VMs of one target
-BUCKETS = ("1.0", "10.0", "60.0", "600.0", "3600.0", "+Inf")
 
 
 def arguments():
     cli = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cli.add_argument("port", type=int)
     cli.add_argument("--vms", type=int, default=10_000)
     cli.add_argument("--events", type=int, default=500)
-    cli.add_argument("--past", type=int, default=0, help="ended events of the last 30 days")
     cli.add_argument("--minutes", type=int, default=20, help="period of the samples in minutes")
-    cli.add_argument("--step", type=int, default=60, help="seconds between samples of a series")
     cli.add_argument("--end", type=int, default=None, help="Unix time of the last sample (default: now)")
     cli.add_argument("--seed", type=int, default=1)
-    cli.add_argument("--serve", type=int, metavar="PORT", help="serve the samples on loopback instead of writing them")
-    cli.add_argument("--job", default="azure-scheduled-events")
-    options = cli.parse_args()
-    if options.serve and options.past:
-        cli.error("--serve: Prometheus does not accept samples of the past month")
-    return options
+    return cli.parse_args()
 
 
 class Vm:
-    def __init__(self, number, job):
+    def __init__(self, number):
         self.number = number
         self.scale_set = f"fleet{number // SCALE_SET:03d}"
         self.name = f"{self.scale_set}_{number % SCALE_SET}"
         self.instance = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}:10169"
-        self.target = f'instance="{self.instance}",job="{job}"'
+        self.target = f'instance="{self.instance}",job="azure-scheduled-events"'
         self.location = LOCATIONS[number // SCALE_SET % len(LOCATIONS)]
-        self.size = SIZES[number // SCALE_SET % len(SIZES)]
 
 
 class Event:
@@ -153,61 +120,16 @@ class Event:
 
     def message(self):
         """Summary and description, about as long as those of the exporter."""
-        more = len(self.vms) - 1
-        names = self.vms[0].name + (f" and {more} more VM{'s' * (more > 1)}" if more else "")
-        when = time.strftime("%H:%M", time.gmtime(self.not_before))
-        if self.ended:
-            summary = f"{self.type} of {names} completed, interrupted for 4s"
-        elif self.started:
-            summary = f"{self.type} of {names} in progress since {when} UTC"
-        else:
-            summary = f"{self.type} of {names} at {when} UTC"
-        listed = ", ".join(vm.name for vm in self.vms[:10])
-        rest = f" and {len(self.vms) - 10} more" if len(self.vms) > 10 else ""
-        lines = [
-            f"VMs: {listed}{rest} ({len(self.vms)})" if more else f"VM: {listed}",
-            (
-                f"Where: scale set {self.vms[0].scale_set}, {self.vms[0].location}, resource group"
-                f" rg-{self.vms[0].location}, subscription 00000000-0000-4000-8000-000000000000"
-            ),
-            f"What: {self.type}: {WHAT[self.type]}",
-            f"When: {when} UTC",
-            "Duration: not announced; usually a few minutes"
-            if self.duration is None
-            else f"Duration: {self.duration}s announced",
-            "Outcome: completed, interrupted for 4s"
-            if self.ended
-            else "To do: move the load of the VM and save what is in memory before that time",
-            f"Source: {self.source}",
-            'Azure: \\"Host server is undergoing maintenance.\\"',
-            f"Event: {self.id}",
-        ]
-        return summary, "\\n".join(lines)
+        summary = f"{self.type} of {self.vms[0].name} {'in progress since' if self.started else 'at'} 12:34 UTC"
+        names = ", ".join(vm.name for vm in self.vms[:10])
+        return summary, f"VMs: {names}\\n{'Where, what, when, duration, what to do. ' * 10}\\nEvent: {self.id}"
 
 
-class Recording:
-    """Writes series, one line per sample. `since` is the time of a series' first sample; all end at the last sample."""
+class Fleet:
+    """The series of all VMs, and the samples of one minute after the other in the text format, for each part."""
 
-    def __init__(self, out, options, end):
-        self.out = out
-        count = options.minutes * 60 // options.step
-        self.stamps = [end - options.step * i for i in range(count, -1, -1)]
-
-    def constant(self, name, labels, value, since=0):
-        head = f"{name}{{{labels}}} {value} "
-        self.out.write("".join([f"{head}{t}\n" for t in self.stamps if t >= since]))
-
-    def varying(self, name, labels, value, since=0):
-        """A series with changing values: `value` is a function of the sample's Unix time."""
-        head = f"{name}{{{labels}}} "
-        self.out.write("".join([f"{head}{value(t)} {t}\n" for t in self.stamps if t >= since]))
-
-
-class Replay(Recording):
-    """Keeps the series, and returns the samples of one time after the other in the text format, for each part."""
-
-    def __init__(self, options, end):
-        super().__init__(None, options, end)
+    def __init__(self, minutes, end):
+        self.stamps = [end - 60 * i for i in range(minutes, -1, -1)]
         self.parts = []
         self.scraped = []
         self.lock = threading.Lock()
@@ -217,9 +139,11 @@ class Replay(Recording):
         self.scraped.append(0)
 
     def constant(self, name, labels, value, since=0):
+        """A series from its first sample at `since` to the last one of all."""
         self.varying(name, labels, lambda _: value, since)
 
     def varying(self, name, labels, value, since=0):
+        """A series with changing values: `value` is a function of the sample's Unix time."""
         self.parts[-1].append((f"{name}{{{labels}}}", value, since))
 
     def scrape(self, part):
@@ -236,13 +160,13 @@ class Replay(Recording):
             return sum(max(len(self.stamps) - count, 0) for count in self.scraped)
 
     def serve(self, port):
-        replay = self
+        fleet = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                text = str(replay.left()) if self.path == "/left" else replay.scrape(int(self.path[1:]))
+                text = str(fleet.left()) if self.path == "/left" else fleet.scrape(int(self.path[1:]))
                 body = text.encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "text/plain; version=0.0.4")
@@ -256,207 +180,97 @@ class Replay(Recording):
         ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
 
 
-PAST = 30 * 86_400
-MINUTE = 60
-
-
-def write_past(out, options, rng, vms, end):
-    """Ended events, each with samples from the first sighting until ten minutes after the end."""
-    pairs = 0
-    for _ in range(options.past):
-        event = Event(rng, vms, end)
-        event.ended = end - rng.randrange(7_200, PAST)
-        event.started = event.not_before = event.ended - rng.randrange(60, 600)
-        event.first_seen = event.not_before - 900
-        rec = Recording(out, options, event.ended + 600)
-        rec.stamps = list(range(event.first_seen, event.ended + 601, options.step))
-        for vm in event.vms:
-            write_event(rec, vm, event)
-        write_history(out, options, event)
-        pairs += len(event.vms)
-    if options.past:
-        write_totals(out, options, end)
-    return pairs
-
-
-def write_history(out, options, event):
-    """What the rules record of a past event, once a minute until fifteen minutes after its last sample."""
-    rec = Recording(out, options, 0)
-    rec.stamps = range(event.first_seen - event.first_seen % MINUTE + MINUTE, event.ended + 1500, MINUTE)
-    labels = f'event_id="{event.id}",event_type="{event.type}",event_source="{event.source}"'
-    values = {
-        "first_seen_timestamp_seconds:min": event.first_seen,
-        "notice_seconds:first": event.not_before - event.first_seen,
-        "duration_seconds:max": event.duration,
-    }
-    for name, value in values.items():
-        if value is not None:
-            rec.constant(f"event:azure_scheduled_event_{name}", labels, value)
-    ended = f'{labels},outcome="completed"'
-    rec.constant("event:azure_scheduled_event_ended_timestamp_seconds:max", ended, event.ended, event.ended)
-    for vm in event.vms:
-        names = f'vm_name="{vm.name}",vm_scale_set="{vm.scale_set}"'
-        rec.varying(
-            "instance_event:azure_scheduled_event_observed_interruption_seconds:max",
-            f'{vm.target},event_id="{event.id}",event_type="{event.type}",{names}',
-            lambda now: 4 if now > event.ended else 0 if now > event.started else -1,
-        )
-
-
-def write_totals(out, options, end):
-    rec = Recording(out, options, 0)
-    rec.stamps = list(range(end - PAST, end - 7_200, MINUTE))
-    rec.constant("cluster:azure_scheduled_event_history:since", "", end - PAST)
-    rec.stamps = rec.stamps[::5]
-    for kind in TYPES[:3]:
-        labels = f'job="{options.job}",event_type="{kind}",result="approved"'
-        rec.varying("job:azure_scheduled_events_approvals:increase15m", labels, lambda now: now % 7)
-
-
-def write_vm(rec, vm, rng, started_at):
+def write_vm(fleet, vm, rng):
+    """The series that a rule reads."""
     t = vm.target
     healthy = rng.random() > 0.005
-    rec.constant("up", t, 1 if rng.random() > 0.002 else 0)
-    rec.constant("process_start_time_seconds", t, started_at)
-    rec.constant("process_resident_memory_bytes", t, 5_200_000 + vm.number)
-    rec.varying("process_cpu_seconds_total", t, lambda now: (now - started_at) // 7200)
-    rec.constant(
-        "azure_scheduled_events_exporter_build_info", f'{t},version="0.1.0",revision="0000000",rustc="1.90.0"', 1
-    )
-    rec.constant(
+    fleet.constant("up", t, 1 if rng.random() > 0.002 else 0)
+    fleet.constant(
         "azure_scheduled_events_vm_info",
         f'{t},vm_name="{vm.name}",vm_id="00000000-0000-4000-8000-{vm.number:012x}",vm_scale_set="{vm.scale_set}",'
-        f'vm_size="{vm.size}",location="{vm.location}",resource_group="rg-{vm.location}",'
+        f'vm_size="Standard_D4s_v5",location="{vm.location}",resource_group="rg-{vm.location}",'
         f'subscription_id="00000000-0000-4000-8000-000000000000"',
         1,
     )
-    rec.constant("azure_scheduled_events_up", t, int(healthy))
+    fleet.constant("azure_scheduled_events_up", t, int(healthy))
     age = 1 if healthy else 400
-    rec.varying("azure_scheduled_events_last_success_timestamp_seconds", t, lambda now: now - age)
-    rec.constant("azure_scheduled_events_warming_up", t, 0)
-    rec.constant("azure_scheduled_events_document_incarnation", t, rng.randrange(1, 300))
-    rec.varying("azure_scheduled_events_imds_requests_total", t, lambda now: now - started_at)
+    fleet.varying("azure_scheduled_events_last_success_timestamp_seconds", t, lambda now: now - age)
     for reason in FAILURES:
-        rec.constant("azure_scheduled_events_imds_request_failures_total", f'{t},reason="{reason}"', 0)
-    for kind in TYPES:
-        for outcome in OUTCOMES:
-            rec.constant("azure_scheduled_events_ended_total", f'{t},event_type="{kind}",outcome="{outcome}"', 0)
-        for scope in ("self", "other"):
-            rec.constant("azure_scheduled_events_observed_total", f'{t},event_type="{kind}",scope="{scope}"', 0)
+        fleet.constant("azure_scheduled_events_imds_request_failures_total", f'{t},reason="{reason}"', 0)
     for kind in TYPES[:3]:
         for result in ("approved", "failed", "dry_run"):
-            rec.constant("azure_scheduled_events_approvals_total", f'{t},event_type="{kind}",result="{result}"', 0)
-    for reason in DROPPED:
-        rec.constant("azure_scheduled_events_spans_dropped_total", f'{t},reason="{reason}"', 0)
-        rec.constant("azure_scheduled_events_log_records_dropped_total", f'{t},reason="{reason}"', 0)
-    for name in (
-        "azure_scheduled_events_spans_exported_total",
-        "azure_scheduled_events_spans_spooled",
-        "azure_scheduled_events_log_records_exported_total",
-        "azure_scheduled_events_log_records_spooled",
-        "azure_scheduled_events_state_write_failures_total",
-        "azure_scheduled_events_alert_pushes_total",
-        "azure_scheduled_events_alert_push_failures_total",
-    ):
-        rec.constant(name, t, 0)
+            fleet.constant("azure_scheduled_events_approvals_total", f'{t},event_type="{kind}",result="{result}"', 0)
+    for signal in ("spans", "log_records"):
+        for reason in DROPPED:
+            fleet.constant(f"azure_scheduled_events_{signal}_dropped_total", f'{t},reason="{reason}"', 0)
+        fleet.constant(f"azure_scheduled_events_{signal}_spooled", t, 0)
+    for name in ("warming_up", "state_write_failures_total", "alert_push_failures_total"):
+        fleet.constant(f"azure_scheduled_events_{name}", t, 0)
 
 
-def write_pending(rec, vm, events):
-    pending = {}
-    for event in events:
-        if not event.ended:
-            pending[event.type] = pending.get(event.type, 0) + 1
-    for kind in TYPES:
-        rec.constant(
-            "azure_scheduled_events_pending", f'{vm.target},event_type="{kind}",scope="self"', pending.get(kind, 0)
-        )
-        rec.constant("azure_scheduled_events_pending", f'{vm.target},event_type="{kind}",scope="other"', 0)
-
-
-def write_event(rec, vm, event):
+def write_event(fleet, vm, event):
     since = event.first_seen
-    write_decisions(rec, vm, event)
+    write_decisions(fleet, vm, event)
     labels = f'{vm.target},event_id="{event.id}",event_type="{event.type}",event_source="{event.source}",scope="self"'
     text = "Host server is undergoing maintenance." if event.type == "Freeze" else ""
-    rec.constant(
+    fleet.constant(
         "azure_scheduled_event_info", f'{labels},resource_type="VirtualMachine",description="{text}"', 1, since
     )
     status = event.status()
     for name in ("Scheduled", "Started", "Ended"):
-        rec.constant("azure_scheduled_event_status", f'{labels},event_status="{name}"', int(name == status), since)
-    rec.constant("azure_scheduled_event_not_before_timestamp_seconds", labels, event.not_before, since)
+        fleet.constant("azure_scheduled_event_status", f'{labels},event_status="{name}"', int(name == status), since)
+    fleet.constant("azure_scheduled_event_not_before_timestamp_seconds", labels, event.not_before, since)
     if not event.ended:
         countdown = (lambda t: 0) if event.started else (lambda t: event.not_before - t)
-        rec.varying("azure_scheduled_event_not_before_countdown_seconds", labels, countdown, since)
+        fleet.varying("azure_scheduled_event_not_before_countdown_seconds", labels, countdown, since)
     if event.duration is not None:
-        rec.constant("azure_scheduled_event_duration_seconds", labels, event.duration, since)
-    rec.constant("azure_scheduled_event_resources", labels, len(event.vms), since)
-    rec.constant("azure_scheduled_event_first_seen_timestamp_seconds", labels, event.first_seen, since)
+        fleet.constant("azure_scheduled_event_duration_seconds", labels, event.duration, since)
+    fleet.constant("azure_scheduled_event_resources", labels, len(event.vms), since)
+    fleet.constant("azure_scheduled_event_first_seen_timestamp_seconds", labels, event.first_seen, since)
     if event.started:
-        rec.constant("azure_scheduled_event_started_timestamp_seconds", labels, event.started, event.started)
+        fleet.constant("azure_scheduled_event_started_timestamp_seconds", labels, event.started, event.started)
     if event.ended:
-        rec.constant(
+        fleet.constant(
             "azure_scheduled_event_ended_timestamp_seconds", f'{labels},outcome="completed"', event.ended, event.ended
         )
-        rec.constant("azure_scheduled_event_observed_interruption_seconds", labels, 4, event.ended)
+        fleet.constant("azure_scheduled_event_observed_interruption_seconds", labels, 4, event.ended)
 
 
-def write_decisions(rec, vm, event):
+def write_decisions(fleet, vm, event):
     """The alerts and words that the exporter gives the event, as they are at the last sample."""
     head = f'{vm.target},event_id="{event.id}"'
     kind = f'event_type="{event.type}",event_source="{event.source}"'
-    for name, severity, value in event.alerts(rec.stamps[-1]):
+    for name, severity, value in event.alerts(fleet.stamps[-1]):
         labels = f'{head},{kind},alert="AzureScheduledEvent{name}",severity="{severity}"'
-        rec.constant("azure_scheduled_event_alert", labels, value, event.first_seen)
+        fleet.constant("azure_scheduled_event_alert", labels, value, event.first_seen)
     ended = event.ended or float("inf")
-    rec.varying("azure_scheduled_event_open", head, lambda now: int(now < ended), event.first_seen)
+    fleet.varying("azure_scheduled_event_open", head, lambda now: int(now < ended), event.first_seen)
     summary, description = event.message()
     since = event.ended or event.started or event.first_seen
     labels = f'{head},summary="{summary}",description="{description}"'
-    rec.constant("azure_scheduled_event_message", labels, since, event.first_seen)
-
-
-def write_histograms(rec, vm, event, since):
-    for name, value in (("notice", event.not_before - event.first_seen), ("impact", 300), ("observed_interruption", 4)):
-        family = f"azure_scheduled_events_{name}_seconds"
-        labels = f'{vm.target},event_type="{event.type}"'
-        for bound in BUCKETS:
-            rec.constant(f"{family}_bucket", f'{labels},le="{bound}"', int(value <= float(bound)), since)
-        rec.constant(f"{family}_sum", labels, value, since)
-        rec.constant(f"{family}_count", labels, 1, since)
+    fleet.constant("azure_scheduled_event_message", labels, since, event.first_seen)
 
 
 def main():
     options = arguments()
     rng = random.Random(options.seed)
     end = options.end or int(time.time())
-    vms = [Vm(number, options.job) for number in range(options.vms)]
+    vms = [Vm(number) for number in range(options.vms)]
     events = [Event(rng, vms, end) for _ in range(options.events)]
+    fleet = Fleet(options.minutes, end)
     by_vm = {}
     for event in events:
         for vm in event.vms:
             by_vm.setdefault(vm.number, []).append(event)
-    rec = Replay(options, end) if options.serve else Recording(sys.stdout, options, end)
     for vm in vms:
-        if options.serve and vm.number % PART == 0:
-            rec.begin_part()
-        write_vm(rec, vm, rng, end - 90_000)
-        vm_events = by_vm.get(vm.number, [])
-        write_pending(rec, vm, vm_events)
-        for event in vm_events:
-            write_event(rec, vm, event)
-        for event in {event.type: event for event in vm_events}.values():  # one histogram per type and VM
-            write_histograms(rec, vm, event, event.first_seen)
-    past = write_past(sys.stdout, options, rng, vms, end)
-    if not options.serve:
-        sys.stdout.write("# EOF\n")
+        if vm.number % PART == 0:
+            fleet.begin_part()
+        write_vm(fleet, vm, rng)
+        for event in by_vm.get(vm.number, []):
+            write_event(fleet, vm, event)
     pairs = sum(len(event.vms) for event in events)
-    print(
-        f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM; {options.past} past events, {past} pairs",
-        file=sys.stderr,
-    )
-    if options.serve:
-        rec.serve(options.serve)
+    print(f"{len(vms)} VMs, {len(events)} events, {pairs} pairs of event and affected VM", file=sys.stderr)
+    fleet.serve(options.port)
 
 
 if __name__ == "__main__":
