@@ -1,9 +1,9 @@
 """Checks the forms of the rules in packaging/prometheus: python3 tests/rules/forms.py PROMTOOL.
 
-Both are current, and have the same rules as alerts/*.rules.yml. Azure Monitor: annotations without functions, and by
-promtool one alert for each event with its VM and words, and no text that prints a label which the alert does not have.
-Their structure is checked by tests/packages/run with the schema of the Prometheus Operator and the limits of Azure
-Monitor, and by `tests/proof azure` with Microsoft's definitions.
+Both are current, and have the same rules as alerts/*.rules.yml. Azure Monitor: members of prometheusRuleGroups
+2023-03-01, annotations without functions, and by promtool one alert for each event with its VM and words, and no text that
+prints a label which the alert does not have. tests/packages/run checks the limits of Azure Monitor, and the other form
+with the schema of the Prometheus Operator.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent.parent
 FORMS = ROOT / "packaging" / "prometheus"
 PLAIN_ACTION = re.compile(r"\{\{ \$(labels\.\w+|value) \}\}")
+# https://learn.microsoft.com/rest/api/monitor/prometheus-rule-groups/create-or-update
+GROUP_MEMBERS = {"description", "scopes", "clusterName", "enabled", "interval", "rules"}
+RECORD_MEMBERS = {"record", "expression", "labels", "enabled"}
+ALERT_MEMBERS = {"alert", "expression", "for", "labels", "annotations", "enabled", "severity"}
+ALERT_MEMBERS |= {"resolveConfiguration", "actions"}
 LOOKUP_OF_WORDS = "\n* on (cluster, event_id) group_left (summary, description)\n"
 
 failures = []
@@ -52,6 +57,14 @@ def check_azure(promtool: str, plain: list[dict]) -> None:
     used = set(re.findall(r"parameters\('(\w+)'\)", json.dumps(template)))
     expect(used == set(template["parameters"]), f"Azure Monitor: parameters {used ^ set(template['parameters'])}")
     groups = [(resource["name"], resource["properties"]["rules"]) for resource in template["resources"]]
+    for resource in template["resources"]:
+        kind = resource["type"], resource["apiVersion"]
+        expect(kind == ("Microsoft.AlertsManagement/prometheusRuleGroups", "2023-03-01"), f"Azure Monitor: {kind}")
+        expect(set(resource["properties"]) <= GROUP_MEMBERS, f"{resource['name']}: {set(resource['properties'])}")
+        for rule in resource["properties"]["rules"]:
+            members = ALERT_MEMBERS if "alert" in rule else RECORD_MEMBERS
+            expect(set(rule) <= members and rule.get("severity", 0) in range(5), f"{resource['name']}: {set(rule)}")
+            expect(bool(re.fullmatch(r"PT\d+[SMH]", rule.get("for", "PT1M"))), f"{resource['name']}: for")
     converted = [{"name": name, "rules": [to_plain(rule) for rule in rules]} for name, rules in groups]
     # InProgress is for Alertmanager's inhibition alone.
     rules = (rule for group in plain for rule in group["rules"] if rule.get("alert") != "AzureScheduledEventInProgress")
