@@ -4,260 +4,197 @@ from __future__ import annotations
 
 from typing import Any
 
-import queries as q
-from parts import (
-    BLIND,
-    CALM,
-    COLOURED_CELL,
-    CRITICAL,
-    NOTICE,
-    SEVERITY,
-    SEVERITY_MAP,
-    TRACE_VARIABLES,
-    TYPE_COLOURS,
-    WARNING,
-    carried,
-    cluster_variable,
-    custom_variable,
-    dashboard,
-    fixed,
-    job_variable,
-    override,
-    stat,
-    table,
-    target,
-    thresholds,
-    trace_links,
-    value_map,
-    vm_label_variable,
-    vm_link,
-    vm_variable,
-)
+import parts as p
+import records as r
 
-FLEET = q.Scope('event_type=~"$event_type"', 'vm_scale_set!~"$scale_set"')
-NOTHING = {"noValue": "–"}
-WHEN = value_map({str(q.DOWN): ("VM down", CALM), str(q.RUNNING): ("running", CALM), str(q.DUE): ("due", CALM)})
-# The values of `Scope.order`.
-ORDER = thresholds(
-    (None, CALM), *((n * q.WEIGHT - q.HOUR, c) for n, c in enumerate((NOTICE, WARNING, CRITICAL), 1))
-)  # fmt: skip
-COVERAGE = {
-    q.REPORTS: ("report", CALM),
-    q.IN_EVENT: ("down in an event", NOTICE),
-    q.NOT_SCRAPED: ("not scraped", BLIND),
-    q.NO_METADATA: ("without metadata", BLIND),
-    q.WARMING_UP: ("warming up", BLIND),
-}
-COUNT = thresholds((None, CALM), (1, NOTICE))
+PENDING = f"{r.ORDER}{{{r.EVENTS}}}"
+BEGUN = f"{PENDING} > {r.BEGUN}"
+EXPORTERS = f"{r.COVERAGE}{{{r.VMS}}}"
+WHEN = p.value_map({"-2": ("VM down", p.CALM), "-1": ("running", p.CALM), "0": ("due", p.CALM)})
+STARTS_IN = {"unit": "dtdurations", "decimals": 0, "mappings": [WHEN], "custom__width": 110}
+COLOURS = {"info": p.NOTICE, "warning": p.WARNING, "critical": p.CRITICAL}
+SEVERITIES = p.value_map({name: (name, colour) for name, colour in COLOURS.items()})
+SEVERITY = {"mappings": [SEVERITIES], **p.COLOURED, "custom__width": 90}
+# The severities in the values of ORDER: due within the hour, then begun.
+STEPS = p.thresholds(
+    (None, p.CALM),
+    *((n * r.SEVERITY - 3600, colour) for n, colour in enumerate(COLOURS.values(), 1)),
+    *((r.BEGUN + n * r.SEVERITY, colour) for n, colour in enumerate((p.CALM, *COLOURS.values()))),
+)
+COUNT = p.thresholds((None, p.CALM), (1, p.NOTICE))
+# What to show in place of events, by the value of `no_event`.
+NO_EVENT = [
+    p.override(code, displayName=text, color={"fixedColor": colour, "mode": "fixed"})
+    for code, text, colour in (
+        ("0", "none known: see Coverage", p.BLIND),
+        ("1", "none", p.CALM),
+        ("2", "none selected, or no rules", p.BLIND),
+    )
+]
+
+
+def no_event(exporters: str, events: str) -> tuple[str, str]:
+    """0 if an event can be missing, 1 if not, 2 if nothing is selected; nothing if there are events."""
+    return f'count_values("known", min({exporters}) or vector(2)) unless on () {events}', "{{known}}"
 
 
 def variables() -> list[dict[str, Any]]:
+    of = f'{r.COVERAGE}{{cluster=~"$cluster", job=~"$job"}}'
     return [
-        cluster_variable(),
-        job_variable(),
-        vm_label_variable("scale_set", "Scale set", "vm_scale_set"),
-        vm_variable(multi=True, more='vm_scale_set=~"$scale_set"'),
-        custom_variable("event_type", "Type", list(TYPE_COLOURS), "Only events of these types"),
-        *TRACE_VARIABLES,
+        p.cluster_variable(),
+        p.job_variable(),
+        p.query_variable("scale_set", "Scale set", f"label_values({of}, vm_scale_set)"),
+        p.vm_variable(multi=True, more=', vm_scale_set=~"$scale_set|unknown"'),
+        p.type_variable(),
     ]
 
 
-def first_row() -> list[dict[str, Any]]:
-    says = {"text": "name", "unit": "none", "legend": "{{summary}}{{state}} {{cluster}}"}
-    running = f"{FLEET.rank()} and on ({q.EVENT}) {q.begun()}"
-    now = stat(
-        "Now",
-        "The three worst events that have started and are not over, or whose VM is down. The colour is that of the alert. "
-        '"none": no open event, and every exporter reports. "none known": an event of a VM whose exporter does not report can be missing.',
-        (0, 0, 7, 6),
-        f"sort_desc({FLEET.texts(f'topk(3, {running})')}) or on () {FLEET.no_event()}",
-        defaults={"thresholds": SEVERITY},
-        **says,
-    )
-    more = f'count_values("n", count({running}) - 3 > 0)'
-    now["targets"].append(
-        target(f'label_replace({more}, "summary", "and $1 more", "n", "(.*)")', "B", "{{summary}}", instant=True)
-    )
-    now["options"]["orientation"] = "horizontal"
-    following = stat(
-        "Next",
-        "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it is due within the hour.",
-        (7, 0, 7, 6),
-        f"{FLEET.next()} * on ({q.EVENT}) group_left (summary) {q.message()}",
-        defaults={"thresholds": ORDER},
-        **says,
-    )
-    starts = stat(
-        "Starts in",
-        'Of the event under Next: until NotBefore, before which Azure does not start it unless somebody approves it. "due": it can start at any moment.',
-        (14, 0, 3, 6),
-        f"{q.seconds_left()} and on ({q.EVENT}) {FLEET.next()}",
-        unit="dtdurations",
-        defaults={"decimals": 0, "mappings": [WHEN], "thresholds": thresholds((None, CALM))},
-    )
-    near = f"{FLEET.open()} and ({q.begun()} or {q.seconds_left()} <= {q.HOUR})"
-    lasts = q.last("duration_seconds", q.OWN)
-    hour = stat(
-        "VMs hit within 1 h",
-        "VMs with an event that has started or can start within the hour, without events that interrupt nothing.",
-        (17, 0, 3, 3),
-        f"count(group by ({q.VM}) ({FLEET.pairs()} and on ({q.EVENT}) ({near}) unless on ({q.EVENT}) {lasts} == 0)) or on () 0 * group({q.UP}{{{q.TARGET}}})",
-        unit="none",
-        defaults={"thresholds": COUNT},
-    )
-    advice = FLEET.vms(f"group by ({q.VM}) ({q.exporter('advisories', q.OWN)} > 0)")
-    advisories = stat(
-        "VMs with advice",
-        "VMs with advice by Azure that is not maintenance, such as a higher risk of eviction. It has no deadline, and no other panel here contains it.",
-        (17, 3, 3, 3),
-        f"count({advice}) or on () 0 * group({q.UP}{{{q.TARGET}}})",
-        unit="none",
-        defaults={"thresholds": COUNT},
-    )
-    coverage = stat(
-        "Coverage",
-        "How many exporters report: Prometheus scrapes them, they have read the metadata service in the minute before the scrape, and they are not warming up. The others, by reason.",
-        (20, 0, 4, 6),
-        f'count_values("why", {FLEET.coverage()})',
-        legend="{{why}}",
-        text="value_and_name",
-        unit="none",
-        overrides=[
-            override(str(code), displayName=text, color=fixed(colour)) for code, (text, colour) in COVERAGE.items()
-        ],
-        title_size=14,
-    )
-    coverage["options"]["orientation"] = "horizontal"
-    return [now, following, starts, hour, advisories, coverage]
+def events() -> list[p.Panel]:
+    following = f"topk(1, max by ({r.EVENT}, summary) ({PENDING} < {r.BEGUN}))"
+    return [
+        p.stat(
+            "Now",
+            "The three worst events that have started and are not over, or whose VM is down. The colour is that of the alert. "
+            '"none": no open event, and every exporter reports. "none known": an event of a VM whose exporter does not report can be missing.',
+            (0, 0, 7, 6),
+            [
+                (f"sort_desc(topk(3, max by (cluster, summary, state) ({BEGUN})))", "{{summary}}{{state}} {{cluster}}"),
+                (f'count_values("n", count(group by ({r.EVENT}) ({BEGUN})) - 3 > 0)', "and {{n}} more"),
+                no_event(EXPORTERS, BEGUN),
+            ],
+            text="name",
+            steps=STEPS,
+            overrides=NO_EVENT,
+        ),
+        p.stat(
+            "Next",
+            "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it is due within the hour.",
+            (7, 0, 7, 6),
+            [(following, "{{summary}} {{cluster}}")],
+            text="name",
+            steps=STEPS,
+        ),
+        p.stat(
+            "Starts in",
+            'Of the event under Next: until NotBefore, before which Azure does not start it unless somebody approves it. "due": it can start at any moment.',
+            (14, 0, 3, 6),
+            [f"{r.START} and on ({r.EVENT}) {following}"],
+            unit="dtdurations",
+            mappings=[WHEN],
+        ),
+    ]
 
 
-def pending(y: int) -> dict[str, Any]:
-    """One row per open event, also of an event whose VMs are down."""
-    of = f"and on ({q.EVENT}) {FLEET.open()}"
-    rows = table(
+def counts() -> list[p.Panel]:
+    harmless = f"azure_scheduled_event_duration_seconds{{{r.CLUSTER}}} == 0"
+    firing = f'ALERTS{{alertname=~"AzureScheduledEvents(ExporterDown|DataStale)", alertstate="firing", {r.TARGET}}}'
+    advice = r.exporter("advisories", 'scope!="other"')
+    zero = f"or 0 * group({r.COVERAGE}{{{r.CLUSTER}}})"
+    return [
+        p.stat(
+            "VMs hit within 1 h",
+            "VMs with an event that has started or can start within the hour, without events that interrupt nothing.",
+            (17, 0, 3, 3),
+            [f"count(group by ({r.VM}) ({PENDING} >= {r.NEAR} unless on (event_id) {harmless})) {zero}"],
+            steps=COUNT,
+        ),
+        p.stat(
+            "VMs with advice",
+            "VMs with advice by Azure that is not maintenance, such as a higher risk of eviction. It has no deadline, and no other panel here contains it.",
+            (17, 3, 3, 3),
+            [f"count({EXPORTERS} and on ({r.VM}) {advice} > 0) {zero}"],
+            steps=COUNT,
+        ),
+        p.stat(
+            "Coverage",
+            "How many exporters report: Prometheus scrapes them, they have read the metadata service in the minute before the scrape, and they are not warming up. "
+            "The others, by reason. Yellow: an alert about these exporters fires.",
+            (20, 0, 4, 6),
+            [
+                (f"count by (coverage) ({EXPORTERS} unless on ({r.VM}) {firing})", "{{coverage}}"),
+                (f"count by (coverage) ({EXPORTERS} and on ({r.VM}) {firing})", "{{coverage}}, alert"),
+            ],
+            text="value_and_name",
+            overrides=p.coloured(
+                {"/^(not scraped|without metadata|warming up)$/": p.BLIND, "/, alert$/": p.WARNING}, regex=True
+            ),
+        ),
+    ]
+
+
+def pending(y: int) -> p.Panel:
+    return p.table(
         "Pending now",
-        "One row per open event: first what has begun, then what is due within the hour by severity, then the others by time. Event opens the trace.",
+        "One row per open event, also if its VM is down: first what has begun, then what is due within the hour by severity, then the others by time.",
         (0, y, 24, 9),
         [
-            target(q.ids(FLEET.texts(FLEET.rank())), "A", table=True),
-            target(FLEET.when(), "B", table=True),
-            target(f"max by ({q.EVENT}) ({q.last('resources', q.OWN, q.CLUSTER)}) {of}", "C", table=True),
-            target(f"max by ({q.EVENT}) ({q.last('duration_seconds', q.OWN, q.CLUSTER)}) {of}", "D", table=True),
-            target(
-                f"{10 * q.WEIGHT} * {q.begun()} + on ({q.EVENT}) {FLEET.rank()} or {FLEET.order()}", "E", table=True
-            ),
+            p.with_id(f"max by ({r.EVENT}, severity, summary) ({PENDING})"),
+            f"{r.START} and on ({r.EVENT}) {PENDING}",
+            f"max by ({r.EVENT}) ({r.up_to_now('resources', r.CLUSTER)}) and on ({r.EVENT}) {PENDING}",
         ],
         {
-            "Value #B": "Starts in",
-            "Value #A": "Severity",
-            "summary": "What",
-            "Value #C": "VMs",
-            "Value #D": "Lasts",
-            "cluster": "In cluster",
-            "id": "Event",
-            "trace_id": "Trace",
-            "event_id": "Id",
+            "Value #B": ("Starts in", STARTS_IN),
+            "severity": ("Severity", SEVERITY),
+            "summary": ("What", {"custom__minWidth": 400}),
+            "Value #C": ("VMs", {"custom__width": 60}),
+            "cluster": ("In cluster", {"custom__width": 130}),
+            "id": ("Event", {"custom__width": 95}),
         },
-        sort="Starts in",
-        drop=("Value #E", "state"),
-        overrides=[
-            override("Starts in", unit="dtdurations", decimals=0, mappings=[WHEN], custom__width=110, **NOTHING),
-            override(
-                "Severity", mappings=[SEVERITY_MAP], custom__cellOptions=COLOURED_CELL, custom__width=90, **NOTHING
-            ),
-            override("What", custom__minWidth=400),
-            override("VMs", unit="none", custom__width=60, **NOTHING),
-            override("Lasts", unit="s", noValue="unknown", custom__width=90),
-            override("In cluster", custom__width=130, **NOTHING),
-            override("Event", links=trace_links(), custom__width=110),
-            carried("Trace"),
-            carried("Id"),
-        ],
+        sort="Value #A",
+        drop=("Value #A", "event_id", "state"),
     )
-    # The table's own sorting needs a column that is shown.
-    rows["transformations"].insert(
-        1, {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": "Value #E", "desc": True}]}}
-    )
-    rows["options"]["sortBy"] = []
-    return rows
 
 
-def vms(y: int) -> dict[str, Any]:
-    pairs = FLEET.pairs()
-    answers = f"({pairs} * on ({q.VM}) group_left () {q.UP} or {q.DUE - 1} * {pairs})"
-    words = f"{FLEET.open()} * on ({q.EVENT}) group_left (summary) {q.message()}"
-    return table(
+def vms(y: int) -> p.Panel:
+    pairs = f"max by ({r.VM}, vm_name, event_id, summary, severity) ({PENDING})"
+    return p.table(
         "VMs of these events",
-        "Every VM with an exporter that an open event names. VM opens its dashboard. At most 200 are shown.",
+        "Every VM with an exporter that an open event names, in the order of the events. VM opens its dashboard. At most 200 are shown.",
         (0, y, 24, 8),
         [
-            target(
-                q.cluster_for_links(
-                    f"topk(200, {answers} * on ({q.EVENT}) group_left (summary) ({words}) "
-                    f"* on ({q.VM}) group_left (vm_name) {q.names(pairs)})"
-                ),
-                table=True,
-            )
+            r.cluster_for_links(f"topk(200, {pairs})"),
+            f"1000 * max by ({r.VM}, event_id) ({r.DOWN}{{{r.TARGET}}}) and on ({r.VM}, event_id) {PENDING}",
         ],
         {
-            "vm_name": "VM",
-            "Value": "Answers",
-            "summary": "Event",
-            "cluster": "In cluster",
-            "instance": "Instance",
-            "in": "Cluster",
+            "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 160}),
+            "severity": ("Severity", SEVERITY),
+            "summary": ("Event", {"custom__minWidth": 330}),
+            "Value #B": ("Down since", {"unit": "dateTimeAsIsoNoDateIfToday", "custom__width": 110}),
+            "cluster": ("In cluster", {"custom__width": 130}),
+            "instance": ("Instance", {"custom__width": 150}),
+            "in": ("Cluster", p.HIDDEN),
         },
-        sort="VM",
-        drop=("job", "event_id"),
-        overrides=[
-            override("VM", links=[vm_link("Everything about ${__data.fields.VM}")], custom__minWidth=200),
-            override(
-                "Answers",
-                mappings=[value_map({"1": ("yes", CALM), "0": ("no", WARNING), "-1": ("no target any more", WARNING)})],
-                custom__cellOptions=COLOURED_CELL,
-                custom__width=150,
-            ),
-            override("Event", custom__minWidth=400),
-            override("In cluster", custom__width=130, **NOTHING),
-            override("Instance", custom__width=170),
-            carried("Cluster"),
-        ],
+        sort="Value #A",
+        drop=("Value #A", "job", "event_id"),
     )
 
 
-def blind(y: int) -> dict[str, Any]:
-    trouble = {str(code): text for code, text in COVERAGE.items() if code < q.IN_EVENT}
-    named = f"last_over_time({q.exporter('vm_info')}[1h]) * on ({q.VM}) group_left () {FLEET.blind()}"
-    return table(
+def blind(y: int) -> p.Panel:
+    return p.table(
         "Exporters that do not report, and why",
         "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. At most 100 are shown.",
         (0, y, 24, 7),
-        [
-            target(
-                q.cluster_for_links(f"topk(100, max by ({q.VM}, vm_name) ({named} or on ({q.VM}) {FLEET.blind()}))"),
-                table=True,
-            )
-        ],
-        {"vm_name": "VM", "Value": "Trouble", "cluster": "In cluster", "instance": "Instance", "in": "Cluster"},
-        sort="VM",
-        drop=("job",),
-        overrides=[
-            override("VM", links=[vm_link()], custom__minWidth=200, **NOTHING),
-            override("Trouble", mappings=[value_map(trouble)], custom__cellOptions=COLOURED_CELL, custom__minWidth=200),
-            override("In cluster", **NOTHING),
-            override("Instance", links=[vm_link()], custom__minWidth=150),
-            carried("Cluster"),
-        ],
+        [r.cluster_for_links(f"topk(100, {EXPORTERS} == 0)")],
+        {
+            "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 200}),
+            "coverage": ("Trouble", {}),
+            "vm_scale_set": ("Scale set", {}),
+            "cluster": ("In cluster", {}),
+            "instance": ("Instance", {}),
+            "in": ("Cluster", p.HIDDEN),
+        },
+        sort="vm_name",
+        desc=False,
+        drop=("job", "Value"),
     )
 
 
 def build() -> dict[str, Any]:
-    return dashboard(
+    return p.dashboard(
         "azse-fleet",
-        "Azure Scheduled Events / Fleet",
         "What Azure does to which VM now, what is next, and whether all exporters report.",
         variables(),
-        [*first_row(), pending(6), vms(15), blind(23)],
+        [*events(), *counts(), pending(6), vms(15), blind(23)],
         since="now-6h",
         refresh="15s",
     )

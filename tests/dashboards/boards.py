@@ -91,6 +91,8 @@ def interpolate(
 ) -> str:
     """Replaces variables by values, as Grafana does for `=~`."""
     values = {
+        "tempo": "Tempo",
+        "jaeger": "Jaeger",
         "__range": f"{span}s",
         "__range_s": str(span),
         "__interval": f"{step_seconds}s",
@@ -104,7 +106,7 @@ def interpolate(
             raise KeyError(f"${name} is not a variable of this dashboard")
         return values[name]
 
-    return re.sub(r"\$([A-Za-z_]\w*)", value, expr)
+    return re.sub(r"\$\{?([A-Za-z_]\w*)(?::text\})?", value, expr)
 
 
 def variables(board: dict[str, Any], chosen: dict[str, str] | None = None) -> dict[str, str]:

@@ -162,12 +162,35 @@ def notation(values: list[float | None]) -> str:
 
 FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
 CRITICAL, WARNING, INFO = 3, 2, 1
-UNKNOWN = -1e9
-COVERAGE = {"not_scraped": 0, "no_metadata": 1, "warming_up": 2, "in_event": 3, "report": 4}
+COVERAGE = {
+    "not_scraped": "not scraped",
+    "no_metadata": "without metadata",
+    "warming_up": "warming up",
+    "in_event": "in its event",
+    "report": "report",
+}
+# What a panel shows in place of events.
+MISSING, NONE, NOT_SELECTED = "0", "1", "2"
 
 
 def now(minute: float, expected: dict[tuple[str, ...], float], board: str = FLEET, **more) -> Truth:
     return Truth(board, "Now" if board == FLEET else "Now and next", minute, expected, **more)
+
+
+def idle(minute: float, known: str, board: str = FLEET, **more) -> Truth:
+    return Truth(
+        board,
+        "Now" if board == FLEET else "Now and next",
+        minute,
+        {(known,): 1},
+        ("known",),
+        "C" if board == FLEET else "B",
+        **more,
+    )
+
+
+def begun(severity: int, *, down: bool = False) -> int:
+    return 100_000 + 10_000 * severity + (2 if down else 1)
 
 
 def coming(minute: float, text: str, order: float) -> Truth:
@@ -175,7 +198,7 @@ def coming(minute: float, text: str, order: float) -> Truth:
 
 
 def coverage(minute: float, **counts: float) -> Truth:
-    return Truth(FLEET, "Coverage", minute, {(str(COVERAGE[why]),): n for why, n in counts.items()}, ("why",))
+    return Truth(FLEET, "Coverage", minute, {(COVERAGE[why],): n for why, n in counts.items()}, ("coverage",))
 
 
 def figure(board: str, panel: str, minute: float, value: float, **more) -> Truth:
@@ -205,17 +228,21 @@ def quiet() -> World:
         vms,
         (),
         (
-            now(15, {("none", ""): 0}),
-            now(25, {("none known: see Coverage", ""): UNKNOWN}),
+            idle(15, NONE),
+            idle(25, MISSING),
             coverage(15, report=3),
             coverage(25, report=2, not_scraped=1),
             Truth(
-                FLEET, "Exporters that do not report, and why", 25, {("web_2",): COVERAGE["not_scraped"]}, ("vm_name",)
+                FLEET,
+                "Exporters that do not report, and why",
+                25,
+                {("web_2", "not scraped"): 0},
+                ("vm_name", "coverage"),
             ),
-            now(25, {("none", ""): 0}, VM, chosen={"instance": "web_0"}),
-            now(25, {("none known: see Coverage", ""): UNKNOWN}, VM, chosen={"instance": "web_2"}),
-            now(25, {("none", ""): 0}, chosen={"instance": "web_(0|1)"}),
-            now(25, {("no exporter selected", ""): UNKNOWN}, chosen={"instance": "db_0"}),
+            idle(25, NONE, VM, chosen={"instance": "web_0"}),
+            idle(25, MISSING, VM, chosen={"instance": "web_2"}),
+            idle(25, NONE, chosen={"instance": "web_(0|1)"}),
+            idle(25, NOT_SELECTED, chosen={"instance": "db_0"}),
             figure(FLEET, "VMs hit within 1 h", 15, 0),
             figure(HISTORY, "Events", 25, 0),
         ),
@@ -232,30 +259,30 @@ def frozen() -> World:
         web(4),
         (event,),
         (
-            now(15, {("none", ""): 0}),
-            coming(15, words[0][1], 2e5 - 13 * 60),
+            idle(15, NONE),
+            coming(15, words[0][1], 20_000 - 13 * 60),
             figure(FLEET, "Starts in", 15, 13 * 60),
             figure(FLEET, "VMs hit within 1 h", 15, 3),
-            figure(FLEET, "Pending now", 15, WARNING),
+            figure(FLEET, "Pending now", 15, 20_000 - 780),
             figure(FLEET, "Pending now", 15, 13 * 60, ref="B"),
             Truth(
                 FLEET,
                 "VMs of these events",
                 15,
-                {(f"web_{i}", words[0][1]): 1 for i in range(3)},
+                {(f"web_{i}", words[0][1]): 20_000 - 780 for i in range(3)},
                 ("vm_name", "summary"),
             ),
-            now(28.5, {(words[1][1], ""): WARNING}),
-            now(30, {("none", ""): 0}),
+            now(28.5, {(words[1][1], ""): begun(WARNING)}),
+            idle(30, NONE),
             figure(HISTORY, "Events", 38, 1),
             figure(HISTORY, "VMs hit", 38, 3),
             figure(HISTORY, "Time lost", 38, 36),
             figure(HISTORY, "Median notice", 38, 18 * 60),
             figure(HISTORY, "Too short", 38, 0),
-            figure(HISTORY, "Cancelled", 38, 0),
+            figure(HISTORY, "Did not begin", 38, 0),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 0.75}, ("vm_scale_set",)),
             Truth(HISTORY, "VMs hit most", 38, {(f"web_{i}",): 1 for i in range(3)}, ("vm_name",)),
-            figure(VM, "Past events", 38, -3, ref="F", chosen={"instance": "web_0"}),
+            figure(VM, "Past events", 38, 12, ref="E", chosen={"instance": "web_0"}),
         ),
     )
 
@@ -264,7 +291,7 @@ def restarting() -> World:
     words = ((5, "Reboot of web_0 at 00:20 UTC"), (70, "Reboot of web_0 completed, interrupted for 50m"))
     vm = Vm("web_0", down=((20, 70),))
     event = reboot("E-1", (vm,), 5, 20, words, started=20, ended=70, interruption=3000)
-    says = {("Reboot of web_0 at 00:20 UTC", ", VM down"): CRITICAL}
+    says = {("Reboot of web_0 at 00:20 UTC", ", VM down"): begun(CRITICAL, down=True)}
     this = {"chosen": {"instance": "web_0"}}
     return World(
         "restart",
@@ -275,13 +302,14 @@ def restarting() -> World:
             now(21, says),
             now(60, says),
             now(60, says, VM, **this),
-            figure(VM, "The life of each event", 60, 2, **this),
-            figure(VM, "Coverage", 60, COVERAGE["in_event"], **this),
+            figure(VM, "The life of each event", 60, 1, **this),
+            Truth(VM, "Coverage", 60, {("in its event",): 1}, ("coverage",), **this),
             coverage(60, report=1, in_event=1),
             figure(FLEET, "Pending now", 60, -2, ref="B"),
-            Truth(FLEET, "VMs of these events", 60, {("web_0",): 0}, ("vm_name",)),
+            Truth(FLEET, "VMs of these events", 60, {("web_0",): begun(CRITICAL, down=True)}, ("vm_name",)),
+            figure(FLEET, "VMs of these events", 60, 1000 * 20 * 60, ref="B"),
             figure(HISTORY, "VMs hit", 60, 1),
-            now(72, {("none", ""): 0}),
+            idle(72, NONE),
             figure(HISTORY, "Time lost", 78, 3000),
         ),
         minutes=80,
@@ -298,11 +326,11 @@ def evicted() -> World:
         (vm, Vm("web_1")),
         (event,),
         (
-            now(13, {(words[0][1], ", VM down"): CRITICAL}),
-            Truth(FLEET, "VMs of these events", 13, {("spot_0",): -1}, ("vm_name",)),
+            now(13, {(words[0][1], ", VM down"): begun(CRITICAL, down=True)}),
+            Truth(FLEET, "VMs of these events", 13, {("spot_0",): begun(CRITICAL, down=True)}, ("vm_name",)),
             coverage(13, report=1),
-            now(13, {(words[0][1], ", VM down"): CRITICAL}, VM, chosen={"instance": "spot_0"}),
-            now(28, {("none", ""): 0}),
+            now(13, {(words[0][1], ", VM down"): begun(CRITICAL, down=True)}, VM, chosen={"instance": "spot_0"}),
+            idle(28, NONE),
             figure(HISTORY, "VMs hit", 38, 1),
             figure(VM, "Past events", 38, 10 * 60 * 1000, chosen={"instance": "spot_0"}),
         ),
@@ -324,10 +352,10 @@ def worst_first() -> World:
         (*events, short, later),
         (
             figure(FLEET, "Starts in", 10, 13 * 60),
-            figure(FLEET, "Next", 10, 3e5 - 13 * 60),
+            figure(FLEET, "Next", 10, 30_000 - 13 * 60),
             Truth(
-                FLEET, "Pending now", 10, {**{(f"E-{i}",): 3e5 - 780 for i in range(3)}, ("E-8",): 1e5 - 60, ("E-9",): -4990 * 60},
-                ("event_id",), "E",
+                FLEET, "Pending now", 10, {**{(f"E-{i}",): 30_000 - 780 for i in range(3)}, ("E-8",): 10_000 - 60, ("E-9",): -4990 * 60},
+                ("event_id",),
             ),
             figure(FLEET, "VMs hit within 1 h", 10, 4),
             figure(FLEET, "Next", 10, -4990 * 60, chosen={"event_type": "Redeploy"}),
@@ -347,10 +375,10 @@ def clusters() -> World:
         (east, west),
         (event,),
         (
-            Truth(FLEET, "Now", 15, {(words, "east"): CRITICAL}, ("summary", "cluster")),
-            now(15, {(words, ""): CRITICAL}, VM, chosen=in_east),
-            now(15, {("none", ""): 0}, VM, chosen=in_west),
-            now(15, {("none", ""): 0}, chosen={"cluster": "west"}),
+            Truth(FLEET, "Now", 15, {(words, "east"): begun(CRITICAL)}, ("summary", "cluster")),
+            now(15, {(words, ""): begun(CRITICAL)}, VM, chosen=in_east),
+            idle(15, NONE, VM, chosen=in_west),
+            idle(15, NONE, chosen={"cluster": "west"}),
             figure(FLEET, "VMs hit within 1 h", 15, 1),
             figure(HISTORY, "VMs hit", 15, 1),
             figure(HISTORY, "VMs hit", 15, 0, chosen={"cluster": "west"}),
@@ -370,7 +398,7 @@ def replicas() -> World:
         (event,),
         (
             coverage(10, report=1),
-            coming(10, words, 2e5 - 600),
+            coming(10, words, 20_000 - 600),
             figure(FLEET, "VMs hit within 1 h", 10, 1),
             figure(HISTORY, "Time lost", 30, 20),
             figure(HISTORY, "VMs hit", 30, 1),
@@ -388,8 +416,10 @@ def failing() -> World:
         vms,
         (),
         (
-            coverage(20, report=2, not_scraped=1, no_metadata=1, warming_up=1),
-            now(20, {("none known: see Coverage", ""): UNKNOWN}),
+            coverage(15, report=2, not_scraped=1, no_metadata=1, warming_up=1),
+            # An alert fires.
+            Truth(FLEET, "Coverage", 25, {("not scraped",): 1}, ("coverage",), "B"),
+            idle(20, MISSING),
         ),
     )
 
@@ -410,16 +440,16 @@ def past() -> World:
             user,
         ),
         (
-            figure(FLEET, "Pending now", 11, INFO, chosen={"instance": "web_2"}),
+            figure(FLEET, "Pending now", 11, begun(INFO), chosen={"instance": "web_2"}),
             figure(HISTORY, "Events", 35, 3),
             figure(HISTORY, "VMs hit", 35, 2),
             figure(HISTORY, "Time lost", 35, 69),
             figure(HISTORY, "Events", 35, 1, chosen={"instance": "web_1"}),
             figure(HISTORY, "Events", 35, 0, chosen={"scale_set": "db"}),
             figure(HISTORY, "Too short", 35, 1, chosen={"event_type": "Freeze"}),
-            figure(HISTORY, "Cancelled", 35, 1 / 3),
+            figure(HISTORY, "Did not begin", 35, 1),
             Truth(
-                HISTORY, "Interruption, announced against observed", 35, {("Freeze",): 1}, ("event_type",), "E",
+                HISTORY, "Interruption, as observed", 35, {("Freeze",): 1}, ("event_type",), "D",
             ),
         ),
     )  # fmt: skip
@@ -451,7 +481,7 @@ def two_jobs() -> World:
         "Exporters of a job that the rules do not select are not part of the fleet.",
         (Vm("web_1"), other),
         (event,),
-        (now(15, {("none", ""): 0}), coverage(15, report=1), figure(HISTORY, "Events", 15, 0)),
+        (idle(15, NONE), coverage(15, report=1), figure(HISTORY, "Events", 15, 0)),
     )
 
 
@@ -464,8 +494,8 @@ def no_rules() -> World:
         web(1),
         (event,),
         (
-            now(15, {("no exporter or no rules", ""): UNKNOWN}),
-            now(15, {("no exporter or no rules", ""): UNKNOWN}, VM, chosen={"instance": "web_0"}),
+            idle(15, NOT_SELECTED),
+            idle(15, NOT_SELECTED, VM, chosen={"instance": "web_0"}),
             figure(HISTORY, "Recorded since", 15, -1),
         ),
         rules=(),
