@@ -56,7 +56,7 @@ def events() -> list[p.Panel]:
             "Now",
             "The three worst events that have started and are not over, or whose VM is down. The colour is that of the alert. "
             '"none": no open event, and every exporter reports. "none known": an event of a VM whose exporter does not report can be missing.',
-            (0, 0, 7, 6),
+            (0, 0, 6, 6),
             [
                 (f"sort_desc(topk(3, max by (cluster, summary, state) ({BEGUN})))", "{{summary}}{{state}} {{cluster}}"),
                 (f'count_values("n", count(group by ({r.EVENT}) ({BEGUN})) - 3 > 0)', "and {{n}} more"),
@@ -69,15 +69,15 @@ def events() -> list[p.Panel]:
         p.stat(
             "Next",
             "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it is due within the hour.",
-            (7, 0, 7, 6),
-            [(following, "{{summary}} {{cluster}}")],
+            (6, 0, 6, 6),
+            [(f'{following} or on () label_replace(vector(-1e9), "summary", "–", "", "")', "{{summary}} {{cluster}}")],
             text="name",
             steps=STEPS,
         ),
         p.stat(
             "Starts in",
             'Of the event under Next: until NotBefore, before which Azure does not start it unless somebody approves it. "due": it can start at any moment.',
-            (14, 0, 3, 6),
+            (12, 0, 4, 6),
             [f"{r.START} and on ({r.EVENT}) {following}"],
             unit="dtdurations",
             mappings=[WHEN],
@@ -92,16 +92,16 @@ def counts() -> list[p.Panel]:
     zero = f"or 0 * group({r.COVERAGE}{{{r.CLUSTER}}})"
     return [
         p.stat(
-            "VMs hit within 1 h",
+            "VMs hit in 1 h",
             "VMs with an event that has started or can start within the hour, without events that interrupt nothing.",
-            (17, 0, 3, 3),
+            (16, 0, 4, 3),
             [f"count(group by ({r.VM}) ({PENDING} >= {r.NEAR} unless on (event_id) {harmless})) {zero}"],
             steps=COUNT,
         ),
         p.stat(
-            "VMs with advice",
+            "With advice",
             "VMs with advice by Azure that is not maintenance, such as a higher risk of eviction. It has no deadline, and no other panel here contains it.",
-            (17, 3, 3, 3),
+            (16, 3, 4, 3),
             [f"count({EXPORTERS} and on ({r.VM}) {advice} > 0) {zero}"],
             steps=COUNT,
         ),
@@ -116,7 +116,7 @@ def counts() -> list[p.Panel]:
             ],
             text="value_and_name",
             overrides=p.coloured(
-                {"/^(not scraped|without metadata|warming up)$/": p.BLIND, "/, alert$/": p.WARNING}, regex=True
+                {"/^(not scraped|no metadata|warming up)$/": p.BLIND, "/, alert$/": p.WARNING}, regex=True
             ),
         ),
     ]
@@ -156,12 +156,12 @@ def vms(y: int) -> p.Panel:
             f"1000 * max by ({r.VM}, event_id) ({r.DOWN}{{{r.TARGET}}}) and on ({r.VM}, event_id) {PENDING}",
         ],
         {
-            "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 160}),
+            "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 225}),
             "severity": ("Severity", SEVERITY),
-            "summary": ("Event", {"custom__minWidth": 330}),
+            "summary": ("Event", {"custom__minWidth": 400}),
             "Value #B": ("Down since", {"unit": "dateTimeAsIsoNoDateIfToday", "custom__width": 110}),
             "cluster": ("In cluster", {"custom__width": 130}),
-            "instance": ("Instance", {"custom__width": 150}),
+            "instance": ("Instance", p.HIDDEN),
             "in": ("Cluster", p.HIDDEN),
         },
         sort="Value #A",

@@ -137,13 +137,14 @@ def stat(
     decimals: int = 0,
     **more: Any,
 ) -> Panel:
-    """Single values, whose background has the colour."""
+    """Single values, whose background has the colour. All have the same size, but for texts."""
     options = {
         "colorMode": "background_solid",
         "graphMode": "none",
         "justifyMode": "center",
         "orientation": "horizontal",
         "textMode": text,
+        "text": {"titleSize": 16, "valueSize": 18 if text == "name" else 26},
         "wideLayout": False,
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     }

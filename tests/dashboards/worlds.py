@@ -164,7 +164,7 @@ FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
 CRITICAL, WARNING, INFO = 3, 2, 1
 COVERAGE = {
     "not_scraped": "not scraped",
-    "no_metadata": "without metadata",
+    "no_metadata": "no metadata",
     "warming_up": "warming up",
     "in_event": "in its event",
     "report": "report",
@@ -243,7 +243,7 @@ def quiet() -> World:
             idle(25, MISSING, VM, chosen={"instance": "web_2"}),
             idle(25, NONE, chosen={"instance": "web_(0|1)"}),
             idle(25, NOT_SELECTED, chosen={"instance": "db_0"}),
-            figure(FLEET, "VMs hit within 1 h", 15, 0),
+            figure(FLEET, "VMs hit in 1 h", 15, 0),
             figure(HISTORY, "Events", 25, 0),
         ),
     )
@@ -262,7 +262,7 @@ def frozen() -> World:
             idle(15, NONE),
             coming(15, words[0][1], 20_000 - 13 * 60),
             figure(FLEET, "Starts in", 15, 13 * 60),
-            figure(FLEET, "VMs hit within 1 h", 15, 3),
+            figure(FLEET, "VMs hit in 1 h", 15, 3),
             figure(FLEET, "Pending now", 15, 20_000 - 780),
             figure(FLEET, "Pending now", 15, 13 * 60, ref="B"),
             Truth(
@@ -357,7 +357,7 @@ def worst_first() -> World:
                 FLEET, "Pending now", 10, {**{(f"E-{i}",): 30_000 - 780 for i in range(3)}, ("E-8",): 10_000 - 60, ("E-9",): -4990 * 60},
                 ("event_id",),
             ),
-            figure(FLEET, "VMs hit within 1 h", 10, 4),
+            figure(FLEET, "VMs hit in 1 h", 10, 4),
             figure(FLEET, "Next", 10, -4990 * 60, chosen={"event_type": "Redeploy"}),
         ),
     )  # fmt: skip
@@ -379,7 +379,7 @@ def clusters() -> World:
             now(15, {(words, ""): begun(CRITICAL)}, VM, chosen=in_east),
             idle(15, NONE, VM, chosen=in_west),
             idle(15, NONE, chosen={"cluster": "west"}),
-            figure(FLEET, "VMs hit within 1 h", 15, 1),
+            figure(FLEET, "VMs hit in 1 h", 15, 1),
             figure(HISTORY, "VMs hit", 15, 1),
             figure(HISTORY, "VMs hit", 15, 0, chosen={"cluster": "west"}),
         ),
@@ -399,7 +399,7 @@ def replicas() -> World:
         (
             coverage(10, report=1),
             coming(10, words, 20_000 - 600),
-            figure(FLEET, "VMs hit within 1 h", 10, 1),
+            figure(FLEET, "VMs hit in 1 h", 10, 1),
             figure(HISTORY, "Time lost", 30, 20),
             figure(HISTORY, "VMs hit", 30, 1),
         ),
