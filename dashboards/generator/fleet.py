@@ -54,12 +54,12 @@ def events() -> list[p.Panel]:
     return [
         p.stat(
             "Now",
-            "The three worst events that have started and are not over, or whose VM is down. The colour is that of the alert. "
+            "The two worst events that have started and are not over, or whose VM is down. The colour is that of the alert. "
             '"none": no open event, and every exporter reports. "none known": an event of a VM whose exporter does not report can be missing.',
-            (0, 0, 6, 6),
+            (0, 0, 7, 6),
             [
-                (f"sort_desc(topk(3, max by (cluster, summary, state) ({BEGUN})))", "{{summary}}{{state}} {{cluster}}"),
-                (f'count_values("n", count(group by ({r.EVENT}) ({BEGUN})) - 3 > 0)', "and {{n}} more"),
+                (f"sort_desc(topk(2, max by (cluster, summary, state) ({BEGUN})))", "{{summary}}{{state}} {{cluster}}"),
+                (f'count_values("n", count(group by ({r.EVENT}) ({BEGUN})) - 2 > 0)', "and {{n}} more"),
                 no_event(EXPORTERS, BEGUN),
             ],
             text="name",
@@ -69,7 +69,7 @@ def events() -> list[p.Panel]:
         p.stat(
             "Next",
             "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it is due within the hour.",
-            (6, 0, 6, 6),
+            (7, 0, 6, 6),
             [(f'{following} or on () label_replace(vector(-1e9), "summary", "–", "", "")', "{{summary}} {{cluster}}")],
             text="name",
             steps=STEPS,
@@ -77,7 +77,7 @@ def events() -> list[p.Panel]:
         p.stat(
             "Starts in",
             'Of the event under Next: until NotBefore, before which Azure does not start it unless somebody approves it. "due": it can start at any moment.',
-            (12, 0, 4, 6),
+            (13, 0, 3, 6),
             [f"{r.START} and on ({r.EVENT}) {following}"],
             unit="dtdurations",
             mappings=[WHEN],

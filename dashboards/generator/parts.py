@@ -144,7 +144,7 @@ def stat(
         "justifyMode": "center",
         "orientation": "horizontal",
         "textMode": text,
-        "text": {"titleSize": 16, "valueSize": 18 if text == "name" else 26},
+        "text": {"titleSize": 16, "valueSize": 14 if text == "name" else 26},
         "wideLayout": False,
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     }
@@ -192,6 +192,7 @@ def table(
         {"id": "sortBy", "options": {"fields": {}, "sort": [{"field": sort, "desc": desc}]}},
         {"id": "organize", "options": organize},
     ]
+    more.setdefault("empty", "no rows")
     overrides = [override(title, **{"noValue": NO_VALUE, **properties}) for title, properties in columns.values()]
     return panel(
         "table",
