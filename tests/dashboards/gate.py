@@ -55,8 +55,6 @@ def check_lint_rules(report: Report) -> None:
 def check_packages(report: Report) -> None:
     wrong = list(packages.wrong_mixin())
     report.check("the mixin has the dashboards and rules", wrong, "jsonnet, with and without a configuration")
-    wrong = list(packages.wrong_provisioning())
-    report.check("the provisioned data source clashes with no other", wrong, "names, uids and defaults")
 
 
 def check_names(report: Report) -> None:

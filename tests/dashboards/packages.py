@@ -1,4 +1,4 @@
-"""Checks the mixin and the files for Grafana's provisioning, which contain or name the dashboards and rules."""
+"""Checks the mixin, which contains the dashboards and rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import yaml
 import boards
 
 MIXIN = boards.ROOT / "packaging" / "mixin" / "mixin.libsonnet"
-PROVISIONING = boards.ROOT / "packaging" / "grafana" / "provisioning"
 OPTIONAL = "optional.rules.yml"
 SELECTOR = 'job="azure-scheduled-events"'
 
@@ -50,16 +49,3 @@ def wrong_mixin() -> Iterator[str]:
         yield "the selector of the configuration is not in the rules"
     if changed["grafanaDashboardFolder"] != "VMs":
         yield "the folder is not that of the configuration"
-
-
-def wrong_provisioning() -> Iterator[str]:
-    """Grafana does not start with two default data sources, or with two of one name. Ours must not be the second one."""
-    for path in sorted(PROVISIONING.rglob("*.yaml")):
-        text = path.read_text(encoding="utf-8")
-        for each in yaml.safe_load(text).get("datasources", []):
-            if each.get("isDefault"):
-                yield f"{path.name}: {each['name']} is the default data source"
-            if not each.get("uid") or "azure-scheduled-events" not in each["uid"] or each["name"] == "Prometheus":
-                yield f"{path.name}: {each['name']} can have the name or the uid of another data source"
-        if "orgId" in text:
-            yield f"{path.name}: names an organisation"
