@@ -263,6 +263,18 @@ mod tests {
     }
 
     #[test]
+    fn null_is_the_default_of_a_member() {
+        let event = br#"{"events": [{"event_type": "Freeze", "event_source": null, "duration_seconds": null,
+            "resources": null, "notice": null}]}"#;
+        let scenario = Scenario::parse("x", "x", event).unwrap();
+        let event = &scenario.events[0];
+        assert_eq!(&*event.event_source, "Platform");
+        assert_eq!(event.duration_seconds, -1);
+        assert_eq!(event.resources, [Resource::Instance(0)]);
+        assert_eq!(event.notice, None);
+    }
+
+    #[test]
     fn error_for_a_missing_file_names_it() {
         let error = Scenario::load(Path::new("no/such.json"))
             .unwrap_err()

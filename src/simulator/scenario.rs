@@ -38,14 +38,14 @@ pub struct EventSpec {
     #[serde(default, deserialize_with = "duration")]
     pub(super) at: Duration,
     pub(super) event_type: Box<str>,
-    #[serde(default = "platform")]
+    #[serde(default = "platform", deserialize_with = "source")]
     pub(super) event_source: Box<str>,
     #[serde(default)]
     pub(super) description: Box<str>,
     /// `DurationInSeconds`; -1 means unknown. Not scaled by the speed.
-    #[serde(default = "unknown_length")]
+    #[serde(default = "unknown_length", deserialize_with = "length")]
     pub(super) duration_seconds: i64,
-    #[serde(default = "this_vm")]
+    #[serde(default = "this_vm", deserialize_with = "resources")]
     pub(super) resources: Vec<Resource>,
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
     #[serde(default, deserialize_with = "optional_duration")]
@@ -74,6 +74,19 @@ fn unknown_length() -> i64 {
 
 fn this_vm() -> Vec<Resource> {
     vec![Resource::Instance(0)]
+}
+
+// `null` is the default too.
+fn source<'de, D: Deserializer<'de>>(value: D) -> Result<Box<str>, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(platform))
+}
+
+fn length<'de, D: Deserializer<'de>>(value: D) -> Result<i64, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(unknown_length))
+}
+
+fn resources<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Resource>, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(this_vm))
 }
 
 impl EventSpec {
