@@ -224,50 +224,81 @@ async fn windows_service_with_invalid_flags_stops_with_code_64() {
     assert!(events.contains(event), "{events}");
 }
 
-#[tokio::test]
-async fn windows_installer_installs_and_removes_the_service() {
-    let windows = Windows::start().await;
+/// The installer of a version, as a file on drive C.
+fn build_installer(windows: &Windows, exe: &Path, name: &str, version: &str) -> Vec<u8> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/windows/build-msi");
-    let build = |name: &str| {
-        let file = windows.wine.path(name);
-        let built = Command::new(&script)
-            .arg(exe())
-            .arg(&file)
-            .output()
-            .unwrap();
-        let log = String::from_utf8_lossy(&built.stderr);
-        assert!(
-            built.status.success(),
-            "{} failed:\n{log}",
-            script.display()
-        );
-        fs::read(file).unwrap()
-    };
-    assert!(build("exporter.msi") == build("again.msi"), "builds differ");
-    let msiexec = |arguments: &[&str]| {
-        let arguments = [arguments, &[r"C:\exporter.msi", "/qn"]].concat();
-        windows.wine.run("msiexec", &arguments)
+    let file = windows.wine.path(name);
+    let mut command = Command::new(&script);
+    let built = command.arg(exe).arg(&file).arg(version).output().unwrap();
+    let log = String::from_utf8_lossy(&built.stderr);
+    let script = script.display();
+    assert!(built.status.success(), "{script} failed:\n{log}");
+    fs::read(file).unwrap()
+}
+
+#[tokio::test]
+async fn windows_installer_installs_upgrades_and_removes_the_service() {
+    let windows = Windows::start().await;
+    let exe = exe();
+    let first = build_installer(&windows, &exe, "first.msi", "0.1.0");
+    assert!(
+        first == build_installer(&windows, &exe, "again.msi", "0.1.0"),
+        "builds differ"
+    );
+    build_installer(&windows, &exe, "second.msi", "0.2.0");
+    let msiexec = |action: &str, file: &str, flags: &[&str]| {
+        let args = (!flags.is_empty()).then(|| format!("ARGS={}", flags.join(" ")));
+        let arguments = args.as_deref().into_iter().chain([action, file, "/qn"]);
+        windows.wine.run("msiexec", &arguments.collect::<Vec<_>>())
     };
     let program = windows.wine.path("Program Files").join(NAME);
 
-    let refused = msiexec(&["ARGS=--bogus", "/i"]);
+    let refused = msiexec("/i", r"C:\first.msi", &["--bogus"]);
     assert_ne!(refused.code, Some(0), "{}", refused.output);
-    assert!(
-        refused.output.contains("'--bogus' found"),
-        "{}",
-        refused.output
-    );
+    let error = "'--bogus' found";
+    assert!(refused.output.contains(error), "{}", refused.output);
     windows.sc(&["query", NAME]).assert(1, "");
     assert!(!program.exists());
 
-    let flags = windows.flags().join(" ");
-    msiexec(&[&format!("ARGS={flags}"), "/i"]).assert(0, "is installed");
+    let [url, listen] = windows.flags();
+    let flags = format!("{url} {listen}");
+    msiexec("/i", r"C:\first.msi", &[&url, &listen]).assert(0, "is installed");
     windows.sc(&["query", NAME]).assert(0, "4  RUNNING");
     windows.page("/metrics", UP).await;
     let path = format!("\"C:\\Program Files\\{NAME}\\{NAME}.exe\" {flags}\r\n");
     windows.reg(&["query", SERVICE]).assert(0, &path);
+    for file in ["LICENSE", "THIRD-PARTY-LICENSES"] {
+        assert!(program.join(file).is_file(), "{file}");
+    }
 
-    msiexec(&["/x"]).assert(0, "is uninstalled");
+    let add = [
+        "add",
+        SERVICE,
+        "/v",
+        "Environment",
+        "/d",
+        "OTEL_SDK_DISABLED=true",
+    ];
+    windows.reg(&add).assert(0, "");
+    let keeps_its_settings = || {
+        let settings = windows.reg(&["query", SERVICE]);
+        settings.assert(0, &path);
+        settings.assert(0, "OTEL_SDK_DISABLED=true");
+    };
+    // What Windows does for an upgrade: Wine does not tell the old version that it is one.
+    let arguments = ["UPGRADINGPRODUCTCODE=1", "/x", r"C:\first.msi", "/qn"];
+    windows.wine.run("msiexec", &arguments).assert(0, "");
+    keeps_its_settings();
+    let refused = msiexec("/i", r"C:\second.msi", &["--bogus"]);
+    assert_ne!(refused.code, Some(0), "{}", refused.output);
+    keeps_its_settings();
+
+    msiexec("/i", r"C:\second.msi", &[]).assert(0, "");
+    keeps_its_settings();
+    windows.sc(&["query", NAME]).assert(0, "4  RUNNING");
+    windows.page("/metrics", UP).await;
+
+    msiexec("/x", r"C:\second.msi", &[]).assert(0, "is uninstalled");
     windows.sc(&["query", NAME]).assert(1, "");
     assert!(!program.exists());
 }
