@@ -107,17 +107,15 @@ def counts() -> list[p.Panel]:
         ),
         p.stat(
             "Coverage",
-            "How many exporters report: Prometheus scrapes them, they have read the metadata service in the minute before the scrape, and they are not warming up. "
-            "The others, by reason. Yellow: an alert about these exporters fires.",
+            "How many exporters report: Prometheus scrapes them, they can read the metadata service, and they are not warming up. "
+            "The others, by reason. Yellow, with an exclamation mark: an alert about these exporters fires.",
             (20, 0, 4, 6),
             [
                 (f"count by (coverage) ({EXPORTERS} unless on ({r.VM}) {firing})", "{{coverage}}"),
-                (f"count by (coverage) ({EXPORTERS} and on ({r.VM}) {firing})", "{{coverage}}, alert"),
+                (f"count by (coverage) ({EXPORTERS} and on ({r.VM}) {firing})", "{{coverage}} !"),
             ],
             text="value_and_name",
-            overrides=p.coloured(
-                {"/^(not scraped|no metadata|warming up)$/": p.BLIND, "/, alert$/": p.WARNING}, regex=True
-            ),
+            overrides=p.coloured({"/^(not scraped|no metadata|warming up)$/": p.BLIND, "/ !$/": p.WARNING}, regex=True),
         ),
     ]
 

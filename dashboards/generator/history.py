@@ -13,13 +13,13 @@ import records as r
 
 TYPED = f"{r.EVENT}, event_type"
 SELECTED = f'{r.VMS}, event_type=~"$event_type"'
-NO_ROWS = "no rows: see Recorded since"
+NO_ROWS = "no rows: see Since"
 # Minimum notice in Azure's documentation.
 PROMISED = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 # These rules were evaluated in this time.
 KNOWN = f"group(last_over_time({r.APPROVALS}{{{r.CLUSTER}}}[$__range]))"
-SECONDS = {"unit": "s", "decimals": 1, "custom__minWidth": 75}
-COUNT = {"unit": "none", "decimals": 0, "custom__width": 85}
+SECONDS = {"unit": "s", "decimals": 1, "custom__minWidth": 80}
+COUNT = {"unit": "none", "decimals": 0, "custom__width": 65}
 
 
 def variables() -> list[dict[str, Any]]:
@@ -50,12 +50,12 @@ def headline() -> list[p.Panel]:
         ("Events", "Events of the selected VMs that were reported in this time, each counted once however many VMs it named.", f"count(group by ({r.EVENT}) ({recorded(r.PAST)})) or 0 * {KNOWN}", "none", {}),
         ("VMs hit", "VMs for which an event began.", f"count(group by ({r.VM}) ({lost()} >= 0)) or 0 * {KNOWN}", "none", {}),
         ("Time lost", "The sum of the interruptions that the VMs measured on themselves, each r.VM and event once.", f"sum({lost()} > 0) or 0 * {KNOWN}", "s", {"decimals": 1}),
-        ("Did not begin", "Events that have not begun: Azure took them back, or they are pending.", f"count(max by ({r.EVENT}) ({lost()}) < 0) or 0 * {KNOWN}", "none", {}),
+        ("Not begun", "Events that have not begun: Azure took them back, or they are pending.", f"count(max by ({r.EVENT}) ({lost()}) < 0) or 0 * {KNOWN}", "none", {}),
         ("Median notice", "Half of the events were announced at least this long before NotBefore, as it was first announced: a later postponement does not count.", f"quantile(0.5, {notice})", "s", {"decimals": 1}),
         ("Too short", "Share of the events with less notice than Azure's documentation promises, by more than a minute (10 s for Preempt).", f"avg(min by ({r.EVENT}) ({recorded(r.SHORT)}))", "percentunit", {"decimals": 1, "steps": p.thresholds((None, p.CALM), (0.0001, p.WARNING))}),
-        ("Recorded since", "Since then in this time, the rules record what this dashboard shows.", f"1000 * min(min_over_time(timestamp({r.APPROVALS}{{{r.CLUSTER}}})[$__range:15m])) or vector(-1)", "dateTimeAsIsoNoDateIfToday", {"mappings": [p.value_map({"-1": ("no rules", p.WARNING)})]}),
+        ("Since", "Since then in this time, the rules record what this dashboard shows.", f"1000 * min(min_over_time(timestamp({r.APPROVALS}{{{r.CLUSTER}}})[$__range:15m])) or vector(-1)", "time:YYYY-MM-DD", {"mappings": [p.value_map({"-1": ("no rules", p.WARNING)})]}),
     ]  # fmt: skip
-    widths = [3, 3, 3, 3, 4, 4, 4]
+    widths = [3, 3, 3, 4, 4, 4, 3]
     return [
         p.stat(title, says, (sum(widths[:i]), 0, widths[i], 3), [expr], unit=unit, **more)
         for i, (title, says, expr, unit, more) in enumerate(figures)
@@ -95,7 +95,7 @@ def per_day(y: int) -> list[p.Panel]:
 
 def marked(*steps: tuple[float | None, str], **more: Any) -> dict[str, Any]:
     """A cell that is coloured by its value."""
-    return {"mappings": [p.missing()], "thresholds": p.thresholds(*steps), **p.COLOURED, "custom__minWidth": 70, **more}
+    return {"mappings": [p.missing()], "thresholds": p.thresholds(*steps), **p.COLOURED, "custom__minWidth": 60, **more}
 
 
 def by_type_tables(y: int) -> list[p.Panel]:
@@ -118,7 +118,7 @@ def by_type_tables(y: int) -> list[p.Panel]:
                 f"1 - avg by (event_type) (min by ({TYPED}) ({recorded(r.SHORT)}))",
             ],
             {
-                "event_type": ("Type", {"custom__width": 95}),
+                "event_type": ("Type", {"custom__width": 88}),
                 "Value #A": ("Events", COUNT),
                 "Value #B": ("Promised", SECONDS),
                 "Value #C": ("Shortest", SECONDS),
@@ -139,7 +139,7 @@ def by_type_tables(y: int) -> list[p.Panel]:
                 f"sum by (event_type) (max by ({TYPED}) ({recorded(r.EXCESS)}) > bool 2)",
             ],
             {
-                "event_type": ("Type", {"custom__width": 95}),
+                "event_type": ("Type", {"custom__width": 88}),
                 "Value #A": ("Median", SECONDS),
                 "Value #B": ("Longest", SECONDS),
                 "Value #C": ("Sum", SECONDS),
@@ -167,12 +167,12 @@ def risk(y: int) -> list[p.Panel]:
                 f"sum by ({of}) ({lost(in_set)} > 0)",
             ],
             {
-                "vm_scale_set": ("Scale set", {}),
-                "cluster": ("Cluster", {}),
-                "Value #A": ("Most at once", {"unit": "percentunit", "decimals": 0, "custom__width": 130}),
+                "vm_scale_set": ("Scale set", {"custom__minWidth": 95}),
+                "cluster": ("Cluster", {"custom__minWidth": 80}),
+                "Value #A": ("Most at once", {"unit": "percentunit", "decimals": 0, "custom__width": 115}),
                 "Value #B": ("Events", COUNT),
                 "Value #C": ("VMs hit", COUNT),
-                "Value #D": ("Lost", {**SECONDS, "custom__width": 90}),
+                "Value #D": ("Lost", {**SECONDS, "custom__width": 85}),
             },
             sort="Value #A",
             empty=NO_ROWS,
@@ -183,9 +183,9 @@ def risk(y: int) -> list[p.Panel]:
             (12, y, 12, 10),
             [f"topk(15, count by ({r.VM}, vm_name, vm_scale_set) ({lost()} >= 0))"],
             {
-                "vm_name": ("VM", {"links": [p.vm_link()]}),
-                "vm_scale_set": ("Scale set", {}),
-                "cluster": ("Cluster", {}),
+                "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 235}),
+                "vm_scale_set": ("Scale set", {"custom__width": 120}),
+                "cluster": ("Cluster", {"custom__minWidth": 80}),
                 "Value": ("Events", COUNT),
                 "instance": ("Instance", p.HIDDEN),
             },

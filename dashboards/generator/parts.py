@@ -22,8 +22,8 @@ GRAFANA, SCHEMA = "12.2.0", 42
 #
 # States, by the severity of the alert. They are backgrounds of stats and table cells, on which Grafana writes in black
 # or white. They are no colours of text: no yellow is readable as text in the light theme. Tables write it
-# out as well. "transparent" has no background, "text" is light grey in the dark theme and dark grey in the light theme.
-CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "text", "transparent"
+# out as well. "transparent" has no background. The palette has no grey that is grey in both themes.
+CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "#707070", "transparent"
 # Event types, in graphs only. A type has no severity, so a table does not colour it.
 TYPE_COLOURS = {
     "Freeze": "light-blue",
@@ -144,7 +144,7 @@ def stat(
         "justifyMode": "center",
         "orientation": "horizontal",
         "textMode": text,
-        "text": {"titleSize": 16, "valueSize": 14 if text == "name" else 26},
+        "text": {"titleSize": 12, "valueSize": 14 if text == "name" else 20},
         "wideLayout": False,
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
     }

@@ -22,7 +22,7 @@ def now() -> list[p.Panel]:
             "Now and next",
             "The open events of this VM, the worst one first, also while the VM is down. The colour is that of the alert, if the event is due within the hour. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "
             '"none": the exporter reports, and no event is open. "none known": it does not report, so an event can be missing here.',
-            (0, 0, 12, 4),
+            (0, 0, 11, 4),
             [
                 (f"sort_desc(max by (summary, state) ({PENDING}))", "{{summary}}{{state}}"),
                 no_event(THIS, PENDING),
@@ -33,9 +33,14 @@ def now() -> list[p.Panel]:
         ),
         p.stat(
             "Coverage",
-            "Whether the exporter of this VM reports: Prometheus scrapes it, it has read the metadata service in the minute before the scrape, and it is not warming up. Else an event can be missing on this dashboard.",
-            (12, 0, 5, 4),
-            [(f"min by (coverage) ({THIS})", "{{coverage}}")],
+            "Whether the exporter of this VM reports: Prometheus scrapes it, it can read the metadata service, and it is not warming up. Else an event can be missing on this dashboard.",
+            (11, 0, 5, 4),
+            [
+                (
+                    f'min by (coverage) ({THIS}) or label_replace(0 * absent({THIS}), "coverage", "no exporter", "", "")',
+                    "{{coverage}}",
+                )
+            ],
             text="name",
             empty="no exporter",
             steps=p.thresholds((None, p.BLIND), (1, p.CALM)),
@@ -44,14 +49,14 @@ def now() -> list[p.Panel]:
         p.stat(
             "Last answer",
             "The age of the newest answer of the metadata service in the selected time.",
-            (17, 0, 4, 4),
+            (16, 0, 4, 4),
             [f"floor(time() - {newest})"],
             unit="dtdurations",
         ),
         p.stat(
-            "Advisories",
+            "Advice",
             "Advice by Azure that is not maintenance, such as a higher risk of eviction of a Spot VM. It has no deadline.",
-            (21, 0, 3, 4),
+            (20, 0, 4, 4),
             [f"sum(max by (cluster, instance, scope) ({advice})) or on () 0 * group({THIS})"],
             steps=p.thresholds((None, p.CALM), (1, p.NOTICE)),
         ),

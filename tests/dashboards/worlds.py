@@ -279,7 +279,7 @@ def frozen() -> World:
             figure(HISTORY, "Time lost", 38, 36),
             figure(HISTORY, "Median notice", 38, 18 * 60),
             figure(HISTORY, "Too short", 38, 0),
-            figure(HISTORY, "Did not begin", 38, 0),
+            figure(HISTORY, "Not begun", 38, 0),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 0.75}, ("vm_scale_set",)),
             Truth(HISTORY, "VMs hit most", 38, {(f"web_{i}",): 1 for i in range(3)}, ("vm_name",)),
             figure(VM, "Past events", 38, 12, ref="E", chosen={"instance": "web_0"}),
@@ -447,7 +447,7 @@ def past() -> World:
             figure(HISTORY, "Events", 35, 1, chosen={"instance": "web_1"}),
             figure(HISTORY, "Events", 35, 0, chosen={"scale_set": "db"}),
             figure(HISTORY, "Too short", 35, 1, chosen={"event_type": "Freeze"}),
-            figure(HISTORY, "Did not begin", 35, 1),
+            figure(HISTORY, "Not begun", 35, 1),
             Truth(
                 HISTORY, "Interruption, as observed", 35, {("Freeze",): 1}, ("event_type",), "D",
             ),
@@ -496,7 +496,7 @@ def no_rules() -> World:
         (
             idle(15, NOT_SELECTED),
             idle(15, NOT_SELECTED, VM, chosen={"instance": "web_0"}),
-            figure(HISTORY, "Recorded since", 15, -1),
+            figure(HISTORY, "Since", 15, -1),
         ),
         rules=(),
     )
