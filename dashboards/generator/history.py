@@ -1,6 +1,6 @@
 """The history dashboard: number of events, notice and interruptions.
 
-The queries read what dashboards.rules.yml records of each r.VM of an event, once a minute while the event is reported.
+The queries read what dashboards.rules.yml records of each VM of an event, once a minute while the event is reported.
 Everything is aggregated before it is counted: several VMs report an event.
 """
 
@@ -35,7 +35,7 @@ def variables() -> list[dict[str, Any]]:
 
 
 def recorded(record: str, more: str = "", over: str = "[$__range]") -> str:
-    """The last value of a record of the selected VMs, for each r.VM and event."""
+    """The last value of a record of the selected VMs, for each VM and event."""
     return f"last_over_time({record}{{{SELECTED}{more}}}{over})"
 
 
@@ -49,13 +49,12 @@ def headline() -> list[p.Panel]:
     figures = [
         ("Events", "Events of the selected VMs that were reported in this time, each counted once however many VMs it named.", f"count(group by ({r.EVENT}) ({recorded(r.PAST)})) or 0 * {KNOWN}", "none", {}),
         ("VMs hit", "VMs for which an event began.", f"count(group by ({r.VM}) ({lost()} >= 0)) or 0 * {KNOWN}", "none", {}),
-        ("Time lost", "The sum of the interruptions that the VMs measured on themselves, each r.VM and event once.", f"sum({lost()} > 0) or 0 * {KNOWN}", "s", {"decimals": 1}),
+        ("Time lost", "The sum of the interruptions that the VMs measured on themselves, each VM and event once.", f"sum({lost()} > 0) or 0 * {KNOWN}", "s", {"decimals": 1}),
         ("Not begun", "Events that have not begun: Azure took them back, or they are pending.", f"count(max by ({r.EVENT}) ({lost()}) < 0) or 0 * {KNOWN}", "none", {}),
         ("Median notice", "Half of the events were announced at least this long before NotBefore, as it was first announced: a later postponement does not count.", f"quantile(0.5, {notice})", "s", {"decimals": 1}),
-        ("Too short", "Share of the events with less notice than Azure's documentation promises, by more than a minute (10 s for Preempt).", f"avg(min by ({r.EVENT}) ({recorded(r.SHORT)}))", "percentunit", {"decimals": 1, "steps": p.thresholds((None, p.CALM), (0.0001, p.WARNING))}),
         ("Since", "Since then in this time, the rules record what this dashboard shows.", f"1000 * min(min_over_time(timestamp({r.APPROVALS}{{{r.CLUSTER}}})[$__range:15m])) or vector(-1)", "time:YYYY-MM-DD", {"mappings": [p.value_map({"-1": ("no rules", p.WARNING)})]}),
     ]  # fmt: skip
-    widths = [3, 3, 3, 4, 4, 4, 3]
+    widths = [4, 4, 4, 4, 4, 4]
     return [
         p.stat(title, says, (sum(widths[:i]), 0, widths[i], 3), [expr], unit=unit, **more)
         for i, (title, says, expr, unit, more) in enumerate(figures)
@@ -93,11 +92,6 @@ def per_day(y: int) -> list[p.Panel]:
     ]
 
 
-def marked(*steps: tuple[float | None, str], **more: Any) -> dict[str, Any]:
-    """A cell that is coloured by its value."""
-    return {"mappings": [p.missing()], "thresholds": p.thresholds(*steps), **p.COLOURED, "custom__minWidth": 60, **more}
-
-
 def by_type_tables(y: int) -> list[p.Panel]:
     notice = f"max by ({TYPED}) ({recorded(r.NOTICE)})"
     promised = " or ".join(
@@ -107,15 +101,14 @@ def by_type_tables(y: int) -> list[p.Panel]:
     return [
         p.table(
             "Notice, against Azure's promise",
-            "From the first sight to NotBefore as first announced. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). Kept: the share that had it, "
-            "but for a minute (10 s for Preempt). 9 in 10: what nine of ten events had at least.",
+            "From the first sight to NotBefore as first announced. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). 9 in 10: "
+            "what nine of ten events had at least.",
             (0, y, 12, 7),
             [
                 f"count by (event_type) ({notice})",
                 promised,
                 f"min by (event_type) ({notice})",
                 f"quantile by (event_type) (0.1, {notice})",
-                f"1 - avg by (event_type) (min by ({TYPED}) ({recorded(r.SHORT)}))",
             ],
             {
                 "event_type": ("Type", {"custom__width": 88}),
@@ -123,27 +116,24 @@ def by_type_tables(y: int) -> list[p.Panel]:
                 "Value #B": ("Promised", SECONDS),
                 "Value #C": ("Shortest", SECONDS),
                 "Value #D": ("9 in 10", SECONDS),
-                "Value #E": ("Kept", marked((None, p.WARNING), (0.95, p.CALM), unit="percentunit", decimals=0)),
             },
             sort="Value #A",
             empty=NO_ROWS,
         ),
         p.table(
             "Interruption, as observed",
-            "What the VMs measured on themselves. Median and longest: of the longest interruption of each event. Too long: events whose interruption passed the announced one by more than two seconds.",
+            "What the VMs measured on themselves. Median and longest: of the longest interruption of each event.",
             (12, y, 12, 7),
             [
                 f"quantile by (event_type) (0.5, {longest})",
                 f"max by (event_type) ({longest})",
                 f"sum by (event_type) ({lost()} > 0)",
-                f"sum by (event_type) (max by ({TYPED}) ({recorded(r.EXCESS)}) > bool 2)",
             ],
             {
                 "event_type": ("Type", {"custom__width": 88}),
                 "Value #A": ("Median", SECONDS),
                 "Value #B": ("Longest", SECONDS),
                 "Value #C": ("Sum", SECONDS),
-                "Value #D": ("Too long", marked((None, p.CALM), (1, p.WARNING), unit="none")),
             },
             sort="Value #C",
             empty=NO_ROWS,
@@ -158,7 +148,7 @@ def risk(y: int) -> list[p.Panel]:
     return [
         p.table(
             "Scale sets at risk",
-            "Most at once: the largest share of the scale set that one event hit, by its present size. VMs hit: a r.VM counts once for each event. Lost: the interruptions that its VMs measured.",
+            "Most at once: the largest share of the scale set that one event hit, by its present size. VMs hit: a VM counts once for each event. Lost: the interruptions that its VMs measured.",
             (0, y, 12, 10),
             [
                 f"max by ({of}) ({hit}) / on ({of}) {r.SIZE}",

@@ -1,7 +1,7 @@
 //! Parses one entry of `Events`. Each member is accepted in every documented or observed form; an unreadable one is
 //! left out and recorded as an anomaly.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, mem};
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -27,7 +27,7 @@ const MAX_DESCRIPTION: usize = 4_096;
 const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
 /// Azure has at most 1,000 VMs in a scale set and 200 in an availability set. More names of one event are dropped.
-const MAX_RESOURCES: usize = 10_000;
+pub(super) const MAX_RESOURCES: usize = 10_000;
 /// Words for the end of an event, for which Azure has no status: "There is never a `Completed`"
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). `Ended` is a label
 /// value of this exporter.
@@ -52,8 +52,6 @@ pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -
 /// One entry of `Events`.
 pub(super) struct ReadEvent {
     pub(super) event: Event,
-    /// Why decoders may read the entry in different ways.
-    pub(super) ambiguity: Option<String>,
     /// Why the event must not be approved.
     pub(super) untrusted: Option<String>,
 }
@@ -63,7 +61,7 @@ pub(super) fn read(entry: &RawValue, anomalies: &mut Anomalies) -> Result<ReadEv
     let shown = excerpt(entry.get());
     let mut object = Object::read(entry)
         .ok_or_else(|| format!("an entry of Events cannot be read as an object: {shown}"))?;
-    let ambiguity = remove_ambiguous(&mut object, &shown, anomalies);
+    let untrusted = remove_ambiguous(&mut object, &shown, anomalies);
     let id = object.take("EventId").and_then(string);
     let is_id = |id: &String| !id.trim().is_empty() && id.len() <= MAX_ID;
     let id = id
@@ -72,7 +70,7 @@ pub(super) fn read(entry: &RawValue, anomalies: &mut Anomalies) -> Result<ReadEv
     let mut reader = EventReader {
         id: &id,
         object: &mut object,
-        untrusted: None,
+        untrusted,
         anomalies,
     };
     let event_type = EventType::new(&reader.required(AnomalyKind::EventType, "EventType"));
@@ -97,41 +95,47 @@ pub(super) fn read(entry: &RawValue, anomalies: &mut Anomalies) -> Result<ReadEv
     };
     Ok(ReadEvent {
         event,
-        ambiguity,
         untrusted: reader.untrusted,
     })
 }
 
 /// Records members that occur twice, and removes those whose names differ from a documented one only in case: many
-/// decoders take one for the other. Returns a reason if there are any.
+/// decoders take one for the other. Returns why the entry cannot be trusted, if it has a member twice or with two
+/// values.
 fn remove_ambiguous(
     object: &mut Object<'_>,
     shown: &str,
     anomalies: &mut Anomalies,
 ) -> Option<String> {
     let mut ambiguity = None;
-    let mut record = |kind, name: &str, why: &str, place: &str| {
-        let name = excerpt(name);
-        anomalies.add(kind, format!("{name} {why}{place}: {shown}"));
-        ambiguity.get_or_insert_with(|| format!("its {name} {why}"));
-    };
-    for name in &object.duplicates {
-        let place = " in an entry of Events";
-        record(AnomalyKind::DuplicateMember, name, "occurs twice", place);
+    for name in object.duplicates.iter().map(|name| excerpt(name)) {
+        let detail = format!("{name} occurs twice in an entry of Events: {shown}");
+        anomalies.add(AnomalyKind::DuplicateMember, detail);
+        ambiguity.get_or_insert_with(|| format!("its {name} occurs twice"));
     }
     let is_documented = |name: &str| Event::MEMBERS.contains(&name);
     let has_documented_letters = |name: &str| {
         let mut documented = Event::MEMBERS.iter();
         documented.any(|documented| documented.eq_ignore_ascii_case(name))
     };
-    object.members.retain(|(name, _)| {
-        let is_kept = is_documented(name) || !has_documented_letters(name);
-        if !is_kept {
-            let why = "has a documented name in another case";
-            record(AnomalyKind::UnknownMember, name, why, "");
+    let is_variant = |name: &str| !is_documented(name) && has_documented_letters(name);
+    let (variants, others): (Vec<_>, Vec<_>) = mem::take(&mut object.members)
+        .into_iter()
+        .partition(|(name, _)| is_variant(name));
+    object.members = others;
+    for (name, value) in &variants {
+        let shown_name = excerpt(name);
+        let detail = format!("{shown_name} has a documented name in another case: {shown}");
+        anomalies.add(AnomalyKind::UnknownMember, detail);
+        let is_same = object.members.iter().any(|(documented, other)| {
+            documented.eq_ignore_ascii_case(name) && other.get() == value.get()
+        });
+        if !is_same {
+            ambiguity.get_or_insert_with(|| {
+                format!("its {shown_name} differs from the documented member")
+            });
         }
-        is_kept
-    });
+    }
     ambiguity
 }
 
@@ -140,7 +144,7 @@ pub(super) fn unite_resources(event: &mut Event) {
     let Some(names) = &mut event.resources else {
         return;
     };
-    let mut known = HashSet::with_capacity(names.len());
+    let mut known = HashSet::new();
     names.retain(|name| known.insert(name.to_ascii_lowercase()));
     event.has_more_resources |= names.len() > MAX_RESOURCES;
     names.truncate(MAX_RESOURCES);

@@ -11,11 +11,14 @@ mod event;
 mod raw;
 mod unreadable;
 
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+};
 
 use serde_json::value::RawValue;
 
-use self::event::ReadEvent;
+use self::event::{MAX_RESOURCES, ReadEvent};
 pub(crate) use self::raw::excerpt;
 pub use self::{
     anomaly::{Anomalies, Anomaly, AnomalyKind},
@@ -40,19 +43,12 @@ pub struct Document {
     /// Events whose entry cannot be trusted: members that occur twice, entries of one id that differ, `Resources` that
     /// are no list of names. They are shown, and never approved.
     pub contradictory: BTreeSet<EventId>,
-    /// Entries of one id differ, or an object has a member twice: another event may have been meant.
-    pub is_ambiguous: bool,
 }
 
 impl Document {
     /// True if every entry of `Events` was read: a missing event has ended.
     pub fn is_complete(&self) -> bool {
         self.unreadable.entries == 0
-    }
-
-    /// True if an event that is missing may be listed without its id. That protects it for a minute.
-    pub(crate) fn may_hide_any(&self) -> bool {
-        self.is_ambiguous || self.unreadable.has_unidentified()
     }
 
     /// True if `Events` is empty.
@@ -92,7 +88,6 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     let incarnation = event::incarnation(root.incarnation, &mut anomalies);
     let mut builder = DocumentBuilder::default();
     builder.document.incarnation = incarnation;
-    builder.document.is_ambiguous = !root.duplicates.is_empty();
     raw::for_each_event(root.events, |entry| builder.add(entry, &mut anomalies))?;
     let mut document = builder.finish(&mut anomalies);
     if !root.duplicates.is_empty() {
@@ -119,18 +114,13 @@ impl DocumentBuilder {
             let detail = format!("more than {MAX_EVENTS} entries");
             return self.add_unreadable(entry, detail, anomalies);
         }
-        let ReadEvent {
-            event,
-            ambiguity,
-            untrusted,
-        } = match event::read(entry, anomalies) {
+        let ReadEvent { event, untrusted } = match event::read(entry, anomalies) {
             Ok(read) => read,
             Err(detail) => return self.add_unreadable(entry, detail, anomalies),
         };
         self.entries += 1;
-        self.document.is_ambiguous |= ambiguity.is_some();
         let id = event.id.clone();
-        if let Some(why) = ambiguity.or(untrusted) {
+        if let Some(why) = untrusted {
             self.contradict(&id, &why, anomalies);
         }
         let index = self.document.events.len();
@@ -143,7 +133,6 @@ impl DocumentBuilder {
         anomalies.add(AnomalyKind::DuplicateEvent, detail);
         self.united.insert(index);
         if has_different_entry(known, event) {
-            self.document.is_ambiguous = true;
             self.contradict(&id, "its entries differ", anomalies);
         }
     }
@@ -175,22 +164,36 @@ impl DocumentBuilder {
     }
 }
 
-/// Adds the resources of another entry with the same id, of which the first one counts. A started event stays started.
-/// Returns whether the entries differ in anything but their resources.
+/// Adds the resources of another entry with the same id. The first one counts, but an announcement before an advisory.
+/// The status may change while the document is made: an event is started if one entry says so, and then needs no
+/// `NotBefore`. Returns whether the entries differ in anything else.
 fn has_different_entry(known: &mut Event, mut other: Event) -> bool {
+    if known.is_advisory() && !other.is_advisory() {
+        mem::swap(known, &mut other);
+    }
+    let statuses = [&known.status, &other.status];
+    if statuses.contains(&&Status::Started) && statuses.contains(&&Status::Scheduled) {
+        known.status = Status::Started;
+        other.status = Status::Started;
+        known.not_before = known.not_before.or(other.not_before);
+        other.not_before = other.not_before.or(known.not_before);
+    }
     // An entry without readable names may name more VMs.
     known.has_more_resources |=
         other.has_more_resources || known.resources.is_some() != other.resources.is_some();
     other.has_more_resources = known.has_more_resources;
     if let Some(names) = other.resources.take() {
-        known.resources.get_or_insert_default().extend(names);
+        let united = known.resources.get_or_insert_default();
+        // Repeated names are removed when all entries are known.
+        if united.len() <= 2 * MAX_RESOURCES {
+            united.extend(names);
+        } else {
+            known.has_more_resources = true;
+        }
     }
     let united = known.resources.take();
     let differs = *known != other;
     known.resources = united;
-    if other.status == Status::Started {
-        known.status = Status::Started;
-    }
     differs
 }
 
@@ -205,21 +208,21 @@ mod tests {
             let entry = |members: &str| format!(r#"{{"EventId":"a","Resources":[],{members}}}"#);
             let body = format!(r#"{{"Events":[{},{}]}}"#, entry(one), entry(other));
             let (document, _) = parse(body.as_bytes()).unwrap();
-            assert_eq!(
-                document.contradictory.len(),
-                usize::from(document.is_ambiguous)
-            );
+            let is_contradictory = !document.contradictory.is_empty();
             let [event] = document.events.try_into().unwrap();
-            (event.event_type, event.status, document.is_ambiguous)
+            (event.event_type, event.status, is_contradictory)
         };
         let members = |status| format!(r#""EventType":"Freeze","EventStatus":"{status}""#);
         for (one, other, expected) in [
-            ("Scheduled", "Scheduled", "Scheduled"),
-            ("Scheduled", "Started", "Started"),
-            ("Started", "Scheduled", "Started"),
-            ("Paused", "Scheduled", "Paused"),
+            ("Scheduled", "Scheduled", ("Scheduled", false)),
+            ("Scheduled", "Started", ("Started", false)),
+            ("Started", "Scheduled", ("Started", false)),
+            ("Advisory", "Scheduled", ("Scheduled", true)),
+            ("Scheduled", "Advisory", ("Scheduled", true)),
+            ("Paused", "Scheduled", ("Paused", true)),
         ] {
-            let expected = (EventType::Freeze, Status::new(expected), one != other);
+            let (status, is_contradictory) = expected;
+            let expected = (EventType::Freeze, Status::new(status), is_contradictory);
             assert_eq!(read(&members(one), &members(other)), expected);
         }
         let reboot = r#""EventType":"Reboot","EventStatus":"Scheduled""#;

@@ -48,7 +48,8 @@ impl Unreadable {
         let found: HashSet<_> = words(&self.text)
             .filter(|word| wanted.contains(word))
             .collect();
-        let is_mentioned = |id: &str| words(id).all(|word| found.contains(word));
+        let is_mentioned =
+            |id: &str| words(id).next().is_some() && words(id).all(|word| found.contains(word));
         ids.iter()
             .filter(|(_, id)| is_mentioned(id))
             .map(|(id, _)| (*id).clone())

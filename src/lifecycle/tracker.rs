@@ -144,7 +144,7 @@ impl Tracker {
         };
         let absent = self.entries.iter().filter(|(_, entry)| is_absent(entry));
         let mentioned = document.unreadable.mentioned(absent.map(|(id, _)| id));
-        let may_hide_any = document.may_hide_any();
+        let may_hide_any = document.unreadable.has_unidentified();
         let warm_up = self.warm_up.filter(|_| document.has_no_events());
         let last = self.last_document;
         // An event that was listed since the warm-up began had appeared.

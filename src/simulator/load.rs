@@ -265,13 +265,15 @@ mod tests {
     #[test]
     fn null_is_the_default_of_a_member() {
         let event = br#"{"events": [{"event_type": "Freeze", "event_source": null, "duration_seconds": null,
-            "resources": null, "notice": null}]}"#;
+            "resources": null, "notice": null, "at": null}], "faults": [
+            {"fault": "incarnation-reset", "for": null, "status": null, "retry_after": null}]}"#;
         let scenario = Scenario::parse("x", "x", event).unwrap();
         let event = &scenario.events[0];
         assert_eq!(&*event.event_source, "Platform");
         assert_eq!(event.duration_seconds, -1);
         assert_eq!(event.resources, [Resource::Instance(0)]);
         assert_eq!(event.notice, None);
+        assert_eq!(scenario.resets, [Duration::ZERO]);
     }
 
     #[test]

@@ -159,7 +159,9 @@ pub struct FaultSpec {
 fn proxy_status<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<StatusCode>, D::Error> {
-    let status = u16::deserialize(deserializer)?;
+    let Some(status) = Option::<u16>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
     let known = PROXY_STATUSES.contains(&status);
     let status = StatusCode::from_u16(status).ok().filter(|_| known);
     let unknown = || D::Error::custom("status: set it to 403, 421, 502 or 503");

@@ -9,8 +9,9 @@ use crate::time::parse_duration;
 /// Longer than any notice of Azure; keeps sums of durations in range.
 pub(super) const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
 
+/// Zero for null.
 pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    parse(&String::deserialize(deserializer)?)
+    optional_duration(deserializer).map(Option::unwrap_or_default)
 }
 
 /// `None` for null.

@@ -278,7 +278,6 @@ def frozen() -> World:
             figure(HISTORY, "VMs hit", 38, 3),
             figure(HISTORY, "Time lost", 38, 36),
             figure(HISTORY, "Median notice", 38, 18 * 60),
-            figure(HISTORY, "Too short", 38, 0),
             figure(HISTORY, "Not begun", 38, 0),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 0.75}, ("vm_scale_set",)),
             Truth(HISTORY, "VMs hit most", 38, {(f"web_{i}",): 1 for i in range(3)}, ("vm_name",)),
@@ -446,11 +445,7 @@ def past() -> World:
             figure(HISTORY, "Time lost", 35, 69),
             figure(HISTORY, "Events", 35, 1, chosen={"instance": "web_1"}),
             figure(HISTORY, "Events", 35, 0, chosen={"scale_set": "db"}),
-            figure(HISTORY, "Too short", 35, 1, chosen={"event_type": "Freeze"}),
             figure(HISTORY, "Not begun", 35, 1),
-            Truth(
-                HISTORY, "Interruption, as observed", 35, {("Freeze",): 1}, ("event_type",), "D",
-            ),
         ),
     )  # fmt: skip
 
@@ -467,7 +462,6 @@ def approved() -> World:
         (
             figure(HISTORY, "Median notice", 10, 900),
             figure(HISTORY, "Median notice", 35, 900),
-            figure(HISTORY, "Too short", 35, 0),
         ),
     )
 

@@ -176,6 +176,15 @@ async fn log_lines_about_failed_requests_do_not_contain_a_secret() {
     }
 }
 
+/// A variable that a shell did not expand is no host of an HTTP request.
+#[tokio::test]
+async fn log_lines_about_an_endpoint_without_a_host_do_not_contain_a_secret() {
+    let endpoint = format!("http://me:{SECRET}@${{HOST}}:4318");
+    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)];
+    let ended = output(&environment, &[], &["trace export failed"]).await;
+    assert_secret(&ended, "an endpoint without a host");
+}
+
 #[tokio::test]
 async fn log_lines_do_not_contain_an_authorization_header_that_a_server_repeats() {
     let folder = tempfile::tempdir().unwrap();

@@ -78,6 +78,7 @@ pub(super) async fn send(
     disposition.get().cloned().unwrap_or_else(|| {
         let error = exported.err();
         let message = error.map_or_else(String::new, |error| error.to_string());
+        let message = endpoint.secrets.mask(&message);
         Disposition::Retry(Retry::new(ExportFailure::Connect, message))
     })
 }

@@ -26,7 +26,8 @@ pub(super) fn file_name(id: u64, records: u64) -> String {
 /// The id and the number of records. `None` unless the name is one that [`file_name`] makes.
 fn parse(name: &str) -> Option<(u64, u64)> {
     let (id, records) = name.strip_suffix(".json")?.split_once('-')?;
-    let (id, records) = (id.parse().ok()?, records.parse().ok()?);
+    // A sum of 32-bit numbers of all files does not overflow.
+    let (id, records) = (id.parse().ok()?, records.parse::<u32>().ok()?.into());
     (id <= MAX_ID && file_name(id, records) == name).then_some((id, records))
 }
 

@@ -238,7 +238,13 @@ impl Spool {
                 error.to_string()
             }
             Err(error) => {
-                warn!(file, count, %error, "spool file cannot be read, trying again later");
+                let is_first = self
+                    .entries
+                    .get(&id)
+                    .is_some_and(|entry| entry.due_at.is_zero());
+                if is_first {
+                    warn!(file, count, %error, "spool file cannot be read, trying again later");
+                }
                 self.defer(id, now.monotonic.saturating_add(READ_INTERVAL));
                 return None;
             }

@@ -99,9 +99,17 @@ fn transient_read_error_keeps_the_batch_and_delays_no_other() {
 }
 
 #[test]
-fn file_with_the_largest_sequence_number_is_foreign() {
+fn file_with_the_largest_numbers_is_foreign() {
+    for name in [
+        format!("{}-1.json", u64::MAX),
+        format!("{:020}-{}.json", 1, u64::MAX),
+    ] {
+        assert_foreign(name);
+    }
+}
+
+fn assert_foreign(name: String) {
     let directory = tempfile::tempdir().unwrap();
-    let name = format!("{}-1.json", u64::MAX);
     OsFilesystem
         .write(&directory.path().join(&name), b"{}")
         .unwrap();
