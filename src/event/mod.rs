@@ -148,12 +148,12 @@ impl Event {
     /// Advice, not maintenance: nothing starts, and there is nothing to approve. Its `NotBefore`, if any, is no
     /// deadline.
     pub(crate) fn is_advisory(&self) -> bool {
-        self.status == Status::Advisory || self.event_type == EventType::SpotRebalanceRecommendation
+        self.status == Status::Advisory || self.event_type.spec().impact == Impact::None
     }
 
-    /// An advisory of another type than `SpotRebalanceRecommendation`. No page of Microsoft describes one.
+    /// An advisory of a type of maintenance. No page of Microsoft describes one.
     pub(crate) fn is_other_advisory(&self) -> bool {
-        self.is_advisory() && self.event_type != EventType::SpotRebalanceRecommendation
+        self.is_advisory() && self.event_type.spec().impact != Impact::None
     }
 
     /// `NotBefore`, unless the event is an advisory.

@@ -29,7 +29,7 @@ impl Tracker {
             .filter(|entry| entry.tracked.is_pending() && entry.tracked.approved_at.is_none())?;
         let tracked = entry.tracked_mut();
         tracked.approved_at = Some(now);
-        tracked.refused_at = None;
+        tracked.approval_failed_at = None;
         Some(entry.transition(TransitionKind::Approved, now))
     }
 
@@ -47,7 +47,7 @@ impl Tracker {
         if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
             let tracked = entry.tracked_mut();
             tracked.approval_sent_at = tracked.approval_sent_at.filter(|_| may_be_accepted);
-            tracked.refused_at = Some(now);
+            tracked.approval_failed_at = Some(now);
         }
     }
 }

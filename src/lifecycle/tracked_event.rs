@@ -34,13 +34,13 @@ pub struct TrackedEvent {
     pub is_contradictory: bool,
     /// Its type or its source changed from one document to another.
     pub has_changed_kind: bool,
-    /// What earlier documents gave it, oldest first and without the current one.
+    /// The types and sources that earlier documents gave the event, oldest first and without the current ones.
     pub former_kinds: Vec<EventKind>,
     /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
     #[serde(skip)]
     pub is_owner_unknown: bool,
     pub first_seen_at: Timestamp,
-    /// Before the first document with it.
+    /// How long no document was read before the first one with the event.
     pub gap: PollGap,
     /// Of a pending event that the last document lacks, although it may not have ended: the last document with it.
     pub last_listed_at: Option<Timestamp>,
@@ -71,7 +71,7 @@ pub struct TrackedEvent {
     /// When a document showed an approval that this exporter did not send, until a document disproves it.
     pub approved_elsewhere_at: Option<Timestamp>,
     /// When an approval last failed, by a refusal or without an answer, until IMDS accepts one.
-    pub refused_at: Option<Timestamp>,
+    pub approval_failed_at: Option<Timestamp>,
     pub reschedulings: Vec<Rescheduling>,
     /// Interruptions measured on this VM.
     pub interruptions: Vec<Interruption>,
@@ -192,7 +192,7 @@ impl TrackedEvent {
             approval_sent_at: None,
             approved_at: None,
             approved_elsewhere_at: None,
-            refused_at: None,
+            approval_failed_at: None,
             reschedulings: Vec::new(),
             interruptions: Vec::new(),
             rebooted: false,

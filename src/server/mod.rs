@@ -212,7 +212,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<ConnectionSlots>) -> (TcpStr
         }
         has_failed = true;
         if system::is_out_of_descriptors(&error) {
-            slots.evict_some().await;
+            slots.evict_one().await;
         } else {
             sleep(ACCEPT_RETRY_INTERVAL).await;
         }

@@ -89,7 +89,7 @@ impl Slot {
                 if connections.response_bytes() < slots.max_response_bytes {
                     return Some(());
                 }
-                connections.evict(slots.max_connections, |activity| {
+                connections.evict(slots.max_connections, 1, |activity| {
                     activity.response.is_some()
                 });
                 None
@@ -116,7 +116,8 @@ impl ConnectionSlots {
             if connections.open.len() < self.max_connections {
                 return Some(self.add(connections, address));
             }
-            connections.evict(self.max_connections, |_| true);
+            let some = (self.max_connections / EVICTED_SHARE_DIVISOR).max(1);
+            connections.evict(self.max_connections, some, |_| true);
             None
         })
         .await
@@ -139,12 +140,12 @@ impl ConnectionSlots {
         slot
     }
 
-    /// Evicts connections for their file descriptors. Waits until one has ended, at most [`RECHECK_INTERVAL`].
-    pub(super) async fn evict_some(&self) {
+    /// Evicts a connection for its file descriptor. Waits until one has ended, at most [`RECHECK_INTERVAL`].
+    pub(super) async fn evict_one(&self) {
         let mut is_first = true;
         self.until(|connections| {
             if std::mem::take(&mut is_first) {
-                connections.evict(self.max_connections, |_| true);
+                connections.evict(self.max_connections, 1, |_| true);
                 return None;
             }
             Some(())
@@ -184,9 +185,9 @@ impl Connections {
         bodies.iter().map(|body| body.bytes).sum()
     }
 
-    /// Ends connections that `is_wanted` accepts, those first that have been without progress for the longest time.
+    /// Ends up to `count` connections that `is_wanted` accepts, those first that have been without progress for the longest time.
     /// Connections of an address with more than its share come before all others.
-    fn evict(&mut self, max_connections: usize, is_wanted: fn(&Activity) -> bool) {
+    fn evict(&mut self, max_connections: usize, count: usize, is_wanted: fn(&Activity) -> bool) {
         let now = Instant::now();
         let mut per_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for connection in self.open.values() {
@@ -203,7 +204,7 @@ impl Connections {
         });
         let mut candidates: Vec<_> = candidates.collect();
         candidates.sort_by_key(|(is_within_share, since, _)| (*is_within_share, *since));
-        candidates.truncate((max_connections / EVICTED_SHARE_DIVISOR).max(1));
+        candidates.truncate(count);
         for (.., connection) in &candidates {
             connection.activity.abort_response();
             connection.evicted.cancel();

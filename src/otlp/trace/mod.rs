@@ -247,7 +247,7 @@ pub(super) fn seconds(key: Key, length: Duration) -> Attribute {
 
 /// Maintenance is not an error; an approval that failed is.
 fn error(tracked: &TrackedEvent, phase: SpanPhase) -> Option<String> {
-    let at = tracked.refused_at?.rfc3339();
+    let at = tracked.approval_failed_at?.rfc3339();
     let is_reported = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
     is_reported.then(|| format!("the metadata service did not take the approval, last at {at}"))
 }
