@@ -100,8 +100,7 @@ pub(super) fn read(entry: &RawValue, anomalies: &mut Anomalies) -> Result<ReadEv
 }
 
 /// Records members that occur twice, and removes those whose names differ from a documented one only in case: many
-/// decoders take one for the other. Returns why the entry cannot be trusted, if it has a member twice or with two
-/// values.
+/// decoders take one for the other. Returns why the entry cannot be trusted.
 fn remove_ambiguous(
     object: &mut Object<'_>,
     shown: &str,

@@ -185,7 +185,7 @@ impl Connections {
         bodies.iter().map(|body| body.bytes).sum()
     }
 
-    /// Ends up to `count` connections that `is_wanted` accepts, those first that have been without progress for the longest time.
+    /// Ends up to `count` connections that `is_wanted` accepts, those without progress for the longest time first.
     /// Connections of an address with more than its share come before all others.
     fn evict(&mut self, max_connections: usize, count: usize, is_wanted: fn(&Activity) -> bool) {
         let now = Instant::now();
