@@ -158,7 +158,7 @@ fn scrape_config(folder: &Path, address: &str) -> PathBuf {
     .collect();
     let jobs = jobs.concat();
     let path = folder.join("scrape.yml");
-    let global = "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\nscrape_configs:\n";
+    let global = "global:\n  scrape_interval: 3s\n  scrape_timeout: 3s\nscrape_configs:\n";
     fs::write(&path, format!("{global}{jobs}")).unwrap();
     path
 }
