@@ -61,29 +61,20 @@ impl AlertRule {
     }
 }
 
-const fn warning(name: &'static str) -> AlertRule {
-    AlertRule {
-        name,
-        severity: "warning",
-    }
+const fn rule(name: &'static str, severity: &'static str) -> AlertRule {
+    AlertRule { name, severity }
 }
 
-pub(super) const HARDWARE_FAILURE: AlertRule = AlertRule {
-    name: "AzureScheduledEventHardwareFailure",
-    severity: "critical",
-};
-pub(super) const DEGRADED_HARDWARE: AlertRule = warning("AzureScheduledEventDegradedHardware");
-pub(super) const USER_WAITING: AlertRule = warning("AzureScheduledEventUserInitiatedWaiting");
-pub(super) const STUCK: AlertRule = warning("AzureScheduledEventStuck");
-const ADVISORY: AlertRule = AlertRule {
-    name: "AzureScheduledEventAdvisory",
-    severity: "info",
-};
+pub(super) const HARDWARE_FAILURE: AlertRule =
+    rule("AzureScheduledEventHardwareFailure", "critical");
+pub(super) const DEGRADED_HARDWARE: AlertRule =
+    rule("AzureScheduledEventDegradedHardware", "warning");
+pub(super) const USER_WAITING: AlertRule =
+    rule("AzureScheduledEventUserInitiatedWaiting", "warning");
+pub(super) const STUCK: AlertRule = rule("AzureScheduledEventStuck", "warning");
+const ADVISORY: AlertRule = rule("AzureScheduledEventAdvisory", "info");
 /// For the inhibition of the down alerts of this VM. Nobody is notified of it.
-const IN_PROGRESS: AlertRule = AlertRule {
-    name: "AzureScheduledEventInProgress",
-    severity: "info",
-};
+const IN_PROGRESS: AlertRule = rule("AzureScheduledEventInProgress", "info");
 
 /// An alert that an event has or had, with the labels that identify it besides the event's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,10 +201,7 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
         return vec![ADVISORY];
     }
     let spec = kind.event_type.spec();
-    let due = AlertRule {
-        name: spec.alert,
-        severity: spec.severity,
-    };
+    let due = rule(spec.alert, spec.severity);
     let is_user_initiated = kind.source == Some(Source::User);
     let is_first_seen_started = tracked.started_at == Some(tracked.first_seen_at);
     let is_imminent = tracked.has_been_imminent(at);
@@ -235,19 +223,13 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
             vec![HARDWARE_FAILURE]
         }
         Impact::Restart => {
-            let urgent = AlertRule {
-                name: urgent_type(tracked, &kind.event_type).spec().alert,
-                ..due
-            };
-            let ahead = is_ahead.then_some(warning(spec.alert));
-            let imminent = is_imminent.then_some(urgent);
+            let urgent = urgent_type(tracked, &kind.event_type).spec().alert;
+            let imminent = is_imminent.then_some(rule(urgent, due.severity));
+            let ahead = is_ahead.then_some(rule(spec.alert, "warning"));
             imminent.into_iter().chain(ahead).collect()
         }
         Impact::Pause if !is_imminent && is_predicted && !is_without_interruption => Vec::new(),
-        Impact::Pause if is_short(kind.duration_seconds) => vec![AlertRule {
-            severity: "info",
-            ..due
-        }],
+        Impact::Pause if is_short(kind.duration_seconds) => vec![rule(spec.alert, "info")],
         Impact::Pause | Impact::Removal | Impact::None | Impact::Unknown => vec![due],
     };
     let is_host_service = is_service_of_host(&kind.event_type, kind.source.as_ref());

@@ -275,13 +275,15 @@ impl<'a> Text<'a> {
 
     /// The time of day, with the date unless it is that of the change, and with seconds for a Spot eviction.
     fn clock(&self, at: Timestamp) -> String {
-        if self.tracked.event.event_type == EventType::Preempt {
-            at.second()
-        } else if at.is_same_day(self.since) {
-            at.minute()
+        let day = |at: Timestamp| at.format("%F");
+        let format = if self.tracked.event.event_type == EventType::Preempt {
+            "%H:%M:%S UTC"
+        } else if day(at) == day(self.since) {
+            "%H:%M UTC"
         } else {
-            at.date_and_minute()
-        }
+            "%Y-%m-%d %H:%M UTC"
+        };
+        at.format(format)
     }
 
     fn duration(&self) -> Option<String> {
@@ -329,14 +331,10 @@ fn cut(mut text: String, max_bytes: usize) -> String {
 
 /// Like `humanizeDuration` of Prometheus' templates: `1d 2h 3m 4s`, `15m 0s`, `30s`.
 fn humanize_duration(total: u64) -> String {
-    let [days, hours, minutes, seconds] = split_seconds(total);
-    if days > 0 {
-        format!("{days}d {hours}h {minutes}m {seconds}s")
-    } else if hours > 0 {
-        format!("{hours}h {minutes}m {seconds}s")
-    } else if minutes > 0 {
-        format!("{minutes}m {seconds}s")
-    } else {
-        format!("{seconds}s")
-    }
+    let units = split_seconds(total).into_iter().zip("dhms".chars());
+    units
+        .skip_while(|(number, unit)| *number == 0 && *unit != 's')
+        .map(|(number, unit)| format!("{number}{unit}"))
+        .collect::<Vec<_>>()
+        .join(" ")
 }

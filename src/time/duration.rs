@@ -86,25 +86,18 @@ pub(crate) fn split_seconds(total: u64) -> [u64; 4] {
 
 /// Formats a duration for people, with at most two units: `6d 23h`, `14m 9s`, `9s`, `0.4s`.
 pub(crate) fn in_words(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    let [days, hours, minutes, rest] = split_seconds(seconds);
-    let pair = |large: u64, large_unit: &str, small: u64, small_unit: &str| {
-        if small == 0 {
-            format!("{large}{large_unit}")
-        } else {
-            format!("{large}{large_unit} {small}{small_unit}")
-        }
-    };
-    if days > 0 {
-        pair(days, "d", hours, "h")
-    } else if hours > 0 {
-        pair(hours, "h", minutes, "m")
-    } else if minutes > 0 {
-        pair(minutes, "m", rest, "s")
-    } else if seconds > 0 || duration.is_zero() {
-        format!("{seconds}s")
-    } else {
-        format!("{:.1}s", duration.as_secs_f64())
+    let units = split_seconds(duration.as_secs())
+        .into_iter()
+        .zip("dhms".chars());
+    let two = units.skip_while(|(number, _)| *number == 0).take(2);
+    let two: Vec<_> = two
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, unit)| format!("{number}{unit}"))
+        .collect();
+    match two.is_empty() {
+        true if duration.is_zero() => "0s".to_owned(),
+        true => format!("{:.1}s", duration.as_secs_f64()),
+        false => two.join(" "),
     }
 }
 

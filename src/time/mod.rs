@@ -28,12 +28,8 @@ pub struct Moment {
 
 /// True for a date of the calendar as `YYYY-MM-DD`.
 pub(crate) fn is_date(text: &str) -> bool {
-    let has_shape = text.len() == 10
-        && text.bytes().enumerate().all(|(index, byte)| match index {
-            4 | 7 => byte == b'-',
-            _ => byte.is_ascii_digit(),
-        });
-    has_shape && text.parse::<civil::Date>().is_ok()
+    let date = text.parse::<civil::Date>();
+    date.is_ok_and(|date| date.to_string() == text)
 }
 
 /// Reads the system clocks.
@@ -126,49 +122,28 @@ impl Timestamp {
 
     /// `Tue, 17 Nov 2026 09:15:42 GMT`, the form of `NotBefore` since api-version 2017-08-01 (RFC 9110, section 5.6.7).
     pub fn rfc1123(self) -> String {
-        self.0.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+        self.format("%a, %d %b %Y %H:%M:%S GMT")
     }
 
     /// `2026-11-17T09:15:42Z`, to the second.
     pub fn rfc3339(self) -> String {
-        self.0.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+        self.format("%Y-%m-%dT%H:%M:%SZ")
     }
 
     /// `2026-11-17T09:15:42.123Z`.
     pub fn rfc3339_millis(self) -> String {
-        self.0.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+        self.format("%Y-%m-%dT%H:%M:%S.%3fZ")
     }
 
     /// `09:15 UTC`, rounded up to the minute.
     pub(crate) fn time_of_day(self) -> String {
         let minute = self.after(Duration::from_nanos(59_999_999_999));
-        minute.0.strftime("%H:%M UTC").to_string()
+        minute.format("%H:%M UTC")
     }
 
-    /// `09:15 UTC`, cut to the minute.
-    pub(crate) fn minute(self) -> String {
-        self.0.strftime("%H:%M UTC").to_string()
-    }
-
-    /// `09:15:30 UTC`, cut to the second.
-    pub(crate) fn second(self) -> String {
-        self.0.strftime("%H:%M:%S UTC").to_string()
-    }
-
-    /// In UTC.
-    pub(crate) fn is_same_day(self, other: Self) -> bool {
-        let day = |at: Self| at.0.strftime("%F").to_string();
-        day(self) == day(other)
-    }
-
-    /// `2026-11-17 09:15 UTC`, cut to the minute.
-    pub(crate) fn date_and_minute(self) -> String {
-        self.0.strftime("%Y-%m-%d %H:%M UTC").to_string()
-    }
-
-    /// RFC 3339 with full precision; [`Timestamp::parse`] restores the same value.
-    pub(crate) fn rfc3339_exact(self) -> String {
-        self.0.to_string()
+    /// In UTC, by the directives of `strftime(3)`. Smaller units are cut off.
+    pub(crate) fn format(self, format: &str) -> String {
+        self.0.strftime(format).to_string()
     }
 
     /// Time since `earlier`; zero if `earlier` is later, as after a clock adjustment.
@@ -202,10 +177,10 @@ impl Timestamp {
     }
 }
 
-/// RFC 3339 with full precision.
+/// RFC 3339 with full precision, which [`Timestamp::parse`] restores.
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.rfc3339_exact())
+        serializer.collect_str(&self.0)
     }
 }
 
