@@ -6,11 +6,10 @@
 
 use std::sync::Arc;
 
-use self::EventField::{Description, DurationInSeconds, EventSource};
-use crate::{event::EventType, time};
+use crate::{event::EventType, label::label_values, time};
 
 /// A documented version of the Scheduled Events API.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiVersion {
     pub(crate) name: &'static str,
 }
@@ -22,31 +21,30 @@ pub struct ApiVersion {
 pub struct RequestedVersion {
     pub(crate) name: Arc<str>,
     /// What its documents are assumed to contain: the newest documented version that is not newer, or the oldest one.
-    pub(crate) documented: &'static ApiVersion,
+    pub(crate) documented: ApiVersion,
 }
 
-/// A field of an event that older versions do not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EventField {
-    Description,
-    EventSource,
-    DurationInSeconds,
+label_values! {
+    /// A field of an event that older versions do not have, by its name in the document.
+    EventField {
+        Description = "Description",
+        EventSource = "EventSource",
+        DurationInSeconds = "DurationInSeconds",
+    }
 }
 
 /// Oldest first.
-pub(crate) static API_VERSIONS: [ApiVersion; 7] = [
+const API_VERSIONS: [&str; 7] = [
     PREVIEW,
-    ApiVersion { name: "2017-08-01" },
-    ApiVersion { name: "2017-11-01" },
-    ApiVersion { name: "2019-01-01" },
-    ApiVersion { name: "2019-04-01" },
-    ApiVersion { name: "2019-08-01" },
-    ApiVersion {
-        name: LATEST_API_VERSION,
-    },
+    "2017-08-01",
+    "2017-11-01",
+    "2019-01-01",
+    "2019-04-01",
+    "2019-08-01",
+    LATEST_API_VERSION,
 ];
 
-const PREVIEW: ApiVersion = ApiVersion { name: "2017-03-01" };
+const PREVIEW: &str = "2017-03-01";
 
 /// The default of `--imds.api-version`; the only version with all event types and fields.
 pub(crate) const LATEST_API_VERSION: &str = "2020-07-01";
@@ -95,14 +93,13 @@ impl RequestedVersion {
         if !time::is_date(name) {
             return None;
         }
-        let [oldest, ..] = &API_VERSIONS;
-        let not_newer = API_VERSIONS
-            .iter()
-            .rev()
-            .find(|version| version.name <= name);
+        let mut newest_first = API_VERSIONS.into_iter().rev();
+        let not_newer = newest_first.find(|documented| *documented <= name);
         Some(Self {
             name: Arc::from(name),
-            documented: not_newer.unwrap_or(oldest),
+            documented: ApiVersion {
+                name: not_newer.unwrap_or(PREVIEW),
+            },
         })
     }
 
@@ -112,27 +109,34 @@ impl RequestedVersion {
 }
 
 impl ApiVersion {
-    pub fn find(name: &str) -> Option<&'static Self> {
-        API_VERSIONS.iter().find(|version| version.name == name)
+    pub fn find(name: &str) -> Option<Self> {
+        let mut versions = API_VERSIONS.into_iter();
+        let name = versions.find(|documented| *documented == name)?;
+        Some(Self { name })
     }
 
     /// True also for types without a documented version: no version is known to leave them out.
-    pub(crate) fn has_event_type(&self, event_type: &EventType) -> bool {
+    pub(crate) fn has_event_type(self, event_type: &EventType) -> bool {
         let since = event_type.spec().api_version;
         since.is_none_or(|since| since <= self.name)
     }
 
-    pub(crate) fn has_field(&self, field: EventField) -> bool {
-        field.api_version() <= self.name
+    pub(crate) fn has_field(self, field: EventField) -> bool {
+        let since = match field {
+            EventField::Description => "2019-04-01",
+            EventField::EventSource => "2019-08-01",
+            EventField::DurationInSeconds => LATEST_API_VERSION,
+        };
+        since <= self.name
     }
 
     /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
-    pub(crate) fn is_preview(&self) -> bool {
-        *self == PREVIEW
+    pub(crate) fn is_preview(self) -> bool {
+        self.name == PREVIEW
     }
 
     /// The event types and fields that this version leaves out, as a list for the log; empty for the latest version.
-    pub(crate) fn missing(&self) -> String {
+    pub(crate) fn missing(self) -> String {
         let event_types = EventType::KNOWN
             .into_iter()
             .filter(|known| !self.has_event_type(known))
@@ -145,28 +149,6 @@ impl ApiVersion {
     }
 }
 
-impl EventField {
-    const ALL: [Self; 3] = [Description, EventSource, DurationInSeconds];
-
-    /// The oldest version that has it.
-    fn api_version(self) -> &'static str {
-        match self {
-            Description => "2019-04-01",
-            EventSource => "2019-08-01",
-            DurationInSeconds => "2020-07-01",
-        }
-    }
-
-    /// The name in the document.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Description => "Description",
-            EventSource => "EventSource",
-            DurationInSeconds => "DurationInSeconds",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,10 +156,9 @@ mod tests {
     #[test]
     fn versions_are_in_order_and_each_has_what_the_one_before_has() {
         for pair in API_VERSIONS.windows(2) {
-            let (older, newer) = (&pair[0], &pair[1]);
-            assert!(older.name < newer.name);
-            let types =
-                |version: &ApiVersion| EventType::KNOWN.map(|it| version.has_event_type(&it));
+            let (older, newer) = (pair[0], pair[1]);
+            assert!(older < newer);
+            let types = |name| EventType::KNOWN.map(|it| ApiVersion { name }.has_event_type(&it));
             assert!(types(older) <= types(newer));
         }
         assert!(INSTANCE_API_VERSIONS.is_sorted());

@@ -108,7 +108,6 @@ pub struct SavedState {
     pub vm_name: Option<String>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
-    #[serde(with = "shared")]
     pub events: Vec<Arc<TrackedEvent>>,
 }
 
@@ -119,28 +118,5 @@ impl SavedState {
             (Some(saved), Some(current)) => saved != current,
             _ => false,
         }
-    }
-}
-
-/// The events of a saved state without their `Arc`.
-mod shared {
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use crate::lifecycle::TrackedEvent;
-
-    pub(super) fn serialize<S: Serializer>(
-        events: &[Arc<TrackedEvent>],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(events.iter().map(AsRef::as_ref))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<Arc<TrackedEvent>>, D::Error> {
-        let events = Vec::<TrackedEvent>::deserialize(deserializer)?;
-        Ok(events.into_iter().map(Arc::new).collect())
     }
 }

@@ -39,30 +39,15 @@ pub(crate) struct TypeSpec {
 
 macro_rules! event_types {
     (
-        maintenance { $($(#[$doc:meta])* $name:ident: $spec:expr,)* }
-        advisories { $($(#[$advisory_doc:meta])* $advisory:ident: $advisory_spec:expr,)* }
+        maintenance { $($name:ident: $spec:expr,)* }
+        advisories { $($advisory:ident: $advisory_spec:expr,)* }
         other: $other:expr
     ) => {
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum EventType {
-            $($(#[$doc])* $name,)*
-            $($(#[$advisory_doc])* $advisory,)*
-            /// An undocumented value, verbatim.
-            Other(Box<str>),
-        }
+        azure_values! { EventType { $($name,)* $($advisory,)* } }
 
         impl EventType {
             /// The types of maintenance that Microsoft documents.
             pub const KNOWN: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
-            const ADVISORIES: [Self; [$(stringify!($advisory)),*].len()] = [$(Self::$advisory),*];
-
-            pub fn as_str(&self) -> &str {
-                match self {
-                    $(Self::$name => stringify!($name),)*
-                    $(Self::$advisory => stringify!($advisory),)*
-                    Self::Other(name) => name,
-                }
-            }
 
             pub(crate) fn spec(&self) -> &'static TypeSpec {
                 match self {
@@ -130,8 +115,8 @@ event_types! {
         },
     }
     advisories {
-        /// Always an advisory (preview):
-        /// <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
+        // Always an advisory (preview):
+        // <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
         SpotRebalanceRecommendation: TypeSpec {
             impact: Impact::None,
             minimum_notice: Duration::ZERO,
@@ -156,15 +141,6 @@ event_types! {
 }
 
 impl EventType {
-    /// Ignores case.
-    pub(crate) fn new(name: &str) -> Self {
-        Self::KNOWN
-            .into_iter()
-            .chain(Self::ADVISORIES)
-            .find(|known| known.as_str().eq_ignore_ascii_case(name))
-            .unwrap_or_else(|| Self::Other(name.into()))
-    }
-
     /// Reboot and Redeploy: the VM boots again.
     pub(crate) fn restarts_vm(&self) -> bool {
         self.spec().impact == Impact::Restart

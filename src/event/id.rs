@@ -5,36 +5,34 @@ use std::{
     hash::{Hash, Hasher},
 };
 
+use serde::{Deserialize, Serialize};
+
 /// The id of one event, constant from its announcement to its end.
 ///
 /// Ids that differ only in case are equal. An approval must send [`EventId::as_str`], the id as Azure sent it.
-#[derive(Debug, Clone)]
-pub struct EventId {
-    verbatim: Box<str>,
-}
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EventId(Box<str>);
 
 impl EventId {
     pub fn new(verbatim: &str) -> Self {
-        Self {
-            verbatim: verbatim.into(),
-        }
+        Self(verbatim.into())
     }
 
     /// As Azure sent it.
     pub fn as_str(&self) -> &str {
-        &self.verbatim
+        &self.0
     }
 
     /// The bytes of a GUID; every captured id is one.
     pub(crate) fn as_guid(&self) -> Option<[u8; 16]> {
-        let mut digits = self.verbatim.bytes().filter(|byte| *byte != b'-');
+        let mut digits = self.0.bytes().filter(|byte| *byte != b'-');
         let mut guid = [0_u8; 16];
         for byte in &mut guid {
             let high = char::from(digits.next()?).to_digit(16)?;
             let low = char::from(digits.next()?).to_digit(16)?;
             *byte = u8::try_from(high * 16 + low).ok()?;
         }
-        (digits.next().is_none() && self.verbatim.len() == 36).then_some(guid)
+        (digits.next().is_none() && self.0.len() == 36).then_some(guid)
     }
 
     /// The trace id: the bytes of the GUID, so that an operator can search traces for the id of an alert, and so that
@@ -54,13 +52,13 @@ impl EventId {
     }
 
     fn folded(&self) -> impl Iterator<Item = u8> + '_ {
-        self.verbatim.bytes().map(|byte| byte.to_ascii_lowercase())
+        self.0.bytes().map(|byte| byte.to_ascii_lowercase())
     }
 }
 
 impl PartialEq for EventId {
     fn eq(&self, other: &Self) -> bool {
-        self.verbatim.eq_ignore_ascii_case(&other.verbatim)
+        self.0.eq_ignore_ascii_case(&other.0)
     }
 }
 
@@ -86,7 +84,7 @@ impl Hash for EventId {
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.verbatim)
+        f.write_str(&self.0)
     }
 }
 

@@ -3,6 +3,37 @@
 //! Azure's values are kept verbatim, unknown ones included. Comparisons ignore case, since Microsoft documents no case:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>.
 
+/// An enumeration of Azure's values, and any other one verbatim. In the state file it is Azure's text.
+macro_rules! azure_values {
+    ($(#[$meta:meta])* $set:ident { $($(#[$doc:meta])* $value:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $set {
+            $($(#[$doc])* $value,)*
+            /// An undocumented value, verbatim.
+            #[serde(untagged)]
+            Other(Box<str>),
+        }
+
+        impl $set {
+            /// Ignores case.
+            pub(crate) fn new(name: &str) -> Self {
+                [$(Self::$value),*]
+                    .into_iter()
+                    .find(|known| known.as_str().eq_ignore_ascii_case(name))
+                    .unwrap_or_else(|| Self::Other(name.into()))
+            }
+
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$value => stringify!($value),)*
+                    Self::Other(name) => name,
+                }
+            }
+        }
+    };
+}
+
 mod event_type;
 mod id;
 mod scope;
@@ -13,97 +44,34 @@ pub(crate) const UNREADABLE: &str = "Unknown";
 pub(crate) use self::event_type::Impact;
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
 pub use self::{event_type::EventType, id::EventId, scope::EventScope};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// `EventStatus`. An ended event has no status: Azure drops it from the document.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Status {
-    /// It starts at `NotBefore` or after its approval.
-    Scheduled,
-    Started,
-    /// Advice that never starts. Azure sends it with a Spot rebalance recommendation.
-    Advisory,
-    /// An undocumented value, verbatim.
-    Other(Box<str>),
-}
-
-impl Status {
-    /// Ignores case.
-    pub(crate) fn new(name: &str) -> Self {
-        if name.eq_ignore_ascii_case("Scheduled") {
-            Self::Scheduled
-        } else if name.eq_ignore_ascii_case("Started") {
-            Self::Started
-        } else if name.eq_ignore_ascii_case("Advisory") {
-            Self::Advisory
-        } else {
-            Self::Other(name.into())
-        }
-    }
-
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Scheduled => "Scheduled",
-            Self::Started => "Started",
-            Self::Advisory => "Advisory",
-            Self::Other(name) => name,
-        }
+azure_values! {
+    /// `EventStatus`. An ended event has no status: Azure drops it from the document.
+    Status {
+        /// It starts at `NotBefore` or after its approval.
+        Scheduled,
+        Started,
+        /// Advice that never starts. Azure sends it with a Spot rebalance recommendation.
+        Advisory,
     }
 }
 
-/// `EventSource`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Source {
-    Platform,
-    /// A user or tool with permissions on the VM.
-    User,
-    /// An undocumented value, verbatim.
-    Other(Box<str>),
+azure_values! {
+    /// `EventSource`.
+    Source {
+        Platform,
+        /// A user or tool with permissions on the VM.
+        User,
+    }
 }
 
 impl Source {
     /// How a missing source is shown.
     pub(crate) const NOT_GIVEN: &str = "not given, treated as Platform";
-
-    /// Ignores case.
-    pub(crate) fn new(name: &str) -> Self {
-        if name.eq_ignore_ascii_case("Platform") {
-            Self::Platform
-        } else if name.eq_ignore_ascii_case("User") {
-            Self::User
-        } else {
-            Self::Other(name.into())
-        }
-    }
-
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Platform => "Platform",
-            Self::User => "User",
-            Self::Other(name) => name,
-        }
-    }
 }
-
-/// In the state file, these are Azure's text.
-macro_rules! saved_as_text {
-    ($($text:ty),*) => {$(
-        impl Serialize for $text {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $text {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Ok(Self::new(&Box::<str>::deserialize(deserializer)?))
-            }
-        }
-    )*};
-}
-saved_as_text!(EventId, EventType, Status, Source);
 
 /// Name and JSON text of an undocumented member of an event.
 pub(crate) type UnknownMember = (Box<str>, Box<str>);
@@ -121,6 +89,7 @@ pub struct Event {
     /// `None` if the document has no readable name of them, which differs from an empty list.
     pub resources: Option<Vec<Box<str>>>,
     /// The list has more entries: unreadable ones, or too many.
+    #[serde(default)]
     pub has_more_resources: bool,
     /// `None` once the event has started.
     pub not_before: Option<Timestamp>,
@@ -128,6 +97,7 @@ pub struct Event {
     pub duration_seconds: Option<u64>,
     /// Absent before api-version 2019-04-01; empty in captured Preempt and user events.
     pub description: Option<Box<str>>,
+    #[serde(default)]
     pub unknown_members: Vec<UnknownMember>,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Timestamp;
+use crate::{label::label_values, time::Timestamp};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
@@ -11,27 +11,16 @@ pub struct End {
     pub outcome: Outcome,
 }
 
-/// How an event ended, as far as the evidence shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
-    Cancelled,
-    /// It was seen as Started, was listed until its `NotBefore`, was approved, or ended with a boot of this VM.
-    Completed,
-    /// The evidence shows neither.
-    Unknown,
-}
-
-impl Outcome {
-    pub(crate) const ALL: [Self; 3] = [Self::Cancelled, Self::Completed, Self::Unknown];
-
-    /// The value of the label `outcome`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Cancelled => "cancelled",
-            Self::Unknown => "unknown",
-        }
+label_values! {
+    /// How an event ended, as far as the evidence shows: the values of the label `outcome`.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    Outcome {
+        /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
+        Cancelled = "cancelled",
+        /// It was seen as Started, was listed until its `NotBefore`, was approved, or ended with a boot of this VM.
+        Completed = "completed",
+        /// The evidence shows neither.
+        Unknown = "unknown",
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 /// The version of the Scheduled Events API in a request: a documented one, or a newer date.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedVersion {
-    known: &'static ApiVersion,
+    known: ApiVersion,
     /// Only versions newer than the documented ones have advisories; their number is not published.
     has_advisories: bool,
 }
@@ -80,7 +80,7 @@ pub fn document(incarnation: u64, events: &[PendingEvent], version: SimulatedVer
     serde_json::to_string(&document).unwrap_or_default()
 }
 
-fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
+fn entry(event: &PendingEvent, version: ApiVersion) -> Entry<'_> {
     let format_time: fn(Timestamp) -> String = if version.is_preview() {
         Timestamp::rfc3339
     } else {
@@ -111,7 +111,7 @@ fn entry<'a>(event: &'a PendingEvent, version: &ApiVersion) -> Entry<'a> {
 }
 
 /// The preview writes an underscore before the name of a VM, but not before an instance of a classic role.
-fn resource_name(name: &str, version: &ApiVersion) -> String {
+fn resource_name(name: &str, version: ApiVersion) -> String {
     if version.is_preview() && !is_role_instance(name) {
         format!("_{name}")
     } else {

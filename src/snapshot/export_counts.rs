@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::label::label_values;
+use crate::label::label_values;
 
 label_values! {
     /// Why an attempt to export failed: the closed set of values of the label `reason`.

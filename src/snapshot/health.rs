@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Histogram, label::label_values};
-use crate::time::{Moment, Timestamp};
+use super::Histogram;
+use crate::{
+    label::label_values,
+    time::{Moment, Timestamp},
+};
 
 /// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
 const REQUEST_BOUNDS: &[f64] = &[

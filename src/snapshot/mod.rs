@@ -6,7 +6,6 @@ mod counters;
 mod export_counts;
 mod health;
 mod histogram;
-mod label;
 mod outputs;
 
 use std::{collections::BTreeMap, sync::Arc};

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{ExportCounts, TypeLabel, label::label_values};
-use crate::event::{EventType, Impact};
+use super::{ExportCounts, TypeLabel};
+use crate::{
+    event::{EventType, Impact},
+    label::label_values,
+};
 
 label_values! {
     /// The result of an approval: the closed set of values of the label `result`.

@@ -9,6 +9,7 @@ use super::{Source, imports, production, root};
 const MODULES: &[(&str, u8)] = &[
     ("time", 0),
     ("text", 0),
+    ("label", 0),
     ("event", 1),
     ("api_version", CORE),
     ("document", CORE),

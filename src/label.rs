@@ -16,4 +16,4 @@ macro_rules! label_values {
         }
     };
 }
-pub(super) use label_values;
+pub(crate) use label_values;
