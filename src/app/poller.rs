@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{event_loop::EventLoop, publisher::DISK_TIMEOUT};
 use crate::{
-    approval::limits,
+    approval::REQUEST_TIMEOUT,
     config::ImdsSettings,
     engine::Input,
     event::EventId,
@@ -156,7 +156,7 @@ impl Poller {
         self.event_loop.flush(DISK_TIMEOUT).await;
         let clock = self.event_loop.clock;
         let began = clock.now();
-        let timeout = self.imds.timeout.min(limits::REQUEST_TIMEOUT);
+        let timeout = self.imds.timeout.min(REQUEST_TIMEOUT);
         let request = self.client.approve(&id, timeout, clock);
         let result = self.event_loop.run_while(request).await;
         let result = result.map_err(|error| RequestError::from(&error));

@@ -9,19 +9,24 @@
 //!
 //! Invariants: the decision is a function of the arguments, and a Preempt or Terminate is never approved.
 
-pub(crate) mod limits;
-
 use std::{fmt, time::Duration};
 
 use crate::{
     event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
     lifecycle::{Phase, TrackedEvent},
-    snapshot::{Approval, ApprovalReason, SkipReason},
+    outbound::retry::exponential,
+    snapshot::{Approval, ApprovalReason, RequestError, SkipReason},
     time::{Moment, Timestamp},
 };
 
 /// The default of `--approve.delay`.
 pub(crate) const DELAY: Duration = Duration::from_mins(1);
+/// The timeout of the request, unless `--imds.timeout` is shorter: polls and the end of the process wait for the answer.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+/// Failed attempts after which an event is no longer approved. The delays between them are about 9 minutes together.
+pub(crate) const MAX_ATTEMPTS: u32 = 40;
+/// The delay after the first failed attempt, and the longest, also of a `Retry-After`.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
 
 /// The flags `--approve.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,12 +228,20 @@ fn approve_or_wait(
     }
 }
 
+/// The delay before the next attempt, which also waits for the next document. Without jitter: each VM has an IMDS of
+/// its own.
+pub(crate) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
+    let [first, max] = RETRY_DELAYS;
+    let delay = exponential(first, max, consecutive_failures);
+    delay.max(error.retry_after.unwrap_or_default()).min(max)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{ApprovalPolicy, reason};
-    use crate::{document, snapshot::Approval};
+    use super::*;
+    use crate::{document, snapshot::FailureReason};
 
     #[test]
     fn missing_source_and_unknown_source_have_different_messages_and_one_identifier() {
@@ -249,6 +262,22 @@ mod tests {
             assert_eq!(why.as_str(), "source_unknown");
             let message = Approval::Withheld(why).message();
             assert_eq!(message, format!("Not approved by this VM: {expected}"));
+        }
+    }
+
+    #[test]
+    fn all_attempts_take_about_9_minutes_whatever_the_error() {
+        for reason in FailureReason::ALL {
+            let error = RequestError {
+                reason,
+                status: None,
+                message: String::new(),
+                retry_after: None,
+                is_unsent: false,
+            };
+            let delays = (1..MAX_ATTEMPTS).map(|failures| retry_delay(&error, failures));
+            let minutes = delays.sum::<Duration>().as_secs_f64() / 60.0;
+            assert!((8.0..10.0).contains(&minutes), "{reason:?}: {minutes}");
         }
     }
 }

@@ -15,14 +15,14 @@ use std::{
     time::Duration,
 };
 
-use super::{LogEntry, attempts::Attempts, log::should_log};
+use super::{LogEntry, log::should_log};
 use crate::{
-    approval::{self, ApprovalPolicy, limits::retry_delay},
+    approval::{self, ApprovalPolicy, MAX_ATTEMPTS, retry_delay},
     document::Document,
     event::{EventId, EventType},
     lifecycle::{Phase, TrackedEvent},
     snapshot::{Approval, ApprovalReason, FailureReason, RequestError, SkipReason},
-    time::Moment,
+    time::{Moment, Timestamp},
 };
 
 /// The policy, and the results of its attempts.
@@ -31,26 +31,34 @@ pub(super) struct Approvals {
     policy: ApprovalPolicy,
     /// The events of the last document. A pending event that is not among them could not be read, and is not approved.
     in_document: HashSet<EventId>,
-    attempts: Attempts,
-    timers: BTreeMap<EventId, Timers>,
+    progress: BTreeMap<EventId, Progress>,
     in_flight: Option<(EventId, EventType)>,
     /// Consecutive attempts without an answer, of all events.
     unanswered: u32,
     /// No approval is sent before, by the monotonic clock: IMDS does not answer, and polls wait for each attempt.
     hold_until: Duration,
-    decided: Arc<BTreeMap<EventId, Approval>>,
+    decisions: Arc<BTreeMap<EventId, Approval>>,
 }
 
-/// The waiting times of one pending event.
-#[derive(Debug, Clone, Copy)]
-struct Timers {
+/// What this process waits for, and has tried, to approve one pending event.
+#[derive(Debug, Clone)]
+struct Progress {
     /// The end of [`ApprovalPolicy::delay`].
     delay_until: Moment,
     /// The end of [`ApprovalPolicy::drain`], while the policy approves the event.
     drain_until: Option<Moment>,
+    dry_run_at: Option<Timestamp>,
+    /// Failed attempts.
+    failed: u32,
+    /// The error of the last one.
+    error: Box<str>,
+    /// The earliest time of the next attempt.
+    retry_at: Moment,
+    /// An attempt had no answer.
+    may_be_accepted: bool,
 }
 
-impl Timers {
+impl Progress {
     /// For an event that this process sees for the first time. The time before that, in an earlier process, counts by
     /// the wall clock: the delay ends no later than one delay from now, even after the clock was set back.
     fn start(tracked: &TrackedEvent, policy: &ApprovalPolicy, now: Moment) -> Self {
@@ -58,6 +66,36 @@ impl Timers {
         Self {
             delay_until: now.after(policy.delay.saturating_sub(seen_for)),
             drain_until: None,
+            dry_run_at: None,
+            failed: 0,
+            error: Box::default(),
+            retry_at: now,
+            may_be_accepted: false,
+        }
+    }
+
+    fn record_failure(&mut self, error: &RequestError, now: Moment) {
+        self.failed = self.failed.saturating_add(1);
+        self.error = error.message.as_str().into();
+        self.retry_at = now.after(retry_delay(error, self.failed));
+        self.may_be_accepted |= !error.is_refusal();
+    }
+
+    /// The decision about an event that the policy approves now.
+    fn decision(&self, reason: ApprovalReason, now: Moment) -> Approval {
+        if let Some(at) = self.dry_run_at {
+            Approval::DryRun { reason, at }
+        } else if self.failed >= MAX_ATTEMPTS {
+            Approval::Withheld(SkipReason::GaveUp)
+        } else if self.retry_at.monotonic <= now.monotonic {
+            Approval::Due(reason)
+        } else {
+            Approval::Failed {
+                reason,
+                attempts: self.failed,
+                error: self.error.clone(),
+                retry_at: self.retry_at.wall,
+            }
         }
     }
 }
@@ -67,8 +105,8 @@ impl Timers {
 pub(super) struct Evaluation {
     /// The event whose approval is to be sent.
     pub(super) send: Option<EventId>,
-    /// The events whose approval was decided now (true), or for which the decision was taken back (false).
-    pub(super) decisions: Vec<(EventId, bool)>,
+    /// The events that count as due from now on (true) or no longer (false) because they are to be approved.
+    pub(super) intentions: Vec<(EventId, bool)>,
     /// The types of the events that a dry run would have approved now.
     pub(super) dry_runs: Vec<EventType>,
     pub(super) log: Vec<LogEntry>,
@@ -79,12 +117,11 @@ impl Approvals {
         Self {
             policy,
             in_document: HashSet::new(),
-            attempts: Attempts::default(),
-            timers: BTreeMap::new(),
+            progress: BTreeMap::new(),
             in_flight: None,
             unanswered: 0,
             hold_until: Duration::ZERO,
-            decided: Arc::default(),
+            decisions: Arc::default(),
         }
     }
 
@@ -94,16 +131,16 @@ impl Approvals {
     }
 
     /// The decision about each pending event.
-    pub(super) fn decided(&self) -> Arc<BTreeMap<EventId, Approval>> {
-        Arc::clone(&self.decided)
+    pub(super) fn decisions(&self) -> Arc<BTreeMap<EventId, Approval>> {
+        Arc::clone(&self.decisions)
     }
 
     /// The time until the next delay or drain ends: a poll then lets the approval be sent on time.
     pub(super) fn due_in(&self, now: Moment) -> Option<Duration> {
-        let ends = self.timers.iter().filter_map(|(id, timers)| {
-            let end = match self.decided.get(id)? {
-                Approval::Waiting { .. } => timers.delay_until,
-                Approval::Draining { .. } => timers.drain_until?,
+        let ends = self.progress.iter().filter_map(|(id, progress)| {
+            let end = match self.decisions.get(id)? {
+                Approval::Waiting { .. } => progress.delay_until,
+                Approval::Draining { .. } => progress.drain_until?,
                 _ => return None,
             };
             Some(end.monotonic.saturating_sub(now.monotonic))
@@ -122,41 +159,43 @@ impl Approvals {
         let mut evaluation = Evaluation::default();
         // The due event with the fewest failed attempts is next, so that a refused one does not delay the others.
         let mut next: Option<(u32, &TrackedEvent, ApprovalReason)> = None;
-        let mut decided = BTreeMap::new();
+        let may_send = may_send && self.hold_until <= now.monotonic;
+        let mut known = std::mem::take(&mut self.progress);
+        let mut decisions = BTreeMap::new();
         let pending = || events.iter().filter(|tracked| tracked.is_pending());
         for tracked in pending() {
             let id = &tracked.event.id;
-            let mut approval = self.decide(tracked, vm_name, now);
+            let mut progress = known
+                .remove(id)
+                .unwrap_or_else(|| Progress::start(tracked, &self.policy, now));
+            let mut approval = self.decide(tracked, &mut progress, vm_name, now);
             if let Approval::Due(reason) = approval
                 && may_send
-                && self.hold_until <= now.monotonic
                 && self.in_document.contains(id)
             {
                 if self.policy.dry_run {
-                    let at = now.wall;
-                    self.attempts.record_dry_run(id, at);
+                    progress.dry_run_at = Some(now.wall);
                     evaluation.dry_runs.push(tracked.event.event_type.clone());
-                    approval = Approval::DryRun { reason, at };
-                } else if next.is_none_or(|(fewest, ..)| self.attempts.failed(id) < fewest) {
-                    next = Some((self.attempts.failed(id), tracked, reason));
+                    approval = progress.decision(reason, now);
+                } else if next.is_none_or(|(fewest, ..)| progress.failed < fewest) {
+                    next = Some((progress.failed, tracked, reason));
                 }
             }
-            decided.insert(id.clone(), approval);
+            decisions.insert(id.clone(), approval);
+            self.progress.insert(id.clone(), progress);
         }
         if let Some((_, tracked, reason)) = next.filter(|_| self.in_flight.is_none()) {
             let event = &tracked.event;
             let at = now.wall;
-            decided.insert(event.id.clone(), Approval::Sent { reason, at });
+            decisions.insert(event.id.clone(), Approval::Sent { reason, at });
             self.in_flight = Some((event.id.clone(), event.event_type.clone()));
             evaluation.send = Some(event.id.clone());
         }
         for tracked in pending() {
-            self.report(tracked, &decided, &mut evaluation);
+            self.report(tracked, &decisions, &mut evaluation);
         }
-        self.attempts.retain(|id| decided.contains_key(id));
-        self.timers.retain(|id, _| decided.contains_key(id));
-        if *self.decided != decided {
-            self.decided = Arc::new(decided);
+        if *self.decisions != decisions {
+            self.decisions = Arc::new(decisions);
         }
         evaluation
     }
@@ -178,8 +217,8 @@ impl Approvals {
             }
             Some(_) | None => 0,
         };
-        if let Some(error) = error {
-            self.attempts.record_failure(id, error, now);
+        if let (Some(error), Some(progress)) = (error, self.progress.get_mut(id)) {
+            progress.record_failure(error, now);
         }
         Some(event_type)
     }
@@ -188,28 +227,28 @@ impl Approvals {
     fn report(
         &self,
         tracked: &Arc<TrackedEvent>,
-        decided: &BTreeMap<EventId, Approval>,
+        decisions: &BTreeMap<EventId, Approval>,
         evaluation: &mut Evaluation,
     ) {
         let id = &tracked.event.id;
-        let Some(approval) = decided.get(id) else {
+        let Some(approval) = decisions.get(id) else {
             return;
         };
-        if should_log(self.decided.get(id), approval, tracked, &self.policy) {
+        if should_log(self.decisions.get(id), approval, tracked, &self.policy) {
             evaluation.log.push(LogEntry::Approval {
                 approval: approval.clone(),
                 tracked: Arc::clone(tracked),
             });
         }
-        if let Some(is_decided) = self.is_decided(approval, tracked)
-            && is_decided != tracked.approval_decision_at().is_some()
+        if let Some(is_intended) = self.is_intended(approval, tracked)
+            && is_intended != tracked.approval_decision_at().is_some()
         {
-            evaluation.decisions.push((id.clone(), is_decided));
+            evaluation.intentions.push((id.clone(), is_intended));
         }
     }
 
-    /// Whether the event counts as due by this decision; `None` where an earlier decision stays on record.
-    fn is_decided(&self, approval: &Approval, tracked: &TrackedEvent) -> Option<bool> {
+    /// Whether the event counts as due by this decision; `None` where an earlier one stays on record.
+    fn is_intended(&self, approval: &Approval, tracked: &TrackedEvent) -> Option<bool> {
         match approval {
             Approval::Draining { .. } | Approval::Due(_) | Approval::Sent { .. } => {
                 Some(!self.policy.dry_run)
@@ -233,30 +272,26 @@ impl Approvals {
 
     /// Whether an attempt of this process had no answer.
     pub(super) fn may_be_accepted(&self, id: &EventId) -> bool {
-        self.attempts.may_be_accepted(id)
+        let progress = self.progress.get(id);
+        progress.is_some_and(|progress| progress.may_be_accepted)
     }
 
     /// The decision of the policy, adjusted for the drain and for earlier attempts.
     fn decide(
-        &mut self,
+        &self,
         tracked: &TrackedEvent,
+        progress: &mut Progress,
         vm_name: Result<&str, SkipReason>,
         now: Moment,
     ) -> Approval {
         let policy = &self.policy;
-        let id = &tracked.event.id;
-        let timers = self
-            .timers
-            .entry(id.clone())
-            .or_insert_with(|| Timers::start(tracked, policy, now));
-        let decision = approval::decide(tracked, policy, vm_name.ok(), timers.delay_until, now);
-        timers.drain_until = match decision {
+        let decision = approval::decide(tracked, policy, vm_name.ok(), progress.delay_until, now);
+        progress.drain_until = match decision {
             Approval::Due(reason) if policy.drains(reason) => {
-                timers.drain_until.or(Some(now.after(policy.drain)))
+                progress.drain_until.or(Some(now.after(policy.drain)))
             }
             _ => None,
         };
-        let drain_until = timers.drain_until;
         let reason = match decision {
             Approval::Due(reason) => reason,
             Approval::Withheld(SkipReason::IdentityUnknown) => {
@@ -265,19 +300,18 @@ impl Approvals {
             }
             decision => return decision,
         };
-        let is_in_flight = matches!(&self.in_flight, Some((in_flight, _)) if in_flight == id);
+        let in_flight = self.in_flight.as_ref().map(|(id, _)| id);
         match tracked.approval_sent_at {
-            Some(at) if is_in_flight => return Approval::Sent { reason, at },
+            Some(at) if in_flight == Some(&tracked.event.id) => Approval::Sent { reason, at },
             // Sent by an earlier process.
-            Some(_) if !self.attempts.may_be_accepted(id) => {
-                return Approval::Withheld(SkipReason::ResultUnknown);
-            }
-            _ => {}
+            Some(_) if !progress.may_be_accepted => Approval::Withheld(SkipReason::ResultUnknown),
+            _ => match progress.drain_until {
+                Some(until) if now.monotonic < until.monotonic => {
+                    let until = until.wall;
+                    Approval::Draining { reason, until }
+                }
+                _ => progress.decision(reason, now),
+            },
         }
-        if let Some(until) = drain_until.filter(|until| now.monotonic < until.monotonic) {
-            let until = until.wall;
-            return Approval::Draining { reason, until };
-        }
-        self.attempts.decision(id, reason, now)
     }
 }

@@ -11,7 +11,6 @@
 
 mod anomalies;
 mod approvals;
-mod attempts;
 mod health;
 mod interface;
 mod log;
@@ -176,7 +175,7 @@ impl Engine {
             health: self.health.clone(),
             counters: Arc::clone(&self.counters),
             outputs: Arc::clone(&self.outputs),
-            approvals: self.approvals.decided(),
+            approvals: self.approvals.decisions(),
             identity: self.identity.clone(),
             vm_name: self.vm_name.clone(),
             as_of: now,

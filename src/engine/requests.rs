@@ -230,8 +230,8 @@ impl Engine {
         for event_type in evaluation.dry_runs {
             self.count_approval(event_type, ApprovalResult::DryRun);
         }
-        for (id, is_decided) in evaluation.decisions {
-            self.tracker.record_decision(&id, is_decided, now.wall);
+        for (id, is_intended) in evaluation.intentions {
+            self.tracker.record_intention(&id, is_intended, now.wall);
             self.saves.mark();
         }
         if let Some(id) = evaluation.send {

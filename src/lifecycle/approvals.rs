@@ -7,10 +7,15 @@ use super::{
 use crate::{event::EventId, time::Timestamp};
 
 impl Tracker {
-    /// The approval policy decided that an event is to be approved, or took that back.
-    pub(crate) fn record_decision(&mut self, id: &EventId, is_decided: bool, at: Timestamp) {
+    /// The approval policy decided that an event is to be approved, or took that back, which stays on record for the
+    /// trace.
+    pub(crate) fn record_intention(&mut self, id: &EventId, is_intended: bool, at: Timestamp) {
         if let Some(entry) = self.entries.get_mut(id) {
-            entry.record_decision(is_decided, at);
+            let tracked = entry.tracked_mut();
+            if is_intended {
+                tracked.approval_decided_at = Some(at);
+            }
+            tracked.approval_withdrawn_at = (!is_intended).then_some(at);
         }
     }
 

@@ -143,15 +143,6 @@ impl TrackerEntry {
         self.transition(TransitionKind::Ended(outcome), now.wall)
     }
 
-    /// A decision that was taken back stays on record for the trace.
-    pub(super) fn record_decision(&mut self, is_decided: bool, at: Timestamp) {
-        let tracked = self.tracked_mut();
-        if is_decided {
-            tracked.approval_decided_at = Some(at);
-        }
-        tracked.approval_withdrawn_at = (!is_decided).then_some(at);
-    }
-
     pub(super) fn interrupt(
         &mut self,
         interruption: Interruption,

@@ -143,7 +143,7 @@ impl SkipReason {
                 "not_before_passed",
                 "NotBefore has passed: it may start without an approval",
             ),
-            Self::GaveUp => ("gave_up", "the metadata service refused it too often"),
+            Self::GaveUp => ("gave_up", "the approval failed too often"),
             Self::ResultUnknown => (
                 "result_unknown",
                 "an earlier process sent the approval and ended before the answer",
