@@ -8,7 +8,7 @@ use super::{
     kind::EventKind,
     outcome::End,
     restored::Restored,
-    revision::{is_other_kind, is_rest_equal, is_started, known_rest},
+    revision::{is_other_kind, is_rest_equal, is_started, revise},
     tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
@@ -180,33 +180,30 @@ impl TrackerEntry {
         if self.tracked.last_listed_at.is_some() {
             self.tracked_mut().last_listed_at = None;
         }
-        let was = &self.tracked.event;
-        if was.is_advisory() && !known_rest(was, event).is_advisory() {
-            self.become_maintenance(event, vm_name, gap, at, transitions);
-            return;
+        let scope = event.scope(vm_name);
+        let revised = revise(&self.tracked.event, event);
+        if self.tracked.event.is_advisory() && !revised.is_advisory() {
+            return self.become_maintenance(&revised, scope, gap, at, transitions);
         }
         let now = at.wall;
         transitions.extend(self.come_back(now));
         let was_scope = self.tracked.scope;
-        self.set_scope(event.scope(vm_name), now);
+        self.set_scope(scope, now);
         self.discard_disproved_evidence(event, at);
         let was = &self.tracked.event;
-        let is_same = (event.not_before.is_none() || event.not_before == was.not_before)
-            && event.status == was.status
-            && (is_rest_equal(was, event) || is_rest_equal(was, &known_rest(was, event)));
-        if is_same {
+        let revised = Event {
+            not_before: was.not_before,
+            ..revised
+        };
+        let to = event.not_before.filter(|to| was.not_before != Some(*to));
+        if revised == *was && to.is_none() {
             return;
         }
-        let was = was.clone();
         let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
         let tracked = self.tracked_mut();
-        tracked.has_changed_kind |= is_other_kind(&was, event);
         let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.has_been_imminent(now);
-        tracked.event = Event {
-            id: was.id.clone(),
-            not_before: was.not_before,
-            ..known_rest(&was, event)
-        };
+        let was = std::mem::replace(&mut tracked.event, revised);
+        tracked.has_changed_kind |= is_other_kind(&was, event);
         tracked.record_version(EventKind::of(&was), now);
         if !is_urgent_restart {
             tracked.urgent_type = tracked.event.event_type.clone();
@@ -214,7 +211,7 @@ impl TrackerEntry {
         if !is_rest_equal(&was, &self.tracked.event) {
             transitions.push(self.transition(TransitionKind::Amended { was_scope }, now));
         }
-        if let Some(to) = event.not_before.filter(|to| was.not_before != Some(*to)) {
+        if let Some(to) = to {
             let rescheduling = Rescheduling {
                 at: now,
                 from: was.not_before,
@@ -276,7 +273,7 @@ impl TrackerEntry {
     fn become_maintenance(
         &mut self,
         event: &Event,
-        vm_name: Option<&str>,
+        scope: EventScope,
         gap: PollGap,
         now: Moment,
         transitions: &mut Vec<Transition>,
@@ -284,16 +281,12 @@ impl TrackerEntry {
         if self.tracked.is_pending() {
             transitions.push(self.end(Disappearance::unobserved(now.wall), Duration::ZERO, now));
         }
-        let scope = self.tracked.scope.revised(event.scope(vm_name));
-        let event = Event {
-            id: self.tracked.event.id.clone(),
-            ..known_rest(&self.tracked.event, event)
-        };
+        let scope = self.tracked.scope.revised(scope);
         let (mut missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
         // The NotBefore of the advisory is not that of the maintenance.
         missing.not_before = false;
         let (former_kinds, was) = (self.tracked.former_kinds.clone(), self.tracked.kind());
-        *self = Self::begin(&event, scope, gap, now, transitions);
+        *self = Self::begin(event, scope, gap, now, transitions);
         self.tracked_mut().record_former_kinds(former_kinds, was);
         self.set_reported(missing, is_contradictory);
     }

@@ -38,11 +38,12 @@ pub(super) fn is_started(event: &Event) -> bool {
 }
 
 /// The current values; members that the current document lacks keep their last values, and are listed in
-/// `MissingMembers`.
-pub(super) fn known_rest(was: &Event, now: &Event) -> Event {
+/// `MissingMembers`. `not_before` is that of the current document.
+pub(super) fn revise(was: &Event, now: &Event) -> Event {
     let named = if now.resources.is_some() { now } else { was };
     let is_type_known = now.event_type.as_str() != UNREADABLE;
     Event {
+        id: was.id.clone(),
         event_type: if is_type_known { now } else { was }.event_type.clone(),
         resources: named.resources.clone(),
         has_more_resources: named.has_more_resources,
@@ -68,12 +69,10 @@ pub(super) fn is_other_kind(was: &Event, now: &Event) -> bool {
 
 /// Whether two versions of an event agree in all but status and `NotBefore`, which have transitions of their own.
 pub(super) fn is_rest_equal(was: &Event, now: &Event) -> bool {
-    was.event_type == now.event_type
-        && was.source == now.source
-        && was.resource_type == now.resource_type
-        && was.resources == now.resources
-        && was.has_more_resources == now.has_more_resources
-        && was.duration_seconds == now.duration_seconds
-        && was.description == now.description
-        && was.unknown_members == now.unknown_members
+    let rest = Event {
+        status: was.status.clone(),
+        not_before: was.not_before,
+        ..now.clone()
+    };
+    *was == rest
 }
