@@ -34,11 +34,12 @@ pub fn document(body: &[u8]) {
     let is_printable = |detail: &str| !detail.contains(char::is_control);
     assert!(
         anomalies
+            .described
             .iter()
             .all(|anomaly| is_printable(&anomaly.detail))
     );
     // Only the first 64 anomalies are described.
-    let described = anomalies.iter();
+    let described = anomalies.described.iter();
     let is_recorded = described.len() == 64
         || described
             .clone()

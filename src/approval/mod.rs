@@ -21,7 +21,8 @@ use crate::{
 
 /// The default of `--approve.delay`.
 pub(crate) const DELAY: Duration = Duration::from_mins(1);
-/// The timeout of the request, unless `--imds.timeout` is shorter: polls and the end of the process wait for the answer.
+/// The timeout of the request, unless `--imds.timeout` is shorter: polls, and the end of the process, wait for the
+/// answer.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Failed attempts after which an event is no longer approved. The delays between them are about 9 minutes together.
 pub(crate) const MAX_ATTEMPTS: u32 = 40;

@@ -14,7 +14,7 @@ use crate::{
     document::Document,
     event::{Event, EventScope, Source, resource_name},
     imds::Client,
-    snapshot::WARM_UP_TIME,
+    lifecycle::WarmUp,
     text::excerpt,
     time::{Clock, Timestamp, in_words},
 };
@@ -38,7 +38,7 @@ pub(super) async fn run(
     if output == Output::Json && document.has_no_events() {
         // This request may have enabled the feature.
         info!(
-            until = now.after(WARM_UP_TIME).rfc3339(),
+            until = now.after(WarmUp::TIME).rfc3339(),
             "no events yet: they may take five minutes to appear if no client has polled for a day"
         );
     }
@@ -52,7 +52,7 @@ pub(super) async fn run(
 /// Never in practice: every value of a document can be serialised.
 fn json(document: &Document, now: Timestamp) -> serde_json::Result<String> {
     let events = document.events.iter().map(AzureForm).collect();
-    let warming_up_until = document.has_no_events().then(|| now.after(WARM_UP_TIME));
+    let warming_up_until = document.has_no_events().then(|| now.after(WarmUp::TIME));
     let listing = Listing {
         document_incarnation: document.incarnation,
         unreadable_entries: document.unreadable.entries,
@@ -92,7 +92,7 @@ const MAX_CELL: usize = 256;
 /// A table with aligned columns, or a sentence if no event is pending. The name of this VM is marked with `*`.
 fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     if document.has_no_events() {
-        let until = now.after(WARM_UP_TIME).time_of_day();
+        let until = now.after(WarmUp::TIME).time_of_day();
         return format!(
             "No events yet; they may take until {until} to appear if no client has polled Scheduled Events here for a day.\n"
         );

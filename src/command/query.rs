@@ -33,7 +33,7 @@ pub(super) async fn read(
             document,
             anomalies,
         } => {
-            for anomaly in &anomalies {
+            for anomaly in &anomalies.described {
                 log_anomaly(anomaly);
             }
             Ok(document)

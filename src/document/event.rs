@@ -1,9 +1,8 @@
 //! Parses one entry of `Events`. Each member is accepted in every documented or observed form; an unreadable one is
 //! left out and recorded as an anomaly.
 
-use std::{collections::HashSet, mem};
+use std::collections::HashSet;
 
-use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
@@ -49,15 +48,12 @@ pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -
     incarnation
 }
 
-/// One entry of `Events`.
-pub(super) struct ReadEvent {
-    pub(super) event: Event,
-    /// Why the event must not be approved.
-    pub(super) untrusted: Option<String>,
-}
-
-/// The error says why the event cannot be identified.
-pub(super) fn read(entry: &RawValue, anomalies: &mut Anomalies) -> Result<ReadEvent, String> {
+/// Reads one entry of `Events`. With the event comes the reason why it must not be approved, if there is one. The error
+/// says why the event cannot be identified.
+pub(super) fn read(
+    entry: &RawValue,
+    anomalies: &mut Anomalies,
+) -> Result<(Event, Option<String>), String> {
     let shown = excerpt(entry.get());
     let mut object = Object::read(entry)
         .ok_or_else(|| format!("an entry of Events cannot be read as an object: {shown}"))?;
@@ -93,10 +89,7 @@ pub(super) fn read(entry: &RawValue, anomalies: &mut Anomalies) -> Result<ReadEv
             .map(Into::into),
         unknown_members: reader.unknown_members(),
     };
-    Ok(ReadEvent {
-        event,
-        untrusted: reader.untrusted,
-    })
+    Ok((event, reader.untrusted))
 }
 
 /// Records members that occur twice, and removes those whose names differ from a documented one only in case: many
@@ -112,16 +105,14 @@ fn remove_ambiguous(
         anomalies.add(AnomalyKind::DuplicateMember, detail);
         ambiguity.get_or_insert_with(|| format!("its {name} occurs twice"));
     }
-    let is_documented = |name: &str| Event::MEMBERS.contains(&name);
-    let has_documented_letters = |name: &str| {
+    let is_variant = |name: &str| {
         let mut documented = Event::MEMBERS.iter();
-        documented.any(|documented| documented.eq_ignore_ascii_case(name))
+        documented.any(|documented| *documented != name && documented.eq_ignore_ascii_case(name))
     };
-    let is_variant = |name: &str| !is_documented(name) && has_documented_letters(name);
-    let (variants, others): (Vec<_>, Vec<_>) = mem::take(&mut object.members)
-        .into_iter()
-        .partition(|(name, _)| is_variant(name));
-    object.members = others;
+    let members = &mut object.members;
+    let variants: Vec<_> = members
+        .extract_if(.., |(name, _)| is_variant(name))
+        .collect();
     for (name, value) in &variants {
         let shown_name = excerpt(name);
         let detail = format!("{shown_name} has a documented name in another case: {shown}");
@@ -164,15 +155,14 @@ impl<'a> EventReader<'_, 'a> {
         value.filter(|value| value.get() != "null")
     }
 
-    fn record_anomaly(&mut self, kind: AnomalyKind, name: &str, value: &RawValue) {
-        self.anomalies.add(
-            kind,
-            format!(
-                "{name} of event {} is {}",
-                excerpt(self.id),
-                excerpt(value.get())
-            ),
-        );
+    fn report(&mut self, kind: AnomalyKind, name: &str, problem: &str) {
+        let id = excerpt(self.id);
+        self.anomalies
+            .add(kind, format!("{name} of event {id} {problem}"));
+    }
+
+    fn report_value(&mut self, kind: AnomalyKind, name: &str, value: &RawValue) {
+        self.report(kind, name, &format!("is {}", excerpt(value.get())));
     }
 
     fn text(&mut self, kind: AnomalyKind, name: &str) -> Option<String> {
@@ -184,7 +174,7 @@ impl<'a> EventReader<'_, 'a> {
         let value = self.take(name)?;
         let text = string(value);
         if text.is_none() {
-            self.record_anomaly(kind, name, value);
+            self.report_value(kind, name, value);
         }
         text.map(|text| self.bounded(kind, name, text))
     }
@@ -195,9 +185,8 @@ impl<'a> EventReader<'_, 'a> {
             _ => MAX_NAME,
         };
         if text.len() > max {
-            let (id, length) = (excerpt(self.id), text.len());
-            let detail = format!("{name} of event {id} has {length} bytes, {max} are kept");
-            self.anomalies.add(kind, detail);
+            let length = text.len();
+            self.report(kind, name, &format!("has {length} bytes, {max} are kept"));
         }
         cut(text, max)
     }
@@ -206,12 +195,9 @@ impl<'a> EventReader<'_, 'a> {
         match self.take(name) {
             Some(value) => match string(value).filter(|text| !text.trim().is_empty()) {
                 Some(text) => return self.bounded(kind, name, text),
-                None => self.record_anomaly(kind, name, value),
+                None => self.report_value(kind, name, value),
             },
-            None => self.anomalies.add(
-                kind,
-                format!("{name} of event {} is missing", excerpt(self.id)),
-            ),
+            None => self.report(kind, name, "is missing"),
         }
         UNREADABLE.to_owned()
     }
@@ -222,43 +208,36 @@ impl<'a> EventReader<'_, 'a> {
         if !never.any(|never| status.eq_ignore_ascii_case(never)) {
             return Status::new(&status);
         }
-        let id = excerpt(self.id);
-        let detail = format!("EventStatus of event {id} is {status}, although the event is listed");
-        self.anomalies.add(AnomalyKind::EventStatus, detail);
+        let problem = format!("is {status}, although the event is listed");
+        self.report(AnomalyKind::EventStatus, "EventStatus", &problem);
         Status::new(UNREADABLE)
     }
 
     /// The readable names, and whether there are more VMs than they name. A single string is accepted as one name, so
     /// that the affected VM is not lost.
     fn resources(&mut self) -> (Option<Vec<Box<str>>>, bool) {
-        let Some(value) = self.take("Resources") else {
-            self.anomalies.add(
-                AnomalyKind::Resources,
-                format!("Resources of event {} is missing", excerpt(self.id)),
-            );
+        let (kind, member) = (AnomalyKind::Resources, "Resources");
+        let Some(value) = self.take(member) else {
+            self.report(kind, member, "is missing");
             return (None, false);
         };
-        let Ok(entries) = Vec::<&RawValue>::deserialize(value) else {
+        let is_name = |name: &String| !name.trim().is_empty();
+        let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(value.get()) else {
             self.reject_resources(value);
-            let name = string(value).filter(|name| !name.trim().is_empty());
+            let name = string(value).filter(is_name);
             return (name.map(|name| vec![cut(name, MAX_NAME).into()]), false);
         };
-        let names = || {
-            let names = entries.iter().filter_map(|entry| string(entry));
-            names.filter(|name| !name.trim().is_empty())
-        };
-        let readable = names().count();
-        if readable < entries.len() || names().any(|name| name.len() > MAX_NAME) {
+        let names = entries.iter().filter_map(|entry| string(entry));
+        let names: Vec<_> = names.filter(is_name).collect();
+        let readable = names.len();
+        if readable < entries.len() || names.iter().any(|name| name.len() > MAX_NAME) {
             self.reject_resources(value);
         }
         if readable > MAX_RESOURCES {
-            let id = excerpt(self.id);
-            self.anomalies.add(
-                AnomalyKind::Resources,
-                format!("Resources of event {id} has {readable} names, {MAX_RESOURCES} are kept"),
-            );
+            let problem = format!("has {readable} names, {MAX_RESOURCES} are kept");
+            self.report(kind, member, &problem);
         }
-        let kept = names().take(MAX_RESOURCES);
+        let kept = names.into_iter().take(MAX_RESOURCES);
         let kept: Vec<_> = kept.map(|name| cut(name, MAX_NAME).into()).collect();
         let has_more = kept.len() < entries.len();
         // A list without any readable name says no more than a missing one.
@@ -267,7 +246,7 @@ impl<'a> EventReader<'_, 'a> {
     }
 
     fn reject_resources(&mut self, value: &RawValue) {
-        self.record_anomaly(AnomalyKind::Resources, "Resources", value);
+        self.report_value(AnomalyKind::Resources, "Resources", value);
         self.untrusted = Some("its Resources is no list of names".to_owned());
     }
 
@@ -283,7 +262,7 @@ impl<'a> EventReader<'_, 'a> {
             .and_then(Timestamp::parse)
             .filter(|at| *at > Timestamp::UNIX_EPOCH);
         if at.is_none() {
-            self.record_anomaly(AnomalyKind::NotBefore, "NotBefore", value);
+            self.report_value(AnomalyKind::NotBefore, "NotBefore", value);
         }
         at
     }
@@ -293,7 +272,7 @@ impl<'a> EventReader<'_, 'a> {
         let value = self.take("DurationInSeconds")?;
         let seconds = integer(value);
         if seconds.is_none_or(|seconds| seconds < -1) {
-            self.record_anomaly(AnomalyKind::Duration, "DurationInSeconds", value);
+            self.report_value(AnomalyKind::Duration, "DurationInSeconds", value);
         }
         u64::try_from(seconds?).ok()
     }
@@ -338,13 +317,8 @@ fn integer(value: &RawValue) -> Option<i64> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || first == '-') {
         return None;
     }
-    match text.split_once('.') {
-        Some((whole, fraction))
-            if !fraction.is_empty() && fraction.bytes().all(|digit| digit == b'0') =>
-        {
-            whole.parse().ok()
-        }
-        Some(_) => None,
-        None => text.parse().ok(),
-    }
+    // `trim_end_matches` leaves the point of `9.0`, but also that of `9.`, which is no number.
+    let whole = text.trim_end_matches('0').strip_suffix('.');
+    let whole = whole.filter(|_| !text.ends_with('.')).unwrap_or(text);
+    whole.parse().ok()
 }

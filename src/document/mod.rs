@@ -18,7 +18,7 @@ use std::{
 
 use serde_json::value::RawValue;
 
-use self::event::{MAX_RESOURCES, ReadEvent};
+use self::event::MAX_RESOURCES;
 pub(crate) use self::raw::excerpt;
 pub use self::{
     anomaly::{Anomalies, Anomaly, AnomalyKind},
@@ -71,10 +71,10 @@ pub enum Answer {
 
 /// Parses the body of a 200.
 pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
-    let mut anomalies = Anomalies::default();
+    let mut builder = DocumentBuilder::default();
     let text = String::from_utf8_lossy(body);
     if matches!(text, std::borrow::Cow::Owned(_)) {
-        anomalies.add(
+        builder.anomalies.add(
             AnomalyKind::Encoding,
             "the body is not UTF-8; invalid bytes were replaced with U+FFFD",
         );
@@ -83,13 +83,14 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     let root = raw::root(text)?;
     for name in &root.duplicates {
         let detail = format!("{} occurs twice in the document", excerpt(name));
-        anomalies.add(AnomalyKind::DuplicateMember, detail);
+        builder.anomalies.add(AnomalyKind::DuplicateMember, detail);
     }
-    let incarnation = event::incarnation(root.incarnation, &mut anomalies);
-    let mut builder = DocumentBuilder::default();
+    let incarnation = event::incarnation(root.incarnation, &mut builder.anomalies);
     builder.document.incarnation = incarnation;
-    raw::for_each_event(root.events, |entry| builder.add(entry, &mut anomalies))?;
-    let mut document = builder.finish(&mut anomalies);
+    for entry in root.events {
+        builder.add(entry);
+    }
+    let (mut document, anomalies) = builder.finish();
     if !root.duplicates.is_empty() {
         let ids = document.events.iter().map(|event| event.id.clone());
         document.contradictory.extend(ids);
@@ -100,6 +101,7 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
 #[derive(Default)]
 struct DocumentBuilder {
     document: Document,
+    anomalies: Anomalies,
     /// Positions in `document.events`.
     known: HashMap<EventId, usize>,
     /// Positions of the events with more than one entry.
@@ -109,19 +111,23 @@ struct DocumentBuilder {
 }
 
 impl DocumentBuilder {
-    fn add(&mut self, entry: &RawValue, anomalies: &mut Anomalies) {
-        if self.entries >= MAX_EVENTS {
-            let detail = format!("more than {MAX_EVENTS} entries");
-            return self.add_unreadable(entry, detail, anomalies);
-        }
-        let ReadEvent { event, untrusted } = match event::read(entry, anomalies) {
+    fn add(&mut self, entry: &RawValue) {
+        let read = if self.entries < MAX_EVENTS {
+            event::read(entry, &mut self.anomalies)
+        } else {
+            Err(format!("more than {MAX_EVENTS} entries"))
+        };
+        let (event, untrusted) = match read {
             Ok(read) => read,
-            Err(detail) => return self.add_unreadable(entry, detail, anomalies),
+            Err(detail) => {
+                self.document.unreadable.add(entry);
+                return self.anomalies.add(AnomalyKind::Event, detail);
+            }
         };
         self.entries += 1;
         let id = event.id.clone();
         if let Some(why) = untrusted {
-            self.contradict(&id, &why, anomalies);
+            self.contradict(&id, &why);
         }
         let index = self.document.events.len();
         let index = *self.known.entry(id.clone()).or_insert(index);
@@ -130,21 +136,21 @@ impl DocumentBuilder {
         };
         let shown = excerpt(id.as_str());
         let detail = format!("event {shown} is listed twice; its resources are united");
-        anomalies.add(AnomalyKind::DuplicateEvent, detail);
+        self.anomalies.add(AnomalyKind::DuplicateEvent, detail);
         self.united.insert(index);
         if has_different_entry(known, event) {
-            self.contradict(&id, "its entries differ", anomalies);
+            self.contradict(&id, "its entries differ");
         }
     }
 
-    fn contradict(&mut self, id: &EventId, why: &str, anomalies: &mut Anomalies) {
+    fn contradict(&mut self, id: &EventId, why: &str) {
         if self.document.contradictory.insert(id.clone()) {
             let detail = format!("event {}: {why}", excerpt(id.as_str()));
-            anomalies.add(AnomalyKind::Contradiction, detail);
+            self.anomalies.add(AnomalyKind::Contradiction, detail);
         }
     }
 
-    fn finish(mut self, anomalies: &mut Anomalies) -> Document {
+    fn finish(mut self) -> (Document, Anomalies) {
         for index in &self.united {
             if let Some(event) = self.document.events.get_mut(*index) {
                 event::unite_resources(event);
@@ -153,14 +159,9 @@ impl DocumentBuilder {
         // An unreadable entry that has the id of a readable one may contradict it.
         let ids = self.document.events.iter().map(|event| &event.id);
         for id in self.document.unreadable.mentioned(ids) {
-            self.contradict(&id, "another entry with its id cannot be read", anomalies);
+            self.contradict(&id, "another entry with its id cannot be read");
         }
-        self.document
-    }
-
-    fn add_unreadable(&mut self, entry: &RawValue, detail: String, anomalies: &mut Anomalies) {
-        self.document.unreadable.add(entry);
-        anomalies.add(AnomalyKind::Event, detail);
+        (self.document, self.anomalies)
     }
 }
 
@@ -258,8 +259,8 @@ mod tests {
         );
         let (document, anomalies) = parse(body.as_bytes()).unwrap();
         assert_eq!(document.unreadable.entries, 100);
-        assert_eq!(anomalies.iter().count(), anomaly::MAX_ANOMALIES);
-        let suppressed: Vec<_> = anomalies.suppressed().iter().collect();
+        assert_eq!(anomalies.described.len(), anomaly::MAX_ANOMALIES);
+        let suppressed: Vec<_> = anomalies.suppressed.iter().collect();
         let expected = [
             (&AnomalyKind::Event, &36),
             (&AnomalyKind::EventStatus, &1),

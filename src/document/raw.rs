@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::text;
@@ -24,7 +24,7 @@ pub enum ParseError {
 /// The members of a document.
 pub(super) struct Root<'a> {
     pub(super) incarnation: Option<&'a RawValue>,
-    pub(super) events: &'a RawValue,
+    pub(super) events: Vec<&'a RawValue>,
     pub(super) duplicates: BTreeSet<Box<str>>,
 }
 
@@ -39,9 +39,8 @@ pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
     let events = root
         .take("Events")
         .ok_or_else(|| shape("it has no Events"))?;
-    if !events.get().starts_with('[') {
-        return Err(shape("its Events is not an array"));
-    }
+    let events =
+        serde_json::from_str(events.get()).map_err(|_| shape("its Events is not an array"))?;
     Ok(Root {
         incarnation: root.take("DocumentIncarnation"),
         events,
@@ -84,17 +83,6 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Calls `f` with each entry of the array `events`, without collecting them.
-pub(super) fn for_each_event<'a>(
-    events: &'a RawValue,
-    f: impl FnMut(&'a RawValue),
-) -> Result<(), ParseError> {
-    let mut deserializer = serde_json::Deserializer::from_str(events.get());
-    Entries(f)
-        .deserialize(&mut deserializer)
-        .map_err(|error| ParseError::Shape(error.to_string()))
-}
-
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
@@ -112,31 +100,6 @@ impl<'de> Visitor<'de> for Members {
             members.push((name, value));
         }
         Ok(members)
-    }
-}
-
-struct Entries<F>(F);
-
-impl<'de, F: FnMut(&'de RawValue)> DeserializeSeed<'de> for Entries<F> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de, F: FnMut(&'de RawValue)> Visitor<'de> for Entries<F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut entries: A) -> Result<(), A::Error> {
-        while let Some(entry) = entries.next_element()? {
-            (self.0)(entry);
-        }
-        Ok(())
     }
 }
 

@@ -16,54 +16,35 @@ pub(super) struct AnomalyTracker {
     suppressed: BTreeMap<AnomalyKind, u64>,
 }
 
-/// The anomalies that the last document did not have.
-#[derive(Debug, Default)]
-pub(super) struct NewAnomalies {
-    pub(super) counts: Vec<(AnomalyKind, u64)>,
-    pub(super) log: Vec<LogEntry>,
-}
-
-impl NewAnomalies {
-    fn add(&mut self, anomaly: &Anomaly, count: u64) {
-        self.counts.push((anomaly.kind, count));
-        self.log.push(LogEntry::Anomaly(anomaly.clone()));
-    }
-}
-
 impl AnomalyTracker {
-    /// Compares a document with the last one. `transitions` are those that the document caused: a status that went back
-    /// is an anomaly too.
+    /// The anomalies of a document that the last one did not have, counted, and as log entries. `transitions` are those
+    /// that the document caused: a status that went back is an anomaly too.
     pub(super) fn compare(
         &mut self,
-        anomalies: &Anomalies,
+        anomalies: Anomalies,
         transitions: &[Transition],
-    ) -> NewAnomalies {
-        let mut new = NewAnomalies::default();
-        for anomaly in transitions.iter().filter_map(regression) {
-            new.add(&anomaly, 1);
-        }
+    ) -> Vec<(AnomalyKind, u64, LogEntry)> {
+        let describe = |anomaly: Anomaly, count| (anomaly.kind, count, LogEntry::Anomaly(anomaly));
+        let regressions = transitions.iter().filter_map(regression);
+        let mut new: Vec<_> = regressions.map(|anomaly| describe(anomaly, 1)).collect();
         let mut present: BTreeMap<Anomaly, u64> = BTreeMap::new();
-        for anomaly in anomalies {
-            *present.entry(anomaly.clone()).or_default() += 1;
+        for anomaly in anomalies.described {
+            *present.entry(anomaly).or_default() += 1;
         }
         for (anomaly, count) in &present {
             let more = count.saturating_sub(known(&self.described, anomaly));
             if more > 0 {
-                new.add(anomaly, more);
+                new.push(describe(anomaly.clone(), more));
             }
         }
-        for (kind, count) in anomalies.suppressed() {
-            let more = count.saturating_sub(known(&self.suppressed, kind));
-            if more > 0 {
-                new.counts.push((*kind, more));
-                new.log.push(LogEntry::MoreAnomalies {
-                    kind: *kind,
-                    count: more,
-                });
+        for (&kind, count) in &anomalies.suppressed {
+            let count = count.saturating_sub(known(&self.suppressed, &kind));
+            if count > 0 {
+                new.push((kind, count, LogEntry::MoreAnomalies { kind, count }));
             }
         }
         self.described = present;
-        self.suppressed.clone_from(anomalies.suppressed());
+        self.suppressed = anomalies.suppressed;
         new
     }
 }
@@ -98,8 +79,8 @@ mod tests {
     fn only_new_anomalies_are_counted() {
         let mut tracker = AnomalyTracker::default();
         let mut count_new = |unreadable| -> u64 {
-            let new = tracker.compare(&anomalies(unreadable), &[]);
-            new.counts.iter().map(|(_, count)| count).sum()
+            let new = tracker.compare(anomalies(unreadable), &[]);
+            new.iter().map(|(_, count, _)| count).sum()
         };
         assert_eq!(count_new(0), 1, "the incarnation is missing");
         let unreadable = [0, 3, 3, 100, 103, 103, 0, 1];

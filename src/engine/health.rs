@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use crate::{
-    lifecycle::WarmUpPhase,
-    snapshot::{Failure, FailureReason, Health, RestoredSuccess, WARM_UP_TIME, WarmUp},
+    lifecycle::{LastDocument, WarmUp},
+    snapshot::{Failure, FailureReason, Health},
     time::{Moment, Timestamp},
 };
 
@@ -23,23 +23,12 @@ impl Health {
         incarnation: Option<i64>,
         now: Moment,
     ) -> Self {
-        let since = now.wall.saturating_since(last_success_at);
-        // After the clock was set back, the age is unknown but at least as long as the step.
-        let age = since.max(last_success_at.saturating_since(now.wall));
+        let last = LastDocument::restored(last_success_at, now);
+        let rest = warming_up_until.map(|until| until.saturating_since(now.wall));
+        let until = now.after(rest.unwrap_or_default().min(WarmUp::TIME));
         Self {
-            restored: Some(RestoredSuccess {
-                at: last_success_at,
-                age,
-                restored_at: now,
-            }),
-            warm_up: match warming_up_until {
-                _ if age >= DISABLED_AFTER => WarmUp::AwaitsSuccess,
-                Some(until) => {
-                    let rest = until.saturating_since(now.wall).min(WARM_UP_TIME);
-                    WarmUp::Until(now.after(rest))
-                }
-                None => WarmUp::Over,
-            },
+            restored: Some(last),
+            warm_up: (last.elapsed(now) < DISABLED_AFTER).then(|| WarmUp::ending(until)),
             incarnation,
             known_incarnation: incarnation,
             ..Self::default()
@@ -51,7 +40,7 @@ impl Health {
         self.restored = None;
         self.incarnation = None;
         self.known_incarnation = None;
-        self.warm_up = WarmUp::AwaitsSuccess;
+        self.warm_up = None;
     }
 
     pub(crate) fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
@@ -88,8 +77,8 @@ impl Health {
 
     /// Returns the end of the warm-up if it begins with the present success.
     fn begin_warm_up(&mut self, now: Moment) -> Option<Timestamp> {
-        let was_disabled = self.warm_up == WarmUp::AwaitsSuccess
-            || self.age(now).is_some_and(|age| age >= DISABLED_AFTER);
+        let was_disabled =
+            self.warm_up.is_none() || self.age(now).is_some_and(|age| age >= DISABLED_AFTER);
         let is_reset = matches!(
             (self.known_incarnation, self.incarnation),
             (Some(last), Some(new)) if new < last
@@ -98,21 +87,8 @@ impl Health {
         if !was_disabled && !is_reset {
             return None;
         }
-        let until = now.after(WARM_UP_TIME);
-        self.warm_up = WarmUp::Until(until);
+        let until = now.after(WarmUp::TIME);
+        self.warm_up = Some(WarmUp { since: now, until });
         Some(until.wall)
-    }
-
-    /// The warm-up, while it lasts.
-    pub(super) fn warm_up_phase(&self, now: Moment) -> Option<WarmUpPhase> {
-        self.warm_up.until(now)?;
-        let WarmUp::Until(until) = self.warm_up else {
-            return None;
-        };
-        let since = Moment {
-            wall: until.wall.before(WARM_UP_TIME),
-            monotonic: until.monotonic.saturating_sub(WARM_UP_TIME),
-        };
-        Some(WarmUpPhase { since, until })
     }
 }

@@ -230,13 +230,6 @@ impl Engine {
         self.effects.push(Effect::Log(entry));
     }
 
-    fn log_failure(&mut self) {
-        if let Some(failure) = self.health.failure.clone() {
-            let pending = self.tracker.pending();
-            self.log(LogEntry::PollingFailed { failure, pending });
-        }
-    }
-
     fn take_effects(&mut self, now: Moment) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
         let transitions = std::mem::take(&mut self.transitions);
@@ -268,7 +261,7 @@ impl Engine {
             heartbeat_at: now.wall,
             document_at: self.tracker.document_at(),
             document_incarnation: self.health.known_incarnation,
-            warming_up_until: self.health.warm_up.until(now),
+            warming_up_until: self.health.warming_up_until(now),
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
             events: self.tracker.events(),

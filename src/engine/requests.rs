@@ -6,19 +6,10 @@ use super::{ENDED_RETENTION, Effect, Engine, LogEntry};
 use crate::{
     document::{Anomalies, Answer, Document},
     event::{EventId, EventType},
-    lifecycle::Tracker,
-    snapshot::{ApprovalResult, Failure, Identity, RequestError, SkipReason, TypeLabel},
+    lifecycle::{Tracker, Transition},
+    snapshot::{ApprovalResult, Identity, RequestError, SkipReason, TypeLabel},
     time::{Moment, Timestamp},
 };
-
-/// What a successful poll changes.
-struct PollSuccess {
-    is_first: bool,
-    /// The series of failed polls that it ends.
-    ended_failure: Option<Failure>,
-    /// The end of the warm-up that it begins.
-    warming_up: Option<Timestamp>,
-}
 
 impl Engine {
     pub(super) fn polled(
@@ -34,74 +25,73 @@ impl Engine {
         if self.pauses.is_running() {
             self.tick(now);
         }
-        match result {
-            Ok(Answer::Document {
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => return self.poll_failed(error, now),
+        };
+        if let Answer::Document { document, .. } = &answer {
+            self.health.incarnation = document.incarnation;
+            self.health.unreadable_entries = document.unreadable.entries;
+            self.approvals.set_document(document);
+        }
+        let is_first = !self.has_succeeded();
+        // This document may begin a warm-up, in which it ends less.
+        let (ended_failure, warming_up) = self.health.succeed(now);
+        let transitions = match answer {
+            Answer::Document {
                 document,
                 anomalies,
-            }) => self.observe(&document, &anomalies, now),
-            Ok(Answer::Unchanged) => {
-                let transitions = self.tracker.document_unchanged(now);
-                let success = self.poll_succeeded(now);
-                self.report_success(success, now);
-                self.apply(transitions);
-            }
-            Err(error) => {
-                self.tracker.poll_failed(now);
-                // A reason covers several statuses, which have different causes.
-                let is_new_status =
-                    std::mem::replace(&mut self.failed_status, error.status) != error.status;
-                if self.health.fail(error.reason, error.message, now.wall) || is_new_status {
-                    self.log_failure();
-                }
-                return;
-            }
-        }
-        self.evaluate_approvals(true, now);
-    }
-
-    fn observe(&mut self, document: &Document, anomalies: &Anomalies, now: Moment) {
-        self.health.incarnation = document.incarnation;
-        self.health.unreadable_entries = document.unreadable.entries;
-        self.approvals.set_document(document);
-        // This document may begin a warm-up, in which it ends less.
-        let success = self.poll_succeeded(now);
-        self.tracker.set_warm_up(self.health.warm_up_phase(now));
-        let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
-        let mut anomalies = anomalies.clone();
-        anomalies.extend(self.tracker.anomalies());
-        let found = self.anomalies.compare(&anomalies, &transitions);
-        for (kind, count) in found.counts {
-            Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
-        }
-        self.effects.extend(found.log.into_iter().map(Effect::Log));
-        self.report_success(success, now);
-        self.apply(transitions);
-    }
-
-    fn poll_succeeded(&mut self, now: Moment) -> PollSuccess {
-        let is_first = !self.has_succeeded();
-        let (ended_failure, warming_up) = self.health.succeed(now);
-        PollSuccess {
-            is_first,
-            ended_failure,
-            warming_up,
-        }
-    }
-
-    fn report_success(&mut self, success: PollSuccess, now: Moment) {
-        let ended = success.ended_failure;
-        if success.is_first || ended.is_some() {
+            } => self.observe(&document, anomalies, now),
+            Answer::Unchanged => self.tracker.document_unchanged(now),
+        };
+        if is_first || ended_failure.is_some() {
             self.saves.mark();
             self.log(LogEntry::PollingRecovered {
-                failed_for: ended.map(|failure| now.wall.saturating_since(failure.since)),
+                failed_for: ended_failure.map(|failure| now.wall.saturating_since(failure.since)),
                 incarnation: self.health.incarnation,
                 pending: self.tracker.pending(),
             });
         }
-        if let Some(until) = success.warming_up {
+        if let Some(until) = warming_up {
             self.saves.mark();
             self.log(LogEntry::WarmingUp { until });
         }
+        self.apply(transitions);
+        self.evaluate_approvals(true, now);
+    }
+
+    fn poll_failed(&mut self, error: RequestError, now: Moment) {
+        self.tracker.poll_failed(now);
+        // A reason covers several statuses, which have different causes.
+        let last_status = std::mem::replace(&mut self.failed_status, error.status);
+        let is_new_status = last_status != error.status;
+        let is_new = self.health.fail(error.reason, error.message, now.wall);
+        if let Some(failure) = self
+            .health
+            .failure
+            .clone()
+            .filter(|_| is_new || is_new_status)
+        {
+            let pending = self.tracker.pending();
+            self.log(LogEntry::PollingFailed { failure, pending });
+        }
+    }
+
+    fn observe(
+        &mut self,
+        document: &Document,
+        mut anomalies: Anomalies,
+        now: Moment,
+    ) -> Vec<Transition> {
+        let warm_up = self.health.warm_up.filter(|warm_up| warm_up.lasts(now));
+        self.tracker.set_warm_up(warm_up);
+        let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
+        anomalies.extend(self.tracker.anomalies());
+        for (kind, count, log) in self.anomalies.compare(anomalies, &transitions) {
+            Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
+            self.log(log);
+        }
+        transitions
     }
 
     pub(super) fn identified(

@@ -337,7 +337,11 @@ mod tests {
         };
         assert_eq!(document, Document::default());
         assert!(document.is_complete());
-        let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+        let kinds: Vec<_> = anomalies
+            .described
+            .iter()
+            .map(|anomaly| anomaly.kind)
+            .collect();
         assert_eq!(kinds, [AnomalyKind::EmptyBody]);
         assert_eq!(client.known.etag, None);
         assert!(!client.known.has_body(b"{}"), "the old document is news");

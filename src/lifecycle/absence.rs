@@ -22,9 +22,28 @@ impl Absence {
     }
 }
 
-/// The minutes in which an event may be missing from a document because it has not appeared yet.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WarmUpPhase {
+/// The minutes after Scheduled Events was enabled, in which an event may be missing from a document because it has not
+/// appeared yet. `engine::health` begins it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WarmUp {
     pub(crate) since: Moment,
+    /// Also in the past.
     pub(crate) until: Moment,
+}
+
+impl WarmUp {
+    /// How long events may take to appear.
+    pub(crate) const TIME: Duration = Duration::from_mins(5);
+
+    pub(crate) fn ending(until: Moment) -> Self {
+        let since = Moment {
+            wall: until.wall.before(Self::TIME),
+            monotonic: until.monotonic.saturating_sub(Self::TIME),
+        };
+        Self { since, until }
+    }
+
+    pub(crate) fn lasts(&self, now: Moment) -> bool {
+        now.monotonic < self.until.monotonic
+    }
 }

@@ -8,22 +8,23 @@ use crate::{
     time::{Moment, Timestamp},
 };
 
-/// An event that left the document before its `NotBefore` was cancelled only if no start can have been missed: the last
-/// successful poll was at most [`MIN_POLL_GAP`] ago, or three poll intervals if that is longer, but no more than
-/// [`MAX_POLL_GAP`]. One that was listed until its `NotBefore`, or at most that long before, ran.
+/// The bounds of [`max_gap`].
 const MIN_POLL_GAP: Duration = Duration::from_secs(10);
 const MAX_POLL_GAP: Duration = Duration::from_mins(1);
 
-/// How long before the present document the last one may be for an event not to have started and ended in between.
+/// How long before the present document the last one may be for an event not to have started and ended in between:
+/// three poll intervals, within bounds. An event that left the document before its `NotBefore` was cancelled only if
+/// the gap was not longer; one that was listed until its `NotBefore`, or at most this long before, ran.
 pub(super) fn max_gap(poll_interval: Duration) -> Duration {
     poll_interval
         .saturating_mul(3)
         .clamp(MIN_POLL_GAP, MAX_POLL_GAP)
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LastDocument {
-    pub(super) at: Timestamp,
+/// When the last document was read, or confirmed by a 304.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastDocument {
+    pub(crate) at: Timestamp,
     /// When it was read, or when this process restored it.
     known_since: Moment,
     /// The time that had passed when this process restored it; `None` if this process read it.
@@ -40,16 +41,13 @@ impl LastDocument {
     }
 
     /// Read by an earlier process.
-    pub(super) fn restored(at: Timestamp, now: Moment) -> Self {
+    pub(crate) fn restored(at: Timestamp, now: Moment) -> Self {
+        let since = now.wall.saturating_since(at);
         Self {
             at,
             known_since: now,
             // After the clock was set back, the elapsed time is unknown but at least as long as the step.
-            elapsed_before_restore: Some(
-                now.wall
-                    .saturating_since(at)
-                    .max(at.saturating_since(now.wall)),
-            ),
+            elapsed_before_restore: Some(since.max(at.saturating_since(now.wall))),
         }
     }
 
@@ -79,10 +77,16 @@ impl LastDocument {
         let elapsed = self.elapsed(now);
         let minimum_notice = event_type.spec().minimum_notice.max(MAX_POLL_GAP);
         let normal = poll_interval.saturating_mul(3).max(MAX_POLL_GAP);
-        PollGap::new(elapsed > normal, elapsed >= minimum_notice)
+        if elapsed >= minimum_notice {
+            PollGap::MinimumNotice
+        } else if elapsed > normal {
+            PollGap::Long
+        } else {
+            PollGap::Normal
+        }
     }
 
-    fn elapsed(&self, now: Moment) -> Duration {
+    pub(crate) fn elapsed(&self, now: Moment) -> Duration {
         self.elapsed_before_restore
             .unwrap_or_default()
             .saturating_add(now.elapsed_since(self.known_since))

@@ -38,8 +38,9 @@ mod tracked_event;
 mod tracker;
 mod transition;
 
-pub(crate) use absence::WarmUpPhase;
+pub use absence::WarmUp;
 pub use kind::EventKind;
+pub(crate) use last_document::LastDocument;
 pub use outcome::{End, Outcome};
 pub use restored::Restored;
 pub(crate) use tracked_event::IMMINENT_SECONDS;

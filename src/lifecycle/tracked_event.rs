@@ -93,16 +93,6 @@ pub enum PollGap {
     MinimumNotice,
 }
 
-impl PollGap {
-    pub(crate) fn new(is_long: bool, is_minimum_notice: bool) -> Self {
-        match (is_long, is_minimum_notice) {
-            (_, true) => Self::MinimumNotice,
-            (true, false) => Self::Long,
-            (false, false) => Self::Normal,
-        }
-    }
-}
-
 /// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
 /// last values, which are shown; decisions must not use them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    absence::{Absence, WarmUpPhase},
+    absence::{Absence, WarmUp},
     entry::TrackerEntry,
     evidence::Disappearance,
     last_document::{LastDocument, max_gap},
@@ -40,7 +40,8 @@ pub struct Tracker {
     last_document: Option<LastDocument>,
     /// This VM was interrupted since the last document, which may hide a start.
     was_interrupted: bool,
-    warm_up: Option<WarmUpPhase>,
+    /// `None` once it is over.
+    warm_up: Option<WarmUp>,
 }
 
 impl Tracker {
@@ -82,8 +83,8 @@ impl Tracker {
         tracker
     }
 
-    pub(crate) fn set_warm_up(&mut self, phase: Option<WarmUpPhase>) {
-        self.warm_up = phase;
+    pub(crate) fn set_warm_up(&mut self, warm_up: Option<WarmUp>) {
+        self.warm_up = warm_up;
     }
 
     /// Applies a document. Only this announces, changes and ends events.
@@ -149,7 +150,7 @@ impl Tracker {
         let last = self.last_document;
         // An event that was listed since the warm-up began had appeared.
         let had_appeared =
-            |phase: &WarmUpPhase| last.is_some_and(|last| last.was_read_since(phase.since));
+            |warm_up: &WarmUp| last.is_some_and(|last| last.was_read_since(warm_up.since));
 
         let mut disappearance = self.disappearance(now);
         // An event that the document may list without its id is not known to be cancelled.
@@ -164,17 +165,17 @@ impl Tracker {
             } else if may_hide_any {
                 Some(since.saturating_add(Absence::MAX_UNIDENTIFIED))
             } else {
-                let was_listed = |phase: &WarmUpPhase| match entry.tracked.last_listed_at {
-                    Some(at) => at >= phase.since.wall,
-                    None => had_appeared(phase),
+                let was_listed = |warm_up: &WarmUp| match entry.tracked.last_listed_at {
+                    Some(at) => at >= warm_up.since.wall,
+                    None => had_appeared(warm_up),
                 };
-                let may_appear = warm_up.filter(|phase| {
-                    !entry.tracked.may_have_started(now.wall) && !was_listed(phase)
+                let may_appear = warm_up.filter(|warm_up| {
+                    !entry.tracked.may_have_started(now.wall) && !was_listed(warm_up)
                 });
                 // At its NotBefore it may have started, also if the document stays the same until then.
                 let due_at = entry.due_at.filter(|_| !entry.tracked.event.is_advisory());
-                Some(may_appear.map_or(now.monotonic, |phase| {
-                    let until = phase.until.monotonic;
+                Some(may_appear.map_or(now.monotonic, |warm_up| {
+                    let until = warm_up.until.monotonic;
                     due_at.map_or(until, |due_at| until.min(due_at))
                 }))
             };

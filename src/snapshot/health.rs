@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Histogram;
 use crate::{
     label::label_values,
+    lifecycle::{LastDocument, WarmUp},
     time::{Moment, Timestamp},
 };
 
@@ -88,53 +89,17 @@ pub struct Failure {
     pub since: Timestamp,
 }
 
-/// How long events may take to appear after Scheduled Events was enabled.
-pub(crate) const WARM_UP_TIME: Duration = Duration::from_mins(5);
-
-/// The minutes after Scheduled Events was enabled, in which an empty document does not mean that no event is scheduled.
-/// `engine::health` changes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WarmUp {
-    /// No poll has succeeded yet, or none within a day: the next success begins it.
-    AwaitsSuccess,
-    /// It ends, or ended, then.
-    Until(Moment),
-    /// None was seen.
-    Over,
-}
-
-impl WarmUp {
-    /// The end, while it lasts; `None` before the first success, too.
-    pub(crate) fn until(self, now: Moment) -> Option<Timestamp> {
-        match self {
-            Self::Until(until) if now.monotonic < until.monotonic => Some(until.wall),
-            _ => None,
-        }
-    }
-
-    /// True until its end, and before the first success.
-    pub(crate) fn is_active(self, now: Moment) -> bool {
-        self == Self::AwaitsSuccess || self.until(now).is_some()
-    }
-}
-
-/// The last successful poll of an earlier process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RestoredSuccess {
-    pub(crate) at: Timestamp,
-    /// Its age when this process restored it.
-    pub(crate) age: Duration,
-    pub(crate) restored_at: Moment,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
     /// Of this process.
     pub last_success: Option<Moment>,
     /// `--imds.poll-interval`.
     pub(crate) poll_interval: Duration,
-    pub(crate) restored: Option<RestoredSuccess>,
-    pub warm_up: WarmUp,
+    /// The last successful poll of an earlier process.
+    pub(crate) restored: Option<LastDocument>,
+    /// The last warm-up. `None` before the first success, and where none was known within a day: the next success
+    /// begins one.
+    pub(crate) warm_up: Option<WarmUp>,
     /// The current series of failed polls.
     pub failure: Option<Failure>,
     /// `DocumentIncarnation` of the last document, also before a restart.
@@ -156,7 +121,7 @@ impl Default for Health {
             last_success: None,
             poll_interval: Duration::ZERO,
             restored: None,
-            warm_up: WarmUp::AwaitsSuccess,
+            warm_up: None,
             known_incarnation: None,
             failure: None,
             incarnation: None,
@@ -177,13 +142,20 @@ impl Health {
 
     /// The time since the last successful poll, including the time in which the VM was suspended.
     pub(crate) fn age(&self, now: Moment) -> Option<Duration> {
-        if let Some(last) = self.last_success {
-            return Some(now.elapsed_since(last));
-        }
-        let RestoredSuccess {
-            age, restored_at, ..
-        } = self.restored?;
-        Some(age.saturating_add(now.elapsed_since(restored_at)))
+        let own = self.last_success.map(|last| now.elapsed_since(last));
+        own.or_else(|| Some(self.restored?.elapsed(now)))
+    }
+
+    /// The end of the warm-up, while it lasts; `None` before the first success, too.
+    pub(crate) fn warming_up_until(&self, now: Moment) -> Option<Timestamp> {
+        let warm_up = self.warm_up.filter(|warm_up| warm_up.lasts(now));
+        warm_up.map(|warm_up| warm_up.until.wall)
+    }
+
+    /// True until the end of the warm-up, and before the first success: an empty document does not mean that no event
+    /// is scheduled.
+    pub(crate) fn is_warming_up(&self, now: Moment) -> bool {
+        self.warm_up.is_none_or(|warm_up| warm_up.lasts(now))
     }
 
     /// Whether the last document is too old to say anything about the present. It is not if the last poll succeeded,

@@ -13,8 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub use approval::{Approval, ApprovalReason, SkipReason};
 pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
-pub use health::{Failure, FailureReason, Health, RequestError, WarmUp};
-pub(crate) use health::{RestoredSuccess, WARM_UP_TIME};
+pub use health::{Failure, FailureReason, Health, RequestError};
 pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
 

@@ -161,7 +161,7 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
     for transition in tracker.observe(document, Some(&vm_name), now) {
         counters.count(&transition);
     }
-    for anomaly in anomalies {
+    for anomaly in &anomalies.described {
         counters.count_anomalies(anomaly.kind, 1);
     }
     snapshot.events = tracker.events().into();
@@ -210,7 +210,7 @@ fn parsed(body: &[u8]) -> String {
     for event in &document.events {
         text.push_str(&describe(event));
     }
-    for anomaly in &anomalies {
+    for anomaly in &anomalies.described {
         writeln!(
             text,
             "anomaly {}: {:?}",

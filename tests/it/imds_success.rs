@@ -256,7 +256,16 @@ async fn an_id_of_a_megabyte_costs_only_that_event() {
     };
     assert_eq!(document.events.len(), 1);
     assert_eq!(document.unreadable.entries, 1);
-    let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+    let kinds: Vec<_> = anomalies
+        .described
+        .iter()
+        .map(|anomaly| anomaly.kind)
+        .collect();
     assert_eq!(kinds, [AnomalyKind::Event]);
-    assert!(anomalies.iter().all(|anomaly| anomaly.detail.len() < 1_000));
+    assert!(
+        anomalies
+            .described
+            .iter()
+            .all(|anomaly| anomaly.detail.len() < 1_000)
+    );
 }

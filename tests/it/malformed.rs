@@ -111,11 +111,12 @@ fn damaged_documents_neither_panic_nor_become_empty_documents() {
             document.events.len(),
             "seed {seed}: duplicate id"
         );
-        for anomaly in &anomalies {
+        for anomaly in &anomalies.described {
             assert!(anomaly.detail.len() < 2_000, "seed {seed}");
             assert!(!anomaly.detail.contains(char::is_control), "seed {seed}");
         }
         let lost = anomalies
+            .described
             .iter()
             .any(|anomaly| anomaly.kind == AnomalyKind::Event);
         assert!(
@@ -253,7 +254,11 @@ fn names_of_one_event_are_limited() {
     let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
     let kept = document.events[0].resources.as_ref().unwrap();
     assert_eq!(kept.len(), 10_000);
-    let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+    let kinds: Vec<_> = anomalies
+        .described
+        .iter()
+        .map(|anomaly| anomaly.kind)
+        .collect();
     assert!(kinds.contains(&AnomalyKind::Resources), "{kinds:?}");
 }
 
@@ -293,7 +298,11 @@ fn many_entries_of_one_event_are_merged_up_to_the_limit() {
     assert_eq!((&*kept[9_899], &*kept[9_900]), ("web_9899", "WEB_9900"));
     assert_eq!(document.unreadable.entries, 101);
     assert!(document.contradictory.contains(&event.id));
-    let kinds: BTreeSet<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+    let kinds: BTreeSet<_> = anomalies
+        .described
+        .iter()
+        .map(|anomaly| anomaly.kind)
+        .collect();
     assert!(kinds.contains(&AnomalyKind::DuplicateEvent), "{kinds:?}");
 }
 
@@ -322,7 +331,11 @@ fn long_texts_of_an_event_are_cut_with_an_anomaly() {
                 _ => event.description.as_ref().unwrap(),
             };
             assert_eq!(kept, "é".repeat(length.min(max / 2)), "{member} {length}");
-            let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+            let kinds: Vec<_> = anomalies
+                .described
+                .iter()
+                .map(|anomaly| anomaly.kind)
+                .collect();
             assert_eq!(kinds, vec![kind; usize::from(is_cut)], "{member} {length}");
         }
     }
@@ -348,7 +361,11 @@ fn an_event_with_a_name_that_is_too_long_is_kept_and_never_approved() {
         assert!(names.iter().all(|name| name.len() <= 256));
         assert!(is_list || *names[0] == *cut);
         assert!(document.contradictory.contains(&event.id));
-        let kinds: Vec<_> = anomalies.iter().map(|anomaly| anomaly.kind).collect();
+        let kinds: Vec<_> = anomalies
+            .described
+            .iter()
+            .map(|anomaly| anomaly.kind)
+            .collect();
         assert_eq!(kinds, [AnomalyKind::Resources, AnomalyKind::Contradiction]);
     }
 }

@@ -94,7 +94,7 @@ impl Scrape {
         self.state_metrics(backend)?;
         family::number(backend, &catalog::UP, health.is_up(self.now))?;
         self.vm_info(backend)?;
-        let is_warming_up = health.warm_up.is_active(self.now);
+        let is_warming_up = health.is_warming_up(self.now);
         family::number(backend, &catalog::WARMING_UP, is_warming_up)
     }
 

@@ -44,11 +44,10 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
         has_document: snapshot.has_document,
         stale: !snapshot.knows_events(now),
         document_age_seconds: snapshot.health.age(now).map(|age| age.as_secs_f64()),
-        warming_up: snapshot.health.warm_up.is_active(now),
+        warming_up: snapshot.health.is_warming_up(now),
         warming_up_until: snapshot
             .health
-            .warm_up
-            .until(now)
+            .warming_up_until(now)
             .map(Timestamp::rfc3339_millis),
         unreadable_entries: snapshot.health.unreadable_entries,
         document_incarnation: snapshot.health.incarnation,

@@ -191,7 +191,7 @@ fn no_events(snapshot: &Snapshot, now: Moment) -> (&'static str, &'static str, M
     } else if health.unreadable_entries > 0 {
         let detail = html! { "Entries of the last document that could not be read, and may be events: " (health.unreadable_entries) ". The log has the details." };
         ("Unreadable entries", detail)
-    } else if let Some(until) = health.warm_up.until(now) {
+    } else if let Some(until) = health.warming_up_until(now) {
         let detail = html! { "Scheduled Events may just have been enabled. Events may take until " (until.time_of_day()) " to appear." };
         ("No events yet", detail)
     } else {
