@@ -10,6 +10,7 @@ pub struct EventKind {
     pub event_type: EventType,
     pub source: Option<Source>,
     pub duration_seconds: Option<u64>,
+    #[serde(default)]
     pub is_advisory: bool,
 }
 

@@ -29,12 +29,16 @@ pub struct TrackedEvent {
     pub urgent_type: EventType,
     pub scope: EventScope,
     /// Members that the last document lacked.
+    #[serde(default)]
     pub missing: MissingMembers,
     /// The last document contradicted itself about this event.
+    #[serde(default)]
     pub is_contradictory: bool,
     /// Its type or its source changed from one document to another.
+    #[serde(default)]
     pub has_changed_kind: bool,
     /// The types and sources that earlier documents gave the event, oldest first and without the current ones.
+    #[serde(default)]
     pub former_kinds: Vec<EventKind>,
     /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
     #[serde(skip)]
@@ -52,12 +56,15 @@ pub struct TrackedEvent {
     /// Of an event that came back after its end: the outcome that it seemed to have.
     pub previous_outcome: Option<Outcome>,
     /// More than one where the event came back after its end.
+    #[serde(default)]
     pub times_ended: u32,
     /// Those of [`Self::times_ended`] before it was seen as Started.
+    #[serde(default)]
     pub times_ended_unstarted: u32,
     /// When it was first seen, a document changed it, it ended or came back: the last of these.
     pub changed_at: Timestamp,
     /// Documents that had another version of it than the one before.
+    #[serde(default)]
     pub times_changed: u32,
     /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event.
     pub approval_decided_at: Option<Timestamp>,
@@ -72,10 +79,13 @@ pub struct TrackedEvent {
     pub approved_elsewhere_at: Option<Timestamp>,
     /// When an approval last failed, by a refusal or without an answer, until IMDS accepts one.
     pub approval_failed_at: Option<Timestamp>,
+    #[serde(default)]
     pub reschedulings: Vec<Rescheduling>,
     /// Interruptions measured on this VM.
+    #[serde(default)]
     pub interruptions: Vec<Interruption>,
     /// This VM was booted while the event was pending, and no document since then has it as Scheduled.
+    #[serde(default)]
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<Timestamp>,
@@ -96,6 +106,7 @@ pub enum PollGap {
 /// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
 /// last values, which are shown; decisions must not use them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MissingMembers {
     pub source: bool,
     pub resources: bool,

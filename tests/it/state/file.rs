@@ -3,6 +3,7 @@
 use std::{fs, time::Duration};
 
 use azure_scheduled_events_exporter::state::{Directory, Found};
+use serde_json::{Value, json};
 
 use super::{at, names, put, saved};
 
@@ -55,6 +56,51 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
         assert!(matches!(directory.read(now), Found::State(_)));
     }
     assert_eq!(names(folder.path()).len(), 10, "{:?}", names(folder.path()));
+}
+
+/// The paths of all members that are null, false, zero or empty.
+fn empty_members(value: &Value, path: &str, found: &mut Vec<String>) {
+    let members: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members.iter().map(|(k, v)| (k.clone(), v)).collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(i, v)| (i.to_string(), v))
+            .collect(),
+        _ => return,
+    };
+    for (name, member) in members {
+        let path = format!("{path}/{name}");
+        let is_empty = [json!(null), json!(false), json!(0), json!([])].contains(member);
+        if is_empty && value.is_object() {
+            found.push(path.clone());
+        }
+        empty_members(member, &path, found);
+    }
+}
+
+#[test]
+fn a_file_that_lacks_a_counter_a_flag_or_a_list_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
+    let saved = saved("a-vm");
+    directory.write(&saved).unwrap();
+    let whole = fs::read(folder.path().join("state.json")).unwrap();
+    let whole: Value = serde_json::from_slice(&whole).unwrap();
+    let mut paths = Vec::new();
+    empty_members(&whole, "", &mut paths);
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        let mut file = whole.clone();
+        let parent = file.pointer_mut(parent).unwrap();
+        parent.as_object_mut().unwrap().remove(name).unwrap();
+        put(folder.path(), file.to_string().as_bytes());
+        let Found::State(read) = directory.read(at()) else {
+            panic!("{path} is missing: no state")
+        };
+        assert_eq!(*read, saved, "{path}");
+    }
 }
 
 #[test]
