@@ -33,18 +33,11 @@ pub struct Directory {
     /// Released by the system when the process ends. `None` while the disk is full or read-only: the next write
     /// retries.
     lock: Option<File>,
-    /// The file in place must be kept under another name.
-    set_aside: Option<SetAside>,
+    /// The name under which the file in place must be kept: `state.json.REASON-UNIX_SECONDS`.
+    aside: Option<PathBuf>,
     /// Set aside, but not yet returned by a successful write.
     kept_as: Option<PathBuf>,
     omitted_events: usize,
-}
-
-/// The file is renamed to `state.json.REASON-UNIX_SECONDS`.
-#[derive(Debug, Clone, Copy)]
-struct SetAside {
-    reason: &'static str,
-    at: Timestamp,
 }
 
 /// Why a state directory cannot be used.
@@ -72,35 +65,23 @@ pub enum Found {
     },
 }
 
-impl From<Error> for io::Error {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Unusable { cause, .. } => cause,
-            locked @ Error::Locked { .. } => Self::other(locked),
-        }
-    }
-}
-
 impl Directory {
     /// Creates the directory if necessary and locks it. On a disk that is full or read-only, locking is left to the
     /// first write that succeeds.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        use io::ErrorKind::{ReadOnlyFilesystem, StorageFull};
         let lock = match lock(path) {
-            Ok(lock) => Some(lock),
             Err(Error::Unusable { cause, .. })
-                if matches!(
-                    cause.kind(),
-                    io::ErrorKind::StorageFull | io::ErrorKind::ReadOnlyFilesystem
-                ) =>
+                if [StorageFull, ReadOnlyFilesystem].contains(&cause.kind()) =>
             {
                 None
             }
-            Err(error) => return Err(error),
+            result => Some(result?),
         };
         Ok(Self {
             path: path.to_owned(),
             lock,
-            set_aside: None,
+            aside: None,
             kept_as: None,
             omitted_events: 0,
         })
@@ -109,21 +90,24 @@ impl Directory {
     /// Reads the state of an earlier process. The file stays in place.
     pub fn read(&mut self, now: Timestamp) -> Found {
         let found = read(&self.path);
-        let reason = match &found {
+        self.aside = match &found {
             Found::Nothing | Found::State(_) => None,
-            Found::Unreadable { .. } => Some("unreadable"),
-            Found::Unavailable { .. } => Some("unread"),
+            Found::Unreadable { .. } => Some(self.aside("unreadable", now)),
+            Found::Unavailable { .. } => Some(self.aside("unread", now)),
         };
-        self.set_aside = reason.map(|reason| SetAside { reason, at: now });
         found
+    }
+
+    fn aside(&self, reason: &str, now: Timestamp) -> PathBuf {
+        let name = format!("{FILE}.{reason}-{:.0}", now.as_unix_seconds());
+        self.path.join(name)
     }
 
     /// The next write keeps the file in place under another name, as another VM's state.
     pub(crate) fn set_foreign_aside(&mut self, now: Timestamp) {
-        self.set_aside.get_or_insert(SetAside {
-            reason: "foreign",
-            at: now,
-        });
+        if self.aside.is_none() {
+            self.aside = Some(self.aside("foreign", now));
+        }
     }
 
     /// Events that the last write left out, because the file would have exceeded [`MAX_BYTES`].
@@ -149,27 +133,25 @@ impl Directory {
     }
 
     /// A lock in a removed directory does not protect the directory that now has the name.
-    fn ensure_locked(&mut self) -> Result<(), Error> {
+    fn ensure_locked(&mut self) -> io::Result<()> {
         let path = self.path.join(LOCK);
         let is_locked = self.lock.as_ref();
         if !is_locked.is_some_and(|lock| system::is_named(lock, &path)) {
-            self.lock = Some(lock(&self.path)?);
+            self.lock = Some(lock(&self.path).map_err(io::Error::other)?);
         }
         Ok(())
     }
 
     fn set_aside(&mut self) -> io::Result<()> {
-        let Some(SetAside { reason, at }) = self.set_aside else {
+        let Some(aside) = &self.aside else {
             return Ok(());
         };
-        let name = format!("{FILE}.{reason}-{:.0}", at.as_unix_seconds());
-        let aside = self.path.join(name);
-        match fs::rename(self.path.join(FILE), &aside) {
-            Ok(()) => self.kept_as = Some(aside),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        let renamed = fs::rename(self.path.join(FILE), aside);
+        match renamed {
+            Ok(()) => self.kept_as = self.aside.take(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.aside = None,
             Err(error) => return Err(error),
         }
-        self.set_aside = None;
         Ok(())
     }
 }
