@@ -135,11 +135,8 @@ pub fn decide(
     if settings.is_on() && tracked.is_contradictory() {
         return Approval::Withheld(SkipReason::Contradictory);
     }
-    match reason(event, settings, vm_name).and_then(|reason| {
-        check_reported(tracked)?;
-        check_not_before(event, now.wall)?;
-        Ok(reason)
-    }) {
+    let reason = reason(event, settings, vm_name);
+    match reason.and_then(|reason| check_reported(tracked, now.wall).map(|()| reason)) {
         Ok(reason) => approve_or_wait(event, reason, vm_name, delay_until, now),
         Err(why) => Approval::Withheld(why),
     }
@@ -185,23 +182,14 @@ fn reason(
     }
 }
 
-/// The last document must have what the decision depends on; values of earlier documents are only shown.
-fn check_reported(tracked: &TrackedEvent) -> Result<(), SkipReason> {
+/// The last document must have what the decision depends on; values of earlier documents are only shown. An approval
+/// has no effect without a future `NotBefore`.
+fn check_reported(tracked: &TrackedEvent, now: Timestamp) -> Result<(), SkipReason> {
     let missing = tracked.missing;
-    if missing.resources {
-        Err(SkipReason::ResourcesUnknown)
-    } else if missing.source {
-        Err(SkipReason::SourceMissing)
-    } else if missing.not_before {
-        Err(SkipReason::NotBeforeUnknown)
-    } else {
-        Ok(())
-    }
-}
-
-/// An approval has no effect without a future `NotBefore`.
-fn check_not_before(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
-    match event.not_before {
+    let not_before = tracked.event.not_before.filter(|_| !missing.not_before);
+    match not_before {
+        _ if missing.resources => Err(SkipReason::ResourcesUnknown),
+        _ if missing.source => Err(SkipReason::SourceMissing),
         None => Err(SkipReason::NotBeforeUnknown),
         Some(not_before) if not_before <= now => Err(SkipReason::NotBeforePassed),
         Some(_) => Ok(()),

@@ -37,6 +37,7 @@ pub(super) struct Approvals {
     unanswered: u32,
     /// No approval is sent before, by the monotonic clock: IMDS does not answer, and polls wait for each attempt.
     hold_until: Duration,
+    /// About each pending event.
     decisions: Arc<BTreeMap<EventId, Approval>>,
 }
 
@@ -100,7 +101,6 @@ impl Progress {
     }
 }
 
-/// The result of one evaluation.
 #[derive(Debug, Default)]
 pub(super) struct Evaluation {
     /// The event whose approval is to be sent.
@@ -130,7 +130,6 @@ impl Approvals {
         self.in_document = ids.collect();
     }
 
-    /// The decision about each pending event.
     pub(super) fn decisions(&self) -> Arc<BTreeMap<EventId, Approval>> {
         Arc::clone(&self.decisions)
     }
@@ -208,15 +207,12 @@ impl Approvals {
         now: Moment,
     ) -> Option<EventType> {
         let (_, event_type) = self.in_flight.take_if(|(in_flight, _)| in_flight == id)?;
-        self.unanswered = match error {
-            Some(error) if error.reason == FailureReason::Timeout => {
-                let unanswered = self.unanswered.saturating_add(1);
-                let hold = retry_delay(error, unanswered);
-                self.hold_until = now.monotonic.saturating_add(hold);
-                unanswered
-            }
-            Some(_) | None => 0,
-        };
+        let timeout = error.filter(|error| error.reason == FailureReason::Timeout);
+        self.unanswered = timeout.map_or(0, |_| self.unanswered.saturating_add(1));
+        if let Some(error) = timeout {
+            let hold = retry_delay(error, self.unanswered);
+            self.hold_until = now.monotonic.saturating_add(hold);
+        }
         if let (Some(error), Some(progress)) = (error, self.progress.get_mut(id)) {
             progress.record_failure(error, now);
         }

@@ -66,16 +66,14 @@ impl SaveSchedule {
         if !self.is_persistent || self.write != Write::None {
             return false;
         }
-        let is_older_than = |interval| {
-            let begun_at = self.begun_at;
-            begun_at.is_none_or(|at| now.monotonic.saturating_sub(at) >= interval)
-        };
-        let is_due = if self.is_failing {
-            is_older_than(INTERVAL)
+        let interval = if self.is_failing || is_pending {
+            INTERVAL
         } else {
-            let interval = if is_pending { INTERVAL } else { IDLE_INTERVAL };
-            self.is_dirty || is_older_than(interval)
+            IDLE_INTERVAL
         };
+        let begun_at = self.begun_at;
+        let is_over = begun_at.is_none_or(|at| now.monotonic.saturating_sub(at) >= interval);
+        let is_due = is_over || self.is_dirty && !self.is_failing;
         if is_due {
             self.is_dirty = false;
             self.write = Write::Outstanding;
