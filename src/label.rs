@@ -1,6 +1,6 @@
-//! Enumerations that are the values of a label.
+//! Enumerations that are the values of a label, of a log field or of a JSON member.
 
-/// An enumeration with all its values, in the order of the labels, and their text.
+/// An enumeration with all its values, in their order, and their text.
 macro_rules! label_values {
     ($(#[$meta:meta])* $set:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
         $(#[$meta])*

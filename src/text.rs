@@ -83,6 +83,12 @@ pub(crate) fn label_value(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// At most the first `max` bytes, in whole characters.
+pub(crate) fn cut(mut text: String, max: usize) -> String {
+    text.truncate(text.floor_char_boundary(max));
+    text
+}
+
 /// The first `max_chars` characters, then an ellipsis if there are more.
 pub(crate) fn excerpt(text: &str, max_chars: usize) -> String {
     let mut excerpt: String = text.chars().take(max_chars).map(visible).collect();

@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use super::{concerns_vm, over_at};
 use crate::{
-    event::{Event, EventScope, EventType, Impact, Source},
-    lifecycle::{EventKind, IMMINENT_SECONDS, Phase, PollGap, TrackedEvent},
+    event::{Event, EventKind, EventScope, EventType, Impact, Source},
+    lifecycle::{IMMINENT_SECONDS, Phase, PollGap, TrackedEvent},
     text::label_value,
     time::Timestamp,
 };
@@ -104,8 +104,8 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
     let over_at = over_at(tracked);
     let at = over_at.unwrap_or(now);
     let state = over_at.map_or(AlertState::Firing, AlertState::Ended);
-    let current = tracked.kind();
-    let mut alerts: Vec<_> = rules(&current, tracked, at)
+    let event = &tracked.event;
+    let mut alerts: Vec<_> = rules(&tracked.event.kind(), tracked, at)
         .into_iter()
         .map(|rule| {
             let started_at = tracked.running_since().filter(|_| rule == USER_WAITING);
@@ -117,9 +117,9 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
             };
             alert(
                 rule,
-                &tracked.event.event_type,
-                tracked.event.source_text(),
                 tracked,
+                &event.event_type,
+                event.source.as_ref(),
                 state,
             )
         })
@@ -128,19 +128,18 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
     for kind in &tracked.former_kinds {
         let rules = rules(kind, tracked, at);
         for rule in rules.into_iter().chain([IN_PROGRESS]) {
-            let source = kind.source.as_ref().map(Source::as_str);
+            let (event_type, source) = (&kind.event_type, kind.source.as_ref());
             let state = AlertState::Obsolete(None);
-            let former = alert(rule, &kind.event_type, source, tracked, state);
+            let former = alert(rule, tracked, event_type, source, state);
             // As labels, which do not show all characters.
-            let labels = |alert: &EventAlert<'_>| {
-                let event_type = label_value(alert.event_type.as_str()).into_owned();
-                (
-                    alert.rule,
-                    event_type,
-                    label_value(alert.source).into_owned(),
-                )
+            let is_same = |other: &EventAlert<'_>| {
+                let [one, two] = [other, &former].map(|alert| {
+                    let event_type = label_value(alert.event_type.as_str());
+                    (alert.rule, event_type, label_value(alert.source))
+                });
+                one == two
             };
-            if !alerts.iter().any(|other| labels(other) == labels(&former)) {
+            if !alerts.iter().any(is_same) {
                 alerts.push(former);
             }
         }
@@ -150,28 +149,26 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
 
 /// The highest severity of the alerts that fire.
 pub(crate) fn severity(tracked: &TrackedEvent, now: Timestamp) -> Option<&'static str> {
-    let alerts = alerts(tracked, now);
-    let firing = |severity: &&str| {
-        alerts.iter().any(|alert| {
-            alert.rule.severity == *severity
-                && alert.rule.is_notified()
-                && alert.state == AlertState::Firing
-        })
-    };
-    ["critical", "warning", "info"].into_iter().find(firing)
+    let alerts = alerts(tracked, now).into_iter();
+    let firing: Vec<_> = alerts
+        .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
+        .map(|alert| alert.rule.severity)
+        .collect();
+    let mut severities = ["critical", "warning", "info"].into_iter();
+    severities.find(|severity| firing.contains(severity))
 }
 
 fn alert<'a>(
     rule: AlertRule,
-    event_type: &'a EventType,
-    source: Option<&'a str>,
     tracked: &'a TrackedEvent,
+    event_type: &'a EventType,
+    source: Option<&'a Source>,
     state: AlertState,
 ) -> EventAlert<'a> {
     EventAlert {
         rule,
         event_type: label_type(rule, tracked, event_type),
-        source: source.unwrap_or_default(),
+        source: source.map_or("", Source::as_str),
         state,
     }
 }
@@ -260,8 +257,8 @@ fn in_progress(tracked: &TrackedEvent, now: Timestamp) -> Option<EventAlert<'_>>
     } else {
         AlertState::Obsolete(None)
     };
-    let (event_type, source) = (&event.event_type, event.source_text());
-    Some(alert(IN_PROGRESS, event_type, source, tracked, state))
+    let (event_type, source) = (&event.event_type, event.source.as_ref());
+    Some(alert(IN_PROGRESS, tracked, event_type, source, state))
 }
 
 /// From five minutes before its start, for half an hour after it, and for five minutes after its end. Not an event of a

@@ -13,7 +13,7 @@ use crate::{
     event::{EventScope, EventType, Impact, Source, resource_name},
     lifecycle::{Outcome, TrackedEvent},
     snapshot::{Identity, Snapshot},
-    text::label_value,
+    text::{cut, label_value},
     time::{Timestamp, split_seconds},
 };
 
@@ -63,7 +63,7 @@ pub(super) struct Text<'a> {
 impl<'a> Text<'a> {
     fn new(tracked: &'a TrackedEvent, snapshot: &'a Snapshot, now: Timestamp) -> Self {
         let over_at = over_at(tracked);
-        let rules = alerts::rules(&tracked.kind(), tracked, over_at.unwrap_or(now));
+        let rules = alerts::rules(&tracked.event.kind(), tracked, over_at.unwrap_or(now));
         let identity = snapshot.identity.as_deref();
         let is_stuck = rules.contains(&STUCK);
         let stuck_at = tracked.running_since().map(|at| at.after(STUCK_AFTER));
@@ -322,11 +322,6 @@ impl<'a> Text<'a> {
             (outcome, _) => outcome.as_str().to_owned(),
         })
     }
-}
-
-fn cut(mut text: String, max_bytes: usize) -> String {
-    text.truncate(text.floor_char_boundary(max_bytes));
-    text
 }
 
 /// Like `humanizeDuration` of Prometheus' templates: `1d 2h 3m 4s`, `15m 0s`, `30s`.

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     event::{Event, EventId, EventType, Source, Status, UNREADABLE, UnknownMember},
+    text::cut,
     time::Timestamp,
 };
 
@@ -73,19 +74,20 @@ pub(super) fn read(
     let status = reader.status();
     let source = reader.text(AnomalyKind::EventSource, "EventSource");
     let resource_type = reader.text(AnomalyKind::ResourceType, "ResourceType");
+    let is_given = |text: &String| !text.is_empty();
     let (resources, has_more_resources) = reader.resources();
     let event = Event {
         id: EventId::new(&id),
         event_type,
         status,
-        source: source.map(|source| Source::new(&source)),
-        resource_type: resource_type.map(Into::into),
+        source: source.filter(is_given).map(|source| Source::new(&source)),
+        resource_type: resource_type.filter(is_given).map(Into::into),
         resources,
         has_more_resources,
         not_before: reader.not_before(),
         duration_seconds: reader.duration(),
         description: reader
-            .text_or_empty(AnomalyKind::Description, "Description")
+            .text(AnomalyKind::Description, "Description")
             .map(Into::into),
         unknown_members: reader.unknown_members(),
     };
@@ -166,11 +168,6 @@ impl<'a> EventReader<'_, 'a> {
     }
 
     fn text(&mut self, kind: AnomalyKind, name: &str) -> Option<String> {
-        self.text_or_empty(kind, name)
-            .filter(|text| !text.is_empty())
-    }
-
-    fn text_or_empty(&mut self, kind: AnomalyKind, name: &str) -> Option<String> {
         let value = self.take(name)?;
         let text = string(value);
         if text.is_none() {
@@ -298,12 +295,6 @@ impl<'a> EventReader<'_, 'a> {
         }
         kept
     }
-}
-
-/// At most the first `max` bytes, in whole characters.
-fn cut(mut text: String, max: usize) -> String {
-    text.truncate(text.floor_char_boundary(max));
-    text
 }
 
 fn string(value: &RawValue) -> Option<String> {

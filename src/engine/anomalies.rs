@@ -53,7 +53,6 @@ fn known<K: Ord>(counts: &BTreeMap<K, u64>, key: &K) -> u64 {
     counts.get(key).copied().unwrap_or(0)
 }
 
-/// The anomaly of an event that was Started and is Scheduled again.
 fn regression(transition: &Transition) -> Option<Anomaly> {
     let event = &transition.tracked.event;
     let is_regression = transition.kind == TransitionKind::StatusChanged(Status::Started)

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::{
-    lifecycle::{LastDocument, WarmUp},
+    lifecycle::{LastDocument, SavedState, WarmUp},
     snapshot::{Failure, FailureReason, Health},
     time::{Moment, Timestamp},
 };
@@ -16,21 +16,17 @@ use crate::{
 const DISABLED_AFTER: Duration = Duration::from_hours(24);
 
 impl Health {
-    /// Continues from an earlier process, by what it saved.
-    pub(crate) fn restore(
-        last_success_at: Timestamp,
-        warming_up_until: Option<Timestamp>,
-        incarnation: Option<i64>,
-        now: Moment,
-    ) -> Self {
-        let last = LastDocument::restored(last_success_at, now);
-        let rest = warming_up_until.map(|until| until.saturating_since(now.wall));
-        let until = now.after(rest.unwrap_or_default().min(WarmUp::TIME));
+    /// Continues from an earlier process.
+    pub(super) fn restore(saved: &SavedState, now: Moment) -> Self {
+        let restored = saved.document_at.map(|at| LastDocument::restored(at, now));
+        let is_enabled = restored.is_some_and(|last| last.elapsed(now) < DISABLED_AFTER);
+        let until = saved.warming_up_until.unwrap_or(now.wall);
+        let rest = until.saturating_since(now.wall).min(WarmUp::TIME);
         Self {
-            restored: Some(last),
-            warm_up: (last.elapsed(now) < DISABLED_AFTER).then(|| WarmUp::ending(until)),
-            incarnation,
-            known_incarnation: incarnation,
+            restored,
+            warm_up: is_enabled.then(|| WarmUp::ending(now.after(rest))),
+            incarnation: saved.document_incarnation,
+            known_incarnation: saved.document_incarnation,
             ..Self::default()
         }
     }

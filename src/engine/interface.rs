@@ -2,26 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::{Deserialize, Serialize};
-
 use super::LogEntry;
 use crate::{
     approval::ApprovalPolicy,
     document::Answer,
     event::EventId,
-    lifecycle::{TrackedEvent, Transition},
+    lifecycle::{SavedState, TrackedEvent, Transition},
     snapshot::{ExportCounts, Identity, PushCounts, RequestError, Snapshot},
-    time::Timestamp,
 };
 
-/// The configuration of the engine.
 #[derive(Debug, Default)]
 pub struct EngineConfig {
     /// `--vm.name`: takes precedence over the name in instance metadata.
     pub vm_name: Option<Arc<str>>,
     /// `--imds.poll-interval`.
     pub poll_interval: Duration,
-    /// Which events are approved.
     pub approvals: ApprovalPolicy,
     /// The boot id of the running system, where it has one.
     pub boot_id: Option<String>,
@@ -53,12 +48,9 @@ pub enum Input {
     Tick,
     /// The write of an [`Effect::SaveState`] ended.
     StateWritten(Result<(), String>),
-    /// The counters of a spool and its sender changed.
     SpanCounts(ExportCounts),
     LogRecordCounts(ExportCounts),
-    /// The counters of the metric push changed.
     MetricCounts(ExportCounts),
-    /// The counters of the Alertmanager push changed.
     PushCounts(PushCounts),
     /// The process is about to end: the state is saved and the snapshot published once more.
     Shutdown,
@@ -75,7 +67,6 @@ pub enum Effect {
     Emit(Changes),
     /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
     SaveState(Box<SavedState>),
-    /// Publish this snapshot to every reader.
     Publish(Arc<Snapshot>),
     /// Send the approval of an event. The state before it records the attempt: wait until it is on disk, but not for a
     /// late write. [`Input::ApprovalSent`] ends it.
@@ -90,33 +81,4 @@ pub struct Changes {
     pub transitions: Vec<Transition>,
     /// What is known after them.
     pub snapshot: Arc<Snapshot>,
-}
-
-/// The state that survives a restart.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SavedState {
-    /// The boot in which it was written.
-    pub boot_id: Option<String>,
-    /// When the exporter was last known to run.
-    pub heartbeat_at: Timestamp,
-    /// When a document was last read or confirmed; `None` before the first.
-    pub document_at: Option<Timestamp>,
-    /// `DocumentIncarnation` of the last document that had one.
-    pub document_incarnation: Option<i64>,
-    /// Until then, events may take some time to appear, because the feature was just enabled.
-    pub warming_up_until: Option<Timestamp>,
-    pub vm_name: Option<String>,
-    /// The id of the VM: a state that was cloned with a disk is recognized by it.
-    pub vm_id: Option<String>,
-    pub events: Vec<Arc<TrackedEvent>>,
-}
-
-impl SavedState {
-    /// Whether the VM was booted after the state was written; false where a boot id is unknown.
-    pub(crate) fn is_rebooted(&self, boot_id: Option<&str>) -> bool {
-        match (self.boot_id.as_deref(), boot_id) {
-            (Some(saved), Some(current)) => saved != current,
-            _ => false,
-        }
-    }
 }

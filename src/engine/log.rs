@@ -11,10 +11,8 @@ use crate::{
     time::Timestamp,
 };
 
-/// One log line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LogEntry {
-    /// An event changed.
     Transition(Transition),
     /// A document has an anomaly that the last one did not have.
     Anomaly(Anomaly),
@@ -26,7 +24,6 @@ pub enum LogEntry {
     },
     /// The first failed poll, or the first with another reason or HTTP status.
     PollingFailed {
-        /// The reason and the time of the first failure.
         failure: Failure,
         /// The events that stay pending meanwhile.
         pending: usize,
@@ -39,8 +36,9 @@ pub enum LogEntry {
         pending: usize,
     },
     /// Scheduled Events was enabled: events may take until then to appear.
-    WarmingUp { until: Timestamp },
-    /// Instance metadata named this VM.
+    WarmingUp {
+        until: Timestamp,
+    },
     Identified {
         identity: Arc<Identity>,
         /// The name in use: `--vm.name`, else that of the identity.
@@ -49,7 +47,6 @@ pub enum LogEntry {
     /// Instance metadata have another name than `--vm.name`.
     NameContradiction {
         identity: Arc<Identity>,
-        /// `--vm.name`.
         vm_name: Option<Arc<str>>,
     },
     /// Instance metadata could not be read. Logged once.
@@ -70,10 +67,10 @@ pub enum LogEntry {
         tracked: Arc<TrackedEvent>,
     },
     /// The first write of the state that failed.
-    StateWriteFailed { error: String },
-    /// A write of the state takes too long.
+    StateWriteFailed {
+        error: String,
+    },
     StateWriteStalled,
-    /// A write of the state succeeded after failures.
     StateWriteRecovered,
 }
 

@@ -21,12 +21,13 @@ use std::{sync::Arc, time::Duration};
 
 use self::{anomalies::AnomalyTracker, approvals::Approvals, save_schedule::SaveSchedule};
 pub use self::{
-    interface::{Changes, Effect, EngineConfig, Input, SavedState},
+    interface::{Changes, Effect, EngineConfig, Input},
     log::LogEntry,
 };
+pub use crate::lifecycle::SavedState;
 use crate::{
     event::EventId,
-    lifecycle::{ENDED_RETENTION, Restored, TrackedEvent, Tracker, Transition},
+    lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
     pause::PauseDetector,
     snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
     time::Moment,
@@ -67,33 +68,20 @@ pub struct Engine {
 impl Engine {
     /// An engine that continues from `restored`, the state of an earlier process.
     pub fn new(config: EngineConfig, restored: Option<SavedState>, now: Moment) -> Self {
-        let saved_name = restored.as_ref().and_then(|saved| saved.vm_name.as_deref());
+        let saved = restored.as_ref();
+        let saved_name = saved.and_then(|saved| saved.vm_name.as_deref());
         let vm_name = config.vm_name.clone().or(saved_name.map(Arc::from));
-        let vm_id = restored
-            .as_ref()
-            .and_then(|saved| saved.vm_id.clone())
-            .filter(|id| !id.is_empty());
-        let health = restored.as_ref().and_then(|saved| {
-            let (until, incarnation) = (saved.warming_up_until, saved.document_incarnation);
-            Some(Health::restore(saved.document_at?, until, incarnation, now))
-        });
-        let mut health = health.unwrap_or_default();
+        let vm_id = saved.and_then(SavedState::owner).map(str::to_owned);
+        let mut health = saved.map_or_else(Health::default, |saved| Health::restore(saved, now));
         health.poll_interval = config.poll_interval;
         let mut tracker = match restored {
             Some(saved) => {
-                let rebooted = saved.is_rebooted(config.boot_id.as_deref());
-                let restored = Restored {
-                    events: saved.events,
-                    document_at: saved.document_at,
-                    heartbeat_at: Some(saved.heartbeat_at),
-                    rebooted,
-                    is_owner_unknown: vm_id.is_some(),
-                };
-                Tracker::restore(ENDED_RETENTION, &restored, now)
+                let is_rebooted = saved.is_rebooted(config.boot_id.as_deref());
+                Tracker::restore(ENDED_RETENTION, saved, is_rebooted, now)
             }
             None => Tracker::new(ENDED_RETENTION),
-        }
-        .with_poll_interval(config.poll_interval);
+        };
+        tracker.poll_interval = config.poll_interval;
         let newly_own = tracker.set_vm_name(vm_name.as_deref(), now.wall);
         Self {
             tracker,
@@ -119,7 +107,6 @@ impl Engine {
         }
     }
 
-    /// Applies one input and returns its effects, to be performed in this order.
     pub fn handle(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         match input {
             Input::Polled { result, took } => self.polled(result, took, now),
@@ -154,7 +141,6 @@ impl Engine {
         self.tracker.is_own_pending()
     }
 
-    /// Whether the instance metadata have not been received yet.
     pub(crate) fn needs_identity(&self) -> bool {
         self.identity.is_none()
     }

@@ -61,7 +61,7 @@ impl Engine {
     }
 
     fn poll_failed(&mut self, error: RequestError, now: Moment) {
-        self.tracker.poll_failed(now);
+        self.tracker.expire_ended(now);
         // A reason covers several statuses, which have different causes.
         let last_status = std::mem::replace(&mut self.failed_status, error.status);
         let is_new_status = last_status != error.status;
@@ -83,8 +83,7 @@ impl Engine {
         mut anomalies: Anomalies,
         now: Moment,
     ) -> Vec<Transition> {
-        let warm_up = self.health.warm_up.filter(|warm_up| warm_up.lasts(now));
-        self.tracker.set_warm_up(warm_up);
+        self.tracker.warm_up = self.health.warm_up.filter(|warm_up| warm_up.lasts(now));
         let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
         anomalies.extend(self.tracker.anomalies());
         for (kind, count, log) in self.anomalies.compare(anomalies, &transitions) {
@@ -135,8 +134,8 @@ impl Engine {
             self.log(LogEntry::ForeignState {
                 vm_id: identity.vm_id.clone(),
             });
-            self.tracker =
-                Tracker::new(ENDED_RETENTION).with_poll_interval(self.config.poll_interval);
+            self.tracker = Tracker::new(ENDED_RETENTION);
+            self.tracker.poll_interval = self.config.poll_interval;
             self.health.discard_restored();
             self.held.clear();
             self.newly_own.clear();
@@ -164,7 +163,6 @@ impl Engine {
             .extend(self.tracker.set_vm_name(self.vm_name.as_deref(), now));
     }
 
-    /// The restored state is that of this VM.
     fn confirm_owner(&mut self) {
         self.tracker.confirm_owner();
         for tracked in &mut self.newly_own {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// The id of one event, constant from its announcement to its end.
 ///
@@ -25,14 +26,9 @@ impl EventId {
 
     /// The bytes of a GUID; every captured id is one.
     pub(crate) fn as_guid(&self) -> Option<[u8; 16]> {
-        let mut digits = self.0.bytes().filter(|byte| *byte != b'-');
-        let mut guid = [0_u8; 16];
-        for byte in &mut guid {
-            let high = char::from(digits.next()?).to_digit(16)?;
-            let low = char::from(digits.next()?).to_digit(16)?;
-            *byte = u8::try_from(high * 16 + low).ok()?;
-        }
-        (digits.next().is_none() && self.0.len() == 36).then_some(guid)
+        let guid = Uuid::try_parse(&self.0).ok()?;
+        // Other forms, such as that without hyphens, have other lengths.
+        (self.0.len() == 36).then(|| guid.into_bytes())
     }
 
     /// The trace id: the bytes of the GUID, so that an operator can search traces for the id of an alert, and so that

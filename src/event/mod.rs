@@ -101,6 +101,16 @@ pub struct Event {
     pub unknown_members: Vec<UnknownMember>,
 }
 
+/// What determines the alerts of an event, and can differ between two versions of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventKind {
+    pub event_type: EventType,
+    pub source: Option<Source>,
+    pub duration_seconds: Option<u64>,
+    #[serde(default)]
+    pub is_advisory: bool,
+}
+
 impl Event {
     /// The names of the documented members, in the order of Microsoft's documentation.
     pub(crate) const MEMBERS: [&str; 9] = [
@@ -114,6 +124,15 @@ impl Event {
         "EventSource",
         "DurationInSeconds",
     ];
+
+    pub(crate) fn kind(&self) -> EventKind {
+        EventKind {
+            event_type: self.event_type.clone(),
+            source: self.source.clone(),
+            duration_seconds: self.duration_seconds,
+            is_advisory: self.is_advisory(),
+        }
+    }
 
     /// Advice, not maintenance: nothing starts, and there is nothing to approve. Its `NotBefore`, if any, is no
     /// deadline.
@@ -172,21 +191,14 @@ impl Event {
     pub(crate) fn text_bytes(&self) -> usize {
         /// Of a pointer with its length, and of the allocator.
         const OVERHEAD: usize = 32;
+        /// Of the id, type, status, source and type of resources.
+        const SHORT_TEXTS: usize = 512;
         let names = self.resources.iter().flatten().map(|name| name.len());
         let members = self.unknown_members.iter();
-        let texts = [
-            self.id.as_str(),
-            self.event_type.as_str(),
-            self.status.as_str(),
-            self.source.as_ref().map_or("", Source::as_str),
-            self.resource_type.as_deref().unwrap_or_default(),
-            self.description.as_deref().unwrap_or_default(),
-        ];
-        names
-            .chain(members.map(|(name, value)| name.len() + value.len()))
-            .chain(texts.map(str::len))
-            .map(|length| length + OVERHEAD)
-            .sum()
+        let members = members.map(|(name, value)| name.len() + value.len());
+        let description = self.description.iter().map(|text| text.len());
+        let long_texts = names.chain(members).chain(description);
+        SHORT_TEXTS + long_texts.map(|length| length + OVERHEAD).sum::<usize>()
     }
 
     /// The description unless it is empty.

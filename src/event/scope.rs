@@ -2,16 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whether `Resources` of an event names this VM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EventScope {
-    Other,
-    /// The label value is `self`.
-    #[serde(rename = "self")]
-    Own,
-    /// This VM's name or the event's resources are unknown.
-    Unknown,
+use crate::label::label_values;
+
+label_values! {
+    /// Whether `Resources` of an event names this VM.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    EventScope {
+        Other = "other",
+        #[serde(rename = "self")]
+        Own = "self",
+        /// This VM's name or the event's resources are unknown.
+        Unknown = "unknown",
+    }
 }
 
 impl EventScope {
@@ -22,14 +25,6 @@ impl EventScope {
             Self::Own
         } else {
             new
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Own => "self",
-            Self::Other => "other",
-            Self::Unknown => "unknown",
         }
     }
 }

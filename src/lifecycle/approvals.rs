@@ -1,6 +1,7 @@
 //! The approval of a tracked event, step by step.
 
 use super::{
+    entry::TrackerEntry,
     tracker::Tracker,
     transition::{Transition, TransitionKind},
 };
@@ -19,7 +20,6 @@ impl Tracker {
         }
     }
 
-    /// The approval of an event is about to be sent.
     pub(crate) fn record_approval_request(&mut self, id: &EventId, now: Timestamp) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.tracked_mut().approval_sent_at = Some(now);
@@ -28,10 +28,7 @@ impl Tracker {
 
     /// IMDS accepted the approval of an event.
     pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
-        let entry = self
-            .entries
-            .get_mut(id)
-            .filter(|entry| entry.tracked.is_pending() && entry.tracked.approved_at.is_none())?;
+        let entry = self.unapproved(id)?;
         let tracked = entry.tracked_mut();
         tracked.approved_at = Some(now);
         tracked.approval_failed_at = None;
@@ -45,14 +42,17 @@ impl Tracker {
         may_be_accepted: bool,
         now: Timestamp,
     ) {
-        let pending = self
-            .entries
-            .get_mut(id)
-            .filter(|entry| entry.tracked.is_pending());
-        if let Some(entry) = pending.filter(|entry| entry.tracked.approved_at.is_none()) {
+        if let Some(entry) = self.unapproved(id) {
             let tracked = entry.tracked_mut();
             tracked.approval_sent_at = tracked.approval_sent_at.filter(|_| may_be_accepted);
             tracked.approval_failed_at = Some(now);
         }
+    }
+
+    /// A pending event of which this exporter knows no approval.
+    fn unapproved(&mut self, id: &EventId) -> Option<&mut TrackerEntry> {
+        let entry = self.entries.get_mut(id)?;
+        let tracked = &entry.tracked;
+        (tracked.is_pending() && tracked.approved_at.is_none()).then_some(entry)
     }
 }

@@ -5,10 +5,9 @@ use std::{sync::Arc, time::Duration};
 use super::{
     absence::Absence,
     evidence::{Disappearance, outcome},
-    kind::EventKind,
     outcome::End,
-    restored::Restored,
     revision::{is_other_kind, is_rest_equal, is_started, revise},
+    saved_state::SavedState,
     tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
@@ -59,7 +58,8 @@ impl TrackerEntry {
     /// Of an earlier process; `None` if it ended too long ago.
     pub(super) fn restore(
         mut event: Arc<TrackedEvent>,
-        restored: &Restored,
+        saved: &SavedState,
+        is_rebooted: bool,
         retention: Duration,
         now: Moment,
     ) -> Option<Self> {
@@ -69,17 +69,15 @@ impl TrackerEntry {
         if ended_ago >= retention && !event.is_pending() {
             return None;
         }
-        if restored.rebooted && event.is_pending() {
-            let event = Arc::make_mut(&mut event);
-            event.rebooted = true;
-            let heartbeat_at = restored
-                .heartbeat_at
-                .filter(|_| event.event.event_type.restarts_vm());
-            event.down_since = event.down_since.or(heartbeat_at);
+        let was_pending = event.is_pending();
+        let tracked = Arc::make_mut(&mut event);
+        if is_rebooted && was_pending {
+            tracked.rebooted = true;
+            if tracked.event.event_type.restarts_vm() {
+                tracked.down_since.get_or_insert(saved.heartbeat_at);
+            }
         }
-        if restored.is_owner_unknown {
-            Arc::make_mut(&mut event).is_owner_unknown = true;
-        }
+        tracked.is_owner_unknown = saved.owner().is_some();
         let due = event.event.not_before;
         Some(Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
@@ -204,7 +202,9 @@ impl TrackerEntry {
         let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.has_been_imminent(now);
         let was = std::mem::replace(&mut tracked.event, revised);
         tracked.has_changed_kind |= is_other_kind(&was, event);
-        tracked.record_version(EventKind::of(&was), now);
+        tracked.changed_at = now;
+        tracked.times_changed = tracked.times_changed.saturating_add(1);
+        tracked.record_former_kind(was.kind());
         if !is_urgent_restart {
             tracked.urgent_type = tracked.event.event_type.clone();
         }
@@ -285,9 +285,11 @@ impl TrackerEntry {
         let (mut missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
         // The NotBefore of the advisory is not that of the maintenance.
         missing.not_before = false;
-        let (former_kinds, was) = (self.tracked.former_kinds.clone(), self.tracked.kind());
+        let was = Arc::clone(&self.tracked);
         *self = Self::begin(event, scope, gap, now, transitions);
-        self.tracked_mut().record_former_kinds(former_kinds, was);
+        let tracked = self.tracked_mut();
+        tracked.former_kinds.clone_from(&was.former_kinds);
+        tracked.record_former_kind(was.event.kind());
         self.set_reported(missing, is_contradictory);
     }
 

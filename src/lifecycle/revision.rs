@@ -1,36 +1,6 @@
 //! Compares two versions of an event.
 
-use super::{
-    kind::EventKind,
-    tracked_event::{TrackedEvent, push_bounded},
-};
-use crate::{
-    event::{Event, Status, UNREADABLE},
-    time::Timestamp,
-};
-
-impl TrackedEvent {
-    pub(crate) fn kind(&self) -> EventKind {
-        EventKind::of(&self.event)
-    }
-
-    /// To be called after the event was replaced by another version.
-    pub(super) fn record_version(&mut self, was: EventKind, now: Timestamp) {
-        self.changed_at = now;
-        self.times_changed = self.times_changed.saturating_add(1);
-        let known = std::mem::take(&mut self.former_kinds);
-        self.record_former_kinds(known, was);
-    }
-
-    /// `was`: the last one.
-    pub(super) fn record_former_kinds(&mut self, mut known: Vec<EventKind>, was: EventKind) {
-        known.retain(|kind| *kind != was);
-        push_bounded(&mut known, was);
-        let current = self.kind();
-        known.retain(|kind| *kind != current);
-        self.former_kinds = known;
-    }
-}
+use crate::event::{Event, Status, UNREADABLE};
 
 /// An advisory never starts.
 pub(super) fn is_started(event: &Event) -> bool {

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    kind::EventKind,
-    outcome::{End, Outcome},
-};
+use super::outcome::{End, Outcome};
 use crate::{
-    event::{Event, EventScope, EventType, Source, Status},
+    event::{Event, EventKind, EventScope, EventType, Source, Status},
+    label::label_values,
     time::Timestamp,
 };
 
@@ -81,7 +79,6 @@ pub struct TrackedEvent {
     pub approval_failed_at: Option<Timestamp>,
     #[serde(default)]
     pub reschedulings: Vec<Rescheduling>,
-    /// Interruptions measured on this VM.
     #[serde(default)]
     pub interruptions: Vec<Interruption>,
     /// This VM was booted while the event was pending, and no document since then has it as Scheduled.
@@ -124,28 +121,17 @@ impl MissingMembers {
     }
 }
 
-/// The progress of an event, as seen by this exporter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Advice that never starts.
-    Advisory,
-    Scheduled,
-    Started,
-    Ended,
-}
-
-impl Phase {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Advisory => "advisory",
-            Self::Scheduled => "scheduled",
-            Self::Started => "started",
-            Self::Ended => "ended",
-        }
+label_values! {
+    /// The progress of an event, as seen by this exporter.
+    Phase {
+        /// Advice that never starts.
+        Advisory = "advisory",
+        Scheduled = "scheduled",
+        Started = "started",
+        Ended = "ended",
     }
 }
 
-/// A change of `NotBefore`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rescheduling {
     pub at: Timestamp,
@@ -166,7 +152,6 @@ impl Interruption {
 }
 
 impl TrackedEvent {
-    /// A new event.
     pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
         Self {
             urgent_type: event.event_type.clone(),
@@ -201,7 +186,6 @@ impl TrackedEvent {
         }
     }
 
-    /// The event names this VM and no other.
     pub(crate) fn names_only_this_vm(&self) -> bool {
         let resources = self.event.resources.as_deref();
         let is_alone = resources.is_some_and(|names| names.len() == 1);
@@ -213,7 +197,6 @@ impl TrackedEvent {
         self.is_owner_unknown && (self.last_listed_at.is_some() || self.end.is_some())
     }
 
-    /// The last document no longer names this VM.
     pub(crate) fn has_left_vm(&self, was_scope: EventScope) -> bool {
         was_scope == EventScope::Own && self.scope != EventScope::Own
     }
@@ -280,7 +263,6 @@ impl TrackedEvent {
         self.started_at.is_some() || is_due || self.may_be_approved() || booted
     }
 
-    /// True until the event has ended.
     pub fn is_pending(&self) -> bool {
         self.end.is_none()
     }
@@ -322,13 +304,21 @@ impl TrackedEvent {
         push_bounded(&mut self.reschedulings, rescheduling);
     }
 
+    /// To be called after another version of the event, or another event of its id, has replaced it.
+    pub(super) fn record_former_kind(&mut self, was: EventKind) {
+        self.former_kinds.retain(|kind| *kind != was);
+        push_bounded(&mut self.former_kinds, was);
+        let current = self.event.kind();
+        self.former_kinds.retain(|kind| *kind != current);
+    }
+
     pub(super) fn interrupt(&mut self, interruption: Interruption) {
         push_bounded(&mut self.interruptions, interruption);
     }
 }
 
 /// Keeps the first, which is the announcement, and the newest.
-pub(super) fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
+fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
     if kept.len() >= MAX_KEPT {
         kept.remove(1);
     }

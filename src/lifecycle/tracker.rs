@@ -12,7 +12,7 @@ use super::{
     entry::TrackerEntry,
     evidence::Disappearance,
     last_document::{LastDocument, max_gap},
-    restored::Restored,
+    saved_state::SavedState,
     tracked_event::{Interruption, MissingMembers, PollGap, TrackedEvent},
     transition::Transition,
 };
@@ -31,17 +31,17 @@ const MAX_TEXT_BYTES: usize = 8 << 20;
 #[derive(Debug, Clone)]
 pub struct Tracker {
     retention: Duration,
-    poll_interval: Duration,
+    /// How long a gap between two successful polls is normal: `--imds.poll-interval`.
+    pub(crate) poll_interval: Duration,
     anomalies: Anomalies,
     pub(super) entries: BTreeMap<EventId, TrackerEntry>,
     /// When the state of an earlier process was restored.
     restored_at: Option<Moment>,
-    /// The last document; `None` before the first.
     last_document: Option<LastDocument>,
     /// This VM was interrupted since the last document, which may hide a start.
     was_interrupted: bool,
     /// `None` once it is over.
-    warm_up: Option<WarmUp>,
+    pub(crate) warm_up: Option<WarmUp>,
 }
 
 impl Tracker {
@@ -59,32 +59,26 @@ impl Tracker {
         }
     }
 
-    /// `--imds.poll-interval`: how long a gap between two successful polls is normal.
-    pub(crate) fn with_poll_interval(mut self, interval: Duration) -> Self {
-        self.poll_interval = interval;
-        self
-    }
-
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
     /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock
     /// alone, because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that
     /// a correction of the wall clock after the boot does not count.
-    pub(crate) fn restore(retention: Duration, restored: &Restored, now: Moment) -> Self {
-        let mut tracker = Self::new(retention);
-        let document_at = restored.document_at;
-        tracker.last_document = document_at.map(|at| LastDocument::restored(at, now));
-        let events = restored.events.iter().map(Arc::clone);
-        let entries =
-            events.filter_map(|event| TrackerEntry::restore(event, restored, retention, now));
-        tracker.entries = entries
-            .map(|entry| (entry.tracked.event.id.clone(), entry))
-            .collect();
-        tracker.restored_at = Some(now);
-        tracker
-    }
-
-    pub(crate) fn set_warm_up(&mut self, warm_up: Option<WarmUp>) {
-        self.warm_up = warm_up;
+    pub(crate) fn restore(
+        retention: Duration,
+        mut saved: SavedState,
+        is_rebooted: bool,
+        now: Moment,
+    ) -> Self {
+        let events = std::mem::take(&mut saved.events).into_iter();
+        let entries = events
+            .filter_map(|event| TrackerEntry::restore(event, &saved, is_rebooted, retention, now))
+            .map(|entry| (entry.tracked.event.id.clone(), entry));
+        Self {
+            last_document: saved.document_at.map(|at| LastDocument::restored(at, now)),
+            entries: entries.collect(),
+            restored_at: Some(now),
+            ..Self::new(retention)
+        }
     }
 
     /// Applies a document. Only this announces, changes and ends events.
@@ -252,11 +246,6 @@ impl Tracker {
         self.expire_ended(now);
     }
 
-    /// A poll failed: no event changes, but ended events may expire.
-    pub(crate) fn poll_failed(&mut self, now: Moment) {
-        self.expire_ended(now);
-    }
-
     /// This VM was interrupted. It counts for each pending event that names it, from [`Interruption::MIN_LENGTH`] up.
     pub(crate) fn record_interruption(
         &mut self,
@@ -301,7 +290,7 @@ impl Tracker {
         })
     }
 
-    fn expire_ended(&mut self, now: Moment) {
+    pub(crate) fn expire_ended(&mut self, now: Moment) {
         self.entries
             .retain(|_, entry| entry.tracked.is_pending() || now.monotonic < entry.expires_at);
         let mut ended: Vec<_> = self

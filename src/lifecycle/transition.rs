@@ -11,7 +11,6 @@ use crate::{
     time::Timestamp,
 };
 
-/// One change of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
     pub at: Timestamp,
@@ -40,7 +39,6 @@ pub enum TransitionKind {
     ApprovedElsewhere,
     /// This VM was interrupted while it was pending.
     Interrupted(Interruption),
-    /// It left the document.
     Ended(Outcome),
     /// It had ended, and a document has it again.
     Returned,

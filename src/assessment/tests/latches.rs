@@ -99,7 +99,7 @@ fn postponement_from_hours_to_days_ahead_is_no_new_alert() {
 fn urgent_reboot_that_becomes_a_redeploy_keeps_its_labels() {
     let mut changed = platform("Reboot", Some(900));
     let before = labels(&changed, 0);
-    changed.former_kinds.push(changed.kind());
+    changed.former_kinds.push(changed.event.kind());
     changed.event.event_type = EventType::Redeploy;
     assert_eq!(labels(&changed, 0), before);
     let summary = message(&changed, &snapshot([]), at(0)).summary;
@@ -109,7 +109,7 @@ fn urgent_reboot_that_becomes_a_redeploy_keeps_its_labels() {
 #[test]
 fn alerts_of_a_former_type_source_or_duration_do_not_apply_any_more() {
     let mut changed = freeze(None, Some(900));
-    changed.former_kinds.push(changed.kind());
+    changed.former_kinds.push(changed.event.kind());
     changed.event.event_type = EventType::Reboot;
     changed.urgent_type = EventType::Reboot;
     assert_alerts(&[(changed.clone(), 0, &["Reboot critical", "-Freeze warning"])]);
@@ -121,12 +121,12 @@ fn alerts_of_a_former_type_source_or_duration_do_not_apply_any_more() {
     )]);
 
     let mut shorter = freeze(Some(30), Some(900));
-    shorter.former_kinds.push(shorter.kind());
+    shorter.former_kinds.push(shorter.event.kind());
     shorter.event.duration_seconds = Some(5);
     assert_alerts(&[(shorter, 0, &["Freeze info", "-Freeze warning"])]);
 
     let mut preempt = tracked("Preempt", "", Some(30));
-    preempt.former_kinds.push(preempt.kind());
+    preempt.former_kinds.push(preempt.event.kind());
     preempt.event.source = Some(Source::Platform);
     let sources = alerts(&preempt, at(0))
         .into_iter()
@@ -218,7 +218,7 @@ fn alert_for_inhibition_that_does_not_apply_any_more_says_so() {
     assert_eq!(in_progress(&unannounced, 61), Some(true));
     assert_eq!(in_progress(&unannounced, 360), Some(false));
     let mut harmless = platform("Reboot", Some(100));
-    harmless.former_kinds.push(harmless.kind());
+    harmless.former_kinds.push(harmless.event.kind());
     harmless.event.status = Status::Advisory;
     assert_eq!(in_progress(&harmless, 1), Some(false));
 }
@@ -234,7 +234,7 @@ fn approved_restart_is_critical_however_far_ahead_it_is() {
 #[test]
 fn series_of_types_that_are_equal_as_labels_are_one() {
     let mut changed = platform("Foo\u{1}", None);
-    changed.former_kinds.push(changed.kind());
+    changed.former_kinds.push(changed.event.kind());
     changed.event.event_type = EventType::new("Foo\u{2}");
     assert_alerts(&[(changed, 0, &["UnknownType warning"])]);
 }
