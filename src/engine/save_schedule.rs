@@ -17,7 +17,6 @@ const IDLE_INTERVAL: Duration = Duration::from_mins(10);
 enum Write {
     None,
     Outstanding,
-    /// Outstanding for too long.
     Stalled,
 }
 

@@ -40,7 +40,6 @@ pub struct Directory {
     omitted_events: usize,
 }
 
-/// Why a state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{} is in use by another exporter: give each its own directory, or end the other one", path.display())]

@@ -94,10 +94,12 @@ pub(crate) fn in_words(duration: Duration) -> String {
         .filter(|(number, _)| *number > 0)
         .map(|(number, unit)| format!("{number}{unit}"))
         .collect();
-    match two.is_empty() {
-        true if duration.is_zero() => "0s".to_owned(),
-        true => format!("{:.1}s", duration.as_secs_f64()),
-        false => two.join(" "),
+    if duration.is_zero() {
+        "0s".to_owned()
+    } else if two.is_empty() {
+        format!("{:.1}s", duration.as_secs_f64())
+    } else {
+        two.join(" ")
     }
 }
 
