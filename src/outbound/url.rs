@@ -3,7 +3,7 @@
 //! A URL may hold secrets: user info, a token in the path or in the query. Messages and log lines contain URLs as
 //! [`redacted`] returns them, and text of a server after [`Secrets::mask`].
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use percent_encoding::percent_decode_str;
@@ -133,8 +133,14 @@ fn is_ipv4_address(segment: &str) -> bool {
     segment.contains('.') && segment.bytes().all(is_part)
 }
 
-/// The secrets of a URL and of a request, to be masked in what a server answers. It has no `Debug`.
+/// The secrets of a URL and of a request, to be masked in what a server answers.
 pub(crate) struct Secrets(Vec<String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
 
 impl Secrets {
     pub(crate) fn of(url: &Url) -> Self {

@@ -1,26 +1,31 @@
 //! The connection to the collector of one signal.
 
-use std::{fs, io, path::Path, sync::Arc, time::Duration};
+use std::{fs, io, path::Path, time::Duration};
 
-use reqwest::Client;
+use bytes::Bytes;
+use reqwest::{
+    Client,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+};
 use tracing::{info, warn};
 
-use super::{
-    request::{Endpoint, Payload, send},
-    response::{Disposition, Retry},
-};
+use super::response::{Disposition, Retry};
 use crate::{
+    metrics::negotiation::gzip,
     otlp::settings::ExporterSettings,
     outbound::{
-        error::root_cause,
-        http::{self, PemError, add_proxy_secrets},
+        error::{causes, is_tls, root_cause},
+        http::{self, PemError, add_proxy_secrets, read_up_to},
         resolver::Resolver,
-        retry::backoff,
+        retry::{backoff, retry_after},
+        url::Secrets,
     },
     snapshot::ExportFailure,
     time::Clock,
     worker::Worker,
 };
+
+const MAX_BODY_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryTiming {
@@ -51,7 +56,9 @@ impl Default for RetryTiming {
 
 #[derive(Debug)]
 pub struct Connection {
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) settings: ExporterSettings,
+    secrets: Secrets,
+    pub(super) clock: Clock,
     pub(super) timing: RetryTiming,
     /// Reads certificates and resolves host names.
     worker: Worker,
@@ -70,13 +77,10 @@ impl Connection {
     pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
         let mut secrets = settings.secrets();
         add_proxy_secrets(&mut secrets);
-        let endpoint = Endpoint {
+        Ok(Self {
             settings: settings.clone(),
             secrets,
             clock,
-        };
-        Ok(Self {
-            endpoint: Arc::new(endpoint),
             timing,
             worker: Worker::start("otlp")?,
             client: None,
@@ -85,29 +89,55 @@ impl Connection {
         })
     }
 
-    /// Sends one request.
-    pub(super) async fn attempt(&mut self, payload: Payload<'_>) -> Disposition {
-        let disposition = match self.client().await {
-            Ok(client) => send(&self.endpoint, client, payload).await,
-            Err(retry) => Disposition::Retry(retry),
-        };
-        if let Disposition::Retry(retry) = &disposition
-            && retry.reason == ExportFailure::Tls
+    /// Sends one request with this body.
+    pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
+        self.post(body).await.unwrap_or_else(|retry| {
+            if retry.reason == ExportFailure::Tls {
+                self.client = None;
+            }
+            Disposition::Retry(retry)
+        })
+    }
+
+    async fn post(&mut self, mut body: Bytes) -> Result<Disposition, Retry> {
+        let client = self.client().await?;
+        let settings = &self.settings;
+        let mut request = client
+            .post(settings.endpoint.clone())
+            .timeout(settings.timeout)
+            .header(CONTENT_TYPE, "application/x-protobuf");
+        if settings.gzip
+            && let Ok(compressed) = gzip(&body)
         {
-            self.client = None;
+            body = compressed.into();
+            request = request.header(CONTENT_ENCODING, "gzip");
         }
-        disposition
+        let request = request.headers(settings.headers.clone()).body(body);
+        let mut response = request.send().await.map_err(|error| {
+            // The URL may hold a secret.
+            let error = error.without_url();
+            Retry::new(reason(&error), self.secrets.mask(&root_cause(&error)))
+        })?;
+        let body = read_up_to(&mut response, MAX_BODY_BYTES).await;
+        let retry_after = retry_after(response.headers(), self.clock.now().wall);
+        Ok(Disposition::of(
+            response.status(),
+            retry_after,
+            body,
+            settings.signal,
+            &self.secrets,
+        ))
     }
 
     async fn client(&mut self) -> Result<Client, Retry> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
         }
-        let endpoint = Arc::clone(&self.endpoint);
+        let settings = self.settings.clone();
         let resolver = Resolver::new(self.worker.clone());
         let made = self
             .worker
-            .run_while_awaited(move || client(&endpoint.settings, resolver));
+            .run_while_awaited(move || client(&settings, resolver));
         match made.await {
             Some(Ok(client)) => Ok(self.client.insert(client).clone()),
             Some(Err(message)) => Err(Retry::new(ExportFailure::Tls, message)),
@@ -122,13 +152,12 @@ impl Connection {
     pub(super) fn failed(&mut self, reason: ExportFailure, message: &str) {
         self.failures = self.failures.saturating_add(1);
         if self.last_failure.replace(reason) != Some(reason) {
-            let settings = &self.endpoint.settings;
             warn!(
                 reason = reason.as_str(),
                 error = message,
-                endpoint = settings.redacted_endpoint(),
+                endpoint = self.settings.redacted_endpoint(),
                 "{} export failed",
-                settings.signal.as_str()
+                self.settings.signal.as_str()
             );
         }
     }
@@ -136,8 +165,7 @@ impl Connection {
     /// Returns the number of consecutive failures until now.
     pub(super) fn recovered(&mut self) -> u32 {
         if self.last_failure.take().is_some() {
-            let signal = self.endpoint.settings.signal;
-            info!("{} export recovered", signal.as_str());
+            info!("{} export recovered", self.settings.signal.as_str());
         }
         std::mem::take(&mut self.failures)
     }
@@ -153,6 +181,16 @@ impl Connection {
             };
             backoff(first, max, self.failures, fastrand::f64())
         })
+    }
+}
+
+fn reason(error: &reqwest::Error) -> ExportFailure {
+    if error.is_timeout() {
+        ExportFailure::Timeout
+    } else if causes(error).any(is_tls) {
+        ExportFailure::Tls
+    } else {
+        ExportFailure::Connect
     }
 }
 

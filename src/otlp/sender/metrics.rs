@@ -19,6 +19,7 @@ use opentelemetry_proto::{
     },
     transform::common::tonic::ResourceAttributesWithSchema,
 };
+use prost::Message as _;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -27,7 +28,6 @@ use super::{
     connection::Connection,
     flush,
     metric_requests::{points, requests},
-    request::Payload,
     response::{Disposition, Retry},
     schedule::Schedule,
     sdk,
@@ -59,14 +59,14 @@ pub async fn run(
     counts: watch::Sender<ExportCounts>,
     stop: CancellationToken,
 ) {
-    let exporter = &connection.endpoint.settings;
+    let exporter = &connection.settings;
     info!(
         endpoint = exporter.redacted_endpoint(),
         gzip = exporter.gzip,
         interval_ms = settings.metric_interval.as_millis(),
         "metric export enabled"
     );
-    let now = connection.endpoint.clock.now();
+    let now = connection.clock.now();
     let flush_timeout = connection.timing.flush_timeout;
     let mut pusher = MetricPusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
@@ -101,7 +101,7 @@ impl MetricPusher {
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
-            let now = self.connection.endpoint.clock.now();
+            let now = self.connection.clock.now();
             let wait = self
                 .schedule
                 .due_at(&snapshot)
@@ -113,7 +113,7 @@ impl MetricPusher {
                 }
                 let delay = retry.as_ref().map(|it| self.connection.retry_delay(it));
                 let is_requested = retry.is_some_and(|it| it.after.is_some());
-                let now = self.connection.endpoint.clock.now().monotonic;
+                let now = self.connection.clock.now().monotonic;
                 self.schedule.pushed(&snapshot, now, delay, is_requested);
                 continue;
             }
@@ -131,7 +131,11 @@ impl MetricPusher {
         let mut warning = String::new();
         let mut is_accepted = true;
         for request in requests(request, MAX_REQUEST_BYTES) {
-            match self.connection.attempt(Payload::Metrics(&request)).await {
+            match self
+                .connection
+                .attempt(request.encode_to_vec().into())
+                .await
+            {
                 Disposition::Accepted { rejected, message } => {
                     is_accepted &= self.accepted(points(&request), rejected, &message);
                     if !message.is_empty() {

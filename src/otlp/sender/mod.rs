@@ -12,7 +12,6 @@
 mod connection;
 mod metric_requests;
 pub mod metrics;
-mod request;
 mod response;
 mod schedule;
 mod sdk;
@@ -25,10 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::connection::{Connection, RetryTiming};
-use self::{
-    request::Payload,
-    response::{Disposition, Retry},
-};
+use self::response::{Disposition, Retry};
 use super::{
     attribute::hex,
     batch::{Batch, Record},
@@ -45,7 +41,7 @@ const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
 
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
-    let settings = &connection.endpoint.settings;
+    let settings = &connection.settings;
     let signal = settings.signal;
     info!(
         endpoint = settings.redacted_endpoint(),
@@ -101,7 +97,7 @@ struct Sender {
 
 impl Sender {
     fn now(&self) -> Moment {
-        self.connection.endpoint.clock.now()
+        self.connection.clock.now()
     }
 
     async fn send_until_stopped(&mut self) {
@@ -136,7 +132,11 @@ impl Sender {
     async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
         let Lease { id, batch } = lease;
         let count = batch.records.len() as u64;
-        let (dropped, reason) = match self.connection.attempt(Payload::Batch(&batch)).await {
+        let disposition = match sdk::encode(&batch, self.signal).await {
+            Ok(body) => self.connection.attempt(body).await,
+            Err(error) => Disposition::Retry(Retry::new(ExportFailure::Connect, error.to_string())),
+        };
+        let (dropped, reason) = match disposition {
             Disposition::Accepted { rejected, message } => {
                 let rejected = rejected.min(count);
                 self.recovered().await;

@@ -1,24 +1,79 @@
-//! Converts spans, log records and resources to the types of OpenTelemetry's SDK.
+//! Encodes batches with OpenTelemetry's exporters, which take the types of its SDK.
 
-use std::time::SystemTime;
+use std::{
+    sync::{Arc, OnceLock},
+    time::SystemTime,
+};
 
+use async_trait::async_trait;
 use opentelemetry::{
     Array, InstrumentationScope, KeyValue, StringValue,
     logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity},
     trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
 };
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{LogExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::{
     self as sdk,
-    logs::{SdkLogRecord, SdkLogger, SdkLoggerProvider},
-    trace::{SpanData, SpanEvents, SpanLinks},
+    logs::{LogBatch, LogExporter as _, SdkLogRecord, SdkLogger, SdkLoggerProvider},
+    trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks},
 };
 
 use crate::otlp::{
     attribute::{Attribute, Value},
+    batch::Batch,
     log_record::{self, LogRecord},
     resource::{Resource, SCHEMA_URL, SERVICE},
+    signal::Signal,
     trace::Span,
 };
+
+/// Keeps the body of the request that an exporter makes: [`Connection`](super::Connection) sends it, with the status
+/// and `Retry-After` that the exporter does not return.
+#[derive(Debug, Clone, Default)]
+struct CapturedBody(Arc<OnceLock<Bytes>>);
+
+#[async_trait]
+impl HttpClient for CapturedBody {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        self.0.set(request.into_body()).ok();
+        Ok(Response::new(Bytes::new()))
+    }
+}
+
+impl CapturedBody {
+    fn configure<B: WithExportConfig + WithHttpConfig>(&self, builder: B) -> B {
+        builder
+            .with_http_client(self.clone())
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint("http://localhost")
+    }
+}
+
+/// The body of a request.
+pub(super) async fn encode(batch: &Batch, signal: Signal) -> Result<Bytes, HttpError> {
+    let body = CapturedBody::default();
+    let resource = resource(&batch.resource);
+    if signal == Signal::Logs {
+        let mut exporter = body.configure(LogExporter::builder().with_http()).build()?;
+        exporter.set_resource(&resource);
+        // Makes empty log records; the SDK has no other way. It exports nothing.
+        let logger = SdkLoggerProvider::builder().build().logger(SERVICE);
+        let records = batch.log_records();
+        let records: Vec<_> = records.map(|it| log_record(it, &logger)).collect();
+        let scope = scope();
+        let scoped: Vec<_> = records.iter().map(|record| (record, &scope)).collect();
+        exporter.export(LogBatch::new(&scoped)).await?;
+    } else {
+        let mut exporter = body
+            .configure(SpanExporter::builder().with_http())
+            .build()?;
+        exporter.set_resource(&resource);
+        exporter.export(batch.spans().map(span).collect()).await?;
+    }
+    let body = body.0.get().cloned();
+    body.ok_or_else(|| "the exporter made no request".into())
+}
 
 /// Without the SDK's detectors, which read the environment.
 pub(super) fn resource(resource: &Resource) -> sdk::Resource {
@@ -30,7 +85,7 @@ pub(super) fn resource(resource: &Resource) -> sdk::Resource {
         .build()
 }
 
-pub(super) fn span(span: &Span) -> SpanData {
+fn span(span: &Span) -> SpanData {
     let mut events = SpanEvents::default();
     events.events.extend(span.events.iter().map(|event| {
         let at = SystemTime::from(event.at);
@@ -71,12 +126,7 @@ pub(super) fn scope() -> InstrumentationScope {
         .build()
 }
 
-/// Makes empty log records; the SDK has no other way. It exports nothing.
-pub(super) fn logger() -> SdkLogger {
-    SdkLoggerProvider::builder().build().logger(SERVICE)
-}
-
-pub(super) fn log_record(record: &LogRecord, logger: &SdkLogger) -> SdkLogRecord {
+fn log_record(record: &LogRecord, logger: &SdkLogger) -> SdkLogRecord {
     let mut data = logger.create_log_record();
     data.set_event_name(record.name.as_str());
     data.set_timestamp(record.at.into());
