@@ -178,13 +178,11 @@ impl MetricPusher {
     ) -> Result<ExportMetricsServiceRequest, fmt::Error> {
         let dropped_log_lines = self.source.dropped_log_lines.load(Ordering::Relaxed);
         self.start = self.start.min(now.wall);
-        let start = self.start;
-        let render = |snapshot: &Arc<Snapshot>, at| {
-            let metrics = data_points(snapshot, self.source.options, dropped_log_lines, start, at)?;
-            Ok(resource_metrics(&self.settings, snapshot, metrics))
-        };
+        let options = self.source.options;
+        let metrics = data_points(snapshot, options, dropped_log_lines, self.start, now)?;
+        let live = resource_metrics(&self.settings, snapshot, metrics);
         Ok(ExportMetricsServiceRequest {
-            resource_metrics: self.unconfirmed.next(snapshot, now, render)?,
+            resource_metrics: self.unconfirmed.next(live, now),
         })
     }
 
@@ -201,12 +199,8 @@ impl MetricPusher {
     }
 
     fn failed(&mut self, reason: ExportFailure, message: &str) {
-        self.count(reason);
-        self.connection.failed(reason, message);
-    }
-
-    fn count(&self, reason: ExportFailure) {
         self.counts.send_modify(|counts| counts.fail(reason));
+        self.connection.failed(reason, message);
     }
 }
 

@@ -13,9 +13,8 @@ pub(super) struct Schedule {
     interval: Duration,
     /// The next push if nothing changes.
     next_at: Duration,
-    /// The collector asked for no push before.
-    hold_until: Duration,
-    last_at: Option<Duration>,
+    /// The next push if the events change.
+    next_change_at: Duration,
     /// As last pushed, also if the push failed.
     events: Arc<[Arc<TrackedEvent>]>,
     is_identified: bool,
@@ -27,8 +26,7 @@ impl Schedule {
         Self {
             interval,
             next_at: now.saturating_add(interval),
-            hold_until: Duration::ZERO,
-            last_at: None,
+            next_change_at: Duration::ZERO,
             events: Arc::from([]),
             is_identified: false,
         }
@@ -38,14 +36,11 @@ impl Schedule {
     pub(super) fn due_at(&self, snapshot: &Snapshot) -> Duration {
         let is_changed =
             snapshot.events != self.events || snapshot.identity.is_some() != self.is_identified;
-        let due_at = if is_changed {
-            let last_at = self.last_at;
-            let allowed_at = last_at.map_or(Duration::ZERO, |at| at.saturating_add(MIN_INTERVAL));
-            allowed_at.min(self.next_at)
+        if is_changed {
+            self.next_change_at
         } else {
             self.next_at
-        };
-        due_at.max(self.hold_until)
+        }
     }
 
     /// The snapshot was pushed. The next push is due after the interval, or after the delay of a failed push; a change
@@ -59,12 +54,12 @@ impl Schedule {
     ) {
         self.events = Arc::clone(&snapshot.events);
         self.is_identified = snapshot.identity.is_some();
-        self.last_at = Some(now);
-        self.next_at = now.saturating_add(delay.unwrap_or(self.interval));
-        self.hold_until = if is_requested {
+        let delay = delay.unwrap_or(self.interval);
+        self.next_at = now.saturating_add(delay);
+        self.next_change_at = if is_requested {
             self.next_at
         } else {
-            Duration::ZERO
+            now.saturating_add(delay.min(MIN_INTERVAL))
         };
     }
 }

@@ -9,10 +9,8 @@ mod tests;
 
 use std::{
     collections::HashSet,
-    fmt,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     mem,
-    sync::Arc,
 };
 
 use opentelemetry_proto::tonic::{
@@ -22,9 +20,9 @@ use opentelemetry_proto::tonic::{
 use prost::Message as _;
 
 use super::metric_requests::split_off;
-use crate::{snapshot::Snapshot, time::Moment};
+use crate::time::Moment;
 
-/// Pushes with different series whose outcome is kept, while none is accepted.
+/// Pushes with different series that are kept while none is accepted.
 const MAX_UNCONFIRMED: usize = 8;
 
 /// The attributes of a resource that receivers use as labels of its series.
@@ -32,46 +30,23 @@ const IDENTIFYING: [&str; 3] = ["service.namespace", "service.name", "service.in
 
 /// The last accepted push and those after it: receivers may have the series of each.
 #[derive(Debug, Default)]
-pub(super) struct UnconfirmedPushes(Vec<Push>);
-
-/// The snapshot is kept in place of the series: it shares the events with other snapshots.
-#[derive(Debug)]
-struct Push {
-    snapshot: Arc<Snapshot>,
-    at: Moment,
-    /// By their hashes.
-    series: HashSet<u64>,
-}
+pub(super) struct UnconfirmedPushes(Vec<ResourceMetrics>);
 
 impl UnconfirmedPushes {
-    /// The metrics of the snapshot, and one point for each series that has ended since the last accepted push.
-    pub(super) fn next(
-        &mut self,
-        snapshot: &Arc<Snapshot>,
-        now: Moment,
-        render: impl Fn(&Arc<Snapshot>, Moment) -> Result<ResourceMetrics, fmt::Error>,
-    ) -> Result<Vec<ResourceMetrics>, fmt::Error> {
-        let live = render(snapshot, now)?;
-        let series = series(&live);
-        let mut resource_metrics = vec![live];
-        self.0.retain(|push| !push.series.is_subset(&series));
-        if !self.0.is_empty() {
-            let mut known = series.clone();
-            for push in &self.0 {
-                let metrics = render(&push.snapshot, push.at)?;
-                resource_metrics.extend(ended(metrics, &mut known, now));
-            }
-        }
+    /// These metrics, and one point for each series that has ended since the last accepted push.
+    pub(super) fn next(&mut self, live: ResourceMetrics, now: Moment) -> Vec<ResourceMetrics> {
+        let mut known = series(&live);
+        self.0.retain(|push| !series(push).is_subset(&known));
+        let pushes = self.0.iter().cloned();
+        let ended: Vec<_> = pushes
+            .filter_map(|push| ended(push, &mut known, now))
+            .collect();
         if self.0.len() == MAX_UNCONFIRMED {
             // The first one may be the one that was accepted.
             self.0.remove(1);
         }
-        self.0.push(Push {
-            snapshot: Arc::clone(snapshot),
-            at: now,
-            series,
-        });
-        Ok(resource_metrics)
+        self.0.push(live.clone());
+        [vec![live], ended].concat()
     }
 
     /// The last push was accepted.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,7 +18,7 @@ use crate::{
     document,
     lifecycle::Tracker,
     metrics::{MetricsOptions, data_points},
-    snapshot::SeriesScope,
+    snapshot::{SeriesScope, Snapshot},
     time::Timestamp,
 };
 
@@ -68,14 +69,14 @@ fn attribute(name: &str, value: &str) -> KeyValue {
     }
 }
 
-fn render(snapshot: &Arc<Snapshot>, at: Moment) -> Result<ResourceMetrics, fmt::Error> {
+fn render(snapshot: &Arc<Snapshot>, at: Moment) -> ResourceMetrics {
     let options = MetricsOptions {
         scope: SeriesScope::All,
         resources: true,
         process: false,
     };
     let instance = snapshot.vm_name.as_deref().unwrap();
-    Ok(ResourceMetrics {
+    ResourceMetrics {
         resource: Some(Resource {
             attributes: vec![
                 attribute("service.instance.id", instance),
@@ -85,15 +86,15 @@ fn render(snapshot: &Arc<Snapshot>, at: Moment) -> Result<ResourceMetrics, fmt::
             ..Resource::default()
         }),
         scope_metrics: vec![ScopeMetrics {
-            metrics: data_points(snapshot, options, 0, Timestamp::UNIX_EPOCH, at)?,
+            metrics: data_points(snapshot, options, 0, Timestamp::UNIX_EPOCH, at).unwrap(),
             ..ScopeMetrics::default()
         }],
         ..ResourceMetrics::default()
-    })
+    }
 }
 
 fn push(pushes: &mut UnconfirmedPushes, step: &Step, now: Moment) -> Vec<ResourceMetrics> {
-    pushes.next(&snapshot(step, now), now, render).unwrap()
+    pushes.next(render(&snapshot(step, now), now), now)
 }
 
 /// The series with values and those without one, each with the number of its points.
