@@ -32,9 +32,6 @@ pub struct RetryTiming {
     /// After the first failure; each further one doubles it.
     pub initial_backoff: Duration,
     pub max_backoff: Duration,
-    /// The same after a status whose cause is usually the configuration, such as 401.
-    pub initial_slow_backoff: Duration,
-    pub max_slow_backoff: Duration,
     /// How often an idle sender expires old spans and retries failed disk writes.
     pub maintenance_interval: Duration,
     /// How long the remaining spans are exported at shutdown.
@@ -46,8 +43,6 @@ impl Default for RetryTiming {
         Self {
             initial_backoff: Duration::from_secs(1),
             max_backoff: Duration::from_mins(1),
-            initial_slow_backoff: Duration::from_mins(1),
-            max_slow_backoff: Duration::from_mins(5),
             maintenance_interval: Duration::from_secs(30),
             flush_timeout: Duration::from_secs(5),
         }
@@ -65,7 +60,7 @@ pub struct Connection {
     /// `None` until the first attempt, and after a TLS failure: certificates may have been renewed.
     client: Option<Client>,
     /// Consecutive failures.
-    pub(super) failures: u32,
+    failures: u32,
     last_failure: Option<ExportFailure>,
 }
 
@@ -162,23 +157,18 @@ impl Connection {
         }
     }
 
-    /// Returns the number of consecutive failures until now.
-    pub(super) fn recovered(&mut self) -> u32 {
+    pub(super) fn recovered(&mut self) {
         if self.last_failure.take().is_some() {
             info!("{} export recovered", self.settings.signal.as_str());
         }
-        std::mem::take(&mut self.failures)
+        self.failures = 0;
     }
 
     /// The time until the next attempt.
     pub(super) fn retry_delay(&self, retry: &Retry) -> Duration {
         let timing = &self.timing;
         retry.after.unwrap_or_else(|| {
-            let (first, max) = if retry.is_slow {
-                (timing.initial_slow_backoff, timing.max_slow_backoff)
-            } else {
-                (timing.initial_backoff, timing.max_backoff)
-            };
+            let (first, max) = (timing.initial_backoff, timing.max_backoff);
             backoff(first, max, self.failures, fastrand::f64())
         })
     }

@@ -4,8 +4,7 @@
 //! Invariants of the spooled signals:
 //! - Only a batch that the collector accepted or rejected is removed from the spool.
 //! - A slow or unreachable collector delays nothing else.
-//! - The oldest batch is sent first. A batch that the collector refuses with a status that is retried slowly is
-//!   deferred: it is sent again after the others, and does not delay them.
+//! - The oldest batch is sent first. A batch whose failure it may have caused itself is sent again after the others.
 //! - At shutdown the remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the
 //!   spool.
 
@@ -29,7 +28,7 @@ use super::{
     attribute::hex,
     batch::{Batch, Record},
     signal::Signal,
-    spool::{Completion, Lease, Spool, SpoolHandle},
+    spool::{Completion, Lease, SpoolHandle},
 };
 use crate::{
     snapshot::{DropReason, ExportFailure},
@@ -102,19 +101,12 @@ impl Sender {
 
     async fn send_until_stopped(&mut self) {
         loop {
-            let now = self.now();
             let is_stopping = self.stop.is_cancelled();
-            // At shutdown there is no later.
-            let due_by = if is_stopping {
-                Duration::MAX
-            } else {
-                now.monotonic
-            };
-            let Some(lease) = self.spool.next(now, due_by).await else {
+            let Some(lease) = self.spool.next(self.now()).await else {
                 if is_stopping {
                     return;
                 }
-                self.idle(now.monotonic).await;
+                self.idle().await;
                 continue;
             };
             let id = lease.id;
@@ -139,7 +131,7 @@ impl Sender {
         let (dropped, reason) = match disposition {
             Disposition::Accepted { rejected, message } => {
                 let rejected = rejected.min(count);
-                self.recovered().await;
+                self.connection.recovered();
                 self.log_acceptance(rejected, count, &message);
                 // A partial success does not name the rejected ones.
                 if rejected < count {
@@ -148,7 +140,7 @@ impl Sender {
                 (rejected, DropReason::Rejected)
             }
             Disposition::Refused { reason, message } => {
-                self.recovered().await;
+                self.connection.recovered();
                 self.count(reason);
                 warn!(
                     reason = reason.as_str(),
@@ -197,47 +189,28 @@ impl Sender {
         self.spool.count(|counts| counts.fail(reason));
     }
 
-    async fn recovered(&mut self) {
-        // Several failures in succession are those of the collector, not of the batches.
-        if self.connection.recovered() > 1 {
-            self.spool.with(Spool::end_deferrals).await;
-        }
-    }
-
-    async fn maintain(&self, now: Moment) {
+    async fn maintain(&self) {
+        let now = self.now();
         self.spool.with(move |spool| spool.maintain(now)).await;
     }
 
-    /// No batch is due at `now`.
-    async fn idle(&mut self, now: Duration) {
-        let next_due = self.spool.with(|spool| spool.next_due()).await;
-        let next_due = next_due.flatten().filter(|due| *due > now);
-        let until_due = next_due.map_or(Duration::MAX, |due| due.saturating_sub(now));
+    async fn idle(&self) {
         tokio::select! {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
-            () = sleep(until_due.min(self.connection.timing.maintenance_interval)) => {
-                self.maintain(self.now()).await;
-            }
+            () = sleep(self.connection.timing.maintenance_interval) => self.maintain().await,
         }
     }
 
-    /// The first failure may be that of the batch: then the next one is sent at once. A new batch ends our own backoff,
-    /// since a Spot VM has only seconds, but not a delay that the collector asked for.
-    async fn handle_failure(&mut self, id: u64, retry: Retry) {
-        let now = self.now();
-        self.maintain(now).await;
+    /// A new batch ends our own backoff, since a Spot VM has only seconds, but not a delay that the collector asked for.
+    async fn handle_failure(&self, id: u64, retry: Retry) {
+        self.maintain().await;
+        if retry.may_be_the_batch {
+            self.spool.with(move |spool| spool.postpone(id)).await;
+        }
         let delay = self.connection.retry_delay(&retry);
-        if retry.is_slow {
-            let until = now.monotonic.saturating_add(delay);
-            self.spool.with(move |spool| spool.defer(id, until)).await;
-        }
         if self.stop.is_cancelled() {
-            let backoff = self.connection.timing.initial_backoff;
-            return sleep(backoff.min(MAX_SHUTDOWN_BACKOFF)).await;
-        }
-        if retry.is_slow && retry.after.is_none() && self.connection.failures == 1 {
-            return;
+            return sleep(delay.min(MAX_SHUTDOWN_BACKOFF)).await;
         }
         tokio::select! {
             () = sleep(delay) => {}

@@ -3,7 +3,7 @@
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429,
 //! 502, 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the
 //! cause is usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 407,
-//! 408 and the other 5xx the batch is kept and retried slowly. A batch that is too large (413) is dropped.
+//! 408 and the other 5xx the batch is kept and retried too, after other batches. One that is too large (413) is dropped.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ pub(super) struct Retry {
     pub(super) message: String,
     /// The collector's `Retry-After`.
     pub(super) after: Option<Duration>,
-    /// The cause is not expected to be temporary.
-    pub(super) is_slow: bool,
+    /// Another batch may be accepted.
+    pub(super) may_be_the_batch: bool,
 }
 
 impl Retry {
@@ -60,7 +60,7 @@ impl Retry {
             reason,
             message,
             after: None,
-            is_slow: false,
+            may_be_the_batch: false,
         }
     }
 }
@@ -81,7 +81,7 @@ impl Disposition {
             message.push_str(&hint);
         }
         let refused = |reason, message| Self::Refused { reason, message };
-        let (reason, is_slow) = match status.as_u16() {
+        let (reason, may_be_the_batch) = match status.as_u16() {
             200..=299 => return Self::accepted(body, secrets),
             401 | 403 | 404 | 407 | 408 => (ExportFailure::Status4xx, true),
             413 => return refused(ExportFailure::TooLarge, message),
@@ -94,7 +94,7 @@ impl Disposition {
             reason,
             message,
             after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
-            is_slow,
+            may_be_the_batch,
         })
     }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_retried_slowly_where_the_configuration_may_be_their_cause() {
+    fn statuses_whose_cause_may_be_the_batch_are_known() {
         for status in 100..=599 {
             let disposition = disposition(status, None, b"");
             match status {
@@ -135,10 +135,11 @@ mod tests {
                     Disposition::Accepted { rejected: 0, .. }
                 )),
                 401 | 403 | 404 | 407 | 408 | 429 | 500..=599 => {
-                    let Disposition::Retry(Retry { is_slow, .. }) = disposition else {
+                    let Disposition::Retry(retry) = disposition else {
                         panic!("{status} is not retried");
                     };
-                    assert_eq!(is_slow, ![429, 502, 503, 504].contains(&status), "{status}");
+                    let is_temporary = [429, 502, 503, 504].contains(&status);
+                    assert_eq!(retry.may_be_the_batch, !is_temporary, "{status}");
                 }
                 _ => {
                     let Disposition::Refused { reason, .. } = disposition else {

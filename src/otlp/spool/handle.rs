@@ -6,7 +6,6 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use tokio::sync::{Notify, watch};
@@ -93,10 +92,10 @@ impl SpoolHandle {
         self.shared.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self, now: Moment, due_by: Duration) -> Option<Lease> {
+    pub(in crate::otlp) async fn next(&self, now: Moment) -> Option<Lease> {
         // Of batches that are seen below: it must not end a later backoff.
         pin!(self.shared.appended.notified()).enable();
-        let next = self.with(move |spool| spool.next(now, due_by)).await;
+        let next = self.with(move |spool| spool.next(now)).await;
         next.flatten()
     }
 

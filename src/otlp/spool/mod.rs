@@ -40,12 +40,7 @@ use crate::{
 
 use self::directory::file_name;
 
-/// Of a batch whose deferral has ended: it is due, after all that were never deferred.
-const DUE_LAST: Duration = Duration::from_nanos(1);
-/// Until a file is read again after an error that may be transient.
-const READ_INTERVAL: Duration = Duration::from_mins(1);
-
-/// The oldest readable batch, with its id for `Spool::complete`.
+/// A batch, with its id for `Spool::complete`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Lease {
     pub(crate) id: u64,
@@ -69,8 +64,8 @@ struct Entry {
     bytes: u64,
     /// The encoded batch, while it is not on disk.
     memory: Option<Vec<u8>>,
-    /// Its next attempt, by the monotonic clock.
-    due_at: Duration,
+    /// How often it was postponed.
+    postponed: u32,
     /// By the monotonic clock, so that a step of the wall clock does not change it. `None` until the limits look at a
     /// batch of an earlier process.
     expires_at: Option<Duration>,
@@ -82,7 +77,7 @@ impl Entry {
             records,
             bytes,
             memory: None,
-            due_at: Duration::ZERO,
+            postponed: 0,
             expires_at: None,
         }
     }
@@ -201,21 +196,20 @@ impl Spool {
         self.entries.insert(id, entry);
     }
 
-    /// The oldest readable batch that is not deferred, else the deferred one whose time, at most `due_by`, came first.
-    /// It stays in the spool until `Spool::complete`, and is in flight until then or until `Spool::maintain`.
-    pub(crate) fn next(&mut self, now: Moment, due_by: Duration) -> Option<Lease> {
+    /// The oldest readable batch of those that were postponed least. It stays in the spool until `Spool::complete`, and
+    /// is in flight until then or until `Spool::maintain`.
+    pub(crate) fn next(&mut self, now: Moment) -> Option<Lease> {
         self.expire(now);
         let entries = self.entries.iter();
-        let mut due: Vec<_> = entries.map(|(id, entry)| (entry.due_at, *id)).collect();
-        due.retain(|(due_at, _)| *due_at <= due_by);
-        due.sort_unstable();
-        let lease = due.into_iter().find_map(|(_, id)| self.read(id, now));
+        let mut ids: Vec<_> = entries.map(|(id, entry)| (entry.postponed, *id)).collect();
+        ids.sort_unstable();
+        let lease = ids.into_iter().find_map(|(_, id)| self.read(id));
         self.in_flight = lease.as_ref().map(|lease| lease.id);
         lease
     }
 
     /// An unreadable batch is set aside, unless the error may be transient.
-    fn read(&mut self, id: u64, now: Moment) -> Option<Lease> {
+    fn read(&mut self, id: u64) -> Option<Lease> {
         let entry = self.entries.get(&id)?;
         let (file, count) = (file_name(id, entry.records), entry.records);
         let read = match (&entry.memory, &self.directory) {
@@ -238,14 +232,10 @@ impl Spool {
                 error.to_string()
             }
             Err(error) => {
-                let is_first = self
-                    .entries
-                    .get(&id)
-                    .is_some_and(|entry| entry.due_at.is_zero());
-                if is_first {
+                if entry.postponed == 0 {
                     warn!(file, count, %error, "spool file cannot be read, trying again later");
                 }
-                self.defer(id, now.monotonic.saturating_add(READ_INTERVAL));
+                self.postpone(id);
                 return None;
             }
         };
@@ -257,24 +247,11 @@ impl Spool {
         None
     }
 
-    /// Defers the next attempt to send a batch until this time of the monotonic clock.
-    pub(crate) fn defer(&mut self, id: u64, until: Duration) {
+    /// Sends other batches before this one.
+    pub(crate) fn postpone(&mut self, id: u64) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.due_at = until;
+            entry.postponed = entry.postponed.saturating_add(1);
         }
-    }
-
-    /// Deferred batches are due now, after all others.
-    pub(crate) fn end_deferrals(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.due_at = entry.due_at.min(DUE_LAST);
-        }
-    }
-
-    /// When the next deferred batch is due.
-    pub(crate) fn next_due(&self) -> Option<Duration> {
-        let deferred = self.entries.values().map(|entry| entry.due_at);
-        deferred.filter(|at| !at.is_zero()).min()
     }
 
     /// Removes a batch.

@@ -27,8 +27,6 @@ use crate::support::{DEADLINE, collector::FakeCollector, install_cryptography};
 pub(super) const TIMING: RetryTiming = RetryTiming {
     initial_backoff: Duration::from_millis(5),
     max_backoff: Duration::from_millis(20),
-    initial_slow_backoff: Duration::from_millis(5),
-    max_slow_backoff: Duration::from_millis(20),
     maintenance_interval: Duration::from_secs(1),
     flush_timeout: Duration::from_secs(1),
 };

@@ -24,7 +24,7 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     const BATCHES: u64 = 6;
     let mut delivered = BTreeMap::new();
     let mut deliver = |spool: &mut Spool| {
-        let lease = spool.next(now(1), Duration::ZERO)?;
+        let lease = spool.next(now(1))?;
         for span in lease.batch.spans() {
             *delivered
                 .entry(span.name.parse::<u64>().unwrap())

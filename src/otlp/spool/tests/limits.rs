@@ -196,7 +196,7 @@ fn batch_in_flight_is_not_dropped_and_is_counted_once() {
         let files = Box::new(FaultyFilesystem::default());
         let mut spool = Spool::open(Signal::Traces, None, files, limits);
         spool.append(&batch(1), now(0));
-        let lease = spool.next(now(0), Duration::ZERO).unwrap();
+        let lease = spool.next(now(0)).unwrap();
         spool.append(&batch(2), now(0));
         spool.append(&batch(3), now(later));
         spool.complete(lease.id, EXPORTED);
@@ -216,7 +216,7 @@ fn batch_whose_request_failed_is_dropped_first_again() {
     let files = Box::new(FaultyFilesystem::default());
     let mut spool = Spool::open(Signal::Traces, None, files, limits);
     spool.append(&batch(1), now(0));
-    spool.next(now(0), Duration::ZERO).unwrap();
+    spool.next(now(0)).unwrap();
     spool.maintain(now(0));
     spool.append(&batch(2), now(0));
     spool.append(&batch(3), now(0));

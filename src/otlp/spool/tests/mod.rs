@@ -221,7 +221,7 @@ const EXPORTED: Completion = Completion {
 /// Completes all batches and returns their numbers.
 fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(lease) = spool.next(now, DUE_LAST) {
+    while let Some(lease) = spool.next(now) {
         let spans = lease.batch.spans();
         numbers.extend(spans.map(|span| span.name.parse::<u64>().unwrap()));
         spool.complete(lease.id, EXPORTED);
@@ -230,7 +230,7 @@ fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
 }
 
 #[test]
-fn deferred_batches_are_sent_after_all_others_when_their_time_has_come() {
+fn postponed_batches_are_sent_after_all_others() {
     let mut spool = Spool::open(
         Signal::Traces,
         None,
@@ -240,16 +240,13 @@ fn deferred_batches_are_sent_after_all_others_when_their_time_has_come() {
     for number in 1..=4 {
         spool.append(&batch(number), now(0));
     }
-    let second = Duration::from_secs(1);
-    for until in [2 * second, second] {
-        let first = spool.next(now(0), Duration::ZERO).unwrap();
-        spool.defer(first.id, until);
+    for number in [1, 2, 3, 4, 1] {
+        let lease = spool.next(now(0)).unwrap();
+        assert_eq!(lease.batch, batch(number));
+        spool.postpone(lease.id);
     }
-    assert_eq!(spool.next_due(), Some(second));
-    assert_eq!(drain(&mut spool, now(0)), [3, 4]);
-    assert_eq!(spool.next(now(0), second).unwrap().batch, batch(2));
-    spool.end_deferrals();
-    assert_eq!(drain(&mut spool, now(0)), [1, 2]);
+    spool.append(&batch(5), now(0));
+    assert_eq!(drain(&mut spool, now(0)), [5, 2, 3, 4, 1]);
 }
 
 fn file_names(directory: &Path) -> Vec<String> {

@@ -75,7 +75,7 @@ fn batches_of_a_directory_that_becomes_usable_later_are_older() {
         .unwrap();
     let mut spool = open(&directory, &FaultyFilesystem::default());
     spool.append(&batch(2), now(1));
-    let lease = spool.next(now(1), Duration::ZERO).unwrap();
+    let lease = spool.next(now(1)).unwrap();
     assert_eq!(lease.batch, batch(2));
     std::fs::remove_file(&directory).unwrap();
     std::fs::rename(&moved, &directory).unwrap();
