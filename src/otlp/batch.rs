@@ -1,5 +1,7 @@
 //! What is exported in one request.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -9,10 +11,10 @@ use super::{
     signal::Signal,
     trace::{self, Span, VmKey},
 };
-use crate::engine::Changes;
+use crate::{engine::Changes, json};
 
 /// Spans, or log records, that are exported together, with their resource.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Batch {
     pub resource: Resource,
     /// All of the same signal.
@@ -24,6 +26,14 @@ pub struct Batch {
 pub enum Record {
     Span(Span),
     Log(LogRecord),
+}
+
+/// A batch in a file of the spool, with the version of the format: another one when older readers would misread it.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "version")]
+enum Stored<'a> {
+    #[serde(rename = "1")]
+    Batch(Cow<'a, Batch>),
 }
 
 /// The spans and log records of changes, for the signals that are exported.
@@ -63,6 +73,18 @@ pub fn of(changes: &Changes, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
 }
 
 impl Batch {
+    /// `None` if it has more than `max` bytes.
+    #[doc(hidden)] // for the fuzz targets
+    pub fn to_json(&self, max: usize) -> Result<Option<Vec<u8>>, serde_json::Error> {
+        json::to_vec_up_to(&Stored::Batch(Cow::Borrowed(self)), max)
+    }
+
+    #[doc(hidden)] // for the fuzz targets
+    pub fn from_json(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let Stored::Batch(batch) = serde_json::from_slice(json)?;
+        Ok(batch.into_owned())
+    }
+
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
         self.records.iter().filter_map(Record::as_span)
     }

@@ -30,8 +30,6 @@ label_values! {
 label_values! {
     /// Why a span or log record will never be exported: the closed set of values of the label `reason`.
     DropReason {
-        /// It exceeded the maximum age.
-        Age = "age",
         /// The collector rejected it.
         Rejected = "rejected",
         /// It was the oldest of a full spool.

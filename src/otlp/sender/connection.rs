@@ -32,7 +32,7 @@ pub struct RetryTiming {
     /// After the first failure; each further one doubles it.
     pub initial_backoff: Duration,
     pub max_backoff: Duration,
-    /// How often an idle sender expires old spans and retries failed disk writes.
+    /// How often an idle sender retries failed disk writes.
     pub maintenance_interval: Duration,
     /// How long the remaining spans are exported at shutdown.
     pub flush_timeout: Duration,

@@ -28,12 +28,9 @@ use super::{
     attribute::hex,
     batch::{Batch, Record},
     signal::Signal,
-    spool::{Completion, Lease, SpoolHandle},
+    spool::{Lease, Spool, SpoolHandle},
 };
-use crate::{
-    snapshot::{DropReason, ExportFailure},
-    time::Moment,
-};
+use crate::snapshot::{DropReason, ExportFailure};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
@@ -95,14 +92,10 @@ struct Sender {
 }
 
 impl Sender {
-    fn now(&self) -> Moment {
-        self.connection.clock.now()
-    }
-
     async fn send_until_stopped(&mut self) {
         loop {
             let is_stopping = self.stop.is_cancelled();
-            let Some(lease) = self.spool.next(self.now()).await else {
+            let Some(lease) = self.spool.next().await else {
                 if is_stopping {
                     return;
                 }
@@ -161,13 +154,8 @@ impl Sender {
                 return Err(retry);
             }
         };
-        let completion = Completion {
-            exported: count - dropped,
-            dropped,
-            reason,
-        };
         self.spool
-            .with(move |spool| spool.complete(id, completion))
+            .with(move |spool| spool.complete(id, dropped, reason))
             .await;
         Ok(())
     }
@@ -189,22 +177,19 @@ impl Sender {
         self.spool.count(|counts| counts.fail(reason));
     }
 
-    async fn maintain(&self) {
-        let now = self.now();
-        self.spool.with(move |spool| spool.maintain(now)).await;
-    }
-
     async fn idle(&self) {
         tokio::select! {
             () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
-            () = sleep(self.connection.timing.maintenance_interval) => self.maintain().await,
+            () = sleep(self.connection.timing.maintenance_interval) => {
+                self.spool.with(Spool::maintain).await;
+            }
         }
     }
 
     /// A new batch ends our own backoff, since a Spot VM has only seconds, but not a delay that the collector asked for.
     async fn handle_failure(&self, id: u64, retry: Retry) {
-        self.maintain().await;
+        self.spool.with(Spool::maintain).await;
         if retry.may_be_the_batch {
             self.spool.with(move |spool| spool.postpone(id)).await;
         }

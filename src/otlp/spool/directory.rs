@@ -1,9 +1,6 @@
 //! The directory of the spool.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::io;
 
 use tracing::{info, warn};
 
@@ -32,9 +29,9 @@ fn parse(name: &str) -> Option<(u64, u64)> {
 }
 
 impl Spool {
-    /// Lists the batches of earlier processes, once the directory can be used.
+    /// Lists the batches of earlier processes.
     pub(super) fn load(&mut self) {
-        let Some(directory) = self.directory.clone().filter(|_| !self.is_loaded) else {
+        let Some(directory) = self.directory.clone() else {
             return;
         };
         let made = self.files.make_directory(&directory);
@@ -42,24 +39,23 @@ impl Spool {
             Ok(found) => found,
             Err(error) => return self.report_failure(&error),
         };
-        self.is_loaded = true;
         let mut restored = 0;
         for (name, bytes) in found {
             if name.ends_with(&format!(".json{DRAFT_SUFFIX}")) {
-                self.remove(&directory, name);
+                self.remove(name);
             } else if let Some((id, records)) = parse(&name) {
                 if bytes > self.limits.max_batch_bytes() {
                     warn!(file = name, bytes, "spool file is too large, set aside");
-                    self.counts.drop_records(DropReason::Unreadable, records);
+                    self.count(|counts| counts.drop_records(DropReason::Unreadable, records));
                     self.set_aside(&name);
-                } else if !self.entries.contains_key(&id) {
+                } else {
                     restored += records;
                     self.last_id = self.last_id.max(id);
                     self.entries.insert(id, Entry::new(records, bytes));
                 }
             }
         }
-        self.counts.spooled += restored;
+        self.count(|counts| counts.spooled = restored);
         self.make_room(0);
         if restored > 0 {
             let records = self.signal.records();
@@ -67,25 +63,15 @@ impl Spool {
         }
     }
 
-    /// Once the batches in it are known.
-    pub(super) fn usable_directory(&self) -> Option<PathBuf> {
-        self.directory.clone().filter(|_| self.is_loaded)
-    }
-
     /// Writes a batch to disk. False without a directory, or if the disk fails.
     pub(super) fn store(&mut self, name: &str, content: &[u8]) -> bool {
-        let Some(directory) = self.usable_directory() else {
+        let Some(directory) = &self.directory else {
             return false;
         };
+        // It may have been removed.
+        let made = self.files.make_directory(directory);
         let path = directory.join(name);
-        let written = match file::replace(&mut *self.files, &path, content) {
-            // The directory was removed.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self
-                .files
-                .make_directory(&directory)
-                .and_then(|()| file::replace(&mut *self.files, &path, content)),
-            written => written,
-        };
+        let written = made.and_then(|()| file::replace(&mut *self.files, &path, content));
         if let Err(error) = written {
             self.report_failure(&error);
             return false;
@@ -98,7 +84,7 @@ impl Spool {
 
     /// Counts a failed write, and logs the first of consecutive failures.
     fn report_failure(&mut self, error: &io::Error) {
-        self.counts.write_failures += 1;
+        self.count(|counts| counts.write_failures += 1);
         if self.write_error.replace(error.kind()) != Some(error.kind()) {
             warn!(
                 %error,
@@ -110,29 +96,31 @@ impl Spool {
     }
 
     /// A file that cannot be removed is removed later; if the process ends before, its batch is sent again.
-    pub(super) fn remove(&mut self, directory: &Path, name: String) {
-        match self.files.remove(&directory.join(&name)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+    pub(super) fn remove(&mut self, name: String) {
+        let Some(directory) = &self.directory else {
+            return;
+        };
+        let removed = match self.files.remove(&directory.join(&name)) {
+            Ok(()) => self.files.sync_directory(directory),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => {
-                self.report_failure(&error);
                 self.undeleted.push(name);
+                Err(error)
             }
-            Ok(()) => {
-                if let Err(error) = self.files.sync_directory(directory) {
-                    self.report_failure(&error);
-                }
-            }
+        };
+        if let Err(error) = removed {
+            self.report_failure(&error);
         }
     }
 
     /// Renames an unreadable file, and removes the oldest of such files.
     pub(super) fn set_aside(&mut self, name: &str) {
-        let Some(directory) = self.usable_directory() else {
+        let Some(directory) = &self.directory else {
             return;
         };
         let aside = directory.join(format!("{name}{ASIDE}"));
         let renamed = self.files.rename(&directory.join(name), &aside);
-        let Ok(listed) = renamed.and_then(|()| self.files.list(&directory)) else {
+        let Ok(listed) = renamed.and_then(|()| self.files.list(directory)) else {
             return;
         };
         let names = listed.into_iter().map(|(name, _)| name);
@@ -140,7 +128,7 @@ impl Spool {
         aside.sort_unstable();
         let surplus = aside.len().saturating_sub(MAX_SET_ASIDE);
         for name in aside.into_iter().take(surplus) {
-            self.remove(&directory, name);
+            self.remove(name);
         }
     }
 }

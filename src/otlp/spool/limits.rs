@@ -1,18 +1,9 @@
 //! What the spool may hold, and what it drops beyond that.
 
-use std::time::Duration;
-
 use tracing::warn;
 
 use super::{Entry, Spool};
-use crate::{
-    snapshot::DropReason,
-    time::{Moment, Timestamp},
-};
-
-/// A batch of an earlier process is kept for at least this long, however old it is: its age is known by the wall clock
-/// alone, which may have been set forward.
-const MIN_RESTORED_AGE_LEFT: Duration = Duration::from_hours(1);
+use crate::snapshot::DropReason;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpoolLimits {
@@ -20,9 +11,6 @@ pub struct SpoolLimits {
     /// Of the batches that are not on disk, and of one batch.
     pub memory_bytes: u64,
     pub batches: usize,
-    /// By the monotonic clock, which stops while the VM is off. For the time before the start of this process the wall
-    /// clock is used.
-    pub age: Duration,
 }
 
 impl Default for SpoolLimits {
@@ -31,7 +19,6 @@ impl Default for SpoolLimits {
             bytes: 16 << 20,
             memory_bytes: 512 << 10,
             batches: 4_096,
-            age: Duration::from_hours(7 * 24),
         }
     }
 }
@@ -43,21 +30,6 @@ impl SpoolLimits {
 }
 
 impl Spool {
-    pub(super) fn expire(&mut self, now: Moment) {
-        let limit = self.limits.age;
-        for (id, entry) in &mut self.entries {
-            entry.expires_at.get_or_insert_with(|| {
-                let appended_at = Timestamp::from_unix_nanos(i128::from(*id)).unwrap_or(now.wall);
-                let age = now.wall.saturating_since(appended_at);
-                let left = limit.saturating_sub(age);
-                now.monotonic
-                    .saturating_add(left.max(MIN_RESTORED_AGE_LEFT))
-            });
-        }
-        let is_expired = |entry: &Entry| entry.expires_at.is_some_and(|at| at < now.monotonic);
-        while self.drop_oldest(is_expired, DropReason::Age) {}
-    }
-
     /// Drops the oldest batches until there is room for a batch with this number of bytes.
     pub(super) fn make_room(&mut self, bytes: u64) {
         let SpoolLimits { bytes: max, .. } = self.limits;
@@ -93,8 +65,7 @@ impl Spool {
             "unsent {} dropped from the spool",
             self.signal.records()
         );
-        self.counts.drop_records(reason, records);
-        self.delete(id);
+        self.delete(id, |counts, records| counts.drop_records(reason, records));
         true
     }
 }

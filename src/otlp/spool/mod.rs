@@ -12,26 +12,26 @@
 //! not kept in memory. A batch that exceeds the limit of one batch is stored in parts; larger files in the directory
 //! are not read. The limits do not remove the batch in flight, so the spool can exceed them by one batch.
 
-#[doc(hidden)] // for the fuzz targets
-pub mod codec;
 mod directory;
 mod handle;
 mod limits;
 
 use std::{
     collections::BTreeMap,
-    io,
+    io::{
+        self,
+        ErrorKind::{FileTooLarge, InvalidData, NotFound, UnexpectedEof},
+    },
     path::{Path, PathBuf},
-    time::Duration,
 };
 
+use tokio::sync::watch;
 use tracing::warn;
 
 pub use handle::SpoolHandle;
 pub use limits::SpoolLimits;
 
-pub(crate) use super::batch::Batch;
-use super::{batch::Record, resource::Resource, signal::Signal};
+use super::{batch::Batch, signal::Signal};
 use crate::{
     file::Filesystem,
     snapshot::{DropReason, ExportCounts},
@@ -47,16 +47,6 @@ pub(crate) struct Lease {
     pub(crate) batch: Batch,
 }
 
-/// What became of the records of a batch that need not be sent again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Completion {
-    /// The collector accepted them.
-    pub(crate) exported: u64,
-    /// The collector refused them.
-    pub(crate) dropped: u64,
-    pub(crate) reason: DropReason,
-}
-
 /// What is kept in memory of a batch.
 #[derive(Debug)]
 struct Entry {
@@ -66,9 +56,6 @@ struct Entry {
     memory: Option<Vec<u8>>,
     /// How often it was postponed.
     postponed: u32,
-    /// By the monotonic clock, so that a step of the wall clock does not change it. `None` until the limits look at a
-    /// batch of an earlier process.
-    expires_at: Option<Duration>,
 }
 
 impl Entry {
@@ -78,7 +65,6 @@ impl Entry {
             bytes,
             memory: None,
             postponed: 0,
-            expires_at: None,
         }
     }
 }
@@ -89,8 +75,6 @@ pub struct Spool {
     signal: Signal,
     files: Box<dyn Filesystem>,
     directory: Option<PathBuf>,
-    /// Whether the batches of earlier processes are in `entries`.
-    is_loaded: bool,
     limits: SpoolLimits,
     /// By their ids: the Unix time in nanoseconds when they were appended, or one more than the id before.
     entries: BTreeMap<u64, Entry>,
@@ -101,12 +85,12 @@ pub struct Spool {
     undeleted: Vec<String>,
     /// The error of the last write, if it failed.
     write_error: Option<io::ErrorKind>,
-    counts: ExportCounts,
+    counts: watch::Sender<ExportCounts>,
 }
 
 impl Spool {
     /// Opens the spool in a directory with the batches in it, or in memory. A directory that cannot be used is logged
-    /// and tried again with each batch.
+    /// and tried again with each batch; batches that are already in it are sent after the next start.
     pub fn open(
         signal: Signal,
         directory: Option<&Path>,
@@ -117,62 +101,40 @@ impl Spool {
             signal,
             files,
             directory: directory.map(Path::to_owned),
-            is_loaded: false,
             limits,
             entries: BTreeMap::new(),
             in_flight: None,
             last_id: 0,
             undeleted: Vec::new(),
             write_error: None,
-            counts: ExportCounts::default(),
+            counts: watch::Sender::new(ExportCounts::default()),
         };
         spool.load();
         spool
     }
 
-    pub(crate) fn counts(&self) -> &ExportCounts {
-        &self.counts
-    }
-
-    /// Whether unsent records survive the end of this process.
-    pub(crate) fn is_durable(&self) -> bool {
-        self.directory.is_some()
-    }
-
-    /// When this returns the batch is durable, unless the disk failed.
-    pub(crate) fn append(&mut self, batch: &Batch, now: Moment) {
-        self.load();
-        self.expire(now);
-        self.append_records(&batch.resource, &batch.records, now);
-    }
-
-    /// Halves a batch that exceeds the limit of one batch. A single record that exceeds it is dropped.
-    fn append_records(&mut self, resource: &Resource, records: &[Record], now: Moment) {
-        if records.is_empty() {
-            return;
-        }
+    /// When this returns the batch is durable, unless the disk failed. Halves a batch that exceeds the limit of one batch. A single record that exceeds it is dropped.
+    pub(crate) fn append(&mut self, mut batch: Batch, now: Moment) {
+        let count = batch.records.len();
         let max = self.limits.max_batch_bytes();
         let max_bytes = usize::try_from(max).unwrap_or(usize::MAX);
-        match codec::encode(resource, records, max_bytes) {
-            Ok(Some(content)) => self.append_encoded(content, records.len() as u64, now),
-            Ok(None) if records.len() > 1 => {
-                let (first, second) = records.split_at(records.len() / 2);
-                self.append_records(resource, first, now);
-                self.append_records(resource, second, now);
+        match batch.to_json(max_bytes) {
+            Ok(Some(content)) => self.append_encoded(content, count as u64, now),
+            _ if count > 1 => {
+                let second = Batch {
+                    records: batch.records.split_off(count / 2),
+                    resource: batch.resource.clone(),
+                };
+                self.append(batch, now);
+                self.append(second, now);
             }
-            Ok(None) => {
+            _ => {
                 let names = self.signal.records();
                 warn!(
                     max_bytes,
                     "one of the {names} is too large for the spool, dropped"
                 );
-                self.counts.drop_records(DropReason::TooLarge, 1);
-            }
-            Err(error) => {
-                let names = self.signal.records();
-                warn!(%error, "{names} cannot be encoded and are dropped");
-                let count = records.len() as u64;
-                self.counts.drop_records(DropReason::Unreadable, count);
+                self.count(|counts| counts.drop_records(DropReason::TooLarge, 1));
             }
         }
     }
@@ -189,17 +151,19 @@ impl Spool {
         }
         let entry = Entry {
             memory: (!is_stored).then_some(content),
-            expires_at: Some(now.monotonic.saturating_add(self.limits.age)),
             ..Entry::new(records, bytes)
         };
-        self.counts.spooled += records;
         self.entries.insert(id, entry);
+        self.count(|counts| counts.spooled += records);
+    }
+
+    fn count(&self, count: impl FnOnce(&mut ExportCounts)) {
+        self.counts.send_modify(count);
     }
 
     /// The oldest readable batch of those that were postponed least. It stays in the spool until `Spool::complete`, and
     /// is in flight until then or until `Spool::maintain`.
-    pub(crate) fn next(&mut self, now: Moment) -> Option<Lease> {
-        self.expire(now);
+    pub(crate) fn next(&mut self) -> Option<Lease> {
         let entries = self.entries.iter();
         let mut ids: Vec<_> = entries.map(|(id, entry)| (entry.postponed, *id)).collect();
         ids.sort_unstable();
@@ -218,32 +182,31 @@ impl Spool {
                 let max = self.limits.max_batch_bytes();
                 self.files.read(&directory.join(&file), max)
             }
-            (None, None) => Err(io::ErrorKind::NotFound.into()),
+            (None, None) => Err(NotFound.into()),
         };
-        let problem = match read.map(|content| codec::decode(&content)) {
-            Ok(Ok(batch)) => return Some(Lease { id, batch }),
-            Ok(Err(error)) => error.to_string(),
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge
-                ) =>
-            {
-                error.to_string()
-            }
-            Err(error) => {
-                if entry.postponed == 0 {
-                    warn!(file, count, %error, "spool file cannot be read, trying again later");
-                }
-                self.postpone(id);
-                return None;
-            }
+        let batch = read.and_then(|content| Ok(Batch::from_json(&content)?));
+        let error = match batch {
+            Ok(batch) => return Some(Lease { id, batch }),
+            Err(error) => error,
         };
-        warn!(file, problem, "spool file is unreadable, set aside");
+        // The kinds of errors of JSON, and of files that are missing or too large.
+        if !matches!(
+            error.kind(),
+            InvalidData | UnexpectedEof | NotFound | FileTooLarge
+        ) {
+            if entry.postponed == 0 {
+                warn!(file, count, %error, "spool file cannot be read, trying again later");
+            }
+            self.postpone(id);
+            return None;
+        }
+        warn!(file, %error, "spool file is unreadable, set aside");
         self.entries.remove(&id);
-        self.counts.drop_records(DropReason::Unreadable, count);
-        self.counts.spooled = self.counts.spooled.saturating_sub(count);
         self.set_aside(&file);
+        self.count(|counts| {
+            counts.drop_records(DropReason::Unreadable, count);
+            counts.spooled = counts.spooled.saturating_sub(count);
+        });
         None
     }
 
@@ -254,30 +217,19 @@ impl Spool {
         }
     }
 
-    /// Removes a batch.
-    pub(crate) fn complete(&mut self, id: u64, completion: Completion) {
-        if self.entries.contains_key(&id) {
-            let Completion {
-                exported,
-                dropped,
-                reason,
-            } = completion;
-            self.counts.exported += exported;
-            self.counts.drop_records(reason, dropped);
-            self.delete(id);
-        }
+    /// Removes a batch that need not be sent again, of which the collector refused some records.
+    pub(crate) fn complete(&mut self, id: u64, refused: u64, reason: DropReason) {
+        self.delete(id, |counts, records| {
+            counts.exported += records.saturating_sub(refused);
+            counts.drop_records(reason, refused);
+        });
     }
 
-    /// Drops batches that are too old, and retries failed writes and removals. No batch is in flight.
-    pub(crate) fn maintain(&mut self, now: Moment) {
+    /// Retries failed writes and removals. No batch is in flight.
+    pub(crate) fn maintain(&mut self) {
         self.in_flight = None;
-        self.load();
-        self.expire(now);
-        let Some(directory) = self.usable_directory() else {
-            return;
-        };
         for name in std::mem::take(&mut self.undeleted) {
-            self.remove(&directory, name);
+            self.remove(name);
         }
         let mut entries = std::mem::take(&mut self.entries);
         let in_memory = entries.iter_mut().filter(|(_, it)| it.memory.is_some());
@@ -291,15 +243,17 @@ impl Spool {
         self.entries = entries;
     }
 
-    fn delete(&mut self, id: u64) {
+    /// Removes a batch, and counts its records.
+    fn delete(&mut self, id: u64, count: impl FnOnce(&mut ExportCounts, u64)) {
         let Some(Entry { records, .. }) = self.entries.remove(&id) else {
             return;
         };
-        self.counts.spooled = self.counts.spooled.saturating_sub(records);
         // A batch in memory may be on disk too: its write can fail after the rename.
-        if let Some(directory) = self.usable_directory() {
-            self.remove(&directory, file_name(id, records));
-        }
+        self.remove(file_name(id, records));
+        self.count(|counts| {
+            counts.spooled = counts.spooled.saturating_sub(records);
+            count(counts, records);
+        });
     }
 }
 

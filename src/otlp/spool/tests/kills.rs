@@ -7,14 +7,14 @@ fn batches_are_restored_in_order_and_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
     for number in 1..=12 {
-        spool.append(&batch(number), now(0));
+        spool.append(batch(number), now(0));
     }
-    assert_eq!(spool.counts().spooled, 12);
+    assert_eq!(counts(&spool).spooled, 12);
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
-    assert_eq!(spool.counts().spooled, 12);
-    spool.append(&batch(13), now(1));
-    assert_eq!(drain(&mut spool, now(2)), (1..=13).collect::<Vec<_>>());
-    assert_eq!(spool.counts().spooled, 0);
+    assert_eq!(counts(&spool).spooled, 12);
+    spool.append(batch(13), now(1));
+    assert_eq!(drain(&mut spool), (1..=13).collect::<Vec<_>>());
+    assert_eq!(counts(&spool).spooled, 0);
     assert!(file_names(directory.path()).is_empty());
 }
 
@@ -24,22 +24,22 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     const BATCHES: u64 = 6;
     let mut delivered = BTreeMap::new();
     let mut deliver = |spool: &mut Spool| {
-        let lease = spool.next(now(1))?;
+        let lease = spool.next()?;
         for span in lease.batch.spans() {
             *delivered
                 .entry(span.name.parse::<u64>().unwrap())
                 .or_default() += 1;
         }
-        spool.complete(lease.id, EXPORTED);
+        spool.complete(lease.id, 0, DropReason::Rejected);
         Some(())
     };
     let mut files = FaultyFilesystem::killed_at(step);
     let mut spool = open(directory, &files);
     let mut next = 1;
     let mut was_killed = false;
-    while next <= BATCHES || spool.counts().spooled > 0 {
+    while next <= BATCHES || counts(&spool).spooled > 0 {
         if next <= BATCHES {
-            spool.append(&batch(next), now(0));
+            spool.append(batch(next), now(0));
             // A killed process appends the batch again.
             next += u64::from(!files.is_killed());
         }

@@ -17,6 +17,7 @@ use crate::{
     file::{DRAFT_SUFFIX, OsFilesystem},
     otlp::{
         attribute::{Attribute, Value},
+        batch::Record,
         log_record::{EventName, LogRecord, Severity},
         trace::{Span, SpanEvent},
     },
@@ -134,8 +135,11 @@ fn now(seconds: u64) -> Moment {
 }
 
 fn encoded(batch: &Batch) -> Vec<u8> {
-    let encoded = codec::encode(&batch.resource, &batch.records, usize::MAX);
-    encoded.unwrap().unwrap()
+    batch.to_json(usize::MAX).unwrap().unwrap()
+}
+
+fn counts(spool: &Spool) -> ExportCounts {
+    spool.counts.borrow().clone()
 }
 
 /// A batch of one span whose name is the number.
@@ -211,20 +215,13 @@ fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
     )
 }
 
-/// A batch of which all records were exported.
-const EXPORTED: Completion = Completion {
-    exported: 1,
-    dropped: 0,
-    reason: DropReason::Rejected,
-};
-
 /// Completes all batches and returns their numbers.
-fn drain(spool: &mut Spool, now: Moment) -> Vec<u64> {
+fn drain(spool: &mut Spool) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(lease) = spool.next(now) {
+    while let Some(lease) = spool.next() {
         let spans = lease.batch.spans();
         numbers.extend(spans.map(|span| span.name.parse::<u64>().unwrap()));
-        spool.complete(lease.id, EXPORTED);
+        spool.complete(lease.id, 0, DropReason::Rejected);
     }
     numbers
 }
@@ -238,15 +235,15 @@ fn postponed_batches_are_sent_after_all_others() {
         SpoolLimits::default(),
     );
     for number in 1..=4 {
-        spool.append(&batch(number), now(0));
+        spool.append(batch(number), now(0));
     }
     for number in [1, 2, 3, 4, 1] {
-        let lease = spool.next(now(0)).unwrap();
+        let lease = spool.next().unwrap();
         assert_eq!(lease.batch, batch(number));
         spool.postpone(lease.id);
     }
-    spool.append(&batch(5), now(0));
-    assert_eq!(drain(&mut spool, now(0)), [5, 2, 3, 4, 1]);
+    spool.append(batch(5), now(0));
+    assert_eq!(drain(&mut spool), [5, 2, 3, 4, 1]);
 }
 
 fn file_names(directory: &Path) -> Vec<String> {
@@ -261,5 +258,5 @@ fn file_names(directory: &Path) -> Vec<String> {
 }
 
 fn dropped(spool: &Spool, reason: DropReason) -> u64 {
-    spool.counts().dropped[&reason]
+    counts(spool).dropped[&reason]
 }

@@ -5,19 +5,20 @@ use super::*;
 #[test]
 fn decoded_batch_equals_the_encoded_one() {
     for batch in [batch(1), batch(4), log_records()] {
-        assert_eq!(codec::decode(&encoded(&batch)).unwrap(), batch);
+        assert_eq!(Batch::from_json(&encoded(&batch)).unwrap(), batch);
     }
 }
 
 #[test]
-fn a_batch_without_records_or_with_an_unknown_name_is_unreadable() {
+fn a_batch_without_records_or_of_an_unknown_version_or_name_is_unreadable() {
     let written = String::from_utf8(encoded(&log_records())).unwrap();
     for content in [
-        r#"{"version":1,"resource":{}}"#.to_owned(),
-        r#"{"version":1,"resource":{},"records":[]}"#.to_owned(),
+        r#"{"version":"1","resource":{}}"#.to_owned(),
+        r#"{"version":"2","resource":{},"records":[]}"#.to_owned(),
+        r#"{"resource":{},"records":[]}"#.to_owned(),
         written.replace("\"Announced\"", "\"Unknown\""),
     ] {
-        codec::decode(content.as_bytes()).unwrap_err();
+        Batch::from_json(content.as_bytes()).unwrap_err();
     }
 }
 
@@ -27,7 +28,7 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
     let path = directory.path();
     let mut spool = open(path, &FaultyFilesystem::default());
     for number in 1..=4 {
-        spool.append(&batch(number), now(0));
+        spool.append(batch(number), now(0));
     }
     let files = file_names(path);
     let content = read_file(&path.join(&files[0]));
@@ -45,9 +46,9 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
         .write(&path.join(format!("{}{DRAFT_SUFFIX}", files[3])), b"{")
         .unwrap();
     let mut spool = open(path, &FaultyFilesystem::default());
-    assert_eq!(drain(&mut spool, now(0)), [4]);
+    assert_eq!(drain(&mut spool), [4]);
     assert_eq!(dropped(&spool, DropReason::Unreadable), 3);
-    assert_eq!(spool.counts().spooled, 0);
+    assert_eq!(counts(&spool).spooled, 0);
     let mut left: Vec<_> = files[..3]
         .iter()
         .map(|name| format!("{name}{ASIDE}"))
@@ -64,14 +65,14 @@ fn read_file(path: &Path) -> Vec<u8> {
 fn file_that_is_too_large_is_set_aside_unread_and_displaces_no_batch() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    open(path, &FaultyFilesystem::default()).append(&batch(1), now(0));
+    open(path, &FaultyFilesystem::default()).append(batch(1), now(0));
     let name = "01794906942000000009-3.json";
     let sparse = std::fs::File::create(path.join(name)).unwrap();
     sparse.set_len(2 << 30).unwrap();
     let mut spool = open(path, &FaultyFilesystem::default());
     assert_eq!(dropped(&spool, DropReason::Unreadable), 3);
     assert_eq!(dropped(&spool, DropReason::SpoolFull), 0);
-    assert_eq!(drain(&mut spool, now(0)), [1]);
+    assert_eq!(drain(&mut spool), [1]);
     assert_eq!(file_names(path), [format!("{name}{ASIDE}")]);
 }
 
@@ -81,21 +82,18 @@ fn transient_read_error_keeps_the_batch_and_delays_no_other() {
     let files = FaultyFilesystem::default();
     let mut spool = open(directory.path(), &files);
     for number in 1..=3 {
-        spool.append(&batch(number), now(0));
+        spool.append(batch(number), now(0));
     }
     let denied = io::ErrorKind::PermissionDenied;
     files.0.lock().unwrap().read_errors = vec![denied];
-    let lease = spool.next(now(0)).unwrap();
+    let lease = spool.next().unwrap();
     assert_eq!(lease.batch, batch(2));
-    spool.complete(lease.id, EXPORTED);
+    spool.complete(lease.id, 0, DropReason::Rejected);
     files.0.lock().unwrap().read_errors = vec![denied; 2];
-    assert_eq!(spool.next(now(60)), None);
+    assert_eq!(spool.next(), None);
     assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
-    assert_eq!(spool.counts().spooled, 2, "they are kept");
-    assert_eq!(spool.next(now(90)).unwrap().batch, batch(3));
-    spool.maintain(now(7 * 86_400 + 1));
-    let expired = dropped(&spool, DropReason::Age);
-    assert_eq!(expired, 2, "but not beyond their age");
+    assert_eq!(counts(&spool).spooled, 2, "they are kept");
+    assert_eq!(spool.next().unwrap().batch, batch(3));
 }
 
 #[test]
@@ -114,8 +112,8 @@ fn assert_foreign(name: String) {
         .write(&directory.path().join(&name), b"{}")
         .unwrap();
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
-    spool.append(&batch(1), now(0));
-    assert_eq!(drain(&mut spool, now(0)), [1]);
+    spool.append(batch(1), now(0));
+    assert_eq!(drain(&mut spool), [1]);
     assert_eq!(file_names(directory.path()), [name]);
 }
 
@@ -124,14 +122,14 @@ fn number_of_files_that_are_set_aside_is_limited() {
     let directory = tempfile::tempdir().unwrap();
     let mut spool = open(directory.path(), &FaultyFilesystem::default());
     for number in 1..=40 {
-        spool.append(&batch(number), now(0));
+        spool.append(batch(number), now(0));
     }
     for name in file_names(directory.path()) {
         OsFilesystem
             .write(&directory.path().join(name), b"?")
             .unwrap();
     }
-    assert!(drain(&mut spool, now(0)).is_empty());
+    assert!(drain(&mut spool).is_empty());
     assert_eq!(dropped(&spool, DropReason::Unreadable), 40);
     assert_eq!(file_names(directory.path()).len(), MAX_SET_ASIDE);
 }
