@@ -3,18 +3,15 @@
 //! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap. If the
 //! monotonic clock continued during the interruption, the gap is on it, and is taken as it is.
 //!
-//! While Azure pauses a VM, its clocks can stop. They resume where they stopped, and the wall clock is then corrected
-//! by the length of the pause (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). Such a step of
-//! the wall clock against the monotonic clock looks the same as any other correction of the clock. It counts up to
-//! `MAX_CLOCK_STEP`: Azure pauses a VM for less than 10 seconds, rarely for about 30
-//! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). A larger step is not evidence of a
-//! pause, and only the gap on the monotonic clock counts. So a suspended or hibernated VM is not measured either: the
-//! monotonic clock of Linux stops (`clock_gettime(2)`), and the step is large.
+//! While Azure pauses a VM, its clocks can stop, and the wall clock is then corrected by the length of the pause
+//! (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). This looks like any other correction of the
+//! clock, so a step of the wall clock against the monotonic clock counts up to `MAX_CLOCK_STEP`: Azure pauses a VM for
+//! less than 10 seconds, rarely for about 30
+//! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). With a larger step, also that of a
+//! suspended or hibernated VM, only the gap on the monotonic clock counts.
 //!
-//! A correction of up to a minute counts too, because no clock of the VM can disprove the pause: one that continues
-//! over a suspend, such as `CLOCK_BOOTTIME`, only adds suspends that the VM itself made, and stops with the others when
-//! the host pauses the VM. A missed pause is the worse error: an interruption is no evidence that an event ran. It only
-//! makes the outcome of an event that disappears beside it unknown, in place of cancelled.
+//! A correction of up to a minute that is taken for a pause is the smaller error: an interruption is no evidence that
+//! an event ran. It only makes the outcome of an event that disappears beside it unknown, in place of cancelled.
 
 use std::time::Duration;
 

@@ -22,8 +22,6 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread.
-    ///
     /// # Errors
     /// When the system has no thread left.
     pub fn start(name: &str) -> io::Result<Self> {
@@ -50,10 +48,7 @@ impl Worker {
             // The caller may have stopped waiting.
             result.send(job()).ok();
         };
-        if !self.submit(job) {
-            return None;
-        }
-        done.await.ok()
+        self.submit(job).then_some(done)?.await.ok()
     }
 
     /// The same for a job without effect: it is skipped if the caller stops waiting before its turn.
@@ -67,10 +62,7 @@ impl Worker {
                 result.send(job()).ok();
             }
         };
-        if !self.submit(job) {
-            return None;
-        }
-        done.await.ok()
+        self.submit(job).then_some(done)?.await.ok()
     }
 }
 

@@ -128,10 +128,10 @@ impl Target {
             })?;
         }
         let builder = http::client(&self.alerts, self.ca_file.as_deref(), resolver);
-        let builder = builder.map_err(|cause| TargetError::File {
+        let builder = builder.map_err(|why| TargetError::File {
             flag: "alertmanager.ca-file",
             path: self.ca_file.clone().unwrap_or_default(),
-            why: cause.to_string(),
+            why,
         })?;
         let built = builder.connect_timeout(CONNECT_TIMEOUT).build();
         built.map_err(|error| TargetError::Client {

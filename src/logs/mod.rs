@@ -1,9 +1,7 @@
 //! Log lines on stderr or, of a Windows service, in the event log; in logfmt or as JSON.
 //!
-//! A separate thread writes the lines, so that a stderr whose reader has stopped cannot block the event loop. The queue
-//! in front of it is bounded. Lines that find it full are dropped and counted, and a warning reports them as soon as
-//! the queue is empty again.
-//!
+//! A separate thread writes the lines, so that a stderr whose reader has stopped cannot block the event loop. Lines
+//! that find its queue full are dropped and counted, and a warning reports them as soon as the queue is empty again.
 //! Libraries log from `warn` on, whatever the level.
 
 #[cfg(windows)]
@@ -20,9 +18,7 @@ use std::{
     time::Duration,
 };
 
-use tracing::{
-    Level, Metadata, Subscriber, level_filters::LevelFilter, subscriber::SetGlobalDefaultError,
-};
+use tracing::{Level, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, fmt::MakeWriter, layer::SubscriberExt};
 
 use crate::{
@@ -39,14 +35,6 @@ const QUEUE_CAPACITY: usize = 1 << 20;
 const LINE_OVERHEAD: usize = 64;
 /// Limit for the last lines of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum InitError {
-    #[error("the thread cannot be started: {0}")]
-    Thread(io::Error),
-    #[error(transparent)]
-    Subscriber(#[from] SetGlobalDefaultError),
-}
 
 /// Writes the queued lines when it is dropped, for at most one second. Lines that are logged later are lost.
 #[derive(Debug)]
@@ -72,7 +60,7 @@ impl Drop for LogGuard {
 }
 
 /// Call it once per process.
-pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, InitError> {
+pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> io::Result<LogGuard> {
     let (queue, lines) = LineQueue::new(QUEUE_CAPACITY);
     let written = queue.clone();
     let (ended, writer_ended) = mpsc::channel();
@@ -80,11 +68,9 @@ pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, I
         write_lines(&lines, write_line, &written);
         drop(ended);
     };
-    thread::Builder::new()
-        .name("log".to_owned())
-        .spawn(write)
-        .map_err(InitError::Thread)?;
-    tracing::subscriber::set_global_default(subscriber(flags, queue.clone()))?;
+    thread::Builder::new().name("log".to_owned()).spawn(write)?;
+    tracing::subscriber::set_global_default(subscriber(flags, queue.clone()))
+        .map_err(io::Error::other)?;
     Ok(LogGuard {
         queue,
         writer_ended,

@@ -1,6 +1,6 @@
 //! HTTP clients with their certificates, and bounded reading of response bodies.
 
-use std::{env, fs, io, path::Path};
+use std::{env, fs, path::Path};
 
 use bytes::{Bytes, BytesMut};
 use reqwest::{
@@ -22,24 +22,14 @@ const PROXY_VARIABLES: [&str; 6] = [
     "all_proxy",
 ];
 
-/// Why a PEM file cannot be used. The text continues a sentence that begins with its path.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum PemError {
-    #[error("cannot be read: {0}")]
-    Read(#[from] io::Error),
-    #[error("holds no usable PEM: {0}")]
-    Invalid(String),
-    #[error("holds no certificate in PEM")]
-    Empty,
-}
-
 /// A client for a URL that does not follow redirects. Proxies are taken from the environment (`HTTPS_PROXY`,
-/// `NO_PROXY`). The file of certificate authorities replaces those of the system.
+/// `NO_PROXY`). The file of certificate authorities replaces those of the system; an error continues a sentence that
+/// begins with its path.
 pub(crate) fn client(
     url: &Url,
     ca_file: Option<&Path>,
     resolver: Resolver,
-) -> Result<ClientBuilder, PemError> {
+) -> Result<ClientBuilder, String> {
     let builder = Client::builder()
         .user_agent(USER_AGENT)
         .dns_resolver(resolver)
@@ -66,19 +56,25 @@ pub(crate) fn add_proxy_secrets(secrets: &mut Secrets) {
     proxies.for_each(|proxy| secrets.add_proxy(&proxy));
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate>, PemError> {
-    let found = Certificate::from_pem_bundle(&fs::read(path)?)
-        .map_err(|error| PemError::Invalid(root_cause(&error)))?;
+fn certificates(path: &Path) -> Result<Vec<Certificate>, String> {
+    let found = Certificate::from_pem_bundle(&read_pem(path)?).map_err(|error| unusable(&error))?;
     if found.is_empty() {
-        return Err(PemError::Empty);
+        return Err("holds no certificate in PEM".to_owned());
     }
     Ok(found)
 }
 
+pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("cannot be read: {error}"))
+}
+
+fn unusable(error: &reqwest::Error) -> String {
+    format!("holds no usable PEM: {}", root_cause(error))
+}
+
 /// A client certificate with its private key, both PEM.
-pub(crate) fn identity(certificate: &[u8], key: &[u8]) -> Result<Identity, PemError> {
-    Identity::from_pem(&[key, certificate].join(&b'\n'))
-        .map_err(|error| PemError::Invalid(root_cause(&error)))
+pub(crate) fn identity(certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
+    Identity::from_pem(&[key, certificate].join(&b'\n')).map_err(|error| unusable(&error))
 }
 
 /// The first `max` bytes of a body. Ends early if the connection breaks or the client's timeout expires: the status

@@ -1,6 +1,6 @@
 //! The connection to the collector of one signal.
 
-use std::{fs, io, path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use bytes::Bytes;
 use reqwest::{
@@ -15,7 +15,7 @@ use crate::{
     otlp::settings::ExporterSettings,
     outbound::{
         error::{causes, is_tls, root_cause},
-        http::{self, PemError, add_proxy_secrets, read_up_to},
+        http::{self, add_proxy_secrets, read_up_to},
         resolver::Resolver,
         retry::{backoff, retry_after},
         url::Secrets,
@@ -189,7 +189,7 @@ fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, Str
     const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
     const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
     const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
-    let failure = |variable: &str, path: &Path, cause: PemError| {
+    let failure = |variable: &str, path: &Path, cause: String| {
         format!("{variable}: {} {cause}", path.display())
     };
     let is_https = settings.endpoint.scheme() == "https";
@@ -198,7 +198,7 @@ fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, Str
         .map_err(|cause| failure(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?;
     if let Some(own) = settings.client.as_ref().filter(|_| is_https) {
         let read = |variable, path: &Path| {
-            fs::read(path).map_err(|cause| failure(variable, path, cause.into()))
+            http::read_pem(path).map_err(|cause| failure(variable, path, cause))
         };
         let (certificate, key) = (read(CERTIFICATE, &own.certificate)?, read(KEY, &own.key)?);
         let identity = http::identity(&certificate, &key)
