@@ -1,7 +1,5 @@
 //! What spans and log records have in common, as plain data.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use crate::text::sanitize;
@@ -75,38 +73,4 @@ pub enum Value {
     Int(i64),
     Float(f64),
     Texts(Vec<String>),
-}
-
-/// A trace id or span id as it is shown: two digits for each byte.
-pub fn hex<const BYTES: usize>(id: [u8; BYTES]) -> String {
-    id.iter().fold(String::new(), |mut digits, byte| {
-        // Writing to a String cannot fail.
-        write!(digits, "{byte:02x}").ok();
-        digits
-    })
-}
-
-/// A time in the spool: nanoseconds since the epoch, which saturate outside the years 1678 to 2262. OTLP cannot express
-/// those either.
-pub(super) mod nanos {
-    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
-
-    use crate::time::Timestamp;
-
-    pub(in crate::otlp) fn serialize<S: Serializer>(
-        at: &Timestamp,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let nanos = at.as_unix_nanos();
-        let limit = if nanos < 0 { i64::MIN } else { i64::MAX };
-        serializer.serialize_i64(i64::try_from(nanos).unwrap_or(limit))
-    }
-
-    pub(in crate::otlp) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Timestamp, D::Error> {
-        let nanos = i64::deserialize(deserializer)?;
-        let at = Timestamp::from_unix_nanos(nanos.into());
-        at.ok_or_else(|| D::Error::custom("a time out of range"))
-    }
 }

@@ -9,7 +9,7 @@ use super::{
     resource::{self, Resource},
     settings::OtlpSettings,
     signal::Signal,
-    trace::{self, Span, VmKey},
+    trace::{self, Span},
 };
 use crate::{engine::Changes, json};
 
@@ -40,7 +40,7 @@ enum Stored<'a> {
 pub fn of(changes: &Changes, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
     let snapshot = changes.snapshot.as_ref();
     let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-    let vm = VmKey::of(identity, vm_name);
+    let vm = trace::vm_key(identity, vm_name);
     let (past, new) = (&changes.newly_own, &changes.transitions);
     let batch = |signal| {
         let records: Vec<_> = match signal {
@@ -86,26 +86,16 @@ impl Batch {
     }
 
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
-        self.records.iter().filter_map(Record::as_span)
+        self.records.iter().filter_map(|record| match record {
+            Record::Span(span) => Some(span),
+            Record::Log(_) => None,
+        })
     }
 
     pub fn log_records(&self) -> impl Iterator<Item = &LogRecord> {
-        self.records.iter().filter_map(Record::as_log)
-    }
-}
-
-impl Record {
-    pub fn as_span(&self) -> Option<&Span> {
-        match self {
-            Self::Span(span) => Some(span),
-            Self::Log(_) => None,
-        }
-    }
-
-    pub fn as_log(&self) -> Option<&LogRecord> {
-        match self {
-            Self::Span(_) => None,
-            Self::Log(record) => Some(record),
-        }
+        self.records.iter().filter_map(|record| match record {
+            Record::Span(_) => None,
+            Record::Log(record) => Some(record),
+        })
     }
 }

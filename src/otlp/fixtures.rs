@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     attribute::{Attribute, Value},
-    trace::VmKey,
+    trace::vm_key,
 };
 use crate::{
     document::Document,
@@ -78,8 +78,8 @@ pub(super) fn document(events: Vec<Event>) -> Document {
     }
 }
 
-pub(super) fn vm() -> VmKey {
-    VmKey::of(None, Some(OWN))
+pub(super) fn vm() -> String {
+    vm_key(None, Some(OWN))
 }
 
 pub(super) fn tracker() -> Tracker {

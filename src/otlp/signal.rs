@@ -20,12 +20,6 @@ impl Signal {
         }
     }
 
-    /// Below the general endpoint (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-request>).
-    pub(super) fn path(self) -> String {
-        format!("/v1/{}", self.variable().to_ascii_lowercase())
-    }
-
-    /// The variable that selects the exporter.
     pub(super) fn exporter_variable(self) -> String {
         format!("OTEL_{}_EXPORTER", self.variable())
     }
@@ -39,7 +33,6 @@ impl Signal {
         }
     }
 
-    /// What is exported.
     pub(crate) fn records(self) -> &'static str {
         match self {
             Self::Traces => "spans",

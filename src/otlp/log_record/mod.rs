@@ -1,22 +1,16 @@
 //! Maps transitions of an event of this VM to log records, one for each. Pure.
 //!
-//! A record is sent at once, unlike most spans, which are sent at their end. It has the trace id of the event and the
-//! id of a span: a record of the announcement that of the span `announced`, any other that of the whole event.
-//!
 //! The attribute `log.record.uid` is a function of event, VM, name and what distinguishes several transitions of the
 //! same kind, such as the new `NotBefore`, but not of the time: a record that is made again after a crash has the same
-//! one. Only events that name this VM have records, as with spans; where that becomes known late, `backfill` returns
-//! the records of the past.
+//! one. Only events that name this VM have records, as with spans.
 
-mod record;
-
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-pub use self::record::{EventName, LogRecord, Severity};
 use super::{
-    attribute::{Attribute, Key, Value},
-    trace::{self, NAMESPACE, SpanPhase, VmKey},
+    attribute::{Attribute, Key, closed_set},
+    trace::{self, NAMESPACE, SpanPhase},
 };
 use crate::{
     assessment,
@@ -26,28 +20,86 @@ use crate::{
     time::Timestamp,
 };
 
+/// An event of OpenTelemetry (<https://opentelemetry.io/docs/specs/semconv/general/events/>): a log record with a name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogRecord {
+    pub name: EventName,
+    pub at: Timestamp,
+    pub severity: Severity,
+    /// For people; one line.
+    pub body: String,
+    pub trace_id: [u8; 16],
+    /// Of the span `announced` in the record of the announcement, else of the whole event.
+    pub span_id: [u8; 8],
+    /// The value of `log.record.uid`.
+    pub uid: String,
+    pub attributes: Vec<Attribute>,
+}
+
+/// The highest severity of the alerts that the event has at that time, in OpenTelemetry's terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Alerts of severity `info`, no alert, or the event has ended.
+    Info,
+    /// `warning`
+    Warn,
+    /// `critical`
+    Error,
+}
+
+closed_set! {
+    /// What happened: the names of log records, which are the values of `EventName` in OTLP.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum EventName {
+        Advisory = "azure.scheduled_event.advisory",
+        Amended = "azure.scheduled_event.amended",
+        Announced = "azure.scheduled_event.announced",
+        Approved = "azure.scheduled_event.approved",
+        ApprovedElsewhere = "azure.scheduled_event.approved_elsewhere",
+        Ended = "azure.scheduled_event.ended",
+        Interrupted = "azure.scheduled_event.interrupted",
+        Rescheduled = "azure.scheduled_event.rescheduled",
+        Returned = "azure.scheduled_event.returned",
+        Started = "azure.scheduled_event.started",
+        StatusChanged = "azure.scheduled_event.status_changed",
+    }
+}
+
+impl EventName {
+    /// The beginning of the body, such as `Status changed`.
+    pub(super) fn title(self) -> String {
+        let name = self.as_str().rsplit('.').next().unwrap_or_default();
+        let mut letters = name.chars().map(|c| if c == '_' { ' ' } else { c });
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect()
+    }
+}
+
 /// The log records of a transition. The snapshot has the name of this VM.
-pub(crate) fn records(transition: &Transition, vm: &VmKey, snapshot: &Snapshot) -> Vec<LogRecord> {
+pub(crate) fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<LogRecord> {
     let tracked = transition.tracked.as_ref();
-    match &transition.kind {
-        TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
-            let kind = &transition.kind;
-            vec![record(tracked, kind, transition.at, vm, snapshot)]
-        }
-        _ if tracked.scope != EventScope::Own => Vec::new(),
-        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
-            backfill(tracked, vm, snapshot)
-        }
-        kind => vec![record(tracked, kind, transition.at, vm, snapshot)],
+    let is_own = tracked.scope == EventScope::Own;
+    let was_own = match transition.kind {
+        TransitionKind::Amended { was_scope } => was_scope == EventScope::Own,
+        _ => is_own,
+    };
+    match (was_own, is_own) {
+        (false, true) => backfill(tracked, vm, snapshot),
+        (false, false) => Vec::new(),
+        (true, _) => vec![record(
+            tracked,
+            &transition.kind,
+            transition.at,
+            vm,
+            snapshot,
+        )],
     }
 }
 
 /// The records of the announcement, start and end so far, for an event that was found to name this VM after it was
 /// first seen.
-pub(crate) fn backfill(tracked: &TrackedEvent, vm: &VmKey, snapshot: &Snapshot) -> Vec<LogRecord> {
-    if tracked.scope != EventScope::Own {
-        return Vec::new();
-    }
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str, snapshot: &Snapshot) -> Vec<LogRecord> {
     let past = [
         Some((TransitionKind::Announced, tracked.first_seen_at)),
         tracked.started_at.map(|at| (TransitionKind::Started, at)),
@@ -65,7 +117,7 @@ fn record(
     tracked: &TrackedEvent,
     kind: &TransitionKind,
     at: Timestamp,
-    vm: &VmKey,
+    vm: &str,
     snapshot: &Snapshot,
 ) -> LogRecord {
     let event = &tracked.event;
@@ -77,9 +129,7 @@ fn record(
     let severity = assessment::severity(tracked, at);
     let summary = assessment::message(tracked, snapshot, at).summary;
     let mut attributes = trace::attributes(tracked, phase);
-    let uid = uid(tracked, vm, name, kind);
     attributes.extend(details(kind));
-    attributes.push(Attribute::text(Key::Uid, uid));
     LogRecord {
         name,
         at,
@@ -91,6 +141,7 @@ fn record(
         body: format!("{}: {summary}", name.title()),
         trace_id: event.id.trace_id(),
         span_id: trace::span_id(event, vm, phase),
+        uid: uid(tracked, vm, name, kind),
         attributes,
     }
 }
@@ -163,29 +214,15 @@ fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Val
     }
 }
 
-fn uid(tracked: &TrackedEvent, vm: &VmKey, name: EventName, kind: &TransitionKind) -> String {
+fn uid(tracked: &TrackedEvent, vm: &str, name: EventName, kind: &TransitionKind) -> String {
     let parts = json!([
         tracked.event.id.as_str().to_ascii_lowercase(),
-        vm.to_string(),
+        vm,
         tracked.event.is_advisory(),
         name.as_str(),
         distinction(tracked, kind),
     ]);
     Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes()).to_string()
-}
-
-impl LogRecord {
-    /// The value of `log.record.uid`.
-    pub fn uid(&self) -> &str {
-        let uid = self
-            .attributes
-            .iter()
-            .find(|attribute| attribute.key == Key::Uid.as_str());
-        match uid.map(|attribute| &attribute.value) {
-            Some(Value::Text(uid)) => uid,
-            _ => "",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::*;
 use crate::{
     event::{Event, EventId, EventType, Status},
+    otlp::attribute::Value,
     otlp::fixtures::{
         ID, OWN, document, event, get, interruption, moment, moved, of_another_vm, tracker,
         transitions_of, vm,
@@ -27,7 +28,7 @@ fn observe(documents: &[(i64, Vec<Event>)]) -> Vec<LogRecord> {
 }
 
 fn uids(records: &[LogRecord]) -> Vec<&str> {
-    records.iter().map(LogRecord::uid).collect()
+    records.iter().map(|record| record.uid.as_str()).collect()
 }
 
 /// Scheduled, with another duration.
@@ -156,7 +157,7 @@ fn advisory_has_a_name_of_its_own() {
         EventName::Ended,
     ];
     assert_eq!(names, expected);
-    let uids: BTreeSet<_> = all.iter().map(LogRecord::uid).collect();
+    let uids: BTreeSet<_> = all.iter().map(|record| record.uid.as_str()).collect();
     assert_eq!(uids.len(), 4);
     assert_eq!(all[0].severity, Severity::Info);
 }
@@ -204,9 +205,9 @@ fn record_that_is_made_again_has_the_same_uid_whatever_the_time() {
     assert_eq!(distinct.len(), early.len(), "{early:?}");
     assert!(distinct.iter().all(|uid| Uuid::parse_str(uid).is_ok()));
     let announced = transitions_of(&[(1_000, vec![event(Status::Scheduled)])]);
-    let other = VmKey::of(None, Some("web_1"));
+    let other = trace::vm_key(None, Some("web_1"));
     let elsewhere = records(&announced[0], &other, &snapshot());
-    assert_ne!(elsewhere[0].uid(), records_of(&announced)[0].uid());
+    assert_ne!(elsewhere[0].uid, records_of(&announced)[0].uid);
 }
 
 #[test]
@@ -223,7 +224,7 @@ fn uids_do_not_change_between_versions() {
         (1_020, vec![strange]),
         (1_030, vec![]),
     ]);
-    let shown: Vec<_> = all.iter().map(|it| (it.name, it.uid())).collect();
+    let shown: Vec<_> = all.iter().map(|it| (it.name, it.uid.as_str())).collect();
     let expected = [
         (EventName::Announced, "71ee3227-0e3c-5649-bf74-df72db40cb68"),
         (
@@ -248,7 +249,7 @@ fn uid_of_an_interruption_by_a_boot_does_not_depend_on_its_length() {
         tracker.observe(&started, Some(OWN), moment(1_000));
         let interruption = interruption(1_100 + length, length.unsigned_abs() * 1_000);
         let transitions = tracker.record_interruption(interruption, interruption.until);
-        records_of(&transitions)[0].uid().to_owned()
+        records_of(&transitions)[0].uid.clone()
     };
     assert_eq!(uid(10), uid(20));
 }

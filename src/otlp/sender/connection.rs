@@ -62,6 +62,8 @@ pub struct Connection {
     /// Consecutive failures.
     failures: u32,
     last_failure: Option<ExportFailure>,
+    /// Of the collector, with the last request that it accepted.
+    warning: String,
 }
 
 impl Connection {
@@ -81,17 +83,28 @@ impl Connection {
             client: None,
             failures: 0,
             last_failure: None,
+            warning: String::new(),
         })
     }
 
-    /// Sends one request with this body.
+    /// Sends one request with this body. Logs the first of equal warnings of the collector.
     pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
-        self.post(body).await.unwrap_or_else(|retry| {
-            if retry.reason == ExportFailure::Tls {
-                self.client = None;
+        let disposition = self.post(body).await.unwrap_or_else(Disposition::Retry);
+        match &disposition {
+            Disposition::Accepted {
+                rejected: 0,
+                message,
+            } if self.warning != *message => {
+                self.warning.clone_from(message);
+                if !message.is_empty() {
+                    let records = self.settings.signal.records();
+                    warn!(message, "collector accepted {records} with a warning");
+                }
             }
-            Disposition::Retry(retry)
-        })
+            Disposition::Retry(retry) if retry.reason == ExportFailure::Tls => self.client = None,
+            _ => {}
+        }
+        disposition
     }
 
     async fn post(&mut self, mut body: Bytes) -> Result<Disposition, Retry> {

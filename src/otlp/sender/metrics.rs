@@ -22,7 +22,7 @@ use opentelemetry_proto::{
 use prost::Message as _;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{
     connection::Connection,
@@ -76,7 +76,6 @@ pub async fn run(
         source,
         counts,
         unconfirmed: UnconfirmedPushes::default(),
-        warning: String::new(),
     };
     let pushing = pusher.push_until_stopped(&stop);
     flush(Signal::Metrics, flush_timeout, &stop, pushing).await;
@@ -92,8 +91,6 @@ struct MetricPusher {
     /// clock was set to before it: a point must not be earlier than its start.
     start: Timestamp,
     unconfirmed: UnconfirmedPushes,
-    /// Of the collector, with the last push that it accepted.
-    warning: String,
 }
 
 impl MetricPusher {
@@ -128,7 +125,6 @@ impl MetricPusher {
     /// Sends the metrics. Returns the failure if the push is to be repeated.
     async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<Retry> {
         let request = self.request(snapshot, now).ok()?;
-        let mut warning = String::new();
         let mut is_accepted = true;
         for request in requests(request, MAX_REQUEST_BYTES) {
             match self
@@ -138,9 +134,6 @@ impl MetricPusher {
             {
                 Disposition::Accepted { rejected, message } => {
                     is_accepted &= self.accepted(points(&request), rejected, &message);
-                    if !message.is_empty() {
-                        warning = message;
-                    }
                 }
                 Disposition::Refused { reason, message } => {
                     self.failed(reason, &message);
@@ -155,20 +148,8 @@ impl MetricPusher {
         if is_accepted {
             self.connection.recovered();
             self.unconfirmed.confirm();
-            self.log_warning(warning);
         }
         None
-    }
-
-    /// Once, not with each push.
-    fn log_warning(&mut self, warning: String) {
-        if !warning.is_empty() && warning != self.warning {
-            warn!(
-                message = warning,
-                "collector accepted metric points with a warning"
-            );
-        }
-        self.warning = warning;
     }
 
     fn request(

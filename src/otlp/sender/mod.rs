@@ -1,12 +1,9 @@
 //! Exports the batches of the spool of one signal to its collector, one request at a time; [`metrics`] exports the
 //! metrics, which have no spool. Each signal has a [`Connection`].
 //!
-//! Invariants of the spooled signals:
-//! - Only a batch that the collector accepted or rejected is removed from the spool.
-//! - A slow or unreachable collector delays nothing else.
-//! - The oldest batch is sent first. A batch whose failure it may have caused itself is sent again after the others.
-//! - At shutdown the remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the
-//!   spool.
+//! Only a batch that the collector accepted or rejected is removed from the spool. The oldest one is sent first; one
+//! that may have caused a failure itself is sent again after the others. At shutdown the remaining batches are exported
+//! for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
 
 mod connection;
 mod metric_requests;
@@ -18,6 +15,7 @@ mod series;
 
 use std::{future::Future, pin::pin, time::Duration};
 
+use opentelemetry::trace::{SpanId, TraceId};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -25,10 +23,9 @@ use tracing::{info, warn};
 pub use self::connection::{Connection, RetryTiming};
 use self::response::{Disposition, Retry};
 use super::{
-    attribute::hex,
     batch::{Batch, Record},
     signal::Signal,
-    spool::{Lease, Spool, SpoolHandle},
+    spool::{Spool, SpoolHandle},
 };
 use crate::snapshot::{DropReason, ExportFailure};
 
@@ -95,15 +92,14 @@ impl Sender {
     async fn send_until_stopped(&mut self) {
         loop {
             let is_stopping = self.stop.is_cancelled();
-            let Some(lease) = self.spool.next().await else {
+            let Some((id, batch)) = self.spool.next().await else {
                 if is_stopping {
                     return;
                 }
                 self.idle().await;
                 continue;
             };
-            let id = lease.id;
-            if let Err(retry) = self.send(lease).await {
+            if let Err(retry) = self.send(id, batch).await {
                 // A durable spool is exported after the next start.
                 if self.stop.is_cancelled() && self.spool.is_durable() {
                     return;
@@ -113,9 +109,7 @@ impl Sender {
         }
     }
 
-    /// Sends a batch in one request.
-    async fn send(&mut self, lease: Lease) -> Result<(), Retry> {
-        let Lease { id, batch } = lease;
+    async fn send(&mut self, id: u64, batch: Batch) -> Result<(), Retry> {
         let count = batch.records.len() as u64;
         let disposition = match sdk::encode(&batch, self.signal).await {
             Ok(body) => self.connection.attempt(body).await,
@@ -125,7 +119,16 @@ impl Sender {
             Disposition::Accepted { rejected, message } => {
                 let rejected = rejected.min(count);
                 self.connection.recovered();
-                self.log_acceptance(rejected, count, &message);
+                if rejected > 0 {
+                    self.count(ExportFailure::PartialSuccess);
+                    warn!(
+                        rejected,
+                        of = count,
+                        message,
+                        "collector rejected part of the {}, dropped",
+                        self.signal.records()
+                    );
+                }
                 // A partial success does not name the rejected ones.
                 if rejected < count {
                     log_sent(&batch);
@@ -160,19 +163,6 @@ impl Sender {
         Ok(())
     }
 
-    fn log_acceptance(&self, rejected: u64, of: u64, message: &str) {
-        let records = self.signal.records();
-        if rejected > 0 {
-            self.count(ExportFailure::PartialSuccess);
-            warn!(
-                rejected,
-                of, message, "collector rejected part of the {records}, dropped"
-            );
-        } else if !message.is_empty() {
-            warn!(message, "collector accepted {records} with a warning");
-        }
-    }
-
     fn count(&self, reason: ExportFailure) {
         self.spool.count(|counts| counts.fail(reason));
     }
@@ -187,7 +177,7 @@ impl Sender {
         }
     }
 
-    /// A new batch ends our own backoff, since a Spot VM has only seconds, but not a delay that the collector asked for.
+    /// A new batch ends our own backoff, since a Spot VM has only seconds, but no delay that the collector asked for.
     async fn handle_failure(&self, id: u64, retry: Retry) {
         self.spool.with(Spool::maintain).await;
         if retry.may_be_the_batch {
@@ -210,16 +200,16 @@ fn log_sent(batch: &Batch) {
     for record in &batch.records {
         match record {
             Record::Span(span) => info!(
-                trace_id = hex(span.trace_id),
-                span_id = hex(span.span_id),
+                trace_id = TraceId::from_bytes(span.trace_id).to_string(),
+                span_id = SpanId::from_bytes(span.span_id).to_string(),
                 span = span.name,
                 start = span.start.rfc3339_millis(),
                 end = span.end.rfc3339_millis(),
                 "span sent"
             ),
             Record::Log(record) => info!(
-                trace_id = hex(record.trace_id),
-                uid = record.uid(),
+                trace_id = TraceId::from_bytes(record.trace_id).to_string(),
+                uid = record.uid,
                 event = record.name.as_str(),
                 at = record.at.rfc3339_millis(),
                 "log record sent"

@@ -3,7 +3,7 @@
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429,
 //! 502, 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the
 //! cause is usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 407,
-//! 408 and the other 5xx the batch is kept and retried too, after other batches. One that is too large (413) is dropped.
+//! 408 and the other 5xx the batch is retried too, after other batches. A batch that is too large (413) is dropped.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ use opentelemetry_sdk::{
 };
 
 use crate::otlp::{
-    attribute::{Attribute, Value},
+    attribute::{Attribute, Key, Value},
     batch::Batch,
     log_record::{self, LogRecord},
     resource::{Resource, SCHEMA_URL, SERVICE},
@@ -143,14 +143,13 @@ fn log_record(record: &LogRecord, logger: &SdkLogger) -> SdkLogRecord {
         SpanId::from_bytes(span_id),
         Some(TraceFlags::SAMPLED),
     );
+    data.add_attribute(Key::Uid.as_str(), record.uid.clone());
     for Attribute { key, value } in &record.attributes {
         let value: AnyValue = match value {
             Value::Text(text) => text.clone().into(),
             Value::Int(number) => (*number).into(),
             Value::Float(number) => (*number).into(),
-            Value::Texts(texts) => AnyValue::ListAny(Box::new(
-                texts.iter().cloned().map(AnyValue::from).collect(),
-            )),
+            Value::Texts(texts) => texts.iter().cloned().collect(),
         };
         data.add_attribute(key.clone(), value);
     }

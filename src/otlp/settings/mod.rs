@@ -2,10 +2,8 @@
 //!
 //! The rules are those of the specification
 //! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
-//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): a variable for one signal
-//! overrides the general one, an empty value is unset, and an invalid value is logged and ignored. Only an invalid
-//! endpoint and the protocol `grpc` are errors. A signal without an endpoint is not exported, and metrics only with
-//! `OTEL_METRICS_EXPORTER=otlp`.
+//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): an invalid value is logged and
+//! ignored. Only an invalid endpoint and the protocol `grpc` are errors.
 
 mod variables;
 
@@ -48,7 +46,6 @@ pub struct ExporterSettings {
     pub client: Option<ClientCertificate>,
 }
 
-/// The PEM files of mutual TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
     pub certificate: PathBuf,
@@ -56,14 +53,8 @@ pub struct ClientCertificate {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}: {value:?} {problem}; {remedy}")]
-pub struct OtlpConfigError {
-    pub variable: String,
-    /// Redacted.
-    pub value: String,
-    pub problem: String,
-    pub remedy: String,
-}
+#[error("{0}")]
+pub struct OtlpConfigError(String);
 
 impl OtlpSettings {
     /// `None` if nothing is exported and no variable is ignored.

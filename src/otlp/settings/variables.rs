@@ -9,10 +9,7 @@ use reqwest::{
 };
 
 use super::{ClientCertificate, ExporterSettings, OtlpConfigError};
-use crate::{
-    otlp::signal::Signal,
-    outbound::url::{self, UrlError},
-};
+use crate::{otlp::signal::Signal, outbound::url};
 
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
@@ -45,9 +42,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 
     /// The variable of a signal, else the general one, with its name.
     fn otlp(&self, signal: Signal, what: &str) -> Option<(String, String)> {
-        let own = format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable());
-        let general = || self.named(&format!("OTEL_EXPORTER_OTLP_{what}"));
-        self.named(&own).or_else(general)
+        self.named(&format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable()))
+            .or_else(|| self.named(&format!("OTEL_EXPORTER_OTLP_{what}")))
     }
 
     /// Once, also where a general variable is read for each signal. The problem does not contain the value, which may
@@ -81,12 +77,12 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             return Duration::from_millis(default);
         };
         let millis = value.parse().ok().filter(|millis| *millis > 0);
-        if millis.is_none() {
+        Duration::from_millis(millis.unwrap_or_else(|| {
             let problem =
                 format!("the value is not a number of milliseconds above 0, {default} is used");
             self.ignore(&name, &problem);
-        }
-        Duration::from_millis(millis.unwrap_or(default))
+            default
+        }))
     }
 
     pub(super) fn is_disabled(&mut self) -> bool {
@@ -103,15 +99,13 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             return Ok(None);
         };
         self.check_protocol(signal)?;
-        let timeout = self.otlp(signal, "TIMEOUT");
-        let compression = self.otlp(signal, "COMPRESSION");
         let certificate = self.otlp(signal, "CERTIFICATE");
         Ok(Some(ExporterSettings {
             signal,
             endpoint,
             headers: self.headers(signal),
-            timeout: self.millis(timeout, 10_000),
-            gzip: self.is_other(compression, "none", "gzip"),
+            timeout: self.millis(self.otlp(signal, "TIMEOUT"), 10_000),
+            gzip: self.is_other(self.otlp(signal, "COMPRESSION"), "none", "gzip"),
             certificate: certificate.map(|(_, path)| path.into()),
             client: self.client_certificate(signal),
         }))
@@ -150,22 +144,22 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(endpoint)
     }
 
-    /// The endpoint of a signal is used as it is; the general one is the base for all signals.
+    /// The endpoint of a signal is used as it is; the general one is the base for all signals
+    /// (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-request>).
     fn endpoint(&self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
         let Some((variable, value)) = self.otlp(signal, "ENDPOINT") else {
             return Ok(None);
         };
-        let wrong = |error: UrlError| OtlpConfigError {
-            variable: variable.clone(),
-            value: url::redacted(&value),
-            problem: error.to_string(),
-            remedy: "write a URL such as http://localhost:4318".to_owned(),
-        };
-        let url = url::http(&value).map_err(wrong)?;
+        let url = url::http(&value).map_err(|error| {
+            let shown = url::redacted(&value);
+            let remedy = "write a URL such as http://localhost:4318";
+            OtlpConfigError(format!("{variable}: {shown:?} {error}; {remedy}"))
+        })?;
         Ok(Some(if variable.contains(signal.variable()) {
             url
         } else {
-            url::under(&url, &signal.path())
+            let path = signal.variable().to_ascii_lowercase();
+            url::under(&url, &format!("/v1/{path}"))
         }))
     }
 
@@ -176,14 +170,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             && value == "grpc"
         {
             let exporter = signal.exporter_variable();
-            return Err(OtlpConfigError {
-                remedy: format!(
-                    "set it to {PROTOCOL}, for which collectors listen on port 4318, or set {exporter}=none"
-                ),
-                problem: "is not supported".to_owned(),
-                variable,
-                value,
-            });
+            return Err(OtlpConfigError(format!(
+                "{variable}: {value:?} is not supported; set it to {PROTOCOL}, for which collectors listen on port 4318, \
+                 or set {exporter}=none"
+            )));
         }
         self.is_other(given, PROTOCOL, "");
         Ok(())
@@ -215,23 +205,19 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     }
 
     fn client_certificate(&mut self, signal: Signal) -> Option<ClientCertificate> {
-        match (
-            self.otlp(signal, "CLIENT_CERTIFICATE"),
-            self.otlp(signal, "CLIENT_KEY"),
-        ) {
-            (Some((_, certificate)), Some((_, key))) => Some(ClientCertificate {
-                certificate: certificate.into(),
-                key: key.into(),
-            }),
-            (Some((name, _)), None) | (None, Some((name, _))) => {
-                self.ignore(
-                    &name,
-                    "a client certificate and its key are used only together",
-                );
-                None
-            }
-            (None, None) => None,
+        let certificate = self.otlp(signal, "CLIENT_CERTIFICATE");
+        let key = self.otlp(signal, "CLIENT_KEY");
+        if let (Some((name, _)), None) | (None, Some((name, _))) = (&certificate, &key) {
+            self.ignore(
+                name,
+                "a client certificate and its key are used only together",
+            );
         }
+        let ((_, certificate), (_, key)) = certificate.zip(key)?;
+        Some(ClientCertificate {
+            certificate: certificate.into(),
+            key: key.into(),
+        })
     }
 
     /// The specification discards all entries if one is invalid.
@@ -249,6 +235,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             Vec::new()
         })
     }
+
     /// `OTEL_METRIC_EXPORT_INTERVAL`, and what else concerns metrics, where they are exported. The timeout of a request
     /// is limited to that of an export: one request is one export. The defaults are those of the specification
     /// (<https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/#periodic-exporting-metricreader>).

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Batch, Lease, Spool};
+use super::{Batch, Spool};
 use crate::{
     snapshot::{DropReason, ExportCounts},
     time::Moment,
@@ -72,13 +72,12 @@ impl SpoolHandle {
         self.appended.notified().await;
     }
 
-    pub(in crate::otlp) async fn next(&self) -> Option<Lease> {
+    pub(in crate::otlp) async fn next(&self) -> Option<(u64, Batch)> {
         // Of batches that are seen below: it must not end a later backoff.
         pin!(self.appended.notified()).enable();
         self.with(Spool::next).await.flatten()
     }
 
-    /// Counts what only the sender and this handle know.
     pub(in crate::otlp) fn count(&self, count: impl FnOnce(&mut ExportCounts)) {
         self.counts.send_modify(count);
     }

@@ -6,11 +6,10 @@
 //! <directory>/….json.unreadable               set aside: truncated, foreign, or of a newer exporter
 //! ```
 //!
-//! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; the order
-//! is kept; only `Spool::complete` and the limits remove a batch, and each record is counted once, as exported or by
-//! the reason for which it was dropped. A crash can repeat a batch but not lose one. The content of a batch on disk is
-//! not kept in memory. A batch that exceeds the limit of one batch is stored in parts; larger files in the directory
-//! are not read. The limits do not remove the batch in flight, so the spool can exceed them by one batch.
+//! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; only
+//! `Spool::complete` and the limits remove a batch, and each record is counted once, as exported or by the reason for
+//! which it was dropped. A crash can repeat a batch but not lose one. The limits do not remove the batch in flight, so
+//! the spool can exceed them by one batch.
 
 mod directory;
 mod handle;
@@ -39,13 +38,6 @@ use crate::{
 };
 
 use self::directory::file_name;
-
-/// A batch, with its id for `Spool::complete`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Lease {
-    pub(crate) id: u64,
-    pub(crate) batch: Batch,
-}
 
 /// What is kept in memory of a batch.
 #[derive(Debug)]
@@ -113,7 +105,8 @@ impl Spool {
         spool
     }
 
-    /// When this returns the batch is durable, unless the disk failed. Halves a batch that exceeds the limit of one batch. A single record that exceeds it is dropped.
+    /// When this returns the batch is durable, unless the disk failed. Halves a batch that exceeds the limit of one
+    /// batch; a single record that exceeds it is dropped.
     pub(crate) fn append(&mut self, mut batch: Batch, now: Moment) {
         let count = batch.records.len();
         let max = self.limits.max_batch_bytes();
@@ -163,17 +156,17 @@ impl Spool {
 
     /// The oldest readable batch of those that were postponed least. It stays in the spool until `Spool::complete`, and
     /// is in flight until then or until `Spool::maintain`.
-    pub(crate) fn next(&mut self) -> Option<Lease> {
+    pub(crate) fn next(&mut self) -> Option<(u64, Batch)> {
         let entries = self.entries.iter();
         let mut ids: Vec<_> = entries.map(|(id, entry)| (entry.postponed, *id)).collect();
         ids.sort_unstable();
         let lease = ids.into_iter().find_map(|(_, id)| self.read(id));
-        self.in_flight = lease.as_ref().map(|lease| lease.id);
+        self.in_flight = lease.as_ref().map(|(id, _)| *id);
         lease
     }
 
     /// An unreadable batch is set aside, unless the error may be transient.
-    fn read(&mut self, id: u64) -> Option<Lease> {
+    fn read(&mut self, id: u64) -> Option<(u64, Batch)> {
         let entry = self.entries.get(&id)?;
         let (file, count) = (file_name(id, entry.records), entry.records);
         let read = match (&entry.memory, &self.directory) {
@@ -186,7 +179,7 @@ impl Spool {
         };
         let batch = read.and_then(|content| Ok(Batch::from_json(&content)?));
         let error = match batch {
-            Ok(batch) => return Some(Lease { id, batch }),
+            Ok(batch) => return Some((id, batch)),
             Err(error) => error,
         };
         // The kinds of errors of JSON, and of files that are missing or too large.

@@ -1,8 +1,7 @@
-//! Maps transitions of an event of this VM to spans. Pure: ids, names and attributes depend on the event and the VM
-//! only.
+//! Maps transitions of an event of this VM to spans. Pure.
 //!
-//! One event is one trace. The trace id is the event's GUID, so all VMs that the event names write to one trace, each
-//! with a root span of its own.
+//! The trace id is the event's GUID, so all VMs that the event names write to one trace, each with a root span of its
+//! own.
 //!
 //! ```text
 //! scheduled_event <EventType>   |first seen ------------------------- ended|   sent at the end
@@ -11,21 +10,16 @@
 //!   scheduled_event impact                        |started ---------- ended|   sent at the end
 //! ```
 //!
-//! Span ids are a function of event, VM and phase: a span that is made again, after a crash or for an event that
-//! returned, has the same id. Only events that name this VM have spans ([`EventScope::Own`]). Where that becomes known
-//! late, `backfill` returns all past spans. An advisory has only `announced` and the root; their ids differ from those
-//! of maintenance with the same event id.
+//! A span that is made again, after a crash or for an event that returned, has the same id. Only events that name this
+//! VM have spans; where that becomes known late, `backfill` returns all past spans. An advisory has only `announced`
+//! and the root; their ids differ from those of maintenance with the same event id.
 
-mod span;
+use std::time::Duration;
 
-use std::{fmt, time::Duration};
-
+use serde::{Deserialize, Serialize};
 use uuid::{Uuid, uuid};
 
-pub(in crate::otlp) use span::SpanEventName;
-pub use span::{Span, SpanEvent};
-
-use super::attribute::{Attribute, Key, Value};
+use super::attribute::{Attribute, Key, Value, closed_set};
 use crate::{
     event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
@@ -40,28 +34,53 @@ const PREFIX: &str = "scheduled_event";
 /// Jaeger 2 warns of a span that ends at its start: "negative duration".
 const MIN_LENGTH: Duration = Duration::from_nanos(1);
 
-/// Distinguishes the VMs of one event in span ids; stable over reboots.
-///
-/// The VM's own name is preferred to its id: where an event names this VM the name is always known, also before
-/// instance metadata is, and it is unique among the event's `Resources`. A key that changed between the first and the
-/// last span of an event would separate them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VmKey(Box<str>);
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// Identifies the event; the same on each VM.
+    pub trace_id: [u8; 16],
+    /// Identifies event, VM and phase.
+    pub span_id: [u8; 8],
+    /// The span of the whole event on this VM; none for that span itself.
+    pub parent_span_id: Option<[u8; 8]>,
+    pub name: String,
+    /// Before `end`.
+    pub start: Timestamp,
+    pub end: Timestamp,
+    pub attributes: Vec<Attribute>,
+    /// In the order of time.
+    pub events: Vec<SpanEvent>,
+    /// The message of the status `Error`; without one the status is unset.
+    pub error: Option<String>,
+}
 
-impl VmKey {
-    /// The VM's name, else its id, else `unknown`.
-    pub fn of(identity: Option<&Identity>, vm_name: Option<&str>) -> Self {
-        let name = vm_name.or(identity.map(|identity| identity.name.as_str()));
-        let id = identity.map(|identity| identity.vm_id.as_str());
-        let known = [name, id].into_iter().flatten().find(|key| !key.is_empty());
-        Self(known.unwrap_or("unknown").to_ascii_lowercase().into())
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpanEvent {
+    pub name: String,
+    pub at: Timestamp,
+    pub attributes: Vec<Attribute>,
+}
+
+closed_set! {
+    pub(in crate::otlp) enum SpanEventName {
+        Rescheduled = "rescheduled",
+        ApprovalDecided = "approval_decided",
+        ApprovalWithdrawn = "approval_withdrawn",
+        ApprovalSent = "approval_sent",
+        Approved = "approved",
+        ApprovedElsewhere = "approved_elsewhere",
+        Interrupted = "interrupted",
     }
 }
 
-impl fmt::Display for VmKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// Distinguishes the VMs of one event in span ids: the VM's name, else its id, else `unknown`.
+///
+/// The name is preferred because it is known wherever an event names this VM, also before instance metadata is. A key
+/// that changed between the first and the last span of an event would separate them.
+pub fn vm_key(identity: Option<&Identity>, vm_name: Option<&str>) -> String {
+    let name = vm_name.or(identity.map(|identity| identity.name.as_str()));
+    let id = identity.map(|identity| identity.vm_id.as_str());
+    let known = [name, id].into_iter().flatten().find(|key| !key.is_empty());
+    known.unwrap_or("unknown").to_ascii_lowercase()
 }
 
 /// The part of an event that a span covers. The strings are hashed into span ids and must never change.
@@ -84,10 +103,8 @@ impl SpanPhase {
     }
 }
 
-/// The spans that a transition completes.
-///
-/// An event that returned and ended again has its spans sent again with the same ids and a later end.
-pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
+/// The spans that a transition completes. If the event returned and ended again, they have a later end.
+pub fn spans(transition: &Transition, vm: &str) -> Vec<Span> {
     let tracked = transition.tracked.as_ref();
     match &transition.kind {
         TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
@@ -100,60 +117,40 @@ pub fn spans(transition: &Transition, vm: &VmKey) -> Vec<Span> {
         }
         TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
         TransitionKind::Ended(_) => ended(tracked, vm),
-        TransitionKind::Rescheduled(_)
-        | TransitionKind::StatusChanged(_)
-        | TransitionKind::Amended { .. }
-        | TransitionKind::Approved
-        | TransitionKind::ApprovedElsewhere
-        | TransitionKind::Interrupted(_)
-        | TransitionKind::Returned => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
 /// All spans that are complete by now, for an event that was found to name this VM after it was first seen.
-pub(crate) fn backfill(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
-    if tracked.scope != EventScope::Own {
-        return Vec::new();
-    }
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<Span> {
     let mut spans = vec![announced(tracked, vm)];
-    if tracked.is_pending() {
-        spans.extend(notice(tracked, vm));
-    } else {
-        spans.extend(notice(tracked, vm).filter(|_| tracked.started_at.is_some()));
-        spans.extend(ended(tracked, vm));
-    }
+    spans.extend(notice(tracked, vm));
+    spans.extend(ended(tracked, vm));
     spans
 }
 
 /// Has no length and is sent immediately. It may be the only span of a Spot eviction.
-fn announced(tracked: &TrackedEvent, vm: &VmKey) -> Span {
+fn announced(tracked: &TrackedEvent, vm: &str) -> Span {
     let at = tracked.first_seen_at;
     let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
     span.events.clear();
     span
 }
 
-/// Until the start, or until the end of an event that was never seen started. `None` while neither is known.
-fn notice(tracked: &TrackedEvent, vm: &VmKey) -> Option<Span> {
-    let end = tracked.started_at.or(tracked.end.map(|end| end.at))?;
-    Some(span(
-        tracked,
-        vm,
-        SpanPhase::Notice,
-        tracked.first_seen_at,
-        end,
-    ))
+/// Until the start; that of an event that was never seen started is completed by its end.
+fn notice(tracked: &TrackedEvent, vm: &str) -> Option<Span> {
+    let (since, until) = (tracked.first_seen_at, tracked.started_at?);
+    Some(span(tracked, vm, SpanPhase::Notice, since, until))
 }
 
-/// The spans that the end completes.
-fn ended(tracked: &TrackedEvent, vm: &VmKey) -> Vec<Span> {
+fn ended(tracked: &TrackedEvent, vm: &str) -> Vec<Span> {
     let spans = tracked.end.map(|end| completed(tracked, vm, end.at));
     spans.unwrap_or_default()
 }
 
 /// The spans that end when the event does, or when it no longer names this VM. The notice of an event that has started
 /// was sent at its start.
-fn completed(tracked: &TrackedEvent, vm: &VmKey, at: Timestamp) -> Vec<Span> {
+fn completed(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<Span> {
     let first_seen_at = tracked.first_seen_at;
     let phase = match tracked.started_at {
         Some(started_at) => Some((SpanPhase::Impact, started_at)),
@@ -169,7 +166,7 @@ fn completed(tracked: &TrackedEvent, vm: &VmKey, at: Timestamp) -> Vec<Span> {
 
 fn span(
     tracked: &TrackedEvent,
-    vm: &VmKey,
+    vm: &str,
     phase: SpanPhase,
     start: Timestamp,
     end: Timestamp,
@@ -196,11 +193,11 @@ fn span(
 
 /// The first half of a UUID of version 5 of event, VM and phase. The version makes it different from zero, which is not
 /// a valid span id (W3C Trace Context).
-pub(super) fn span_id(event: &Event, vm: &VmKey, phase: SpanPhase) -> [u8; 8] {
+pub(super) fn span_id(event: &Event, vm: &str, phase: SpanPhase) -> [u8; 8] {
     let id = event.id.as_str().to_ascii_lowercase();
     let advisory = if event.is_advisory() { "advisory " } else { "" };
     let phase = format!("{advisory}{}", phase.as_str());
-    let name = [id.as_bytes(), vm.0.as_bytes(), phase.as_bytes()].join(&0);
+    let name = [id.as_bytes(), vm.as_bytes(), phase.as_bytes()].join(&0);
     let (first, _) = Uuid::new_v5(&NAMESPACE, &name).as_u64_pair();
     first.to_be_bytes()
 }

@@ -21,7 +21,6 @@ use azure_scheduled_events_exporter::{
     event::{Event, EventId, EventType, Source, Status},
     file::OsFilesystem,
     otlp::{
-        attribute::hex,
         batch::{self, Batch},
         sender::{self, Connection, RetryTiming},
         settings::OtlpSettings,
@@ -32,6 +31,7 @@ use azure_scheduled_events_exporter::{
     time::{Clock, Moment, Timestamp},
     worker::Worker,
 };
+use opentelemetry::trace::SpanId;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -269,12 +269,13 @@ async fn send(
         let connection = Connection::new(exporter, Clock::start(), RetryTiming::default()).unwrap();
         let running = tokio::spawn(sender::run(connection, spool.clone(), stop.clone()));
         for (_, batch) in all.iter().filter(|(of, _)| *of == signal) {
-            spans.extend(
-                batch
-                    .spans()
-                    .map(|span| (hex(span.span_id), span.name.clone())),
-            );
-            records.extend(batch.log_records().map(|record| record.uid().to_owned()));
+            spans.extend(batch.spans().map(|span| {
+                (
+                    SpanId::from_bytes(span.span_id).to_string(),
+                    span.name.clone(),
+                )
+            }));
+            records.extend(batch.log_records().map(|record| record.uid.clone()));
             spool.append(batch.clone(), Clock::start().now());
         }
         let mut counts = spool.counts();

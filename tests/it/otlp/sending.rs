@@ -184,13 +184,8 @@ pub(super) fn batch(number: u64) -> Batch {
 
 /// One log record whose body is the number.
 pub(super) fn log_batch(number: u64) -> Batch {
-    let Batch { resource, records } = batch(number);
-    let attributes = records
-        .first()
-        .and_then(Record::as_span)
-        .unwrap()
-        .attributes
-        .clone();
+    let batch = batch(number);
+    let attributes = batch.spans().next().unwrap().attributes.clone();
     let record = LogRecord {
         name: EventName::Announced,
         at: at(7),
@@ -198,11 +193,12 @@ pub(super) fn log_batch(number: u64) -> Batch {
         body: number.to_string(),
         trace_id: 7_u128.to_be_bytes(),
         span_id: 99_u64.to_be_bytes(),
+        uid: String::new(),
         attributes,
     };
     Batch {
-        resource,
         records: vec![Record::Log(record)],
+        ..batch
     }
 }
 

@@ -24,13 +24,13 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     const BATCHES: u64 = 6;
     let mut delivered = BTreeMap::new();
     let mut deliver = |spool: &mut Spool| {
-        let lease = spool.next()?;
-        for span in lease.batch.spans() {
+        let (id, leased) = spool.next()?;
+        for span in leased.spans() {
             *delivered
                 .entry(span.name.parse::<u64>().unwrap())
                 .or_default() += 1;
         }
-        spool.complete(lease.id, 0, DropReason::Rejected);
+        spool.complete(id, 0, DropReason::Rejected);
         Some(())
     };
     let mut files = FaultyFilesystem::killed_at(step);

@@ -41,6 +41,25 @@ fn oldest_batches_are_dropped_and_counted_at_the_limits() {
     assert!(file_names(directory.path()).is_empty());
 }
 
+#[test]
+fn a_step_of_the_wall_clock_drops_no_batch_and_keeps_the_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    let years = Duration::from_hours(10 * 365 * 24);
+    let walls = [at(0), at(0).after(years), at(0).before(years)];
+    for (number, wall) in (1..).zip(walls) {
+        spool.append(
+            batch(number),
+            Moment {
+                wall,
+                ..now(number)
+            },
+        );
+    }
+    let mut spool = open(directory.path(), &FaultyFilesystem::default());
+    assert_eq!(drain(&mut spool), [1, 2, 3]);
+}
+
 /// A batch of this many spans of a kilobyte or more.
 fn large(spans: u64) -> Batch {
     let mut whole = batch(1);
@@ -138,10 +157,10 @@ fn batch_in_flight_is_not_dropped_and_is_counted_once() {
         let files = Box::new(FaultyFilesystem::default());
         let mut spool = Spool::open(Signal::Traces, None, files, limits);
         spool.append(batch(1), now(0));
-        let lease = spool.next().unwrap();
+        let (id, _) = spool.next().unwrap();
         spool.append(batch(2), now(0));
         spool.append(batch(3), now(0));
-        spool.complete(lease.id, 0, DropReason::Rejected);
+        spool.complete(id, 0, DropReason::Rejected);
         let counts = counts(&spool);
         assert_eq!((counts.exported, counts.spooled), (1, 1), "{limits:?}");
         assert_eq!(counts.dropped.values().sum::<u64>(), 1, "{limits:?}");

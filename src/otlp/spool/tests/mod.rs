@@ -197,6 +197,7 @@ fn log_records() -> Batch {
             body: "a \"b\"\u{202e}".to_owned(),
             trace_id: 7_u128.to_be_bytes(),
             span_id: 9_u64.to_be_bytes(),
+            uid: String::new(),
             attributes: span_of(&mut batch(1).records[0]).attributes.clone(),
         })
     };
@@ -218,10 +219,10 @@ fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
 /// Completes all batches and returns their numbers.
 fn drain(spool: &mut Spool) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Some(lease) = spool.next() {
-        let spans = lease.batch.spans();
+    while let Some((id, batch)) = spool.next() {
+        let spans = batch.spans();
         numbers.extend(spans.map(|span| span.name.parse::<u64>().unwrap()));
-        spool.complete(lease.id, 0, DropReason::Rejected);
+        spool.complete(id, 0, DropReason::Rejected);
     }
     numbers
 }
@@ -238,9 +239,9 @@ fn postponed_batches_are_sent_after_all_others() {
         spool.append(batch(number), now(0));
     }
     for number in [1, 2, 3, 4, 1] {
-        let lease = spool.next().unwrap();
-        assert_eq!(lease.batch, batch(number));
-        spool.postpone(lease.id);
+        let (id, leased) = spool.next().unwrap();
+        assert_eq!(leased, batch(number));
+        spool.postpone(id);
     }
     spool.append(batch(5), now(0));
     assert_eq!(drain(&mut spool), [5, 2, 3, 4, 1]);

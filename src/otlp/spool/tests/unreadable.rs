@@ -86,14 +86,14 @@ fn transient_read_error_keeps_the_batch_and_delays_no_other() {
     }
     let denied = io::ErrorKind::PermissionDenied;
     files.0.lock().unwrap().read_errors = vec![denied];
-    let lease = spool.next().unwrap();
-    assert_eq!(lease.batch, batch(2));
-    spool.complete(lease.id, 0, DropReason::Rejected);
+    let (id, leased) = spool.next().unwrap();
+    assert_eq!(leased, batch(2));
+    spool.complete(id, 0, DropReason::Rejected);
     files.0.lock().unwrap().read_errors = vec![denied; 2];
     assert_eq!(spool.next(), None);
     assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
     assert_eq!(counts(&spool).spooled, 2, "they are kept");
-    assert_eq!(spool.next().unwrap().batch, batch(3));
+    assert_eq!(spool.next().unwrap().1, batch(3));
 }
 
 #[test]

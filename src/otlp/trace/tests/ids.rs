@@ -1,15 +1,17 @@
 //! Span ids and the key of the VM.
 
+use opentelemetry::trace::{SpanId, TraceId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::otlp::attribute::hex;
 
 #[test]
 fn span_ids_do_not_change_between_versions() {
     let all = spans_of(&[(1_000, vec![event(Status::Started)]), (1_010, vec![])]);
-    let ids: Vec<_> = all.iter().map(|span| hex(span.span_id)).collect();
-    assert_eq!(hex(all[0].trace_id), "602d9444d2cd49c786248643e7171297");
+    let shown = |span: &Span| SpanId::from_bytes(span.span_id).to_string();
+    let ids: Vec<_> = all.iter().map(shown).collect();
+    let trace = TraceId::from_bytes(all[0].trace_id).to_string();
+    assert_eq!(trace, "602d9444d2cd49c786248643e7171297");
     assert_eq!(
         ids,
         [
@@ -28,17 +30,14 @@ fn vm_key_does_not_change_when_the_identity_becomes_known() {
         vm_id: "8f1e9b6a".to_owned(),
         ..Identity::default()
     };
-    assert_eq!(VmKey::of(Some(&identity), None), vm());
-    assert_eq!(
-        VmKey::of(Some(&identity), Some(OWN)),
-        VmKey::of(None, Some(OWN))
-    );
+    assert_eq!(vm_key(Some(&identity), None), vm());
+    assert_eq!(vm_key(Some(&identity), Some(OWN)), vm_key(None, Some(OWN)));
     let nameless = Identity {
         name: String::new(),
         ..identity
     };
-    assert_eq!(VmKey::of(Some(&nameless), None).to_string(), "8f1e9b6a");
-    assert_eq!(VmKey::of(None, None).to_string(), "unknown");
+    assert_eq!(vm_key(Some(&nameless), None), "8f1e9b6a");
+    assert_eq!(vm_key(None, None), "unknown");
 }
 
 fn ended_event(id: &str) -> TrackedEvent {
@@ -57,9 +56,9 @@ proptest! {
     fn ids_depend_on_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
         let tracked = ended_event(&id);
         let names: Vec<_> = names.into_iter().collect();
-        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &VmKey::of(None, Some(name)))).collect();
+        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(None, Some(name)))).collect();
         let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| (span.trace_id, span.span_id, span.parent_span_id)).collect() };
-        let uppercase = backfill(&ended_event(&id.to_uppercase()), &VmKey::of(None, Some(&names[0].to_uppercase())));
+        let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(None, Some(&names[0].to_uppercase())));
         prop_assert_eq!(ids(&all[0]), ids(&uppercase));
         let traces: BTreeSet<_> = all.iter().flatten().map(|span| span.trace_id).collect();
         let spans: BTreeSet<_> = all.iter().flatten().map(|span| span.span_id).collect();
