@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use azure_scheduled_events_exporter::otlp::batch::Batch;
+
 use crate::{malformed::damaged, tidy::root};
 
 #[path = "../../fuzz/src/lib.rs"]
@@ -46,6 +48,9 @@ fn any_state_file_that_is_read_can_be_written_scraped_and_read_again() {
 
 #[test]
 fn any_spool_file_that_is_read_can_be_written_and_read_again() {
+    for seed in files(&root().join("fuzz/seeds/spool")) {
+        Batch::from_json(&seed).expect("a seed can be read");
+    }
     holds(properties::spool, "fuzz/seeds/spool");
 }
 
