@@ -11,7 +11,7 @@ use azure_scheduled_events_exporter::{
 use super::sending::{Sending, TIMING, base, batch, batch_of, numbers};
 use crate::support::{
     FakeImds, Reply,
-    collector::{Answer, FakeCollector},
+    collector::{Answer, FakeCollector, Received},
     process::{PROGRAM, Process},
 };
 
@@ -118,7 +118,7 @@ async fn batches_that_are_never_processed_do_not_hold_up_the_batches_behind_them
     let counts = sending.until(|counts| counts.exported == 3).await;
     assert_eq!(counts.spooled, 2);
     let received = collector.received();
-    let spans = received.iter().flat_map(|request| request.spans());
+    let spans = received.iter().flat_map(Received::spans);
     let names: Vec<_> = spans.map(|span| span.name.as_str()).collect();
     assert_eq!(names[..5], ["10", "11", "2", "3", "4"]);
 }
