@@ -65,7 +65,7 @@
 //! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
 //!   alertmanager::alert, web::{status, api, probe},
 //!   imds::{cadence, timeouts}, approval, pause, azure_json, json, outbound::{retry, url},
-//!   web_config::{settings, tls_settings, fields, yaml, password, rate_limit}
+//!   web_config::{settings, tls_settings, yaml, password, rate_limit}
 //! core, pure: assessment; below it snapshot, lifecycle, document
 //! basic types: event, api_version, time, text, label
 //! ```

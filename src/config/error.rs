@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{otlp::settings::OtlpConfigError, time::format_duration, web_config::WebConfigError};
+use crate::{otlp::settings::OtlpConfigError, time::format_duration};
 
 /// An invalid flag or environment variable. The message is one line with its name, its value and a valid alternative.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -11,8 +11,6 @@ pub enum ConfigError {
     Flag { flag: &'static str, problem: String },
     #[error(transparent)]
     Variable(#[from] OtlpConfigError),
-    #[error("--web.config.file: {0}")]
-    WebConfig(#[from] WebConfigError),
     #[error("{variable}: the value is not valid UTF-8; set it to text or unset it")]
     NotUtf8 { variable: String },
 }

@@ -67,7 +67,8 @@ impl Config {
                 .config_file
                 .as_deref()
                 .map(WebConfig::open)
-                .transpose()?,
+                .transpose()
+                .map_err(|problem| flag_error("web.config.file", problem))?,
             approvals: outputs::approvals(flags.approve, &imds.api_version)?,
             imds,
             interval: in_range(

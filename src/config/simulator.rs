@@ -61,7 +61,8 @@ pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config,
             .config_file
             .as_deref()
             .map(WebConfig::open)
-            .transpose()?,
+            .transpose()
+            .map_err(|problem| flag_error("web.config.file", problem))?,
         imds: ImdsSettings::new(&imds)?,
         interval: Duration::from_secs(1),
         approvals: approval::ApprovalPolicy::default(),

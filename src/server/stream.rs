@@ -28,7 +28,7 @@ impl Stream for TlsStream<TcpStream> {
 
 /// Makes the stream under HTTP of an accepted connection, such as by a TLS handshake.
 #[async_trait]
-pub(crate) trait Acceptor: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait Acceptor: Send + Sync + 'static {
     /// Has to be done within [`header_timeout`](super::ServerLimits::header_timeout). Meanwhile, the connection counts
     /// as one that has sent no request.
     async fn accept(&self, stream: TcpStream) -> io::Result<Box<dyn Stream>>;

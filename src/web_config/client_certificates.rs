@@ -17,28 +17,17 @@ use rustls::{
 };
 use webpki::EndEntityCert;
 
-use super::{
-    tls_error::TlsError,
-    tls_settings::{ClientAuth, TlsSettings},
-};
+use super::tls_settings::{ClientAuth, TlsSettings};
 
 /// In each mode, the client proves that it has the key of its certificate.
 #[derive(Debug)]
 pub(super) struct ClientCertificates {
-    is_mandatory: bool,
-    chain: Chain,
+    client_auth: ClientAuth,
+    /// `None` without a client CA.
+    chain: Option<Arc<dyn ClientCertVerifier>>,
     /// `None` for any name.
     allowed_names: Option<Vec<String>>,
     algorithms: WebPkiSupportedAlgorithms,
-}
-
-#[derive(Debug)]
-enum Chain {
-    /// Any certificate is accepted.
-    Unverified,
-    /// There is no client CA: no certificate is accepted.
-    NoRoot,
-    Verified(Arc<dyn ClientCertVerifier>),
 }
 
 impl ClientCertificates {
@@ -46,48 +35,41 @@ impl ClientCertificates {
         settings: &TlsSettings,
         roots: Option<RootCertStore>,
         provider: &Arc<CryptoProvider>,
-    ) -> Result<Self, TlsError> {
-        let is_verified = match settings.client_auth {
-            ClientAuth::None | ClientAuth::Request | ClientAuth::RequireAny => false,
-            ClientAuth::VerifyIfGiven | ClientAuth::RequireAndVerify => true,
-        };
-        let chain = match roots {
-            _ if !is_verified => Chain::Unverified,
-            None => Chain::NoRoot,
-            Some(roots) => {
-                let builder = WebPkiClientVerifier::builder_with_provider(
-                    Arc::new(roots),
-                    Arc::clone(provider),
-                );
-                let verifier = builder.build().map_err(|error| {
-                    let pem = settings.client_ca.as_ref().unwrap_or(&settings.certificate);
-                    TlsError::new(pem, format!("cannot be used: {error}"))
-                })?;
-                Chain::Verified(verifier)
-            }
+    ) -> Result<Self, String> {
+        let verifier = |roots| -> Result<Arc<dyn ClientCertVerifier>, String> {
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+                .build()
+                .map_err(|error| {
+                    format!("tls_server_config: the client CA cannot be used: {error}")
+                })
         };
         Ok(Self {
-            is_mandatory: matches!(
-                settings.client_auth,
-                ClientAuth::RequireAny | ClientAuth::RequireAndVerify
-            ),
-            chain,
+            client_auth: settings.client_auth,
+            chain: roots.map(verifier).transpose()?,
             allowed_names: settings.allowed_names.clone(),
             algorithms: provider.signature_verification_algorithms,
         })
+    }
+
+    fn is_chain_verified(&self) -> bool {
+        matches!(
+            self.client_auth,
+            ClientAuth::VerifyClientCertIfGiven | ClientAuth::RequireAndVerifyClientCert
+        )
     }
 }
 
 impl ClientCertVerifier for ClientCertificates {
     fn client_auth_mandatory(&self) -> bool {
-        self.is_mandatory
+        matches!(
+            self.client_auth,
+            ClientAuth::RequireAnyClientCert | ClientAuth::RequireAndVerifyClientCert
+        )
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        match &self.chain {
-            Chain::Verified(verifier) => verifier.root_hint_subjects(),
-            Chain::Unverified | Chain::NoRoot => &[],
-        }
+        let chain = self.chain.as_ref().filter(|_| self.is_chain_verified());
+        chain.map_or(&[], |chain| chain.root_hint_subjects())
     }
 
     fn verify_client_cert(
@@ -96,12 +78,9 @@ impl ClientCertVerifier for ClientCertificates {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        match &self.chain {
-            Chain::Unverified => {}
-            Chain::NoRoot => return Err(CertificateError::UnknownIssuer.into()),
-            Chain::Verified(verifier) => {
-                verifier.verify_client_cert(end_entity, intermediates, now)?;
-            }
+        if self.is_chain_verified() {
+            let chain = self.chain.as_ref().ok_or(CertificateError::UnknownIssuer)?;
+            chain.verify_client_cert(end_entity, intermediates, now)?;
         }
         match &self.allowed_names {
             Some(allowed) if !has_name(end_entity, allowed)? => {

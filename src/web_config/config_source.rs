@@ -11,10 +11,7 @@ use rustls::ServerConfig;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
-use super::{
-    config_reader::{ConfigReader, WebConfigError},
-    settings::Settings,
-};
+use super::{config_reader::ConfigReader, settings::Settings};
 use crate::worker::Worker;
 
 /// After files have become invalid, for this time each use waits whether they become valid again: the files of a
@@ -27,21 +24,18 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 #[error("the web configuration is not valid")]
 pub(super) struct Broken;
 
-#[derive(Debug)]
 pub(super) struct ConfigSource {
     reader: Arc<Mutex<ConfigReader>>,
     worker: Worker,
     status: Mutex<Status>,
 }
 
-#[derive(Debug)]
 struct Status {
     last_valid: Arc<Settings>,
     /// Since the first failure after a success.
     failure: Option<Failure>,
 }
 
-#[derive(Debug)]
 struct Failure {
     since: Instant,
     /// The certificates failed, and not only the settings.
@@ -83,19 +77,20 @@ impl ConfigSource {
     async fn load<T: Send + 'static>(
         &self,
         is_tls: bool,
-        load: fn(&mut ConfigReader) -> Result<T, WebConfigError>,
+        load: fn(&mut ConfigReader) -> Result<T, String>,
     ) -> Result<T, Broken> {
         loop {
             let reader = Arc::clone(&self.reader);
-            let loaded = self
-                .worker
-                .run_while_awaited(move || load(&mut lock(&reader)));
+            let loaded = self.worker.run_while_awaited(move || {
+                let mut reader = lock(&reader);
+                load(&mut reader).map_err(|problem| format!("{}: {problem}", reader.file()))
+            });
             let problem = match loaded.await {
                 Some(Ok(loaded)) => {
                     self.succeeded(is_tls);
                     return Ok(loaded);
                 }
-                Some(Err(error)) => error.to_string(),
+                Some(Err(problem)) => problem,
                 // Only a disk that hangs lets the jobs of so many requests wait.
                 None => "reading the files takes too long".to_owned(),
             };

@@ -18,7 +18,6 @@ const MAX_PLAIN_BYTES: u64 = 64 * 1024;
 const PLAIN_RESPONSE: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
      Content-Length: 48\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-#[derive(Debug)]
 pub(super) struct Handshakes {
     pub(super) source: Arc<ConfigSource>,
 }

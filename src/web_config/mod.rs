@@ -10,7 +10,6 @@ mod access;
 mod client_certificates;
 mod config_reader;
 mod config_source;
-mod fields;
 mod handshake;
 mod password;
 mod passwords;
@@ -19,22 +18,18 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod tls_error;
 mod tls_settings;
 mod yaml;
 
 use std::{
-    io,
+    fmt, io,
     path::Path,
     sync::{Arc, Mutex},
 };
 
 use self::{
     access::Access, config_reader::ConfigReader, config_source::ConfigSource,
-    handshake::Handshakes, passwords::Passwords,
-};
-pub use self::{
-    config_reader::WebConfigError, fields::SettingError, settings::Settings, tls_error::TlsError,
+    handshake::Handshakes, passwords::Passwords, settings::Settings,
 };
 use crate::{
     server::{Acceptor, Handler},
@@ -42,11 +37,18 @@ use crate::{
 };
 
 /// The file, read and checked.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct WebConfig {
     reader: Arc<Mutex<ConfigReader>>,
     settings: Arc<Settings>,
     is_tls: bool,
+}
+
+/// Without passwords and keys.
+impl fmt::Debug for WebConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebConfig").finish_non_exhaustive()
+    }
 }
 
 /// What the server needs to serve by the file.
@@ -60,14 +62,24 @@ impl WebConfig {
     /// Reads the file, and the certificates and keys that it names.
     ///
     /// # Errors
-    /// The first setting or file that is not valid.
-    pub fn open(path: &Path) -> Result<Self, WebConfigError> {
-        let (reader, settings) = ConfigReader::open(path)?;
+    /// The first setting or file that is not valid, in one line with the path.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let mut reader = ConfigReader::new(path);
+        let settings = reader.open();
+        let settings = settings.map_err(|problem| format!("{}: {problem}", reader.file()))?;
         Ok(Self {
             is_tls: reader.is_tls(),
             reader: Arc::new(Mutex::new(reader)),
             settings,
         })
+    }
+
+    /// Checks the text of a file, and no file that it names.
+    ///
+    /// # Errors
+    /// The first setting that is not valid, in one line.
+    pub fn check(text: &str) -> Result<(), String> {
+        Settings::parse(text, Path::new("")).map(drop)
     }
 
     /// Whether the port has TLS.

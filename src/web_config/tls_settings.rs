@@ -1,57 +1,16 @@
 //! `tls_server_config` of the file.
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use super::{
-    fields::{Fields, SettingError, shown},
-    yaml::Node,
+use rustls::{
+    SupportedProtocolVersion,
+    crypto::{CryptoProvider, ring},
+    version::{TLS12, TLS13},
 };
+use serde::Deserialize;
 
-const PATH: &str = "tls_server_config";
-const KEYS: [&str; 13] = [
-    "cert",
-    "key",
-    "client_ca",
-    "cert_file",
-    "key_file",
-    "client_ca_file",
-    "client_auth_type",
-    "client_allowed_sans",
-    "min_version",
-    "max_version",
-    "cipher_suites",
-    "curve_preferences",
-    "prefer_server_cipher_suites",
-];
-/// Of these, at least one makes the port a TLS port.
-const ENABLING: [&str; 7] = [
-    "cert",
-    "key",
-    "client_ca",
-    "cert_file",
-    "key_file",
-    "client_ca_file",
-    "client_auth_type",
-];
-const VERSIONS: [&str; 4] = ["TLS10", "TLS11", "TLS12", "TLS13"];
-/// Where a list of cipher suites leaves TLS 1.2.
-const TLS12_SUITES: [&str; 6] = [
-    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-];
-/// Always allowed, as in Go.
-const TLS13_SUITES: [&str; 3] = [
-    "TLS_AES_128_GCM_SHA256",
-    "TLS_AES_256_GCM_SHA384",
-    "TLS_CHACHA20_POLY1305_SHA256",
-];
+use crate::text::{excerpt, sanitize};
+
 /// Accepted by exporter-toolkit; rustls does not have them.
 const UNUSABLE_SUITES: [&str; 4] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
@@ -59,8 +18,9 @@ const UNUSABLE_SUITES: [&str; 4] = [
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
     "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
 ];
+/// Longer names are cut off in notes.
+const MAX_NAME_CHARS: usize = 80;
 
-#[derive(Debug)]
 pub(super) struct TlsSettings {
     pub(super) certificate: Pem,
     pub(super) key: Pem,
@@ -68,283 +28,274 @@ pub(super) struct TlsSettings {
     pub(super) client_ca: Option<Pem>,
     /// A client certificate must have one of these names.
     pub(super) allowed_names: Option<Vec<String>>,
-    /// At least one of the two versions is allowed.
-    pub(super) allows_tls12: bool,
-    pub(super) allows_tls13: bool,
-    /// For TLS 1.2; `None` for all.
-    pub(super) cipher_suites: Option<Vec<&'static str>>,
-    /// In the order of preference; `None` for all.
-    pub(super) curves: Option<Vec<Curve>>,
+    /// At least one.
+    pub(super) versions: Vec<&'static SupportedProtocolVersion>,
+    /// With the cipher suites and curves of the file.
+    pub(super) provider: CryptoProvider,
 }
 
 /// Certificates or a key.
-#[derive(PartialEq, Eq)]
 pub(super) struct Pem {
     /// The name of the setting.
-    pub(super) setting: &'static str,
-    pub(super) source: PemSource,
+    setting: &'static str,
+    /// `None` if they are in the text.
+    pub(super) file: Option<PathBuf>,
+    pub(super) text: String,
 }
 
-#[derive(PartialEq, Eq)]
-pub(super) enum PemSource {
-    Inline(String),
-    File(PathBuf),
-}
-
-/// Without an inline key.
-impl fmt::Debug for Pem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.source {
-            PemSource::Inline(_) => write!(f, "{} (inline)", self.setting),
-            PemSource::File(path) => write!(f, "{}: {}", self.setting, path.display()),
-        }
-    }
-}
-
-/// What is asked of clients. The names in the file are those of Go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What is asked of clients, in the names of Go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) enum ClientAuth {
-    None,
+    NoClientCert,
     /// A certificate is asked for, and neither needed nor verified.
-    Request,
-    /// Any certificate.
-    RequireAny,
-    VerifyIfGiven,
-    RequireAndVerify,
+    RequestClientCert,
+    #[serde(alias = "RequireClientCert")]
+    RequireAnyClientCert,
+    VerifyClientCertIfGiven,
+    RequireAndVerifyClientCert,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Curve {
-    X25519,
-    P256,
-    P384,
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Version {
+    Tls10,
+    Tls11,
+    Tls12,
+    Tls13,
 }
 
-impl TlsSettings {
-    /// `None` if the port has no TLS.
-    pub(super) fn parse(
-        node: Option<&Node>,
+/// As in the file.
+#[derive(Default, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a mapping of keys to values"
+)]
+pub(super) struct TlsSection {
+    cert: Option<String>,
+    key: Option<String>,
+    client_ca: Option<String>,
+    cert_file: Option<String>,
+    key_file: Option<String>,
+    client_ca_file: Option<String>,
+    client_auth_type: Option<ClientAuth>,
+    client_allowed_sans: Option<Vec<String>>,
+    min_version: Option<Version>,
+    max_version: Option<Version>,
+    cipher_suites: Option<Vec<String>>,
+    curve_preferences: Option<Vec<String>>,
+    #[serde(rename = "prefer_server_cipher_suites")]
+    _prefer_server_cipher_suites: Option<bool>,
+}
+
+impl Pem {
+    /// The file, if both are given.
+    fn new(
+        (setting, text): (&'static str, Option<String>),
+        (file_setting, file): (&'static str, Option<String>),
         directory: &Path,
-        notes: &mut Vec<String>,
-    ) -> Result<Option<Self>, SettingError> {
-        let fields = Fields::of(node, PATH, &KEYS)?;
-        let (allows_tls12, allows_tls13) = versions(&fields, notes)?;
-        let cipher_suites = cipher_suites(&fields, allows_tls13, notes)?;
-        let curves = curves(&fields, notes)?;
-        let allowed_names = allowed_names(&fields, notes)?;
-        fields.flag("prefer_server_cipher_suites")?;
-        let mut is_enabled = false;
-        for key in ENABLING {
-            is_enabled |= fields.text(key)?.is_some();
-        }
-        if !is_enabled {
-            return Ok(None);
-        }
-        let missing = |inline: &'static str, file: &str| {
-            fields.error(inline, format!("is missing: set it or {PATH}.{file}"))
-        };
-        let certificate = pem(&fields, "cert", "cert_file", directory)?;
-        let certificate = certificate.ok_or_else(|| missing("cert", "cert_file"))?;
-        let key = pem(&fields, "key", "key_file", directory)?;
-        let key = key.ok_or_else(|| missing("key", "key_file"))?;
-        let client_auth = client_auth(&fields)?;
-        let client_ca = pem(&fields, "client_ca", "client_ca_file", directory)?;
-        if let (ClientAuth::None, Some(ca)) = (client_auth, &client_ca) {
-            let problem = "has no effect without tls_server_config.client_auth_type: set it to RequireAndVerifyClientCert";
-            return Err(fields.error(ca.setting, problem));
-        }
-        if client_auth == ClientAuth::RequireAndVerify && client_ca.is_none() {
-            let problem = "needs tls_server_config.client_ca_file or client_ca: no client certificate could be verified";
-            return Err(fields.error("client_auth_type", problem));
-        }
-        Ok(Some(Self {
-            certificate,
-            key,
-            client_auth,
-            client_ca,
-            allowed_names,
-            allows_tls12,
-            allows_tls13,
-            cipher_suites,
-            curves,
-        }))
-    }
-}
-
-/// The file, if both are given.
-fn pem(
-    fields: &Fields<'_>,
-    inline: &'static str,
-    file: &'static str,
-    directory: &Path,
-) -> Result<Option<Pem>, SettingError> {
-    let text = fields.text(inline)?;
-    let path = fields.text(file)?;
-    Ok(match (path, text) {
-        (Some(path), _) => Some(Pem {
-            setting: file,
-            source: PemSource::File(directory.join(path)),
-        }),
-        (None, Some(text)) => Some(Pem {
-            setting: inline,
-            source: PemSource::Inline(text.to_owned()),
-        }),
-        (None, None) => None,
-    })
-}
-
-fn client_auth(fields: &Fields<'_>) -> Result<ClientAuth, SettingError> {
-    match fields.text("client_auth_type")? {
-        None | Some("NoClientCert") => Ok(ClientAuth::None),
-        Some("RequestClientCert") => Ok(ClientAuth::Request),
-        // The second name is an older one.
-        Some("RequireAnyClientCert" | "RequireClientCert") => Ok(ClientAuth::RequireAny),
-        Some("VerifyClientCertIfGiven") => Ok(ClientAuth::VerifyIfGiven),
-        Some("RequireAndVerifyClientCert") => Ok(ClientAuth::RequireAndVerify),
-        Some(other) => {
-            let problem = format!(
-                "is {:?}: use NoClientCert, RequestClientCert, RequireAnyClientCert, VerifyClientCertIfGiven or \
-                 RequireAndVerifyClientCert",
-                shown(other)
-            );
-            Err(fields.error("client_auth_type", problem))
-        }
-    }
-}
-
-/// Whether TLS 1.2 and TLS 1.3 are allowed.
-fn versions(fields: &Fields<'_>, notes: &mut Vec<String>) -> Result<(bool, bool), SettingError> {
-    let version = |key| {
-        let Some(name) = fields.scalar(key)? else {
-            return Ok(None);
-        };
-        let number = VERSIONS.iter().position(|known| *known == name);
-        number.map(Some).ok_or_else(|| {
-            let problem = format!("is {:?}: use {}", shown(name), VERSIONS.join(", "));
-            fields.error(key, problem)
+    ) -> Option<Self> {
+        let file = file.filter(|file| !file.is_empty());
+        let text = text.filter(|text| !text.is_empty());
+        (file.is_some() || text.is_some()).then(|| Self {
+            setting: if file.is_some() {
+                file_setting
+            } else {
+                setting
+            },
+            file: file.map(|file| directory.join(file)),
+            text: text.unwrap_or_default(),
         })
-    };
-    // Positions in `VERSIONS`.
-    let min = version("min_version")?.unwrap_or(2);
-    let max = version("max_version")?.unwrap_or(3);
-    if max < 2 {
-        let problem = "leaves no version: TLS 1.2 is the oldest that is spoken";
-        return Err(fields.error("max_version", problem));
     }
-    if min > max {
-        return Err(fields.error("min_version", "is newer than max_version"));
-    }
-    if min < 2 {
-        notes.push(format!(
-            "{PATH}.min_version has no effect: TLS 1.2 is the oldest version that is spoken"
-        ));
-    }
-    Ok((min <= 2, max == 3))
-}
 
-/// An entry of a list.
-enum Choice<T> {
-    Usable(T),
-    /// exporter-toolkit accepts it, and it cannot be used here.
-    Unusable,
-    Unknown,
-}
-
-/// The usable entries of a list; `None` without a list, and for an empty one. `none_left` is the error if there are
-/// only entries that cannot be used.
-fn choices<T>(
-    fields: &Fields<'_>,
-    key: &str,
-    choice: impl Fn(&str) -> Choice<T>,
-    none_left: &str,
-    notes: &mut Vec<String>,
-) -> Result<Option<Vec<T>>, SettingError> {
-    let Some(names) = fields.list(key)?.filter(|names| !names.is_empty()) else {
-        return Ok(None);
-    };
-    let mut usable = Vec::new();
-    for name in names {
-        match choice(name) {
-            Choice::Usable(value) => usable.push(value),
-            Choice::Unusable => notes.push(format!(
-                "{PATH}.{key}: {name} cannot be used and is left out"
-            )),
-            Choice::Unknown => {
-                let problem = format!("has {:?}, which is not known", shown(name));
-                return Err(fields.error(key, problem));
+    /// Names the setting, and the file if there is one.
+    pub(super) fn error(&self, problem: &str) -> String {
+        let setting = self.setting;
+        match &self.file {
+            None => format!("tls_server_config.{setting}: {problem}"),
+            Some(file) => {
+                let file = file.display().to_string();
+                format!(
+                    "tls_server_config.{setting} {:?}: {problem}",
+                    sanitize(&file)
+                )
             }
         }
     }
-    if usable.is_empty() {
-        return Err(fields.error(key, none_left));
-    }
-    Ok(Some(usable))
 }
 
-/// Those of TLS 1.2. A list cannot exclude those of TLS 1.3.
-fn cipher_suites(
-    fields: &Fields<'_>,
-    allows_tls13: bool,
-    notes: &mut Vec<String>,
-) -> Result<Option<Vec<&'static str>>, SettingError> {
-    let choice = |name: &str| {
-        let find = |suites: &[&'static str]| suites.iter().copied().find(|suite| *suite == name);
-        match (find(&TLS12_SUITES), find(&TLS13_SUITES)) {
-            (Some(suite), _) => Choice::Usable(suite),
-            (None, Some(suite)) if allows_tls13 => Choice::Usable(suite),
-            (None, Some(_)) => Choice::Unusable,
-            (None, None) if UNUSABLE_SUITES.contains(&name) => Choice::Unusable,
-            (None, None) => Choice::Unknown,
+impl TlsSection {
+    /// `None` if the port has no TLS. The error begins with the name of the setting.
+    pub(super) fn check(
+        self,
+        directory: &Path,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<TlsSettings>, String> {
+        let mut versions = versions(self.min_version, self.max_version, notes)?;
+        let mut provider = ring::default_provider();
+        let suites = self.cipher_suites.unwrap_or_default();
+        limit_suites(&suites, &mut versions, &mut provider, notes)?;
+        let curves = self.curve_preferences.unwrap_or_default();
+        limit_curves(&curves, &mut provider, notes)?;
+        let names = self.client_allowed_sans;
+        let allowed_names = names.map(|names| allowed_names(names, notes)).transpose()?;
+
+        let certificate = Pem::new(
+            ("cert", self.cert),
+            ("cert_file", self.cert_file),
+            directory,
+        );
+        let key = Pem::new(("key", self.key), ("key_file", self.key_file), directory);
+        let client_ca = Pem::new(
+            ("client_ca", self.client_ca),
+            ("client_ca_file", self.client_ca_file),
+            directory,
+        );
+        let pems = [&certificate, &key, &client_ca];
+        if self.client_auth_type.is_none() && pems.iter().all(|pem| pem.is_none()) {
+            return Ok(None);
         }
-    };
-    let all = TLS12_SUITES.join(", ");
-    let none_left = format!("leaves no cipher suite: use one of {all}");
-    let mut suites = choices(fields, "cipher_suites", choice, &none_left, notes)?;
-    if let Some(suites) = &mut suites {
-        suites.retain(|suite| TLS12_SUITES.contains(suite));
+        let missing = |setting: &str| {
+            format!("{setting} is missing: set it or tls_server_config.{setting}_file")
+        };
+        let certificate = certificate.ok_or_else(|| missing("cert"))?;
+        let key = key.ok_or_else(|| missing("key"))?;
+        let client_auth = self.client_auth_type.unwrap_or(ClientAuth::NoClientCert);
+        match (client_auth, &client_ca) {
+            (ClientAuth::NoClientCert, Some(ca)) => Err(format!(
+                "{} has no effect without tls_server_config.client_auth_type: set it to RequireAndVerifyClientCert",
+                ca.setting
+            )),
+            (ClientAuth::RequireAndVerifyClientCert, None) => Err(
+                "client_auth_type needs tls_server_config.client_ca_file or client_ca: no client certificate could be \
+                 verified".to_owned(),
+            ),
+            _ => Ok(Some(TlsSettings {
+                certificate,
+                key,
+                client_auth,
+                client_ca,
+                allowed_names,
+                versions,
+                provider,
+            })),
+        }
     }
-    Ok(suites)
 }
 
-fn curves(
-    fields: &Fields<'_>,
+fn versions(
+    min: Option<Version>,
+    max: Option<Version>,
     notes: &mut Vec<String>,
-) -> Result<Option<Vec<Curve>>, SettingError> {
-    let choice = |name: &str| match name {
-        "X25519" => Choice::Usable(Curve::X25519),
-        "CurveP256" => Choice::Usable(Curve::P256),
-        "CurveP384" => Choice::Usable(Curve::P384),
-        "CurveP521" => Choice::Unusable,
-        _ => Choice::Unknown,
-    };
-    let none_left = "leaves no curve: use X25519, CurveP256 or CurveP384";
-    choices(fields, "curve_preferences", choice, none_left, notes)
+) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
+    let min = min.unwrap_or(Version::Tls12);
+    let max = max.unwrap_or(Version::Tls13);
+    if max < Version::Tls12 {
+        let problem = "max_version leaves no version: TLS 1.2 is the oldest that is spoken";
+        return Err(problem.to_owned());
+    }
+    if min > max {
+        return Err("min_version is newer than max_version".to_owned());
+    }
+    if min < Version::Tls12 {
+        notes.push(
+            "tls_server_config.min_version has no effect: TLS 1.2 is the oldest version that is spoken"
+                .to_owned(),
+        );
+    }
+    let known = [(Version::Tls13, &TLS13), (Version::Tls12, &TLS12)];
+    let allowed = known.into_iter().filter(|(v, _)| (min..=max).contains(v));
+    Ok(allowed.map(|(_, version)| version).collect())
+}
+
+fn left_out(key: &str, name: &str) -> String {
+    let name = excerpt(name, MAX_NAME_CHARS);
+    format!("tls_server_config.{key}: {name} cannot be used and is left out")
+}
+
+/// A list selects those of TLS 1.2. It cannot exclude those of TLS 1.3, as in Go.
+fn limit_suites(
+    names: &[String],
+    versions: &mut Vec<&'static SupportedProtocolVersion>,
+    provider: &mut CryptoProvider,
+    notes: &mut Vec<String>,
+) -> Result<(), String> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut usable = Vec::new();
+    for name in names {
+        let suite = provider.cipher_suites.iter().find(|suite| {
+            // rustls begins those of TLS 1.3 in its own way.
+            let known = suite.suite().as_str().unwrap_or_default();
+            known.replace("TLS13_", "TLS_") == *name
+        });
+        match suite {
+            Some(suite) if suite.tls13().is_none() || versions.contains(&&TLS13) => {
+                usable.push(*suite);
+            }
+            None if !UNUSABLE_SUITES.contains(&name.as_str()) => {
+                return Err(format!("cipher_suites has {name:?}, which is not known"));
+            }
+            _ => notes.push(left_out("cipher_suites", name)),
+        }
+    }
+    if usable.is_empty() {
+        let problem = "cipher_suites leaves no cipher suite: use one such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+        return Err(problem.to_owned());
+    }
+    if usable.iter().all(|suite| suite.tls13().is_some()) {
+        versions.retain(|version| *version == &TLS13);
+    }
+    provider
+        .cipher_suites
+        .retain(|suite| suite.tls13().is_some() || usable.contains(suite));
+    Ok(())
+}
+
+/// In the order of preference.
+fn limit_curves(
+    names: &[String],
+    provider: &mut CryptoProvider,
+    notes: &mut Vec<String>,
+) -> Result<(), String> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    provider.kx_groups.clear();
+    for name in names {
+        match name.as_str() {
+            "X25519" => provider.kx_groups.push(ring::kx_group::X25519),
+            "CurveP256" => provider.kx_groups.push(ring::kx_group::SECP256R1),
+            "CurveP384" => provider.kx_groups.push(ring::kx_group::SECP384R1),
+            "CurveP521" => notes.push(left_out("curve_preferences", name)),
+            _ => {
+                return Err(format!(
+                    "curve_preferences has {name:?}, which is not known"
+                ));
+            }
+        }
+    }
+    if provider.kx_groups.is_empty() {
+        let problem = "curve_preferences leaves no curve: use X25519, CurveP256 or CurveP384";
+        return Err(problem.to_owned());
+    }
+    Ok(())
 }
 
 /// DNS names, URIs and IP addresses. Those of e-mail cannot be read from a certificate here.
-fn allowed_names(
-    fields: &Fields<'_>,
-    notes: &mut Vec<String>,
-) -> Result<Option<Vec<String>>, SettingError> {
-    let key = "client_allowed_sans";
-    let Some(names) = fields.list(key)? else {
-        return Ok(None);
-    };
-    let is_email = |name: &str| name.contains('@') && !name.contains(':');
-    let mut allowed = Vec::new();
-    for name in names {
-        if is_email(name) {
-            notes.push(format!(
-                "{PATH}.{key}: {} is left out, e-mail addresses are not compared",
-                shown(name)
-            ));
-        } else {
-            allowed.push(name.to_owned());
-        }
-    }
+fn allowed_names(names: Vec<String>, notes: &mut Vec<String>) -> Result<Vec<String>, String> {
+    let is_email = |name: &String| name.contains('@') && !name.contains(':');
+    let (emails, allowed): (Vec<_>, Vec<_>) = names.into_iter().partition(is_email);
+    notes.extend(
+        emails
+            .iter()
+            .map(|name| left_out("client_allowed_sans", name)),
+    );
     if allowed.is_empty() {
-        let problem = "leaves no name, so that every client certificate would be refused: use DNS names, URIs or IP addresses";
-        return Err(fields.error(key, problem));
+        let problem = "client_allowed_sans leaves no name, so that every client certificate would be refused: use DNS \
+                       names, URIs or IP addresses";
+        return Err(problem.to_owned());
     }
-    Ok(Some(allowed))
+    Ok(allowed)
 }

@@ -1,63 +1,17 @@
-//! A YAML document as a tree. Of YAML it accepts what a configuration file needs: one document, and neither aliases
-//! nor tags.
+//! A YAML document as a JSON value. Of YAML it accepts what a configuration file needs: one document, and neither
+//! aliases nor tags.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
+use serde_json::{Map, Value};
 
 /// Levels of mappings and sequences. The format needs three.
 const MAX_DEPTH: usize = 8;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Node {
-    /// From 1.
-    pub(super) line: usize,
-    pub(super) value: Value,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
-    /// `is_plain` is false for a quoted text and for a block of text.
-    Scalar {
-        text: String,
-        is_plain: bool,
-    },
-    Sequence(Vec<Node>),
-    /// In the order of the document; a key can occur twice.
-    Mapping(Vec<Entry>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) key: String,
-    pub(super) line: usize,
-    pub(super) value: Node,
-}
-
-impl Node {
-    /// True for a plain scalar that stands for nothing in YAML.
-    pub(super) fn is_null(&self) -> bool {
-        let Value::Scalar { text, is_plain } = &self.value else {
-            return false;
-        };
-        *is_plain && ["", "~", "null", "Null", "NULL"].contains(&text.as_str())
-    }
-}
-
-/// Why a text is not such a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SyntaxError {
-    pub(super) line: usize,
-    pub(super) problem: String,
-}
-
-fn error(line: usize, problem: impl Into<String>) -> SyntaxError {
-    SyntaxError {
-        line,
-        problem: problem.into(),
-    }
-}
-
-/// `None` for a document without content.
-pub(super) fn parse(text: &str) -> Result<Option<Node>, SyntaxError> {
+/// `Null` for a document without content.
+///
+/// # Errors
+/// What is wrong, with its line.
+pub(super) fn parse(text: &str) -> Result<Value, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut events = Events {
         parser: Parser::new_from_str(text),
@@ -67,13 +21,13 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, SyntaxError> {
     loop {
         match events.next()? {
             Event::DocumentStart(_) if root.is_some() => {
-                return Err(error(events.line, "has a second document"));
+                return Err(events.error("has a second document"));
             }
             Event::DocumentStart(_) => {
                 let first = events.next()?;
-                root = Some(events.node(first, MAX_DEPTH)?);
+                root = Some(events.value(first, MAX_DEPTH)?);
             }
-            Event::StreamEnd => return Ok(root),
+            Event::StreamEnd => return Ok(root.unwrap_or_default()),
             _ => {}
         }
     }
@@ -81,128 +35,108 @@ pub(super) fn parse(text: &str) -> Result<Option<Node>, SyntaxError> {
 
 struct Events<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    /// Of the last event.
+    /// Of the last event, from 1.
     line: usize,
 }
 
 impl<'a> Events<'a> {
-    fn next(&mut self) -> Result<Event<'a>, SyntaxError> {
+    fn next(&mut self) -> Result<Event<'a>, String> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
                 self.line = span.start.line();
                 Ok(event)
             }
-            Some(Err(problem)) => Err(error(
-                problem.marker().line(),
-                format!("is no YAML: {}", problem.info()),
-            )),
-            None => Err(error(self.line, "is no YAML: it ends too early")),
+            Some(Err(problem)) => {
+                self.line = problem.marker().line();
+                Err(self.error(&format!("is no YAML: {}", problem.info())))
+            }
+            None => Err(self.error("is no YAML: it ends too early")),
         }
     }
 
-    /// The node that begins with this event.
-    fn node(&mut self, first: Event<'a>, depth: usize) -> Result<Node, SyntaxError> {
-        let line = self.line;
-        let Some(depth) = depth.checked_sub(1) else {
-            return Err(error(line, "is nested too deep"));
-        };
-        let value = match first {
-            Event::Scalar(.., Some(_))
-            | Event::SequenceStart(_, Some(_))
-            | Event::MappingStart(_, Some(_)) => return Err(error(line, "has a tag: remove it")),
-            Event::Scalar(text, style, ..) => Value::Scalar {
-                text: text.into_owned(),
-                is_plain: style == ScalarStyle::Plain,
-            },
-            Event::SequenceStart(..) => {
-                let mut nodes = Vec::new();
-                loop {
-                    match self.next()? {
-                        Event::SequenceEnd => break Value::Sequence(nodes),
-                        first => nodes.push(self.node(first, depth)?),
-                    }
-                }
-            }
-            Event::MappingStart(..) => {
-                let mut entries = Vec::new();
-                loop {
-                    match self.next()? {
-                        Event::MappingEnd => break Value::Mapping(entries),
-                        first => entries.push(self.entry(first, depth)?),
-                    }
-                }
-            }
-            Event::Alias(_) => {
-                return Err(error(line, "has an alias: write its value instead"));
-            }
-            _ => return Err(error(line, "is no YAML: a value is missing")),
-        };
-        Ok(Node { line, value })
+    fn error(&self, problem: &str) -> String {
+        format!("line {}: the file {problem}", self.line)
     }
 
-    fn entry(&mut self, first: Event<'a>, depth: usize) -> Result<Entry, SyntaxError> {
-        let key = self.node(first, depth)?;
-        let Value::Scalar { text, .. } = key.value else {
-            return Err(error(key.line, "has a key that is not a text"));
+    /// The value that begins with this event.
+    fn value(&mut self, first: Event<'a>, depth: usize) -> Result<Value, String> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return Err(self.error("is nested too deep"));
         };
-        let first = self.next()?;
-        Ok(Entry {
-            key: text,
-            line: key.line,
-            value: self.node(first, depth)?,
-        })
+        match first {
+            Event::Scalar(text, ScalarStyle::Plain, _, None) => Ok(plain(&text)),
+            Event::Scalar(text, _, _, None) => Ok(Value::String(text.into_owned())),
+            Event::SequenceStart(_, None) => {
+                let mut values = Vec::new();
+                loop {
+                    match self.next()? {
+                        Event::SequenceEnd => return Ok(Value::Array(values)),
+                        first => values.push(self.value(first, depth)?),
+                    }
+                }
+            }
+            Event::MappingStart(_, None) => {
+                let mut members = Map::new();
+                loop {
+                    let key = match self.next()? {
+                        Event::MappingEnd => return Ok(Value::Object(members)),
+                        Event::Scalar(key, _, _, None) => key.into_owned(),
+                        _ => return Err(self.error("has a key that is not a text")),
+                    };
+                    if members.contains_key(&key) {
+                        return Err(self.error(&format!("has {key:?} twice")));
+                    }
+                    let first = self.next()?;
+                    members.insert(key, self.value(first, depth)?);
+                }
+            }
+            Event::Alias(_) => Err(self.error("has an alias: write its value instead")),
+            Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) => {
+                Err(self.error("has a tag: remove it"))
+            }
+            _ => Err(self.error("is no YAML: a value is missing")),
+        }
+    }
+}
+
+/// A scalar without quotes: null, a flag in the words of YAML 1.1, which exporter-toolkit reads, or a text. A number is
+/// a text.
+fn plain(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y" | "Y" => {
+            Value::Bool(true)
+        }
+        "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "n" | "N" => {
+            Value::Bool(false)
+        }
+        text => Value::String(text.to_owned()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn problem(text: &str) -> (usize, String) {
-        let error = parse(text).unwrap_err();
-        (error.line, error.problem)
-    }
-
-    fn entries(node: &Node) -> &[Entry] {
-        match &node.value {
-            Value::Mapping(entries) => entries,
-            other => panic!("{other:?}"),
+    #[test]
+    fn block_and_flow_forms_give_the_same_value() {
+        for text in [
+            "a: 1\nb: 'yes'\nc: [yes, ~]\n",
+            "{a: 1, b: \"yes\", c: [true, null]}",
+            "\u{feff}--- # comment\na: 1\nb: \"yes\"\nc:\n- on\n-\n...\n",
+        ] {
+            let expected = json!({"a": "1", "b": "yes", "c": [true, null]});
+            assert_eq!(parse(text), Ok(expected), "{text:?}");
         }
     }
 
     #[test]
-    fn block_and_flow_forms_give_the_same_tree() {
-        let without_lines = |text: &str| {
-            let root = parse(text).unwrap().unwrap();
-            entries(&root)
-                .iter()
-                .map(|entry| (entry.key.clone(), entry.value.value.clone()))
-                .collect::<Vec<_>>()
-        };
-        let block = without_lines("a: 1\nb: 'two'\n");
-        assert_eq!(block, without_lines("{a: 1, b: \"two\"}"));
-        assert_eq!(
-            block,
-            without_lines("\u{feff}--- # comment\na: 1\nb: \"two\"\n...\n")
-        );
-        let scalar = |text: &str, is_plain| Value::Scalar {
-            text: text.to_owned(),
-            is_plain,
-        };
-        assert_eq!(block[0], ("a".to_owned(), scalar("1", true)));
-        assert_eq!(block[1], ("b".to_owned(), scalar("two", false)));
-    }
-
-    #[test]
-    fn a_text_without_content_is_no_document() {
-        for text in ["", "\n\n", "# only a comment\n", "\u{feff}"] {
-            assert_eq!(parse(text), Ok(None), "{text:?}");
+    fn null_is_an_empty_document_or_a_plain_scalar() {
+        for text in ["", "\n\n", "# only a comment\n", "\u{feff}", "---\n", "~"] {
+            assert_eq!(parse(text), Ok(Value::Null), "{text:?}");
         }
-        assert!(parse("---\n").unwrap().unwrap().is_null());
-    }
-
-    #[test]
-    fn null_is_a_plain_scalar() {
         for (text, is_null) in [
             ("a:", true),
             ("a: ~", true),
@@ -212,16 +146,8 @@ mod tests {
             ("a: []", false),
             ("a: nul", false),
         ] {
-            let root = parse(text).unwrap().unwrap();
-            assert_eq!(entries(&root)[0].value.is_null(), is_null, "{text}");
+            assert_eq!(parse(text).unwrap()["a"].is_null(), is_null, "{text}");
         }
-    }
-
-    #[test]
-    fn lines_are_counted_from_one() {
-        let root = parse("a: 1\n\nb:\n  c: 2\n").unwrap().unwrap();
-        let b = &entries(&root)[1];
-        assert_eq!((b.line, entries(&b.value)[0].line), (3, 4));
     }
 
     #[test]
@@ -233,14 +159,16 @@ mod tests {
             ("a: !x [1]\n", 1, "tag"),
             ("a: 1\n---\nb: 1\n", 2, "second document"),
             ("? [1]\n: 2\n", 1, "key"),
+            ("a: 1\nb: 1\na: 2\n", 3, "twice"),
             ("a: [1\n", 2, "is no YAML"),
             ("a: 1\n\tb: 2\n", 1, "is no YAML"),
             ("a: 'x\n", 1, "is no YAML"),
             (&"[".repeat(20), 1, "too deep"),
         ] {
-            let (found, problem) = problem(text);
+            let problem = parse(text).unwrap_err();
             assert!(problem.contains(words), "{text:?}: {problem}");
-            assert_eq!(found, line, "{text:?}: {problem}");
+            let line = format!("line {line}: the file ");
+            assert!(problem.starts_with(&line), "{text:?}: {problem}");
         }
     }
 }

@@ -39,7 +39,6 @@ const MODULES: &[(&str, u8)] = &[
     ("outbound::url", PURE),
     ("web_config::settings", PURE),
     ("web_config::tls_settings", PURE),
-    ("web_config::fields", PURE),
     ("web_config::yaml", PURE),
     ("web_config::password", PURE),
     ("web_config::rate_limit", PURE),
@@ -85,7 +84,7 @@ const IO_CRATES: [&str; 9] = [
 ];
 
 /// Plain data of these crates.
-const DATA: [&str; 2] = ["reqwest::Url", "reqwest::header"];
+const DATA: [&str; 3] = ["hyper::header", "reqwest::Url", "reqwest::header"];
 
 fn layer(segments: &[String]) -> Option<(&'static str, u8)> {
     let path = segments.join("::");

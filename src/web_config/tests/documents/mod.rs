@@ -10,7 +10,7 @@ use super::super::settings::Settings;
 const CAROL: &str = "$2y$10$qRTBuFoULoYNA7AQ/F3ck.trZBPyjV64.oA4ZsSBCIWvXuvQlQTuu";
 
 fn parse(text: &str) -> Result<Settings, String> {
-    Settings::parse(text, Path::new("/etc/exporter")).map_err(|error| error.to_string())
+    Settings::parse(text, Path::new("/etc/exporter"))
 }
 
 /// `tls_server_config` with a certificate, a key and these lines.

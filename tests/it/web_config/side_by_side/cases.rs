@@ -106,6 +106,7 @@ pub(super) fn tls_cases() -> Vec<Case> {
         )),
         same(tls(verify)),
         same(tls("client_auth_type: Foo")),
+        differs(tls("client_auth_type: ''"), "empty `client_auth_type`"),
         same(tls("client_auth_type: requireanyclientcert")),
         same(tls("client_ca_file: ca.pem")),
         same(tls(
@@ -214,6 +215,10 @@ pub(super) fn other_cases() -> Vec<Case> {
             users(right)
         )),
         differs(
+            headers("X-XSS-Protection: yes"),
+            "`yes`, `true` and the like",
+        ),
+        differs(
             headers("X-XSS-Protection: ''"),
             "header with an empty value",
         ),
@@ -226,6 +231,11 @@ pub(super) fn other_cases() -> Vec<Case> {
         same("rate_limit: {interval: 1h30m, burst: 1}"),
         same("rate_limit: {interval: 1us, burst: 100}"),
         same("rate_limit: {interval: 1x, burst: 1}"),
+        same("rate_limit: [1s, 1]"),
+        differs(
+            "rate_limit: {interval: 1 hour, burst: 3}",
+            "`rate_limit.interval` in words",
+        ),
         same("rate_limit: {interval: 1s, burst: many}"),
         same("rate_limit: {rate: 1}"),
         differs(
