@@ -22,9 +22,7 @@ pub(super) const RESPONSE_GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionPhase {
-    /// No byte received yet.
-    Silent,
-    /// A part of a request head has been received.
+    /// No request yet, or a part of its head.
     ReadingHead,
     /// The client waits for the decision whether its request is handled.
     Admission,
@@ -53,10 +51,9 @@ impl Activity {
         match self.phase {
             ConnectionPhase::Aborted => false,
             _ if self.response.is_some() => now.duration_since(self.since) >= RESPONSE_GRACE,
-            ConnectionPhase::Silent
-            | ConnectionPhase::ReadingHead
-            | ConnectionPhase::Admission
-            | ConnectionPhase::Idle => true,
+            ConnectionPhase::ReadingHead | ConnectionPhase::Admission | ConnectionPhase::Idle => {
+                true
+            }
             ConnectionPhase::Handling | ConnectionPhase::Sending => false,
         }
     }
@@ -76,7 +73,7 @@ pub(super) struct ConnectionActivity(watch::Sender<Activity>);
 impl ConnectionActivity {
     pub(super) fn new() -> Self {
         Self(watch::Sender::new(Activity {
-            phase: ConnectionPhase::Silent,
+            phase: ConnectionPhase::ReadingHead,
             since: Instant::now(),
             response: None,
         }))
@@ -161,11 +158,7 @@ impl AsyncRead for ActivityStream {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        let is_first = matches!(
-            self.phase(),
-            ConnectionPhase::Silent | ConnectionPhase::Idle
-        );
-        if buffer.filled().len() > before && is_first {
+        if buffer.filled().len() > before && self.phase() == ConnectionPhase::Idle {
             self.activity.enter(ConnectionPhase::ReadingHead);
         }
         read

@@ -2,28 +2,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv6Addr, SocketAddr},
-    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{
     sync::{self, Notify},
-    time::{Instant, sleep},
+    time::{Instant, timeout},
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::activity::{Activity, ConnectionActivity, ResponseBody};
 
 /// How often a waiting connection or response looks for a free slot, for memory, and for connections to evict.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// An address with more than the slots divided by this number loses its connections before others do.
-const ADDRESS_SHARE_DIVISOR: usize = 4;
-/// The slots divided by this number are evicted at a time: a search for each one would cost much when many clients
-/// reopen at once.
-const EVICTED_SHARE_DIVISOR: usize = 32;
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The open connections of one server.
@@ -50,7 +43,6 @@ struct Connections {
 
 #[derive(Debug)]
 struct OpenConnection {
-    address: IpAddr,
     activity: ConnectionActivity,
     evicted: CancellationToken,
 }
@@ -89,9 +81,7 @@ impl Slot {
                 if connections.response_bytes() < slots.max_response_bytes {
                     return Some(());
                 }
-                connections.evict(slots.max_connections, 1, |activity| {
-                    activity.response.is_some()
-                });
+                connections.evict(|activity| activity.response.is_some());
                 None
             })
             .await;
@@ -109,21 +99,19 @@ impl ConnectionSlots {
         }
     }
 
-    /// A slot for a connection from this address. Evicts connections until there is one.
-    pub(super) async fn acquire(self: &Arc<Self>, peer: SocketAddr) -> Slot {
-        let address = group(peer.ip());
+    /// A slot for a connection. Evicts connections until there is one.
+    pub(super) async fn acquire(self: &Arc<Self>) -> Slot {
         self.until(|connections| {
             if connections.open.len() < self.max_connections {
-                return Some(self.add(connections, address));
+                return Some(self.add(connections));
             }
-            let some = (self.max_connections / EVICTED_SHARE_DIVISOR).max(1);
-            connections.evict(self.max_connections, some, |_| true);
+            connections.evict(|_| true);
             None
         })
         .await
     }
 
-    fn add(self: &Arc<Self>, connections: &mut Connections, address: IpAddr) -> Slot {
+    fn add(self: &Arc<Self>, connections: &mut Connections) -> Slot {
         let slot = Slot {
             slots: Arc::clone(self),
             id: connections.next_id,
@@ -132,7 +120,6 @@ impl ConnectionSlots {
         };
         connections.next_id += 1;
         let connection = OpenConnection {
-            address,
             activity: slot.activity.clone(),
             evicted: slot.evicted.clone(),
         };
@@ -142,29 +129,21 @@ impl ConnectionSlots {
 
     /// Evicts a connection for its file descriptor. Waits until one has ended, at most [`RECHECK_INTERVAL`].
     pub(super) async fn evict_one(&self) {
-        let mut is_first = true;
-        self.until(|connections| {
-            if std::mem::take(&mut is_first) {
-                connections.evict(self.max_connections, 1, |_| true);
-                return None;
-            }
-            Some(())
-        })
-        .await;
+        let released = self.released.notified();
+        self.lock().evict(|_| true);
+        // At the latest, the accept is tried again.
+        timeout(RECHECK_INTERVAL, released).await.ok();
     }
 
     /// Repeats `attempt` after the end of each connection and at least every [`RECHECK_INTERVAL`].
     async fn until<T>(&self, mut attempt: impl FnMut(&mut Connections) -> Option<T>) -> T {
         loop {
-            let mut released = pin!(self.released.notified());
-            released.as_mut().enable();
+            let released = self.released.notified();
             if let Some(found) = attempt(&mut self.lock()) {
                 return found;
             }
-            tokio::select! {
-                () = released => {}
-                () = sleep(RECHECK_INTERVAL) => {}
-            }
+            // After either, it is tried again.
+            timeout(RECHECK_INTERVAL, released).await.ok();
         }
     }
 
@@ -185,33 +164,22 @@ impl Connections {
         bodies.iter().map(|body| body.bytes).sum()
     }
 
-    /// Ends up to `count` connections that `is_wanted` accepts, those without progress for the longest time first.
-    /// Connections of an address with more than its share come before all others.
-    fn evict(&mut self, max_connections: usize, count: usize, is_wanted: fn(&Activity) -> bool) {
+    /// Ends the connection without progress for the longest time, of those that `is_wanted` accepts.
+    fn evict(&mut self, is_wanted: fn(&Activity) -> bool) {
         let now = Instant::now();
-        let mut per_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
-        for connection in self.open.values() {
-            *per_address.entry(connection.address).or_default() += 1;
-        }
-        per_address.retain(|_, count| *count > max_connections / ADDRESS_SHARE_DIVISOR);
         let candidates = self.open.values().filter_map(|connection| {
             let activity = connection.activity.get();
             let is_candidate = !connection.evicted.is_cancelled()
                 && activity.is_evictable(now)
                 && is_wanted(&activity);
-            let is_within_share = !per_address.contains_key(&connection.address);
-            is_candidate.then_some((is_within_share, activity.since, connection))
+            is_candidate.then_some((activity.since, connection))
         });
-        let mut candidates: Vec<_> = candidates.collect();
-        candidates.sort_by_key(|(is_within_share, since, _)| (*is_within_share, *since));
-        candidates.truncate(count);
-        for (.., connection) in &candidates {
+        if let Some((_, connection)) = candidates.min_by_key(|(since, _)| *since) {
             connection.activity.abort_response();
             connection.evicted.cancel();
-            debug!(address = %connection.address, "connection evicted");
+            self.evictions += 1;
+            self.warn_of_eviction(now);
         }
-        self.evictions += candidates.len();
-        self.warn_of_eviction(now);
     }
 
     /// At most one line a minute.
@@ -219,7 +187,7 @@ impl Connections {
         let is_due = self
             .warned_at
             .is_none_or(|at| now.duration_since(at) >= WARNING_INTERVAL);
-        if is_due && self.evictions > 0 {
+        if is_due {
             self.warned_at = Some(now);
             warn!(
                 evicted = std::mem::take(&mut self.evictions),
@@ -227,16 +195,5 @@ impl Connections {
                 "too many HTTP clients or unread responses, connections closed"
             );
         }
-    }
-}
-
-/// One client can use any address of its IPv6 network of 64 bits.
-fn group(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = address.to_bits() & (u128::MAX << 64);
-            Ipv6Addr::from_bits(network).into()
-        }
-        address @ IpAddr::V4(_) => address,
     }
 }
