@@ -34,7 +34,7 @@ use std::{
 };
 
 use hyper::{
-    HeaderMap, Method, Request, StatusCode,
+    HeaderMap, Method, Request,
     body::Incoming,
     header::{ACCEPT, ACCEPT_ENCODING, HeaderName, VARY},
 };
@@ -48,7 +48,6 @@ use crate::{
 };
 pub use hosts::AllowedHosts;
 use recent::{Content, RecentResponses, Variant};
-use reply::{Media, WebResponse};
 
 /// Paths of the probes that a kubelet or a load balancer sends. They need no password, because those have none.
 pub(crate) const PROBE_PATHS: [&str; 5] = [
@@ -120,20 +119,20 @@ impl WebService {
     /// The response to a request; the body of the request is ignored.
     fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
         if !is_read(request) {
-            return reply::method_not_allowed().into_response();
+            return reply::method_not_allowed();
         }
         // Taken once, so that all values of the response are of the same snapshot.
         let snapshot = Arc::clone(&self.snapshot.borrow());
-        let reply = if let Some(variant) = self.variant(request, &snapshot) {
+        if let Some(variant) = self.variant(request, &snapshot) {
             let render = |now| self.render(variant, &snapshot, now);
             self.recent
                 .get_or_render(variant, &snapshot, &*self.clock, render)
                 .unwrap_or_else(reply::internal_error)
+        } else if accepts_gzip(request.headers()) {
+            reply::compressed(self.small(request, &snapshot))
         } else {
-            let accepts_gzip = accepts_gzip(request.headers());
-            self.small(request, &snapshot).compress_if(accepts_gzip)
-        };
-        reply.into_response()
+            self.small(request, &snapshot)
+        }
     }
 
     /// The variant of the response if it contains every event.
@@ -159,40 +158,50 @@ impl WebService {
         variant: Variant,
         snapshot: &Arc<Snapshot>,
         now: Moment,
-    ) -> Option<WebResponse> {
+    ) -> Option<HandlerResponse> {
         let settings = &self.settings;
         let response = match variant.content {
             Content::Metrics(format) => {
                 let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
                 let exposed = settings.exposed;
                 let text = metrics::render(snapshot, format, exposed, dropped, now).ok()?;
-                WebResponse::new(Media::Metrics(format), text).with(VARY, "accept, accept-encoding")
+                let mut response = reply::ok(format.content_type(), text);
+                reply::set(&mut response, VARY, "accept, accept-encoding");
+                response
             }
             Content::StatusPage => {
                 let serving = probe::serving(snapshot, settings.serving_lead_time, now);
                 let page = status::page(snapshot, &settings.telemetry_path, &serving, now);
-                WebResponse::new(Media::Html, page)
+                reply::ok(reply::HTML, page)
             }
-            Content::Events => WebResponse::new(Media::Json, api::json(snapshot, now).ok()?),
+            Content::Events => reply::ok(reply::JSON, api::json(snapshot, now).ok()?),
         };
-        Some(response.compress_if(variant.is_compressed))
+        Some(if variant.is_compressed {
+            reply::compressed(response)
+        } else {
+            response
+        })
     }
 
     /// All other responses: one line, a static asset, or the page of a 404.
-    fn small<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> WebResponse {
+    fn small<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> HandlerResponse {
         match request.uri().path() {
             "/" | "/api/v1/events" => reply::host_not_allowed(),
-            "/-/healthy" | "/healthz" => WebResponse::new(Media::PlainText, "healthy\n"),
+            "/-/healthy" | "/healthz" => reply::healthy(),
             "/-/ready" | "/readyz" => reply::probe(probe::ready(snapshot)),
             "/-/serving" => {
                 let lead_time = self.settings.serving_lead_time;
-                let result = probe::serving(snapshot, lead_time, (self.clock)());
-                let is_anonymous = request.extensions().get::<Anonymous>().is_some();
-                reply::probe(if is_anonymous {
-                    result.without_reason()
-                } else {
-                    result
-                })
+                let mut result = probe::serving(snapshot, lead_time, (self.clock)());
+                if request.extensions().get::<Anonymous>().is_some() {
+                    // Without the event.
+                    let reason = if result.is_ok {
+                        "serving"
+                    } else {
+                        "not serving"
+                    };
+                    result.reason = reason.to_owned();
+                }
+                reply::probe(result)
             }
             path => reply::asset(path).unwrap_or_else(reply::not_found),
         }
@@ -242,23 +251,4 @@ struct ProbeResult {
     is_ok: bool,
     /// The body of the response, one line.
     reason: String,
-}
-
-impl ProbeResult {
-    /// Names no event.
-    fn without_reason(self) -> Self {
-        let reason = if self.is_ok { "serving" } else { "not serving" };
-        Self {
-            reason: reason.to_owned(),
-            ..self
-        }
-    }
-
-    fn status(&self) -> StatusCode {
-        if self.is_ok {
-            StatusCode::OK
-        } else {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
-    }
 }

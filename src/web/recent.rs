@@ -6,8 +6,9 @@ use std::{
     time::Duration,
 };
 
-use super::reply::WebResponse;
-use crate::{metrics::exposition::Format, snapshot::Snapshot, time::Moment};
+use crate::{
+    metrics::exposition::Format, server::HandlerResponse, snapshot::Snapshot, time::Moment,
+};
 
 /// Far below any scrape interval.
 const MAX_AGE: Duration = Duration::from_millis(100);
@@ -36,7 +37,7 @@ struct Entry {
     /// Does not keep the events of an old snapshot in memory.
     snapshot: Weak<Snapshot>,
     rendered_at: Duration,
-    response: WebResponse,
+    response: HandlerResponse,
 }
 
 impl RecentResponses {
@@ -52,8 +53,8 @@ impl RecentResponses {
         variant: Variant,
         snapshot: &Arc<Snapshot>,
         clock: impl Fn() -> Moment,
-        render: impl FnOnce(Moment) -> Option<WebResponse>,
-    ) -> Option<WebResponse> {
+        render: impl FnOnce(Moment) -> Option<HandlerResponse>,
+    ) -> Option<HandlerResponse> {
         let now = clock();
         let mut entries = self.current(snapshot, now);
         if let Some(entry) = entries.iter().find(|entry| entry.variant == variant) {
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
     use crate::web::{
         fixtures::{at, snapshot_after},
-        reply::Media,
+        reply,
     };
 
     #[test]
@@ -104,7 +105,7 @@ mod tests {
             let render = |started: Moment| {
                 renderings.set(renderings.get() + 1);
                 now.set(started.after(Duration::from_secs(1)));
-                Some(WebResponse::new(Media::Json, "{}"))
+                Some(reply::ok(reply::JSON, "{}"))
             };
             recent.get_or_render(variant, &snapshot, || now.get(), render);
         };

@@ -1,6 +1,4 @@
-//! Responses: media types, headers and gzip.
-
-use std::borrow::Cow;
+//! Responses: headers and gzip.
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -13,10 +11,7 @@ use hyper::{
 };
 
 use super::{ProbeResult, status};
-use crate::{
-    metrics::{exposition::Format, negotiation},
-    server::HandlerResponse,
-};
+use crate::{metrics::negotiation, server::HandlerResponse};
 
 /// Allows our own style, script and icon, and the reload of the page.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
@@ -24,147 +19,99 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src '
 /// Smaller bodies are not compressed.
 const MIN_COMPRESSED: usize = 1_024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Media {
-    Html,
-    Json,
-    PlainText,
-    Style,
-    Script,
-    Icon,
-    Metrics(Format),
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+/// A response with the headers that all of them have.
+pub(super) fn ok(content_type: &'static str, body: impl Into<Bytes>) -> HandlerResponse {
+    let mut response = Response::new(Full::new(body.into()));
+    for (name, value) in [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (VARY, "accept-encoding"),
+    ] {
+        set(&mut response, name, value);
+    }
+    response
 }
 
-impl Media {
-    fn content_type(self) -> &'static str {
-        match self {
-            Self::Html => "text/html; charset=utf-8",
-            Self::Json => "application/json",
-            Self::PlainText => "text/plain; charset=utf-8",
-            Self::Style => "text/css; charset=utf-8",
-            Self::Script => "text/javascript; charset=utf-8",
-            Self::Icon => "image/svg+xml",
-            Self::Metrics(format) => format.content_type(),
-        }
-    }
-
-    /// The URLs of assets contain the version, so they can be cached.
-    fn cache_control(self) -> &'static str {
-        match self {
-            Self::Style | Self::Script | Self::Icon => "public, max-age=86400",
-            Self::Html | Self::Json | Self::PlainText | Self::Metrics(_) => "no-store",
-        }
-    }
+pub(super) fn set(response: &mut HandlerResponse, name: HeaderName, value: &'static str) {
+    let value = HeaderValue::from_static(value);
+    response.headers_mut().insert(name, value);
 }
 
-/// A response without the common headers.
-#[derive(Debug, Clone)]
-pub(super) struct WebResponse {
+fn with_status(
     status: StatusCode,
-    media: Media,
-    body: Bytes,
-    is_compressed: bool,
-    extra: Option<(HeaderName, &'static str)>,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> HandlerResponse {
+    let mut response = ok(content_type, body);
+    *response.status_mut() = status;
+    response
 }
 
-impl WebResponse {
-    pub(super) fn new(media: Media, body: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            status: StatusCode::OK,
-            media,
-            body: match body.into() {
-                Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
-                Cow::Owned(text) => Bytes::from(text),
-            },
-            is_compressed: false,
-            extra: None,
-        }
+/// Compresses a large body.
+pub(super) fn compressed(mut response: HandlerResponse) -> HandlerResponse {
+    let body = response.body().clone().into_inner().unwrap_or_default();
+    if body.len() >= MIN_COMPRESSED
+        && let Ok(compressed) = negotiation::gzip(&body)
+    {
+        *response.body_mut() = Full::from(compressed);
+        set(&mut response, CONTENT_ENCODING, "gzip");
     }
-
-    pub(super) fn with(mut self, name: HeaderName, value: &'static str) -> Self {
-        self.extra = Some((name, value));
-        self
-    }
-
-    fn with_status(mut self, status: StatusCode) -> Self {
-        self.status = status;
-        self
-    }
-
-    /// Compresses a large body that is not compressed yet.
-    pub(super) fn compress_if(mut self, accepts_gzip: bool) -> Self {
-        let is_useful = !self.is_compressed && self.body.len() >= MIN_COMPRESSED;
-        if accepts_gzip
-            && is_useful
-            && let Ok(compressed) = negotiation::gzip(&self.body)
-        {
-            self.body = Bytes::from(compressed);
-            self.is_compressed = true;
-        }
-        self
-    }
-
-    pub(super) fn into_response(self) -> HandlerResponse {
-        let Self {
-            status,
-            media,
-            body,
-            is_compressed,
-            extra,
-        } = self;
-        let mut fixed = vec![
-            (CONTENT_TYPE, media.content_type()),
-            (CACHE_CONTROL, media.cache_control()),
-            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
-            (REFERRER_POLICY, "no-referrer"),
-            (VARY, "accept-encoding"),
-        ];
-        fixed.extend(is_compressed.then_some((CONTENT_ENCODING, "gzip")));
-        fixed.extend(extra);
-        let mut response = Response::new(Full::new(body));
-        *response.status_mut() = status;
-        for (name, value) in fixed {
-            response
-                .headers_mut()
-                .insert(name, HeaderValue::from_static(value));
-        }
-        response
-    }
+    response
 }
 
-pub(super) fn probe(result: ProbeResult) -> WebResponse {
-    let status = result.status();
-    WebResponse::new(Media::PlainText, result.reason + "\n").with_status(status)
+pub(super) fn healthy() -> HandlerResponse {
+    ok(PLAIN_TEXT, "healthy\n")
 }
 
-pub(super) fn asset(path: &str) -> Option<WebResponse> {
-    let (media, body) = match path {
-        "/assets/status.css" => (Media::Style, include_str!("status/status.css")),
-        "/assets/status.js" => (Media::Script, include_str!("status/status.js")),
-        "/assets/icon.svg" => (Media::Icon, include_str!("status/icon.svg")),
+pub(super) fn probe(result: ProbeResult) -> HandlerResponse {
+    let status = if result.is_ok {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    with_status(status, PLAIN_TEXT, result.reason + "\n")
+}
+
+/// The URLs of assets contain the version, so they can be cached.
+pub(super) fn asset(path: &str) -> Option<HandlerResponse> {
+    let mut response = match path {
+        "/assets/status.css" => ok("text/css; charset=utf-8", include_str!("status/status.css")),
+        "/assets/status.js" => ok(
+            "text/javascript; charset=utf-8",
+            include_str!("status/status.js"),
+        ),
+        "/assets/icon.svg" => ok("image/svg+xml", include_str!("status/icon.svg")),
         _ => return None,
     };
-    Some(WebResponse::new(media, body))
+    set(&mut response, CACHE_CONTROL, "public, max-age=86400");
+    Some(response)
 }
 
-pub(super) fn not_found() -> WebResponse {
-    WebResponse::new(Media::Html, status::not_found()).with_status(StatusCode::NOT_FOUND)
+pub(super) fn not_found() -> HandlerResponse {
+    with_status(StatusCode::NOT_FOUND, HTML, status::not_found())
 }
 
-pub(super) fn host_not_allowed() -> WebResponse {
+pub(super) fn host_not_allowed() -> HandlerResponse {
     let body = "403: this host name is not allowed. Use an IP address or the name of the VM, or start the exporter \
                 with --web.allowed-hosts=NAME\n";
-    WebResponse::new(Media::PlainText, body).with_status(StatusCode::FORBIDDEN)
+    with_status(StatusCode::FORBIDDEN, PLAIN_TEXT, body)
 }
 
-pub(super) fn method_not_allowed() -> WebResponse {
-    WebResponse::new(Media::PlainText, "405: only GET and HEAD are allowed\n")
-        .with_status(StatusCode::METHOD_NOT_ALLOWED)
-        .with(ALLOW, "GET, HEAD")
+pub(super) fn method_not_allowed() -> HandlerResponse {
+    let body = "405: only GET and HEAD are allowed\n";
+    let mut response = with_status(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, body);
+    set(&mut response, ALLOW, "GET, HEAD");
+    response
 }
 
-pub(super) fn internal_error() -> WebResponse {
-    WebResponse::new(Media::PlainText, "500: internal error\n")
-        .with_status(StatusCode::INTERNAL_SERVER_ERROR)
+pub(super) fn internal_error() -> HandlerResponse {
+    let body = "500: internal error\n";
+    with_status(StatusCode::INTERNAL_SERVER_ERROR, PLAIN_TEXT, body)
 }
