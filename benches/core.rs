@@ -186,7 +186,7 @@ fn serve(snapshot: watch::Receiver<Arc<Snapshot>>) -> io::Result<SocketAddr> {
         },
         serving_lead_time: Duration::ZERO,
     };
-    let service = WebService::at(settings, snapshot, Arc::default(), now);
+    let service = WebService::new(settings, snapshot, Arc::default(), now);
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let runtime = tokio::runtime::Builder::new_current_thread()

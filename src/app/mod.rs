@@ -85,7 +85,8 @@ pub async fn run(
     let mut tasks = Tasks::default();
     let assembled = assemble(&config, client, clock, &mut tasks, &dropped_log_lines).await?;
     let (mut poller, snapshots, pushers) = assembled;
-    let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, clock);
+    let now = move || clock.now();
+    let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, now);
     let Protected { handler, acceptor } = protect(&config, service)?;
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
     for listener in listeners {

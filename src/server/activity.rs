@@ -134,15 +134,9 @@ pub(super) struct ActivityStream {
     pub(super) activity: ConnectionActivity,
 }
 
-impl ActivityStream {
-    fn phase(&self) -> ConnectionPhase {
-        self.activity.get().phase
-    }
-}
-
 impl Drop for ActivityStream {
     fn drop(&mut self) {
-        if self.phase() == ConnectionPhase::Aborted
+        if self.activity.get().phase == ConnectionPhase::Aborted
             && let Err(error) = self.stream.tcp().set_zero_linger()
         {
             debug!(%error, "connection is closed without a reset");
@@ -158,7 +152,7 @@ impl AsyncRead for ActivityStream {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before && self.phase() == ConnectionPhase::Idle {
+        if buffer.filled().len() > before && self.activity.get().phase == ConnectionPhase::Idle {
             self.activity.enter(ConnectionPhase::ReadingHead);
         }
         read

@@ -44,7 +44,7 @@ use crate::{
     metrics::{self, MetricsOptions, exposition::Format, negotiation},
     server::{Abort, Anonymous, Handler, HandlerResponse},
     snapshot::Snapshot,
-    time::{Clock, Moment},
+    time::Moment,
 };
 pub use hosts::AllowedHosts;
 use recent::{Content, RecentResponses, Variant};
@@ -90,18 +90,7 @@ impl fmt::Debug for WebService {
 
 impl WebService {
     /// Serves the latest snapshot of the channel.
-    pub(crate) fn new(
-        settings: WebSettings,
-        snapshot: watch::Receiver<Arc<Snapshot>>,
-        dropped_log_lines: Arc<AtomicU64>,
-        clock: Clock,
-    ) -> Self {
-        let now = move || clock.now();
-        Self::at(settings, snapshot, dropped_log_lines, now)
-    }
-
-    /// Like `new`, with the clock of a test.
-    pub fn at(
+    pub fn new(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
         dropped_log_lines: Arc<AtomicU64>,

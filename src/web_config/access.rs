@@ -95,7 +95,7 @@ impl Handler for Access {
             request.extensions_mut().insert(Decided(settings));
             return None;
         }
-        let Ok(settings) = self.source.settings().await else {
+        let Some(settings) = self.source.settings().await else {
             return Some(refusal(StatusCode::INTERNAL_SERVER_ERROR));
         };
         if let Some(status) = self.refused(&settings, request).await {

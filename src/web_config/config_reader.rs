@@ -59,11 +59,6 @@ impl ConfigReader {
         Ok(settings)
     }
 
-    /// Whether the port has TLS, until the end of the process.
-    pub(super) fn is_tls(&self) -> bool {
-        self.is_tls
-    }
-
     pub(super) fn settings(&mut self) -> Result<Arc<Settings>, String> {
         let text = read(&self.path)?;
         if let Some((known, settings)) = &self.settings

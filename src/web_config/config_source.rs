@@ -19,11 +19,7 @@ use crate::worker::Worker;
 const GRACE: Duration = Duration::from_secs(1);
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The files cannot be used. The log says why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the web configuration is not valid")]
-pub(super) struct Broken;
-
+/// What it returns is `None` if the files cannot be used. The log says why.
 pub(super) struct ConfigSource {
     reader: Arc<Mutex<ConfigReader>>,
     worker: Worker,
@@ -64,13 +60,13 @@ impl ConfigSource {
         Arc::clone(&lock(&self.status).last_valid)
     }
 
-    pub(super) async fn settings(&self) -> Result<Arc<Settings>, Broken> {
+    pub(super) async fn settings(&self) -> Option<Arc<Settings>> {
         let settings = self.load(false, ConfigReader::settings).await?;
         lock(&self.status).last_valid = Arc::clone(&settings);
-        Ok(settings)
+        Some(settings)
     }
 
-    pub(super) async fn tls(&self) -> Result<Arc<ServerConfig>, Broken> {
+    pub(super) async fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.load(true, ConfigReader::tls).await
     }
 
@@ -78,7 +74,7 @@ impl ConfigSource {
         &self,
         is_tls: bool,
         load: fn(&mut ConfigReader) -> Result<T, String>,
-    ) -> Result<T, Broken> {
+    ) -> Option<T> {
         loop {
             let reader = Arc::clone(&self.reader);
             let loaded = self.worker.run_while_awaited(move || {
@@ -88,14 +84,14 @@ impl ConfigSource {
             let problem = match loaded.await {
                 Some(Ok(loaded)) => {
                     self.succeeded(is_tls);
-                    return Ok(loaded);
+                    return Some(loaded);
                 }
                 Some(Err(problem)) => problem,
                 // Only a disk that hangs lets the jobs of so many requests wait.
                 None => "reading the files takes too long".to_owned(),
             };
             if !self.may_retry(is_tls, problem) {
-                return Err(Broken);
+                return None;
             }
             sleep(RETRY_INTERVAL).await;
         }

@@ -31,7 +31,9 @@ impl Acceptor for Handshakes {
         if received == 1 && first[0].is_ascii_uppercase() {
             return refuse_plain(stream).await;
         }
-        let config = self.source.tls().await.map_err(io::Error::other)?;
+        let config = self.source.tls().await;
+        let config =
+            config.ok_or_else(|| io::Error::other("the web configuration is not valid"))?;
         let stream = TlsAcceptor::from(config).accept(stream).await?;
         Ok(Box::new(stream))
     }

@@ -40,8 +40,8 @@ use crate::{
 #[derive(Clone)]
 pub struct WebConfig {
     reader: Arc<Mutex<ConfigReader>>,
+    /// When it was opened.
     settings: Arc<Settings>,
-    is_tls: bool,
 }
 
 /// Without passwords and keys.
@@ -68,7 +68,6 @@ impl WebConfig {
         let settings = reader.open();
         let settings = settings.map_err(|problem| format!("{}: {problem}", reader.file()))?;
         Ok(Self {
-            is_tls: reader.is_tls(),
             reader: Arc::new(Mutex::new(reader)),
             settings,
         })
@@ -82,9 +81,9 @@ impl WebConfig {
         Settings::parse(text, Path::new("")).map(drop)
     }
 
-    /// Whether the port has TLS.
+    /// Whether the port has TLS, until the end of the process.
     pub(crate) fn is_tls(&self) -> bool {
-        self.is_tls
+        self.settings.tls.is_some()
     }
 
     /// Whether requests need a password.
@@ -113,7 +112,7 @@ impl WebConfig {
         ));
         let passwords = Passwords::new(Worker::start("passwords")?)
             .map_err(|_| io::Error::other("the system has no random numbers"))?;
-        let acceptor = self.is_tls.then(|| -> Arc<dyn Acceptor> {
+        let acceptor = self.is_tls().then(|| -> Arc<dyn Acceptor> {
             Arc::new(Handshakes {
                 source: Arc::clone(&source),
             })

@@ -56,7 +56,7 @@ impl TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (snapshot, receiver) = watch::channel(Arc::new(snapshot));
-        let service = WebService::at(settings, receiver, Arc::default(), now);
+        let service = WebService::new(settings, receiver, Arc::default(), now);
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
