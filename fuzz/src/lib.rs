@@ -168,7 +168,7 @@ pub fn environment(text: &[u8]) {
 /// A scenario file of the simulator: an error is one line.
 pub fn scenario(text: &[u8]) {
     if let Err(error) = Scenario::parse("fuzz", "file fuzz.json", text) {
-        assert!(is_one_line(&error.to_string()), "{error:?}");
+        assert!(is_one_line(&error), "{error:?}");
     }
 }
 

@@ -94,10 +94,14 @@ fn simulator_settings(
             Some(path) => Scenario::load(path),
             None => Scenario::named(scenario),
         };
-        loaded.map_err(|error| flag_error("scenario", error.to_string()))
+        loaded.map_err(|problem| flag_error("scenario", problem))
     };
     let scenarios = scenarios.iter().map(load).collect::<Result<_, _>>()?;
-    Ok(SimulatorSettings::new(scenarios, speed, simulated_vm(vm)?))
+    Ok(SimulatorSettings {
+        scenarios,
+        speed,
+        vm: simulated_vm(vm)?,
+    })
 }
 
 fn simulated_vm(flags: &SimulatedVmFlags) -> Result<Vm, ConfigError> {

@@ -1,4 +1,4 @@
-//! The texts of the built-in scenarios (`scenarios/*.json`), in the order of `simulate --list`.
+//! The built-in scenarios (`scenarios/*.json`), in the order of `simulate --list`.
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
@@ -6,10 +6,8 @@ macro_rules! scenarios {
     };
 }
 
-/// Plays other scenarios, so no scenario can play it.
-const PLAYLIST: &str = "demo";
-
-static SCENARIOS: [(&str, &str); 38] = scenarios![
+/// Name and text of each.
+pub(super) const SCENARIOS: [(&str, &str); 38] = scenarios![
     "demo",
     "live-migration",
     "host-maintenance",
@@ -49,18 +47,3 @@ static SCENARIOS: [(&str, &str); 38] = scenarios![
     "fault-first-answer",
     "fault-rate-limit",
 ];
-
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    SCENARIOS.iter().map(|(name, _)| *name)
-}
-
-pub(super) fn text(name: &str) -> Option<&'static str> {
-    SCENARIOS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, text)| *text)
-}
-
-pub(super) fn is_playlist(name: &str) -> bool {
-    name == PLAYLIST
-}

@@ -10,12 +10,10 @@
 //!
 //! Cross-origin requests of browsers are refused, and so are URLs with a foreign host name.
 
-use std::sync::Arc;
-
 use hyper::{
     HeaderMap, Method, StatusCode,
     header::{
-        CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, LOCATION, ORIGIN,
+        CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue, LOCATION, ORIGIN,
         REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     },
 };
@@ -23,9 +21,8 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    counts::RequestCounts,
-    http::{Request, SimulatorResponse},
-    load::catalog,
+    file::catalog,
+    http::{Request, Response, empty, error, json, not_allowed, response},
     page,
     scenario::Scenario,
     world::World,
@@ -37,76 +34,63 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; form-action 
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Responds to a request outside `/metadata`.
-pub(super) fn respond(
-    world: &mut World,
-    counts: &RequestCounts,
-    request: &Request<'_>,
-    now: Moment,
-) -> SimulatorResponse {
+pub(super) fn respond(world: &mut World, request: &Request, now: Moment) -> Response {
     world.advance(now);
-    let response = match (request.path, request.method) {
-        ("/", &Method::GET) => SimulatorResponse::new(
-            StatusCode::OK,
-            "text/html; charset=utf-8",
-            page::page(world, counts, now),
-        ),
+    let mut response = match (request.uri().path(), request.method()) {
+        ("/", &Method::GET) => {
+            let page = page::page(world, now);
+            response(StatusCode::OK, "text/html; charset=utf-8", page)
+        }
         ("/simulator/page.css", &Method::GET) => {
-            SimulatorResponse::new(StatusCode::OK, "text/css; charset=utf-8", page::STYLE)
+            response(StatusCode::OK, "text/css; charset=utf-8", page::STYLE)
         }
-        ("/simulator/state", &Method::GET) => {
-            SimulatorResponse::json(StatusCode::OK, &state(world, counts, now))
-        }
-        ("/simulator/scenarios", &Method::GET) => {
-            SimulatorResponse::json(StatusCode::OK, &scenarios())
-        }
-        ("/simulator/start" | "/simulator/clear", &Method::POST) => {
-            command(world, counts, request, now)
-        }
+        ("/simulator/state", &Method::GET) => json(&state(world, now)),
+        ("/simulator/scenarios", &Method::GET) => json(&scenarios()),
+        ("/simulator/start" | "/simulator/clear", &Method::POST) => command(world, request, now),
         ("/" | "/simulator/page.css" | "/simulator/state" | "/simulator/scenarios", _) => {
             not_allowed("GET")
         }
         ("/simulator/start" | "/simulator/clear", _) => not_allowed("POST"),
-        _ => SimulatorResponse::error(
+        _ => error(
             StatusCode::NOT_FOUND,
             "not found: the simulated service is under /metadata, the page is /",
         ),
     };
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "same-origin"),
+        (CACHE_CONTROL, "no-store"),
+    ] {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
     response
-        .with(CONTENT_SECURITY_POLICY, CONTENT_POLICY)
-        .with(X_CONTENT_TYPE_OPTIONS, "nosniff")
-        .with(REFERRER_POLICY, "same-origin")
-        .with(CACHE_CONTROL, "no-store")
 }
 
-fn command(
-    world: &mut World,
-    counts: &RequestCounts,
-    request: &Request<'_>,
-    now: Moment,
-) -> SimulatorResponse {
-    if !is_same_origin(request.headers) {
-        return SimulatorResponse::error(
-            StatusCode::FORBIDDEN,
-            "cross-origin requests are not allowed",
-        );
+fn command(world: &mut World, request: &Request, now: Moment) -> Response {
+    if !is_same_origin(request.headers()) {
+        let message = "cross-origin requests are not allowed";
+        return error(StatusCode::FORBIDDEN, message);
     }
-    if request.path == "/simulator/clear" {
+    if request.uri().path() == "/simulator/clear" {
         world.clear(now);
     } else {
         let scenario = match requested_scenario(request) {
             Ok(scenario) => scenario,
-            Err(problem) => return SimulatorResponse::error(StatusCode::BAD_REQUEST, &problem),
+            Err(problem) => return error(StatusCode::BAD_REQUEST, &problem),
         };
-        if let Err(problem) = world.start(Arc::new(scenario), now) {
-            return SimulatorResponse::error(StatusCode::CONFLICT, &problem.to_string());
+        if let Err(problem) = world.start(scenario, now) {
+            return error(StatusCode::CONFLICT, &problem);
         }
     }
-    if is_form(request.headers) {
-        let response =
-            SimulatorResponse::new(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "done\n");
-        return response.with(LOCATION, "/");
+    if is_form(request.headers()) {
+        let mut response = empty(StatusCode::SEE_OTHER);
+        let page = HeaderValue::from_static("/");
+        response.headers_mut().insert(LOCATION, page);
+        return response;
     }
-    SimulatorResponse::json(StatusCode::OK, &state(world, counts, now))
+    json(&state(world, now))
 }
 
 /// Browsers send `Sec-Fetch-Site`, older ones `Origin`; other clients send neither and are accepted.
@@ -117,12 +101,8 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else {
         return true;
     };
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let origin = origin
-        .to_str()
-        .ok()
-        .and_then(|origin| origin.strip_prefix("http://"));
-    host.is_some() && host == origin
+    let origin = origin.as_bytes().strip_prefix(b"http://");
+    origin.is_some() && origin == headers.get(HOST).map(HeaderValue::as_bytes)
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
@@ -139,32 +119,30 @@ struct Start<'a> {
     scenario: &'a RawValue,
 }
 
-fn requested_scenario(request: &Request<'_>) -> Result<Scenario, String> {
-    let named = |name: &str| Scenario::named(name).map_err(|error| error.to_string());
-    if is_form(request.headers) {
+fn requested_scenario(request: &Request) -> Result<Scenario, String> {
+    if is_form(request.headers()) {
         // Not percent-decoded: the names of built-in scenarios need no encoding.
-        let body = std::str::from_utf8(request.body).unwrap_or_default();
+        let body = std::str::from_utf8(request.body()).unwrap_or_default();
         let name = body
             .split('&')
             .find_map(|part| part.strip_prefix("scenario="));
-        return named(name.ok_or("the form has no scenario")?);
+        return Scenario::named(name.ok_or("the form has no scenario")?);
     }
-    let start: Start<'_> = serde_json::from_slice(request.body)
+    let start: Start<'_> = serde_json::from_slice(request.body())
         .map_err(|error| format!("the body is not {{\"scenario\": …}}: {error}"))?;
     let raw = start.scenario.get();
     match serde_json::from_str::<String>(raw) {
-        Ok(name) => named(&name),
-        Err(_) => Scenario::parse("posted", "in the body", raw.as_bytes())
-            .map_err(|error| error.to_string()),
+        Ok(name) => Scenario::named(&name),
+        Err(_) => Scenario::parse("posted", "in the body", raw.as_bytes()),
     }
 }
 
-fn state(world: &World, counts: &RequestCounts, now: Moment) -> Value {
-    let events = world.pending().iter().map(|event| {
+fn state(world: &World, now: Moment) -> Value {
+    let events = world.pending.iter().map(|event| {
         json!({
             "event_id": event.id.as_str(),
             "event_type": event.spec.event_type,
-            "event_status": event.status(),
+            "event_status": event.status,
             "approved": event.is_approved,
             "resources": event.resources,
             "not_before": event.not_before.map(Timestamp::rfc3339),
@@ -173,22 +151,17 @@ fn state(world: &World, counts: &RequestCounts, now: Moment) -> Value {
         })
     });
     let runs = world
-        .runs()
+        .runs
         .iter()
-        .map(|run| json!({ "scenario": run.scenario.name, "round": run.cycle() + 1 }));
-    let requests: serde_json::Map<String, Value> = counts
-        .all()
-        .into_iter()
-        .map(|(name, count)| (name.to_owned(), count.into()))
-        .collect();
+        .map(|run| json!({ "scenario": run.scenario.name, "round": run.cycle + 1 }));
     json!({
-        "vm": world.vm().name(),
-        "speed": world.speed(),
-        "document_incarnation": world.incarnation(),
+        "vm": world.vm.name,
+        "speed": world.speed,
+        "document_incarnation": world.incarnation,
         "events": events.collect::<Vec<_>>(),
         "playing": runs.collect::<Vec<_>>(),
-        "fault": world.fault(now).map(|(spec, _)| spec.fault.as_str()),
-        "requests": requests,
+        "fault": world.fault(now).map(|(spec, _)| spec.fault),
+        "requests": world.requests,
     })
 }
 
@@ -196,8 +169,4 @@ fn scenarios() -> Value {
     catalog()
         .map(|(name, description)| json!({ "name": name, "description": description }))
         .collect()
-}
-
-fn not_allowed(methods: &str) -> SimulatorResponse {
-    SimulatorResponse::method_not_allowed("method not allowed", methods)
 }

@@ -3,11 +3,14 @@
 
 use serde::Serialize;
 
-use super::{vm::is_role_instance, world::PendingEvent};
+use super::{
+    vm::is_role_instance,
+    world::{PendingEvent, SimulatedStatus},
+};
 use crate::{
     api_version::{ApiVersion, EventField, LATEST_API_VERSION},
     event::EventType,
-    time::{Timestamp, is_date},
+    time::is_date,
 };
 
 /// The version of the Scheduled Events API in a request: a documented one, or a newer date.
@@ -56,7 +59,7 @@ struct Document<'a> {
 #[serde(rename_all = "PascalCase")]
 struct Entry<'a> {
     event_id: &'a str,
-    event_status: &'static str,
+    event_status: SimulatedStatus,
     event_type: &'a str,
     resource_type: &'static str,
     resources: Vec<String>,
@@ -81,32 +84,26 @@ pub fn document(incarnation: u64, events: &[PendingEvent], version: SimulatedVer
 }
 
 fn entry(event: &PendingEvent, version: ApiVersion) -> Entry<'_> {
-    let format_time: fn(Timestamp) -> String = if version.is_preview() {
-        Timestamp::rfc3339
-    } else {
-        Timestamp::rfc1123
-    };
     let spec = &event.spec;
+    let has = |field| version.has_field(field);
+    let not_before = event.not_before.map(|at| {
+        if version.is_preview() {
+            at.rfc3339()
+        } else {
+            at.rfc1123()
+        }
+    });
+    let resources = event.resources.iter();
     Entry {
         event_id: event.id.as_str(),
-        event_status: event.status(),
+        event_status: event.status,
         event_type: &spec.event_type,
         resource_type: "VirtualMachine",
-        resources: event
-            .resources
-            .iter()
-            .map(|name| resource_name(name, version))
-            .collect(),
-        not_before: event.not_before.map(format_time).unwrap_or_default(),
-        description: version
-            .has_field(EventField::Description)
-            .then_some(&*spec.description),
-        event_source: version
-            .has_field(EventField::EventSource)
-            .then_some(&*spec.event_source),
-        duration_in_seconds: version
-            .has_field(EventField::DurationInSeconds)
-            .then_some(spec.duration_seconds),
+        resources: resources.map(|name| resource_name(name, version)).collect(),
+        not_before: not_before.unwrap_or_default(),
+        description: has(EventField::Description).then_some(&*spec.description),
+        event_source: has(EventField::EventSource).then_some(&*spec.event_source),
+        duration_in_seconds: has(EventField::DurationInSeconds).then_some(spec.duration_seconds),
     }
 }
 

@@ -1,99 +1,115 @@
-//! Parses scenario files (JSON, documented in `docs/simulator.md`).
+//! Reads scenarios (JSON, documented in `docs/simulator.md`): built-in ones by name, others from a file or from text.
 
-use std::time::Duration;
-
-use serde::Deserialize;
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+    time::Duration,
+};
 
 use super::{
-    builtin,
-    scenario::{EventSpec, Fault, FaultSpec, Scenario},
-    scenario_duration::{MAX_DURATION, duration, optional_duration},
+    builtin::SCENARIOS,
+    scenario::{EventSpec, Fault, FaultSpec, MAX_DURATION, Play, Scenario},
 };
-use crate::time::format_duration;
+use crate::{text::excerpt, time::format_duration};
 
+/// In characters.
+const MAX_PROBLEM: usize = 500;
+/// In bytes.
+const MAX_FILE_SIZE: u64 = 1024 * 1024;
 const MAX_EVENTS: usize = 1_000;
+/// The statuses of the Guest Proxy Agent: request refused, caller not identified, host not reachable. Source:
+/// <https://github.com/Azure/GuestProxyAgent>.
+const PROXY_STATUSES: [u16; 4] = [403, 421, 502, 503];
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    #[serde(default)]
-    description: Box<str>,
-    #[serde(default, deserialize_with = "optional_duration")]
-    repeat_every: Option<Duration>,
-    #[serde(default)]
-    events: Vec<EventSpec>,
-    #[serde(default)]
-    faults: Vec<FaultSpec>,
-    #[serde(default)]
-    play: Vec<Play>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Play {
-    #[serde(default, deserialize_with = "duration")]
-    at: Duration,
-    scenario: String,
-    #[serde(default = "default_stretch")]
-    stretch: f64,
-}
-
-fn default_stretch() -> f64 {
-    1.0
-}
-
-/// Parses the text of a scenario file. The error names the place and the problem.
-pub(super) fn parse(name: &str, text: &[u8]) -> Result<Scenario, String> {
-    // serde would accept an array as the members without their names.
-    if text.trim_ascii_start().starts_with(b"[") {
-        return Err("found a JSON array: a scenario is a JSON object, {…}".to_owned());
+/// Errors are one line of text with the name or the file, the place in it and the problem.
+impl Scenario {
+    /// Returns a built-in scenario.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
+            let known = SCENARIOS.map(|(name, _)| name).join(", ");
+            return Err(format!(
+                "unknown scenario {name:?}: use one of {known}, or the path of a scenario file"
+            ));
+        };
+        Self::parse(name, name, text.as_bytes())
     }
-    let file: File = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-    for (index, event) in file.events.iter().enumerate() {
+
+    /// Loads a scenario file.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let origin = format!("file {}", path.display());
+        let unreadable = |cause: io::Error| format!("scenario {origin}: {cause}");
+        // The size in the metadata does not limit the read: a device such as /dev/zero reports none.
+        let mut text = Vec::new();
+        let file = fs::File::open(path).map_err(unreadable)?;
+        file.take(MAX_FILE_SIZE + 1)
+            .read_to_end(&mut text)
+            .map_err(unreadable)?;
+        if text.len() as u64 > MAX_FILE_SIZE {
+            return Err(format!(
+                "scenario {origin}: the file is too large: the limit is {MAX_FILE_SIZE} bytes"
+            ));
+        }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Self::parse(&name, &origin, &text)
+    }
+
+    /// Parses the text of a scenario file. Errors name `origin` as the source of the text.
+    pub fn parse(name: &str, origin: &str, text: &[u8]) -> Result<Self, String> {
+        // Some Windows editors write a byte order mark.
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let checked = serde_json::from_slice(text)
+            .map_err(|error| error.to_string())
+            .and_then(check);
+        match checked {
+            Ok(scenario) => Ok(Self {
+                name: name.into(),
+                ..scenario
+            }),
+            // It may quote a member name with control characters.
+            Err(problem) => Err(format!(
+                "scenario {origin}: {}",
+                excerpt(&problem, MAX_PROBLEM)
+            )),
+        }
+    }
+}
+
+/// Name and description of each built-in scenario.
+pub fn catalog() -> impl Iterator<Item = (&'static str, Box<str>)> {
+    let names = SCENARIOS.iter().map(|(name, _)| *name);
+    names.filter_map(|name| Some((name, Scenario::named(name).ok()?.description)))
+}
+
+fn check(mut scenario: Scenario) -> Result<Scenario, String> {
+    for (index, event) in scenario.events.iter().enumerate() {
         check_event(event).map_err(|problem| format!("events[{index}].{problem}"))?;
     }
-    for (index, fault) in file.faults.iter().enumerate() {
+    for (index, fault) in scenario.faults.iter().enumerate() {
         check_fault(fault).map_err(|problem| format!("faults[{index}].{problem}"))?;
     }
-    let (resets, faults): (Vec<_>, Vec<_>) = file
-        .faults
-        .into_iter()
-        .partition(|spec| spec.fault == Fault::IncarnationReset);
-    let mut scenario = Scenario {
-        name: name.into(),
-        description: file.description,
-        repeat_every: file.repeat_every,
-        events: file.events,
-        faults,
-        resets: resets.iter().map(|spec| spec.at).collect(),
-    };
-    for (index, play) in file.play.iter().enumerate() {
-        add_played(&mut scenario, play).map_err(|problem| format!("play[{index}].{problem}"))?;
+    for (index, play) in std::mem::take(&mut scenario.play).iter().enumerate() {
+        let played = played(play).map_err(|problem| format!("play[{index}].{problem}"))?;
+        scenario.events.extend(played.events);
+        scenario.faults.extend(played.faults);
     }
-    check(&mut scenario)?;
-    Ok(scenario)
-}
-
-fn check(scenario: &mut Scenario) -> Result<(), String> {
-    if scenario.events.is_empty() && scenario.faults.is_empty() && scenario.resets.is_empty() {
+    if scenario.events.is_empty() && scenario.faults.is_empty() {
         return Err("the scenario has no events, no faults and no play".to_owned());
     }
     if scenario.events.len() > MAX_EVENTS {
-        return Err(format!(
-            "events: {} exceed the limit of {MAX_EVENTS}",
-            scenario.events.len()
-        ));
+        let count = scenario.events.len();
+        return Err(format!("events: {count} exceed the limit of {MAX_EVENTS}"));
     }
     scenario.events.sort_by_key(|event| event.at);
-    scenario.resets.sort_unstable();
+    scenario.faults.sort_by_key(|fault| fault.at);
     let length = scenario.length();
     match scenario.repeat_every {
-        Some(every) if every < Duration::from_secs(1) || every < length => Err(format!(
+        Some(every) if every < length.max(Duration::from_secs(1)) => Err(format!(
             "repeat_every: {} is too short: use at least 1s and the length of the scenario, which is {}",
             format_duration(every),
             format_duration(length)
         )),
-        _ => Ok(()),
+        _ => Ok(scenario),
     }
 }
 
@@ -127,59 +143,257 @@ fn check_event(event: &EventSpec) -> Result<(), &'static str> {
 
 fn check_fault(spec: &FaultSpec) -> Result<(), &'static str> {
     let is_reset = spec.fault == Fault::IncarnationReset;
+    let is_proxy = spec.fault == Fault::MetadataProxy;
     Err(if is_reset && !spec.duration.is_zero() {
         "for: an incarnation-reset has no duration: leave it out"
     } else if !is_reset && spec.duration.is_zero() {
         "for: is missing or zero: set the duration of the fault, such as \"1m\""
     } else if spec.retry_after.is_some() && spec.fault != Fault::Throttled {
         "retry_after: is valid for throttled only"
-    } else if spec.status.is_some() && spec.fault != Fault::MetadataProxy {
+    } else if spec.status.is_some() && !is_proxy {
         "status: is valid for metadata-proxy only"
-    } else if spec.status.is_none() && spec.fault == Fault::MetadataProxy {
+    } else if is_proxy
+        && !spec
+            .status
+            .is_some_and(|code| PROXY_STATUSES.contains(&code))
+    {
         "status: set it to 403, 421, 502 or 503"
     } else {
         return Ok(());
     })
 }
 
-/// Adds the events and faults of a built-in scenario, delayed by `at` and stretched.
-fn add_played(scenario: &mut Scenario, play: &Play) -> Result<(), String> {
-    let name = &play.scenario;
-    let text = builtin::text(name)
-        .ok_or_else(|| format!("scenario: unknown built-in scenario {name:?}"))?;
-    if builtin::is_playlist(name) {
+/// A built-in scenario, delayed by `at` and stretched.
+fn played(play: &Play) -> Result<Scenario, String> {
+    let Play {
+        at,
+        scenario: name,
+        stretch,
+    } = play;
+    let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == &**name) else {
+        return Err(format!("scenario: unknown built-in scenario {name:?}"));
+    };
+    let played: Scenario = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if !played.play.is_empty() {
         return Err(format!(
             "scenario: {name:?} is a playlist: name the scenarios that it plays"
         ));
     }
-    if !(0.01..=1_000.0).contains(&play.stretch) {
+    if !(0.01..=1_000.0).contains(stretch) {
         return Err(format!(
-            "stretch: {} is out of range: use a factor from 0.01 to 1000",
-            play.stretch
+            "stretch: {stretch} is out of range: use a factor from 0.01 to 1000"
         ));
     }
-    let played =
-        parse(name, text.as_bytes()).map_err(|problem| format!("scenario: {name}: {problem}"))?;
-    let stretched = |span: Duration| span.mul_f64(play.stretch).min(MAX_DURATION);
-    let later = |span: Duration| play.at + stretched(span);
-    scenario
-        .events
-        .extend(played.events.into_iter().map(|event| EventSpec {
-            at: later(event.at),
-            notice: event.notice.map(stretched),
-            started_for: Some(stretched(event.shown_for())),
-            canceled_after: event.canceled_after.map(stretched),
-            starts_after_approval: event.starts_after_approval.map(stretched),
-            advisory_for: event.advisory_for.map(stretched),
-            ..event
-        }));
-    scenario
-        .faults
-        .extend(played.faults.into_iter().map(|spec| FaultSpec {
-            at: later(spec.at),
-            duration: stretched(spec.duration),
-            ..spec
-        }));
-    scenario.resets.extend(played.resets.into_iter().map(later));
-    Ok(())
+    let stretched = |span: Duration| span.mul_f64(*stretch).min(MAX_DURATION);
+    Ok(played.with_times(|offset| *at + stretched(offset), stretched))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulator::scenario::Resource;
+
+    /// Text, place, problem.
+    const INVALID: [(&str, &str, &str); 24] = [
+        (
+            "{\n \"events\": [{\"event_type\": \"Freeze\", \"notise\": \"1m\"}]}",
+            "line 2",
+            "unknown field `notise`",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"notice\": \"1 minute\"}]}",
+            "line 1",
+            "\"1 minute\" is not a duration",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"duration_seconds\": -2}]}",
+            "events[0].duration_seconds",
+            "-1",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"\"}]}",
+            "events[0].event_type",
+            "empty",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"resources\": []}]}",
+            "events[0].resources",
+            "empty",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"resources\": [\"{vmm}\"]}]}",
+            "line 1",
+            "{vm+1}",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"notice\": \"1m\", \"canceled_after\": \"2m\"}]}",
+            "events[0].canceled_after",
+            "notice",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"canceled_after\": \"2m\"}]}",
+            "events[0].canceled_after",
+            "notice",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"starts_after_approval\": \"2m\"}]}",
+            "events[0].starts_after_approval",
+            "notice",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"advisory_for\": \"2m\", \"started_for\": \"2m\"}]}",
+            "events[0].advisory_for",
+            "never starts",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"metadata-proxy\", \"for\": \"1s\", \"status\": 404}]}",
+            "faults[0].status",
+            "403, 421, 502 or 503",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"gone\", \"for\": \"1s\", \"status\": 403}]}",
+            "faults[0].status",
+            "metadata-proxy",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"gone\"}]}",
+            "faults[0].for",
+            "missing",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"gone\", \"for\": \"0s\"}]}",
+            "faults[0].for",
+            "zero",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"gone\", \"for\": \"1s\", \"retry_after\": \"1s\"}]}",
+            "faults[0].retry_after",
+            "throttled",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"incarnation-reset\", \"for\": \"1s\"}]}",
+            "faults[0].for",
+            "no duration",
+        ),
+        (
+            "{\"faults\": [{\"fault\": \"gon\", \"for\": \"1s\"}]}",
+            "line 1",
+            "unknown variant `gon`",
+        ),
+        (
+            "{\"play\": [{\"scenario\": \"nothing\"}]}",
+            "play[0].scenario",
+            "\"nothing\"",
+        ),
+        (
+            "{\"play\": [{\"scenario\": \"demo\"}]}",
+            "play[0].scenario",
+            "playlist",
+        ),
+        (
+            "{\"play\": [{\"scenario\": \"live-migration\", \"stretch\": 0}]}",
+            "play[0].stretch",
+            "0.01",
+        ),
+        (
+            "{\"repeat_every\": \"1s\", \"events\": [{\"at\": \"2s\", \"event_type\": \"Freeze\"}]}",
+            "repeat_every",
+            "2s",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"at\": \"1000d\"}]}",
+            "line 1",
+            "366 days",
+        ),
+        ("{}", "has no events", "faults"),
+        ("", "line 1", "EOF"),
+    ];
+
+    fn parse_error(text: &str) -> String {
+        let error = Scenario::parse("x", "file x.json", text.as_bytes()).unwrap_err();
+        assert!(!error.contains('\n'), "{error:?}");
+        error
+    }
+
+    #[test]
+    fn every_built_in_scenario_is_valid_and_described() {
+        for (name, _) in SCENARIOS {
+            let scenario = Scenario::named(name).unwrap();
+            assert!(!scenario.description.is_empty(), "{name}");
+            assert_eq!(&*scenario.name, name);
+        }
+    }
+
+    #[test]
+    fn unknown_name_is_refused_with_the_known_names() {
+        let error = Scenario::named("live_migration").unwrap_err();
+        assert!(
+            error.contains("\"live_migration\"") && error.contains("live-migration, "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn errors_name_the_place_and_the_problem() {
+        for (text, place, what) in INVALID {
+            let error = parse_error(text);
+            assert!(error.starts_with("scenario file x.json: "), "{error}");
+            assert!(
+                error.contains(place) && error.contains(what),
+                "{text}\n{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn error_that_quotes_control_characters_is_one_line() {
+        let error = parse_error("{\"eve\\nnts\u{9b}\": 1}");
+        assert!(error.contains("eve nts\u{fffd}"), "{error}");
+    }
+
+    #[test]
+    fn missing_members_have_defaults() {
+        let scenario = Scenario::parse(
+            "x",
+            "x",
+            b"\xef\xbb\xbf{\"events\": [{\"event_type\": \"Hibernate\"}]}",
+        )
+        .unwrap();
+        let event = &scenario.events[0];
+        assert_eq!(event.at, Duration::ZERO);
+        assert_eq!(&*event.event_source, "Platform");
+        assert_eq!(&*event.description, "");
+        assert_eq!(event.duration_seconds, -1);
+        assert_eq!(event.resources, [Resource::Instance(0)]);
+        assert_eq!(event.notice, None);
+        assert_eq!(event.shown_for(), Duration::from_mins(10));
+    }
+
+    #[test]
+    fn error_for_a_missing_file_names_it() {
+        let error = Scenario::load(Path::new("no/such.json")).unwrap_err();
+        assert!(error.starts_with("scenario file no/such.json: "), "{error}");
+    }
+
+    #[test]
+    fn endless_file_is_too_large() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("large.json");
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(MAX_FILE_SIZE + 1).unwrap();
+        for path in [path.as_path(), Path::new("/dev/zero")] {
+            if path.exists() {
+                let error = Scenario::load(path).unwrap_err();
+                assert!(error.contains("too large"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn playlist_shifts_and_stretches_its_scenarios() {
+        let text = br#"{"play": [{"at": "1h", "scenario": "spot-preempt", "stretch": 20}]}"#;
+        let playlist = Scenario::parse("x", "x", text).unwrap();
+        assert_eq!(playlist.events[0].at, Duration::from_hours(1));
+        assert_eq!(playlist.events[0].notice, Some(Duration::from_mins(10)));
+    }
 }

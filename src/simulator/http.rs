@@ -1,84 +1,48 @@
-//! HTTP requests and responses as plain values.
+//! HTTP requests and responses with their whole body.
 
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
-    HeaderMap, Method, Response, StatusCode,
-    header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue},
+    StatusCode,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
 };
 use serde::Serialize;
 use serde_json::json;
 
-use crate::server::HandlerResponse;
+pub type Request = hyper::Request<Bytes>;
+pub type Response = hyper::Response<Bytes>;
 
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    pub method: &'a Method,
-    pub path: &'a str,
-    /// Without the question mark.
-    pub query: &'a str,
-    pub headers: &'a HeaderMap,
-    pub body: &'a [u8],
+pub(super) const JSON: &str = "application/json; charset=utf-8";
+
+pub(super) fn response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response {
+    let mut response = empty(status);
+    *response.body_mut() = body.into();
+    let content_type = HeaderValue::from_static(content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SimulatorResponse {
-    pub status: StatusCode,
-    pub headers: Vec<(HeaderName, String)>,
-    pub body: Vec<u8>,
+pub(super) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::default();
+    *response.status_mut() = status;
+    response
 }
 
-impl SimulatorResponse {
-    pub(super) fn new(status: StatusCode, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
-        Self {
-            status,
-            headers: vec![(CONTENT_TYPE, content_type.to_owned())],
-            body: body.into(),
-        }
-    }
-
-    pub(super) fn empty(status: StatusCode) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
-    }
-
-    /// A body that is JSON already.
-    pub(super) fn raw_json(status: StatusCode, body: impl Into<Vec<u8>>) -> Self {
-        Self::new(status, "application/json; charset=utf-8", body)
-    }
-
-    pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Self {
-        Self::raw_json(status, serde_json::to_vec(value).unwrap_or_default())
-    }
-
-    pub(super) fn error(status: StatusCode, message: &str) -> Self {
-        Self::json(status, &json!({ "error": message }))
-    }
-
-    pub(super) fn method_not_allowed(message: &str, allowed: &str) -> Self {
-        Self::error(StatusCode::METHOD_NOT_ALLOWED, message).with(ALLOW, allowed)
-    }
-
-    #[must_use]
-    pub(super) fn with(mut self, name: HeaderName, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
-        self
-    }
+pub(super) fn json(value: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(value).unwrap_or_default();
+    response(StatusCode::OK, JSON, body)
 }
 
-impl From<SimulatorResponse> for HandlerResponse {
-    fn from(response: SimulatorResponse) -> Self {
-        let mut answer = Response::new(Full::new(Bytes::from(response.body)));
-        *answer.status_mut() = response.status;
-        for (name, value) in response.headers {
-            // All values are valid; an invalid one would be left out.
-            if let Ok(value) = HeaderValue::try_from(value) {
-                answer.headers_mut().append(name, value);
-            }
-        }
-        answer
-    }
+pub(super) fn error(status: StatusCode, message: &str) -> Response {
+    response(status, JSON, json!({ "error": message }).to_string())
+}
+
+pub(super) fn not_allowed(methods: &'static str) -> Response {
+    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+    let methods = HeaderValue::from_static(methods);
+    response.headers_mut().insert(ALLOW, methods);
+    response
 }

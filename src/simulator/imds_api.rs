@@ -5,6 +5,7 @@
 //! assumptions where these are silent, such as the response to an approval of an unknown event.
 
 use std::{
+    collections::BTreeSet,
     hash::{DefaultHasher, Hasher},
     time::Duration,
 };
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::{
     document::{SimulatedVersion, document},
-    http::{Request, SimulatorResponse},
+    http::{self, JSON, Request, Response, error, not_allowed},
     scenario::Fault,
     world::World,
 };
@@ -28,9 +29,9 @@ use crate::{api_version::INSTANCE_API_VERSIONS, event::EventId, time::Moment};
 const MAX_APPROVALS: usize = 1_000;
 
 /// What the server does with a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Action {
-    Respond(SimulatorResponse),
+    Respond(Response),
     /// Never respond.
     Hang,
     /// Wait this long, then handle the request again.
@@ -38,15 +39,33 @@ pub enum Action {
     CloseConnection,
 }
 
-/// Handles a request to a path under `/metadata`.
-pub fn handle(world: &mut World, request: &Request<'_>, now: Moment) -> Action {
+/// Handles a request to a path under `/metadata`, and counts it by its result.
+pub fn handle(world: &mut World, request: &Request, now: Moment) -> Action {
     world.advance(now);
+    let action = act(world, request, now);
+    let result = match &action {
+        Action::Hang | Action::CloseConnection => "unanswered",
+        // Counted when it is handled again.
+        Action::Delay(_) => return action,
+        Action::Respond(response) => match (response.status(), is_events(request)) {
+            (StatusCode::NOT_MODIFIED, _) => "unchanged",
+            (StatusCode::OK, true) if request.method() == Method::POST => "approvals",
+            (StatusCode::OK, true) => "documents",
+            (StatusCode::OK, false) => "metadata",
+            _ => "refused",
+        },
+    };
+    *world.requests.entry(result).or_default() += 1;
+    action
+}
+
+fn act(world: &mut World, request: &Request, now: Moment) -> Action {
     let (spec, end) = world.fault(now).unzip();
     let fault = spec.map(|spec| spec.fault);
     let error_response = match fault {
         Some(Fault::Hang) => return Action::Hang,
         Some(Fault::Reset) => return Action::CloseConnection,
-        Some(Fault::Slow) if is_events(request.path) => {
+        Some(Fault::Slow) if is_events(request) => {
             return Action::Delay(end.unwrap_or_default().saturating_sub(now.monotonic));
         }
         Some(Fault::Gone) => Some(error(
@@ -59,101 +78,103 @@ pub fn handle(world: &mut World, request: &Request<'_>, now: Moment) -> Action {
             StatusCode::INTERNAL_SERVER_ERROR,
             "Internal server error. Retry after some time.",
         )),
-        Some(Fault::MetadataProxy) => spec.and_then(|spec| spec.status).map(proxy_response),
+        Some(Fault::MetadataProxy) => spec.and_then(|spec| spec.status).and_then(proxy_response),
         _ => None,
     };
     Action::Respond(
         error_response
             .or_else(|| check_headers(request))
-            .unwrap_or_else(|| route(world, request, fault, now)),
+            .unwrap_or_else(|| route(world, request, fault, now).unwrap_or_else(|error| error)),
     )
 }
 
-pub(super) fn is_events(path: &str) -> bool {
-    path.to_ascii_lowercase()
-        .starts_with("/metadata/scheduledevents")
+fn is_events(request: &Request) -> bool {
+    let path = request.uri().path().to_ascii_lowercase();
+    path.starts_with("/metadata/scheduledevents")
 }
 
-fn throttled(retry_after: Option<Duration>) -> SimulatorResponse {
-    let response = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
-    match retry_after {
-        Some(wait) => response.with(RETRY_AFTER, wait.as_secs().to_string()),
-        None => response,
+fn throttled(retry_after: Option<Duration>) -> Response {
+    let mut response = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
+    if let Some(wait) = retry_after {
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, wait.as_secs().into());
     }
+    response
 }
 
 /// The Guest Proxy Agent sends no body, and closes the connection.
-fn proxy_response(status: StatusCode) -> SimulatorResponse {
-    SimulatorResponse::empty(status).with(CONNECTION, "close")
+fn proxy_response(status: u16) -> Option<Response> {
+    let mut response = http::empty(StatusCode::from_u16(status).ok()?);
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
+    Some(response)
 }
 
 /// The service's protection against server-side request forgery. The preview of Scheduled Events does not ask for the
 /// `Metadata` header.
-fn check_headers(request: &Request<'_>) -> Option<SimulatorResponse> {
-    let headers = request.headers;
+fn check_headers(request: &Request) -> Option<Response> {
     let is_true = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
-    let is_preview = is_events(request.path)
-        && api_version(request.query)
+    let is_preview = is_events(request)
+        && api_version(request)
             .and_then(SimulatedVersion::find)
             .is_some_and(SimulatedVersion::is_preview);
-    if !is_preview && !headers.get("metadata").is_some_and(is_true) {
-        return Some(bad_request(
-            "Bad request. Required metadata header not specified",
-        ));
+    if !is_preview && !request.headers().get("metadata").is_some_and(is_true) {
+        return Some(bad_request("Required metadata header not specified"));
     }
-    if headers.contains_key("x-forwarded-for") {
-        return Some(bad_request(
-            "Bad request. Requests with an X-Forwarded-For header are not supported.",
-        ));
-    }
-    None
+    let is_forwarded = request.headers().contains_key("x-forwarded-for");
+    is_forwarded.then(|| bad_request("Requests with an X-Forwarded-For header are not supported."))
 }
 
+/// # Errors
+/// The response to a request that is refused.
 fn route(
     world: &mut World,
-    request: &Request<'_>,
+    request: &Request,
     fault: Option<Fault>,
     now: Moment,
-) -> SimulatorResponse {
-    let path = request.path.to_ascii_lowercase();
+) -> Result<Response, Response> {
+    let path = request.uri().path().to_ascii_lowercase();
     let path = path.strip_suffix('/').unwrap_or(&path);
+    let is_get = request.method() == Method::GET;
     match path {
-        "/metadata/scheduledevents" => scheduled_events(world, request, fault, now),
-        "/metadata/versions" if request.method == Method::GET => SimulatorResponse::json(
-            StatusCode::OK,
-            &json!({ "apiVersions": INSTANCE_API_VERSIONS.as_slice() }),
-        ),
-        "/metadata/versions" => not_allowed("GET"),
+        "/metadata/scheduledevents" if is_get => deliver(world, request, fault, now),
+        "/metadata/scheduledevents" if request.method() == Method::POST => {
+            approve(world, request, now)
+        }
+        "/metadata/scheduledevents" => Err(not_allowed("GET, POST")),
+        "/metadata/versions" if is_get => {
+            let versions = json!({ "apiVersions": INSTANCE_API_VERSIONS.as_slice() });
+            Ok(http::json(&versions))
+        }
+        "/metadata/versions" => Err(not_allowed("GET")),
         _ => match path.strip_prefix("/metadata/instance") {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => instance(world, request),
-            _ => error(StatusCode::NOT_FOUND, "Not found"),
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                if is_get {
+                    instance(world, request)
+                } else {
+                    Err(not_allowed("GET"))
+                }
+            }
+            _ => Err(not_found()),
         },
     }
 }
 
-fn scheduled_events(
+fn deliver(
     world: &mut World,
-    request: &Request<'_>,
+    request: &Request,
     fault: Option<Fault>,
     now: Moment,
-) -> SimulatorResponse {
-    if request.method != Method::GET && request.method != Method::POST {
-        return not_allowed("GET, POST");
-    }
-    let version = match requested_version(request.query, SimulatedVersion::find) {
-        Ok(version) => version,
-        Err(response) => return response,
-    };
-    if request.method == Method::POST {
-        return approve(world, request.body, now);
-    }
+) -> Result<Response, Response> {
+    let version = requested_version(request, SimulatedVersion::find)?;
     let (incarnation, events) = world.deliver(now);
     let body = document(incarnation, events, version);
-    match fault {
-        Some(Fault::EmptyBody) => SimulatorResponse::raw_json(StatusCode::OK, Vec::new()),
-        Some(Fault::Garbage) => SimulatorResponse::raw_json(StatusCode::OK, garbled(body)),
-        _ => conditional(body, request.headers),
-    }
+    Ok(match fault {
+        Some(Fault::EmptyBody) => http::response(StatusCode::OK, JSON, ""),
+        Some(Fault::Garbage) => http::response(StatusCode::OK, JSON, garbled(body)),
+        _ => conditional(body, request.headers()),
+    })
 }
 
 /// The first half of the document, followed by bytes that are not UTF-8.
@@ -164,25 +185,19 @@ fn garbled(document: String) -> Vec<u8> {
     bytes
 }
 
-/// Responds with 304 if `If-None-Match` matches the document.
-fn conditional(body: String, headers: &HeaderMap) -> SimulatorResponse {
+/// Responds with 304 if `If-None-Match` names the document.
+fn conditional(body: String, headers: &HeaderMap) -> Response {
     let tag = entity_tag(&body);
-    let matches = headers
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| {
-            value
-                .split(',')
-                .map(str::trim)
-                .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
-        });
-    let response = if matches {
-        SimulatorResponse::empty(StatusCode::NOT_MODIFIED)
+    let known = headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes);
+    let mut response = if known == Some(tag.as_bytes()) {
+        http::empty(StatusCode::NOT_MODIFIED)
     } else {
-        SimulatorResponse::raw_json(StatusCode::OK, body)
+        http::response(StatusCode::OK, JSON, body)
     };
-    response.with(ETAG, tag)
+    if let Ok(tag) = HeaderValue::try_from(tag) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
 }
 
 /// A hash of the content, because a scenario can reset the incarnation.
@@ -206,44 +221,37 @@ struct StartRequest {
     event_id: String,
 }
 
-fn approve(world: &mut World, body: &[u8], now: Moment) -> SimulatorResponse {
-    let Ok(approval) = serde_json::from_slice::<Approval>(body) else {
-        return bad_request(
-            "Bad request. The body is not a list of StartRequests, each with an EventId.",
-        );
-    };
-    let requests = &approval.start_requests;
-    if requests.is_empty() || requests.len() > MAX_APPROVALS {
-        return bad_request("Bad request. StartRequests is empty or too long.");
+fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response, Response> {
+    requested_version(request, SimulatedVersion::find)?;
+    let approval: Approval = serde_json::from_slice(request.body()).map_err(|_| {
+        bad_request("The body is not a list of StartRequests, each with an EventId.")
+    })?;
+    let requests = approval.start_requests.iter();
+    if requests.len() == 0 || requests.len() > MAX_APPROVALS {
+        return Err(bad_request("StartRequests is empty or too long."));
     }
-    let ids: Vec<EventId> = requests
-        .iter()
+    let ids: Vec<_> = requests
         .map(|request| EventId::new(&request.event_id))
         .collect();
     match world.approve(&ids, now) {
-        Ok(()) => SimulatorResponse::raw_json(StatusCode::OK, Vec::new()),
-        Err(unknown) => bad_request(&format!("Bad request. {unknown}.")),
+        Ok(()) => Ok(http::response(StatusCode::OK, JSON, "")),
+        Err(unknown) => Err(bad_request(&format!("{unknown}."))),
     }
 }
 
-fn instance(world: &World, request: &Request<'_>) -> SimulatorResponse {
-    if request.method != Method::GET {
-        return not_allowed("GET");
-    }
+fn instance(world: &World, request: &Request) -> Result<Response, Response> {
     let find = |name: &str| {
         INSTANCE_API_VERSIONS
             .into_iter()
             .find(|version| *version == name)
     };
-    let version = match requested_version(request.query, find) {
-        Ok(version) => version,
-        Err(response) => return response,
-    };
-    let is_text = parameters(request.query)
+    let version = requested_version(request, find)?;
+    let is_text = parameters(request)
         .any(|(name, value)| name == "format" && value.eq_ignore_ascii_case("text"));
-    let document = world.vm().instance_document(version);
+    let document = world.vm.instance_document(version);
     let found = request
-        .path
+        .uri()
+        .path()
         .split('/')
         .filter(|step| !step.is_empty())
         .skip(2)
@@ -255,67 +263,57 @@ fn instance(world: &World, request: &Request<'_>) -> SimulatorResponse {
             Value::Array(items) => items.get(step.parse::<usize>().ok()?),
             _ => None,
         });
-    match found {
-        None => error(StatusCode::NOT_FOUND, "Not found"),
-        Some(Value::String(text)) if is_text => {
-            SimulatorResponse::new(StatusCode::OK, "text/plain; charset=utf-8", text.as_str())
-        }
-        Some(Value::String(_)) => {
-            bad_request("Bad request. A single value is available as text only: add format=text.")
-        }
-        Some(_) if is_text => bad_request("Bad request. Only a single value is available as text."),
-        Some(value) => SimulatorResponse::json(StatusCode::OK, value),
+    match found.ok_or_else(not_found)? {
+        Value::String(text) if is_text => Ok(http::response(
+            StatusCode::OK,
+            "text/plain; charset=utf-8",
+            text.clone(),
+        )),
+        Value::String(_) => Err(bad_request(
+            "A single value is available as text only: add format=text.",
+        )),
+        _ if is_text => Err(bad_request("Only a single value is available as text.")),
+        value => Ok(http::json(value)),
     }
 }
 
-/// Returns the version that `find` finds for the query, or the error response.
+/// Returns the version that `find` finds for the query.
 fn requested_version<T>(
-    query: &str,
+    request: &Request,
     find: impl Fn(&str) -> Option<T>,
-) -> Result<T, SimulatorResponse> {
-    let mut names: Vec<String> = parameters(query)
-        .map(|(name, _)| name.to_ascii_lowercase())
-        .collect();
-    names.sort_unstable();
-    let is_repeated = names
-        .windows(2)
-        .any(|pair| matches!(pair, [one, other] if one == other));
-    if is_repeated {
+) -> Result<T, Response> {
+    let mut names = BTreeSet::new();
+    if !parameters(request).all(|(name, _)| names.insert(name.to_ascii_lowercase())) {
         return Err(bad_request(
-            "Bad request. A query parameter was specified more than once.",
+            "A query parameter was specified more than once.",
         ));
     }
-    api_version(query).and_then(find).ok_or_else(|| {
+    api_version(request).and_then(find).ok_or_else(|| {
         let message = "Bad request. api-version is invalid or was not specified in the request.";
         let newest: Vec<&str> = INSTANCE_API_VERSIONS.into_iter().rev().take(3).collect();
-        SimulatorResponse::json(
-            StatusCode::BAD_REQUEST,
-            &json!({ "error": message, "newest-versions": newest }),
-        )
+        let body = json!({ "error": message, "newest-versions": newest });
+        http::response(StatusCode::BAD_REQUEST, JSON, body.to_string())
     })
 }
 
-fn api_version(query: &str) -> Option<&str> {
-    parameters(query)
+fn api_version(request: &Request) -> Option<&str> {
+    parameters(request)
         .find(|(name, _)| name.eq_ignore_ascii_case("api-version"))
         .map(|(_, value)| value)
 }
 
-fn parameters(query: &str) -> impl Iterator<Item = (&str, &str)> {
+fn parameters(request: &Request) -> impl Iterator<Item = (&str, &str)> {
+    let query = request.uri().query().unwrap_or_default();
     query
         .split('&')
         .filter(|part| !part.is_empty())
         .map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
-fn error(status: StatusCode, message: &str) -> SimulatorResponse {
-    SimulatorResponse::error(status, message)
+fn bad_request(problem: &str) -> Response {
+    error(StatusCode::BAD_REQUEST, &format!("Bad request. {problem}"))
 }
 
-fn bad_request(message: &str) -> SimulatorResponse {
-    error(StatusCode::BAD_REQUEST, message)
-}
-
-fn not_allowed(methods: &str) -> SimulatorResponse {
-    SimulatorResponse::method_not_allowed("Method not allowed", methods)
+fn not_found() -> Response {
+    error(StatusCode::NOT_FOUND, "Not found")
 }

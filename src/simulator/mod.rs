@@ -8,17 +8,12 @@
 
 mod builtin;
 mod control_api;
-mod counts;
 mod document;
 mod file;
 pub mod http;
-mod ids;
 pub mod imds_api;
-mod load;
 mod page;
-mod rate_limiter;
 pub(crate) mod scenario;
-mod scenario_duration;
 pub(crate) mod scenario_run;
 mod vm;
 pub mod world;
@@ -27,26 +22,20 @@ use std::{
     future,
     hash::{BuildHasher as _, RandomState},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{StatusCode, body::Incoming, http::request::Parts};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::warn;
 
-use self::{
-    counts::RequestCounts,
-    http::{Request, SimulatorResponse},
-    imds_api::Action,
-    world::World,
-};
 pub use self::{
     document::{SimulatedVersion, document},
-    load::{ScenarioError, catalog},
+    file::catalog,
     scenario::Scenario,
     vm::{OsType, Vm},
 };
+use self::{http::Request, imds_api::Action, world::World};
 use crate::{
     server::{Abort, Handler, HandlerResponse, RequestedHost, requested_host},
     system,
@@ -55,24 +44,14 @@ use crate::{
 
 /// In bytes; bodies are scenario files and approvals.
 const MAX_BODY_SIZE: usize = 1024 * 1024;
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone)]
 pub struct SimulatorSettings {
-    scenarios: Vec<Arc<Scenario>>,
-    speed: f64,
-    vm: Vm,
-}
-
-impl SimulatorSettings {
-    /// The scenarios start with the simulator; `speed` divides all waiting times.
-    pub fn new(scenarios: Vec<Scenario>, speed: f64, vm: Vm) -> Self {
-        Self {
-            scenarios: scenarios.into_iter().map(Arc::new).collect(),
-            speed,
-            vm,
-        }
-    }
+    /// They start with the simulator.
+    pub scenarios: Vec<Scenario>,
+    /// Divides all waiting times.
+    pub speed: f64,
+    pub vm: Vm,
 }
 
 /// Handles the requests to the simulated service and to the control API.
@@ -81,33 +60,23 @@ pub struct Simulator {
     clock: Clock,
     /// Of the machine that the simulator runs on.
     host_name: Option<Arc<str>>,
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug)]
-struct State {
-    world: World,
-    counts: RequestCounts,
+    world: Arc<Mutex<World>>,
 }
 
 impl Simulator {
     pub fn new(settings: SimulatorSettings, clock: Clock) -> Self {
-        let now = clock.now();
         // Not from the time: two simulators that start together must not have the same event ids.
         let id_seed = RandomState::new().hash_one(());
         let mut world = World::new(settings.vm, settings.speed, id_seed);
         for scenario in settings.scenarios {
-            if let Err(error) = world.start(scenario, now) {
-                warn!(%error, "scenario not started");
+            if let Err(error) = world.start(scenario, clock.now()) {
+                warn!(error, "scenario not started");
             }
         }
         Self {
             clock,
             host_name: system::host_name().map(Into::into),
-            state: Arc::new(Mutex::new(State {
-                world,
-                counts: RequestCounts::default(),
-            })),
+            world: Arc::new(Mutex::new(world)),
         }
     }
 
@@ -116,27 +85,25 @@ impl Simulator {
         match requested_host(&head.uri, &head.headers) {
             RequestedHost::Missing | RequestedHost::Address => true,
             RequestedHost::Name(name) => {
-                let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
                 let own = [Some("localhost"), self.host_name.as_deref()].into_iter();
                 own.flatten()
-                    .chain([state.world.vm().name()])
+                    .chain([&*world.vm.name])
                     .any(|own| own.eq_ignore_ascii_case(&name))
             }
             RequestedHost::Invalid => false,
         }
     }
 
-    fn handle(&self, request: &Request<'_>) -> Action {
+    fn handle(&self, request: &Request) -> Action {
         // A panic in another request leaves a usable state.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { world, counts } = &mut *state;
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        if !is_imds(request.path) {
-            return Action::Respond(control_api::respond(world, counts, request, now));
+        if is_imds(request.uri().path()) {
+            imds_api::handle(&mut world, request, now)
+        } else {
+            Action::Respond(control_api::respond(&mut world, request, now))
         }
-        let action = imds_api::handle(world, request, now);
-        counts.count(request.method, request.path, &action);
-        action
     }
 }
 
@@ -149,30 +116,24 @@ fn is_imds(path: &str) -> bool {
 impl Handler for Simulator {
     async fn handle(&self, request: hyper::Request<Incoming>) -> Result<HandlerResponse, Abort> {
         let (head, body) = request.into_parts();
-        let body = match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_SIZE).collect()).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+        let body = match Limited::new(body, MAX_BODY_SIZE).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) if error.is::<LengthLimitError>() => {
                 let message = format!("the body is too large: the limit is {MAX_BODY_SIZE} bytes");
-                let status = StatusCode::PAYLOAD_TOO_LARGE;
-                return Ok(SimulatorResponse::error(status, &message).into());
+                let refusal = http::error(StatusCode::PAYLOAD_TOO_LARGE, &message);
+                return Ok(refusal.map(Full::new));
             }
             // The request is incomplete.
-            _ => return Err(Abort),
+            Err(_) => return Err(Abort),
         };
         if !is_imds(head.uri.path()) && !self.is_own_host(&head) {
             let message = "the host of the URL is not known: use an IP address, localhost, the name of this machine or of the simulated VM";
-            return Ok(SimulatorResponse::error(StatusCode::FORBIDDEN, message).into());
+            return Ok(http::error(StatusCode::FORBIDDEN, message).map(Full::new));
         }
+        let request = Request::from_parts(head, body);
         loop {
-            let action = self.handle(&Request {
-                method: &head.method,
-                path: head.uri.path(),
-                query: head.uri.query().unwrap_or_default(),
-                headers: &head.headers,
-                body: &body,
-            });
-            match action {
-                Action::Respond(response) => return Ok(response.into()),
+            match self.handle(&request) {
+                Action::Respond(response) => return Ok(response.map(Full::new)),
                 Action::CloseConnection => return Err(Abort),
                 // The client or the server closes the connection.
                 Action::Hang => return future::pending().await,

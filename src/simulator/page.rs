@@ -4,21 +4,17 @@
 
 use maud::{DOCTYPE, Markup, html};
 
+use serde_json::json;
+
 use super::{
-    counts::RequestCounts,
-    load::catalog,
-    world::{EventPhase, PendingEvent, World},
+    file::catalog,
+    world::{PendingEvent, SimulatedStatus, World},
 };
 use crate::time::{Moment, in_words};
 
 pub(super) const STYLE: &str = include_str!("page.css");
 
-/// The JSON has all events.
-const MAX_EVENTS: usize = 25;
-/// VM names per event.
-const MAX_NAMES: usize = 6;
-
-pub(super) fn page(world: &World, counts: &RequestCounts, now: Moment) -> String {
+pub(super) fn page(world: &World, now: Moment) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -33,19 +29,19 @@ pub(super) fn page(world: &World, counts: &RequestCounts, now: Moment) -> String
                 main {
                     h1 { "Simulated Azure" }
                     p {
-                        "Simulates the metadata service of the VM " strong { (world.vm().name()) } ". Speed: "
-                        (world.speed()) "×. DocumentIncarnation: " (world.incarnation()) "."
+                        "Simulates the metadata service of the VM " strong { (world.vm.name) } ". Speed: "
+                        (world.speed) "×. DocumentIncarnation: " (world.incarnation) "."
                     }
                     @if let Some((spec, end)) = world.fault(now) {
                         p.fault role="status" {
-                            "Fault: " strong { (spec.fault.as_str()) } ", ends in "
+                            "Fault: " strong { (json!(spec.fault).as_str().unwrap_or_default()) } ", ends in "
                             (in_words(end.saturating_sub(now.monotonic)))
                         }
                     }
                     (events(world, now))
                     (runs(world))
                     (buttons())
-                    (requests(counts))
+                    (requests(world))
                     footer {
                         "JSON: " a href="/simulator/state" { "/simulator/state" } ", "
                         a href="/simulator/scenarios" { "/simulator/scenarios" } ". Simulated service: "
@@ -60,20 +56,16 @@ pub(super) fn page(world: &World, counts: &RequestCounts, now: Moment) -> String
 }
 
 fn events(world: &World, now: Moment) -> Markup {
-    let pending = world.pending();
     html! {
         h2 { "Events" }
-        @if pending.is_empty() {
+        @if world.pending.is_empty() {
             p { "No event is pending." }
         } @else {
             ul.events {
-                @for event in pending.iter().take(MAX_EVENTS) {
+                @for event in &world.pending {
                     li { (entry(event, now)) }
                 }
             }
-        }
-        @if pending.len() > MAX_EVENTS {
-            p { (pending.len() - MAX_EVENTS) " more events are in " a href="/simulator/state" { "/simulator/state" } "." }
         }
     }
 }
@@ -81,7 +73,7 @@ fn events(world: &World, now: Moment) -> Markup {
 fn entry(event: &PendingEvent, now: Moment) -> Markup {
     let spec = &event.spec;
     let left = in_words(event.changes_at.saturating_sub(now.monotonic));
-    let change = if event.will_start() {
+    let change = if event.will_start {
         "starts"
     } else {
         "canceled"
@@ -90,19 +82,14 @@ fn entry(event: &PendingEvent, now: Moment) -> Markup {
     html! {
         p {
             strong { (spec.event_type) } " by " (spec.event_source) ", "
-            @match event.phase {
-                EventPhase::Started => { span.started { "Started" } ", ends in " (left) },
-                EventPhase::Advisory => { "Advisory, ends in " (left) },
-                EventPhase::Scheduled => { "Scheduled, " (approved) (change) " in " (left) },
+            @match event.status {
+                SimulatedStatus::Started => { span.started { "Started" } ", ends in " (left) },
+                SimulatedStatus::Advisory => { "Advisory, ends in " (left) },
+                SimulatedStatus::Scheduled => { "Scheduled, " (approved) (change) " in " (left) },
             }
             @if let Some(not_before) = event.not_before { ", not before " (not_before.rfc1123()) }
         }
-        p {
-            (event.resources.iter().take(MAX_NAMES).map(AsRef::as_ref).collect::<Vec<_>>().join(", "))
-            @if event.resources.len() > MAX_NAMES {
-                " and " (event.resources.len() - MAX_NAMES) " more"
-            }
-        }
+        p { (event.resources.join(", ")) }
         p {
             @if !spec.description.is_empty() { (spec.description) " " }
             @match spec.duration_seconds {
@@ -117,15 +104,15 @@ fn entry(event: &PendingEvent, now: Moment) -> Markup {
 fn runs(world: &World) -> Markup {
     html! {
         h2 { "Running scenarios" }
-        @if world.runs().is_empty() {
+        @if world.runs.is_empty() {
             p { "No scenario has further announcements or faults." }
         } @else {
             ul {
-                @for run in world.runs() {
+                @for run in &world.runs {
                     @let scenario = &run.scenario;
                     li {
                         strong { (scenario.name) }
-                        @if scenario.repeat_every.is_some() { ", round " (run.cycle() + 1) }
+                        @if scenario.repeat_every.is_some() { ", round " (run.cycle + 1) }
                         ": " (scenario.description)
                     }
                 }
@@ -153,11 +140,11 @@ fn buttons() -> Markup {
     }
 }
 
-fn requests(counts: &RequestCounts) -> Markup {
+fn requests(world: &World) -> Markup {
     html! {
         h2 { "Requests" }
         dl {
-            @for (what, count) in counts.all() {
+            @for (what, count) in &world.requests {
                 div { dt { (what) } dd { (count) } }
             }
         }

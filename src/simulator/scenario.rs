@@ -4,64 +4,76 @@
 
 use std::time::Duration;
 
-use hyper::StatusCode;
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use super::scenario_duration::{duration, optional_duration};
-use crate::event::EventType;
+use crate::{event::EventType, time::parse_duration};
 
 /// Azure removes an event about ten minutes after its start.
 const DEFAULT_STARTED_FOR: Duration = Duration::from_mins(10);
-/// The statuses of the Guest Proxy Agent: request refused, caller not identified, host not reachable. Source:
-/// <https://github.com/Azure/GuestProxyAgent>.
-const PROXY_STATUSES: [u16; 4] = [403, 421, 502, 503];
+/// The minimum length of a phase at any speed, so that a client that polls once a second sees each phase.
+const MIN_PHASE: Duration = Duration::from_secs(2);
+/// Longer than any notice of Azure; keeps sums of durations in range.
+pub(super) const MAX_DURATION: Duration = Duration::from_hours(366 * 24);
 
-/// Maintenance events and faults of one scenario. Times are offsets from its start; events and resets are sorted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Times are offsets from the start of the scenario. Events are sorted by time, and so are faults.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     /// The built-in name, or the file name without its extension.
+    #[serde(skip)]
     pub name: Box<str>,
     /// One line of text.
     pub description: Box<str>,
     /// The period after which the scenario restarts.
+    #[serde(deserialize_with = "duration")]
     pub repeat_every: Option<Duration>,
     pub events: Vec<EventSpec>,
     pub faults: Vec<FaultSpec>,
-    /// Offsets at which `DocumentIncarnation` is set back to 1.
-    pub resets: Vec<Duration>,
+    /// Empty once `events` and `faults` have those of the built-in scenarios in it.
+    pub(super) play: Vec<Play>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSpec {
     /// Offset of the announcement.
     #[serde(default, deserialize_with = "duration")]
     pub(super) at: Duration,
     pub(super) event_type: Box<str>,
-    #[serde(default = "platform", deserialize_with = "source")]
+    #[serde(default = "platform")]
     pub(super) event_source: Box<str>,
     #[serde(default)]
     pub(super) description: Box<str>,
     /// `DurationInSeconds`; -1 means unknown. Not scaled by the speed.
-    #[serde(default = "unknown_length", deserialize_with = "length")]
+    #[serde(default = "unknown_length")]
     pub(super) duration_seconds: i64,
-    #[serde(default = "this_vm", deserialize_with = "resources")]
+    #[serde(default = "this_vm")]
     pub(super) resources: Vec<Resource>,
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
-    #[serde(default, deserialize_with = "optional_duration")]
+    #[serde(default, deserialize_with = "duration")]
     pub(super) notice: Option<Duration>,
     /// How long the event is Started before it leaves the document.
-    #[serde(default, deserialize_with = "optional_duration")]
+    #[serde(default, deserialize_with = "duration")]
     pub(super) started_for: Option<Duration>,
     /// The event leaves the document after this time without having started.
-    #[serde(default, deserialize_with = "optional_duration")]
+    #[serde(default, deserialize_with = "duration")]
     pub(super) canceled_after: Option<Duration>,
     /// From the approval to Started, at once by default; an event starts at `NotBefore` at the latest.
-    #[serde(default, deserialize_with = "optional_duration")]
+    #[serde(default, deserialize_with = "duration")]
     pub(super) starts_after_approval: Option<Duration>,
     /// `EventStatus` is Advisory for this time, and the event never starts.
-    #[serde(default, deserialize_with = "optional_duration")]
+    #[serde(default, deserialize_with = "duration")]
     pub(super) advisory_for: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Play {
+    #[serde(default, deserialize_with = "duration")]
+    pub(super) at: Duration,
+    pub(super) scenario: Box<str>,
+    #[serde(default = "unstretched")]
+    pub(super) stretch: f64,
 }
 
 fn platform() -> Box<str> {
@@ -76,17 +88,20 @@ fn this_vm() -> Vec<Resource> {
     vec![Resource::Instance(0)]
 }
 
-// `null` is the default too.
-fn source<'de, D: Deserializer<'de>>(value: D) -> Result<Box<str>, D::Error> {
-    Ok(Option::deserialize(value)?.unwrap_or_else(platform))
+fn unstretched() -> f64 {
+    1.0
 }
 
-fn length<'de, D: Deserializer<'de>>(value: D) -> Result<i64, D::Error> {
-    Ok(Option::deserialize(value)?.unwrap_or_else(unknown_length))
-}
-
-fn resources<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Resource>, D::Error> {
-    Ok(Option::deserialize(value)?.unwrap_or_else(this_vm))
+/// Such as `"15m"`, at most [`MAX_DURATION`].
+fn duration<'de, D: Deserializer<'de>, T: From<Duration>>(deserializer: D) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let span = parse_duration(&text).map_err(D::Error::custom)?;
+    if span > MAX_DURATION {
+        return Err(D::Error::custom(format!(
+            "{text:?} is longer than 366 days"
+        )));
+    }
+    Ok(span.into())
 }
 
 impl EventSpec {
@@ -139,7 +154,7 @@ impl TryFrom<String> for Resource {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
     /// Offset of the start.
@@ -149,27 +164,14 @@ pub struct FaultSpec {
     pub(super) duration: Duration,
     pub(super) fault: Fault,
     /// Of [`Fault::Throttled`].
-    #[serde(default, deserialize_with = "optional_duration")]
+    #[serde(default, deserialize_with = "duration")]
     pub(super) retry_after: Option<Duration>,
     /// Of [`Fault::MetadataProxy`].
-    #[serde(default, deserialize_with = "proxy_status")]
-    pub(super) status: Option<StatusCode>,
-}
-
-fn proxy_status<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<StatusCode>, D::Error> {
-    let Some(status) = Option::<u16>::deserialize(deserializer)? else {
-        return Ok(None);
-    };
-    let known = PROXY_STATUSES.contains(&status);
-    let status = StatusCode::from_u16(status).ok().filter(|_| known);
-    let unknown = || D::Error::custom("status: set it to 403, 421, 502 or 503");
-    status.map(Some).ok_or_else(unknown)
+    pub(super) status: Option<u16>,
 }
 
 /// A way in which the simulated service fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Fault {
     /// 410, as during an update of the service.
@@ -194,42 +196,59 @@ pub(crate) enum Fault {
     MetadataProxy,
     /// Documents without events. Starts with the first request for events after the start of the scenario.
     Enabling,
-    /// `DocumentIncarnation` is set back to 1. Takes no time; such faults are the `resets` of a scenario.
+    /// `DocumentIncarnation` is set back to 1. Takes no time.
     IncarnationReset,
-}
-
-impl Fault {
-    /// The name in scenario files.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Throttled => "throttled",
-            Self::ServerError => "server-error",
-            Self::Hang => "hang",
-            Self::Reset => "reset",
-            Self::Garbage => "garbage",
-            Self::EmptyBody => "empty-body",
-            Self::Slow => "slow",
-            Self::RateLimit => "rate-limit",
-            Self::MetadataProxy => "metadata-proxy",
-            Self::Enabling => "enabling",
-            Self::IncarnationReset => "incarnation-reset",
-        }
-    }
 }
 
 impl Scenario {
     /// Offset of the last announcement, reset or end of a fault.
     pub(super) fn length(&self) -> Duration {
         let announced = self.events.iter().map(|event| event.at);
-        let recovered = self
-            .faults
-            .iter()
-            .map(|fault| fault.at.saturating_add(fault.duration));
-        announced
-            .chain(recovered)
-            .chain(self.resets.iter().copied())
-            .max()
-            .unwrap_or_default()
+        let recovered = self.faults.iter().map(|fault| fault.at + fault.duration);
+        announced.chain(recovered).max().unwrap_or_default()
+    }
+
+    /// Divides all times by the speed, but makes no phase shorter than [`MIN_PHASE`].
+    pub(super) fn at_speed(self, speed: f64) -> Self {
+        self.with_times(
+            |offset| offset.div_f64(speed),
+            |length| length.div_f64(speed).max(length.min(MIN_PHASE)),
+        )
+    }
+
+    /// Converts offsets from the start of the scenario, and lengths of phases.
+    pub(super) fn with_times(
+        self,
+        offset: impl Fn(Duration) -> Duration,
+        phase: impl Fn(Duration) -> Duration,
+    ) -> Self {
+        let event = |event: EventSpec| {
+            // Converted separately, so that NotBefore stays after the cancellation.
+            let canceled_after = event.canceled_after.map(&phase);
+            let notice = event.notice.map(|notice| {
+                let rest = notice.saturating_sub(event.canceled_after.unwrap_or_default());
+                phase(rest) + canceled_after.unwrap_or_default()
+            });
+            EventSpec {
+                at: offset(event.at),
+                notice,
+                started_for: Some(phase(event.shown_for())),
+                canceled_after,
+                starts_after_approval: event.starts_after_approval.map(&phase),
+                advisory_for: event.advisory_for.map(&phase),
+                ..event
+            }
+        };
+        let fault = |fault: FaultSpec| FaultSpec {
+            at: offset(fault.at),
+            duration: phase(fault.duration),
+            ..fault
+        };
+        Self {
+            repeat_every: self.repeat_every.map(&phase),
+            events: self.events.into_iter().map(event).collect(),
+            faults: self.faults.into_iter().map(fault).collect(),
+            ..self
+        }
     }
 }

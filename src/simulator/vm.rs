@@ -14,9 +14,28 @@ const SUBSCRIPTION: &str = "5d1c9a70-2e43-4b8f-a6d1-0c7f3e92b814";
 const RESOURCE_GROUP: &str = "shop-rg";
 const LOCATION: &str = "westeurope";
 
+/// `osType`, `publisher`, `offer`, `sku`, `version`, `disablePasswordAuthentication`.
+const LINUX: [&str; 6] = [
+    "Linux",
+    "canonical",
+    "ubuntu-24_04-lts",
+    "server",
+    "24.04.202610010",
+    "true",
+];
+const WINDOWS: [&str; 6] = [
+    "Windows",
+    "MicrosoftWindowsServer",
+    "WindowsServer",
+    "2022-datacenter-azure-edition",
+    "20348.4297.261003",
+    "false",
+];
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vm {
-    name: Box<str>,
+    /// As in `Resources`.
+    pub(super) name: Box<str>,
     /// Scale set and instance number of an instance of a uniform scale set.
     instance: Option<(Box<str>, u32)>,
     /// The name of the flexible scale set of a VM with a name of its own.
@@ -57,11 +76,6 @@ impl Vm {
         }
     }
 
-    /// The name in `Resources`.
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Resolves a resource of a scenario to a name.
     pub(super) fn resource(&self, resource: &Resource) -> Box<str> {
         match (resource, &self.instance) {
@@ -76,16 +90,15 @@ impl Vm {
 
     /// The response to `/metadata/instance` in one version. An instance of a classic role has no `compute`.
     pub(super) fn instance_document(&self, version: &str) -> Value {
-        let members: Map<String, Value> = self
-            .compute()
-            .into_iter()
-            .filter(|(since, _, _)| *since <= version)
-            .map(|(_, member, value)| (member.to_owned(), value))
-            .collect();
         if is_role_instance(&self.name) {
             return json!({ "network": network() });
         }
-        json!({ "compute": members, "network": network() })
+        let members = self.compute().into_iter();
+        let members = members.filter(|(since, ..)| *since <= version);
+        let compute: Map<_, _> = members
+            .map(|(_, member, value)| (member.to_owned(), value))
+            .collect();
+        json!({ "compute": compute, "network": network() })
     }
 
     /// The first version, name and value of each member.
@@ -96,36 +109,39 @@ impl Vm {
             Some(_) => "3b0f6c1e-8a57-4d0c-9b63-1f5e7a2c4d90",
             None => "",
         };
-        let image = Image::of(self.os_type);
+        let [os_type, publisher, offer, sku, version, has_no_password] = match self.os_type {
+            OsType::Linux => LINUX,
+            OsType::Windows => WINDOWS,
+        };
         let tags =
             json!([{ "name": "env", "value": "simulated" }, { "name": "team", "value": "shop" }]);
         let os_profile = json!({
             "adminUsername": "azureuser",
             "computerName": self.computer_name(),
-            "disablePasswordAuthentication": image.has_no_password,
+            "disablePasswordAuthentication": has_no_password,
         });
         vec![
             ("2018-10-01", "azEnvironment", "AzurePublicCloud".into()),
             ("2020-12-01", "evictionPolicy", "".into()),
             ("2020-06-01", "isHostCompatibilityLayerVm", "false".into()),
             ("2017-04-02", "location", LOCATION.into()),
-            ("2017-04-02", "name", self.name().into()),
-            ("2017-04-02", "offer", image.offer.into()),
+            ("2017-04-02", "name", (*self.name).into()),
+            ("2017-04-02", "offer", offer.into()),
             ("2020-07-15", "osProfile", os_profile),
-            ("2017-04-02", "osType", image.os_type.into()),
+            ("2017-04-02", "osType", os_type.into()),
             ("2017-08-01", "placementGroupId", placement_group.into()),
             ("2017-04-02", "platformFaultDomain", "0".into()),
             ("2017-04-02", "platformUpdateDomain", "0".into()),
             ("2020-12-01", "priority", "Regular".into()),
             ("2018-10-01", "provider", "Microsoft.Compute".into()),
-            ("2017-04-02", "publisher", image.publisher.into()),
+            ("2017-04-02", "publisher", publisher.into()),
             ("2017-08-01", "resourceGroupName", RESOURCE_GROUP.into()),
             ("2019-03-11", "resourceId", self.resource_id().into()),
-            ("2017-04-02", "sku", image.sku.into()),
+            ("2017-04-02", "sku", sku.into()),
             ("2017-08-01", "subscriptionId", SUBSCRIPTION.into()),
             ("2017-08-01", "tags", "env:simulated;team:shop".into()),
             ("2019-06-04", "tagsList", tags),
-            ("2017-04-02", "version", image.version.into()),
+            ("2017-04-02", "version", version.into()),
             (
                 "2021-03-01",
                 "virtualMachineScaleSet",
@@ -167,13 +183,8 @@ impl Vm {
         let Some((scale_set, number)) = &self.instance else {
             return self.name.to_string();
         };
-        let mut digits = Vec::new();
-        let mut rest = *number;
-        for _ in 0..6 {
-            digits.push(char::from_digit(rest % 36, 36).unwrap_or('0'));
-            rest /= 36;
-        }
-        let digits: String = digits.into_iter().rev().collect();
+        let digit = |place: u32| char::from_digit(number / 36_u32.pow(place) % 36, 36);
+        let digits: String = (0..6).rev().filter_map(digit).collect();
         format!("{scale_set}{digits}")
     }
 }
@@ -194,39 +205,6 @@ fn compute_id(path: &str) -> String {
     format!(
         "/subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}/providers/Microsoft.Compute/{path}"
     )
-}
-
-/// What instance metadata says of the operating system.
-struct Image {
-    os_type: &'static str,
-    publisher: &'static str,
-    offer: &'static str,
-    sku: &'static str,
-    version: &'static str,
-    has_no_password: &'static str,
-}
-
-impl Image {
-    fn of(os_type: OsType) -> Self {
-        match os_type {
-            OsType::Linux => Self {
-                os_type: "Linux",
-                publisher: "canonical",
-                offer: "ubuntu-24_04-lts",
-                sku: "server",
-                version: "24.04.202610010",
-                has_no_password: "true",
-            },
-            OsType::Windows => Self {
-                os_type: "Windows",
-                publisher: "MicrosoftWindowsServer",
-                offer: "WindowsServer",
-                sku: "2022-datacenter-azure-edition",
-                version: "20348.4297.261003",
-                has_no_password: "false",
-            },
-        }
-    }
 }
 
 fn network() -> Value {

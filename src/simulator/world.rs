@@ -3,13 +3,14 @@
 //! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in
 //! order and with their own times, so tests simulate hours without waiting.
 
-use std::{ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Range, time::Duration};
+
+use serde::Serialize;
+use uuid::{Builder, Uuid};
 
 use super::{
-    ids::event_id,
-    rate_limiter::RateLimiter,
     scenario::{EventSpec, Fault, FaultSpec, Scenario},
-    scenario_run::{Change, ScenarioRun, scaled, scaled_phase},
+    scenario_run::{RunChange, ScenarioRun},
     vm::Vm,
 };
 use crate::{
@@ -20,18 +21,27 @@ use crate::{
 const MAX_RUNS: usize = 100;
 /// After (re-)enabling.
 const FIRST_INCARNATION: u64 = 1;
+/// Requests per second; see
+/// <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#rate-limiting>.
+const RATE_LIMIT: usize = 5;
 
 #[derive(Debug)]
 pub struct World {
-    vm: Vm,
-    speed: f64,
+    pub(super) vm: Vm,
+    /// The factor by which all waiting is shortened.
+    pub(super) speed: f64,
     id_seed: u64,
-    incarnation: u64,
+    /// `DocumentIncarnation`.
+    pub incarnation: u64,
     /// How many scenarios have been started.
     started: u64,
-    runs: Vec<ScenarioRun>,
-    pending: Vec<PendingEvent>,
-    rate_limiter: RateLimiter,
+    pub runs: Vec<ScenarioRun>,
+    /// The events in the document, in the order of their announcement.
+    pub pending: Vec<PendingEvent>,
+    /// The monotonic times of the requests that the rate limit accepted within the last second.
+    accepted: Vec<Duration>,
+    /// How many requests to the metadata service had each result.
+    pub(super) requests: BTreeMap<&'static str, u64>,
 }
 
 /// An event in the document.
@@ -44,67 +54,43 @@ pub struct PendingEvent {
     pub(super) scenario: Box<str>,
     /// `None` once the event has started, or if an advisory has none.
     pub not_before: Option<Timestamp>,
-    pub(super) phase: EventPhase,
+    pub(super) status: SimulatedStatus,
     pub(super) is_approved: bool,
     /// The monotonic time of the next change.
     pub(super) changes_at: Duration,
-    next: NextChange,
-    /// Scaled by the speed.
-    started_for: Duration,
+    /// Whether the next change is the start. Otherwise the event leaves the document.
+    pub(super) will_start: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EventPhase {
+/// `EventStatus`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(super) enum SimulatedStatus {
     Scheduled,
     Started,
     Advisory,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NextChange {
-    Start,
-    /// The event leaves the document.
-    End,
+/// What changes next, with the index of the pending event or of the run.
+#[derive(Debug, Clone, Copy)]
+enum Change {
+    Event(usize),
+    Run(usize, RunChange),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{MAX_RUNS} scenarios are running already: clear them first")]
-pub struct TooManyScenarios;
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no event {0:?} is pending")]
-pub struct NoSuchEvent(String);
-
 impl PendingEvent {
-    /// `EventStatus`.
-    pub(super) fn status(&self) -> &'static str {
-        match self.phase {
-            EventPhase::Scheduled => "Scheduled",
-            EventPhase::Started => "Started",
-            EventPhase::Advisory => "Advisory",
-        }
-    }
-
-    /// Whether its next change is the start.
-    pub(super) fn will_start(&self) -> bool {
-        self.next == NextChange::Start
-    }
-
     fn start(&mut self, at: Duration) {
-        self.phase = EventPhase::Started;
+        self.status = SimulatedStatus::Started;
         self.not_before = None;
-        self.next = NextChange::End;
-        self.changes_at = at.saturating_add(self.started_for);
+        self.will_start = false;
+        self.changes_at = at + self.spec.shown_for();
     }
 
     /// Moves the start forward; a start or cancellation that comes first stays.
-    fn approve(&mut self, at: Duration, speed: f64) {
+    fn approve(&mut self, at: Duration) {
         self.is_approved = true;
-        let wait = self.spec.starts_after_approval.unwrap_or_default();
-        let wait = scaled_phase(wait, speed);
-        let starts_at = at.saturating_add(wait);
+        let starts_at = at + self.spec.starts_after_approval.unwrap_or_default();
         if starts_at < self.changes_at {
-            self.next = NextChange::Start;
+            self.will_start = true;
             self.changes_at = starts_at;
         }
     }
@@ -113,6 +99,14 @@ impl PendingEvent {
 impl World {
     /// Creates a simulation without events and faults. `id_seed` is part of each event id.
     pub fn new(vm: Vm, speed: f64, id_seed: u64) -> Self {
+        let results = [
+            "approvals",
+            "documents",
+            "metadata",
+            "refused",
+            "unanswered",
+            "unchanged",
+        ];
         Self {
             vm,
             speed,
@@ -121,17 +115,24 @@ impl World {
             started: 0,
             runs: Vec::new(),
             pending: Vec::new(),
-            rate_limiter: RateLimiter::default(),
+            accepted: Vec::new(),
+            requests: results.map(|result| (result, 0)).into(),
         }
     }
 
     /// Starts a scenario; those that are running continue.
-    pub fn start(&mut self, scenario: Arc<Scenario>, now: Moment) -> Result<(), TooManyScenarios> {
+    ///
+    /// # Errors
+    /// When too many scenarios are running.
+    pub fn start(&mut self, scenario: Scenario, now: Moment) -> Result<(), String> {
         self.advance(now);
         if self.runs.len() >= MAX_RUNS {
-            return Err(TooManyScenarios);
+            return Err(format!(
+                "{MAX_RUNS} scenarios are running already: clear them first"
+            ));
         }
         self.started += 1;
+        let scenario = scenario.at_speed(self.speed);
         self.runs
             .push(ScenarioRun::new(scenario, self.started, now));
         self.advance(now);
@@ -149,19 +150,19 @@ impl World {
     }
 
     /// Approves events, which start at once unless their scenario delays the start. Has no effect on events that have
-    /// started already and on advisories. If one id is unknown, no event is approved.
-    pub fn approve(&mut self, ids: &[EventId], now: Moment) -> Result<(), NoSuchEvent> {
+    /// started already and on advisories.
+    ///
+    /// # Errors
+    /// When no event with one of the ids is pending; then none is approved.
+    pub fn approve(&mut self, ids: &[EventId], now: Moment) -> Result<(), String> {
         self.advance(now);
-        if let Some(unknown) = ids
-            .iter()
-            .find(|id| !self.pending.iter().any(|event| event.id == **id))
-        {
-            return Err(NoSuchEvent(unknown.as_str().to_owned()));
+        let is_pending = |id: &EventId| self.pending.iter().any(|event| event.id == *id);
+        if let Some(unknown) = ids.iter().find(|id| !is_pending(id)) {
+            return Err(format!("no event {:?} is pending", unknown.as_str()));
         }
-        let speed = self.speed;
         for event in &mut self.pending {
-            if event.phase == EventPhase::Scheduled && ids.contains(&event.id) {
-                event.approve(now.monotonic, speed);
+            if event.status == SimulatedStatus::Scheduled && ids.contains(&event.id) {
+                event.approve(now.monotonic);
             }
         }
         self.advance(now);
@@ -189,9 +190,9 @@ impl World {
     }
 
     fn active_faults(&self, now: Moment) -> impl Iterator<Item = (FaultSpec, Range<Duration>)> {
-        let windows = self.runs.iter().flat_map(move |run| {
+        let windows = self.runs.iter().flat_map(|run| {
             let faults = run.scenario.faults.iter();
-            faults.map(move |spec| (*spec, run.fault_window(spec, self.speed)))
+            faults.map(|spec| (*spec, run.fault_window(spec)))
         });
         windows.filter(move |(_, window)| window.contains(&now.monotonic))
     }
@@ -214,129 +215,87 @@ impl World {
 
     /// Returns whether the rate limit accepts a request at `now`, and counts it.
     pub(super) fn accept_request(&mut self, now: Moment) -> bool {
-        self.rate_limiter.accept(now.monotonic)
-    }
-
-    /// The events in the document, in the order of their announcement.
-    pub fn pending(&self) -> &[PendingEvent] {
-        &self.pending
-    }
-
-    /// The running scenarios.
-    pub fn runs(&self) -> &[ScenarioRun] {
-        &self.runs
-    }
-
-    /// `DocumentIncarnation`.
-    pub fn incarnation(&self) -> u64 {
-        self.incarnation
-    }
-
-    pub(super) fn vm(&self) -> &Vm {
-        &self.vm
-    }
-
-    /// The factor by which all waiting is shortened.
-    pub(super) fn speed(&self) -> f64 {
-        self.speed
+        let now = now.monotonic;
+        self.accepted
+            .retain(|at| *at + Duration::from_secs(1) > now);
+        let is_accepted = self.accepted.len() < RATE_LIMIT;
+        if is_accepted {
+            self.accepted.push(now);
+        }
+        is_accepted
     }
 
     fn next(&self) -> Option<(Duration, Change)> {
-        let events = self
-            .pending
-            .iter()
-            .enumerate()
-            .map(|(index, event)| (event.changes_at, Change::Event(index)));
-        let runs = self
-            .runs
-            .iter()
-            .enumerate()
-            .map(|(index, run)| run.next_change(index, self.speed));
+        let events = self.pending.iter().enumerate();
+        let events = events.map(|(index, event)| (event.changes_at, Change::Event(index)));
+        let runs = self.runs.iter().enumerate().map(|(index, run)| {
+            let (at, change) = run.next_change();
+            (at, Change::Run(index, change))
+        });
         // `min_by_key` returns the first minimum: at equal times an event ends before the next is announced.
         events.chain(runs).min_by_key(|(at, _)| *at)
     }
 
     fn apply(&mut self, change: Change, at: Duration, now: Moment) {
-        let speed = self.speed;
         match change {
-            Change::Announcement(index) => self.announce(index),
-            Change::Reset(index) => {
-                if let Some(run) = self.runs.get_mut(index) {
-                    run.resets += 1;
-                }
-                self.incarnation = FIRST_INCARNATION;
-            }
-            Change::Restart(index) => {
-                if let Some(run) = self.runs.get_mut(index)
-                    && let Some(period) = run.period(speed)
-                {
-                    run.restart(period, now);
-                }
-            }
-            Change::RunEnd(index) => {
-                self.runs.remove(index);
-            }
             Change::Event(index) => {
                 self.incarnation += 1;
                 match self.pending.get_mut(index) {
-                    Some(event) if event.next == NextChange::Start => event.start(at),
+                    Some(event) if event.will_start => event.start(at),
                     _ => drop(self.pending.remove(index)),
+                }
+            }
+            Change::Run(index, RunChange::Announcement) => self.announce(index),
+            Change::Run(index, RunChange::End) => drop(self.runs.remove(index)),
+            Change::Run(index, change) => {
+                let Some(run) = self.runs.get_mut(index) else {
+                    return;
+                };
+                if let RunChange::Reset = change {
+                    run.resets += 1;
+                    self.incarnation = FIRST_INCARNATION;
+                } else {
+                    run.restart(now);
                 }
             }
         }
     }
 
     fn announce(&mut self, index: usize) {
-        let speed = self.speed;
         let Some(run) = self.runs.get_mut(index) else {
             return;
         };
-        let Some(spec) = run.scenario.events.get(run.announced) else {
+        let Some(spec) = run.scenario.events.get(run.announced).cloned() else {
             return;
         };
         let id = event_id([self.id_seed, run.number, run.cycle, run.announced as u64]);
-        let announced_at = run.time_at(spec.at, speed);
-        // The cancellation is scaled separately, so that NotBefore stays after it at any speed.
-        let canceled_after = spec.canceled_after.map(|wait| scaled_phase(wait, speed));
-        let notice = spec.notice.map(|notice| {
-            let remaining = notice.saturating_sub(spec.canceled_after.unwrap_or_default());
-            scaled_phase(remaining, speed).saturating_add(canceled_after.unwrap_or_default())
-        });
-        let not_before = notice.map(|notice| {
-            let offset = scaled(spec.at, speed).saturating_add(notice);
-            run.started.wall.after(offset)
-        });
-        let mut event = PendingEvent {
-            id,
-            resources: spec
-                .resources
-                .iter()
-                .map(|resource| self.vm.resource(resource))
-                .collect(),
-            scenario: run.scenario.name.clone(),
-            not_before,
-            phase: EventPhase::Scheduled,
-            is_approved: false,
-            changes_at: announced_at,
-            next: NextChange::Start,
-            started_for: scaled_phase(spec.shown_for(), speed),
-            spec: spec.clone(),
-        };
-        match (canceled_after, notice) {
-            _ if spec.is_advisory() => {
-                event.phase = EventPhase::Advisory;
-                event.next = NextChange::End;
-                event.changes_at = announced_at.saturating_add(event.started_for);
-            }
-            (Some(wait), _) => {
-                event.next = NextChange::End;
-                event.changes_at = announced_at.saturating_add(wait);
-            }
-            (None, Some(wait)) => event.changes_at = announced_at.saturating_add(wait),
-            (None, None) => event.start(announced_at),
-        }
         run.announced += 1;
         self.incarnation += 1;
-        self.pending.push(event);
+        let announced = run.started.after(spec.at);
+        let (status, wait) = match (spec.canceled_after, spec.notice) {
+            _ if spec.is_advisory() => (SimulatedStatus::Advisory, spec.shown_for()),
+            (Some(wait), _) | (None, Some(wait)) => (SimulatedStatus::Scheduled, wait),
+            (None, None) => (SimulatedStatus::Started, spec.shown_for()),
+        };
+        let resources = spec.resources.iter();
+        self.pending.push(PendingEvent {
+            id,
+            resources: resources.map(|name| self.vm.resource(name)).collect(),
+            scenario: run.scenario.name.clone(),
+            not_before: spec.notice.map(|notice| announced.wall.after(notice)),
+            status,
+            is_approved: false,
+            changes_at: announced.monotonic + wait,
+            will_start: status == SimulatedStatus::Scheduled && spec.canceled_after.is_none(),
+            spec,
+        });
     }
+}
+
+/// A GUID of version 4 in upper case, as the service writes it. Equal parts give the same id.
+fn event_id(parts: [u64; 4]) -> EventId {
+    let parts = parts.map(u64::to_be_bytes);
+    let hash = Uuid::new_v5(&Uuid::NAMESPACE_OID, parts.as_flattened());
+    let id = Builder::from_random_bytes(hash.into_bytes()).into_uuid();
+    EventId::new(&format!("{:X}", id.hyphenated()))
 }

@@ -83,7 +83,11 @@ impl Azure {
     pub(super) fn playing(scenarios: &[&str], speed: f64) -> Self {
         install_cryptography();
         let scenarios = scenarios.iter().map(|name| Scenario::named(name).unwrap());
-        let settings = SimulatorSettings::new(scenarios.collect(), speed, Vm::new(Some("web_0")));
+        let settings = SimulatorSettings {
+            scenarios: scenarios.collect(),
+            speed,
+            vm: Vm::new(Some("web_0")),
+        };
         let counting = Counting {
             simulator: Simulator::new(settings, Clock::start()),
             counts: Arc::default(),

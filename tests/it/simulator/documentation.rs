@@ -47,7 +47,7 @@ fn every_built_in_scenario_is_documented() {
 #[test]
 fn error_for_a_directory_as_scenario_file_is_one_line() {
     let directory = tempfile::tempdir().unwrap();
-    let error = Scenario::load(directory.path()).unwrap_err().to_string();
+    let error = Scenario::load(directory.path()).unwrap_err();
     assert!(
         error.starts_with("scenario file ") && !error.contains('\n'),
         "{error}"

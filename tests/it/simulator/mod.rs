@@ -92,8 +92,12 @@ impl TestServer {
                 .enable_all()
                 .build()
                 .unwrap();
-            let simulator =
-                Simulator::new(SimulatorSettings::new(scenarios, speed, vm), Clock::start());
+            let settings = SimulatorSettings {
+                scenarios,
+                speed,
+                vm,
+            };
+            let simulator = Simulator::new(settings, Clock::start());
             let limits = ServerLimits {
                 drain_timeout: Duration::from_millis(100),
                 ..ServerLimits::default()

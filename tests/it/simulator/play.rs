@@ -2,7 +2,6 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -18,7 +17,7 @@ use super::{
 
 fn render(world: &World) -> String {
     let version = SimulatedVersion::find("2020-07-01").unwrap();
-    document(world.incarnation(), world.pending(), version)
+    document(world.incarnation, &world.pending, version)
 }
 
 fn status_of(line: &str) -> String {
@@ -73,7 +72,7 @@ fn poll_once_a_second_sees_every_phase_at_any_speed() {
 fn canceled_event_never_reaches_its_not_before_at_any_speed() {
     let mut world = run_scenario(builtin("canceled-maintenance"), 100_000.0);
     let canceled_at = world.next_change().unwrap();
-    let not_before = world.pending()[0].not_before.unwrap();
+    let not_before = world.pending[0].not_before.unwrap();
     let wait = canceled_at.saturating_sub(morning().monotonic);
     assert!(not_before > morning().after(wait).wall, "{not_before:?}");
     assert_eq!(
@@ -124,7 +123,7 @@ fn result_does_not_depend_on_how_often_the_world_advances() {
 #[test]
 fn approved_event_starts_at_once_and_ends_earlier() {
     let mut world = run_scenario(builtin("user-reboot"), 1.0);
-    let id = world.pending()[0].id.clone();
+    let id = world.pending[0].id.clone();
     world
         .approve(&[id], morning().after(Duration::from_mins(1)))
         .unwrap();
@@ -136,7 +135,7 @@ fn approved_event_starts_at_once_and_ends_earlier() {
 #[test]
 fn approved_event_is_not_canceled() {
     let mut world = run_scenario(builtin("canceled-maintenance"), 1.0);
-    let id = world.pending()[0].id.clone();
+    let id = world.pending[0].id.clone();
     world
         .approve(&[id], morning().after(Duration::from_mins(7)))
         .unwrap();
@@ -156,7 +155,7 @@ fn equal_incarnation_is_equal_content_until_a_reset() {
             at(&mut world, f64::from(minute) * 60.0);
             let text = render(&world);
             let first = known
-                .entry(world.incarnation())
+                .entry(world.incarnation)
                 .or_insert_with(|| text.clone());
             assert_eq!(*first, text, "{name} at minute {minute}");
         }
@@ -169,7 +168,7 @@ fn incarnation_reset_keeps_the_event() {
     let before = at(&mut world, 10.0);
     world
         .start(
-            Arc::new(builtin("fault-incarnation-reset")),
+            builtin("fault-incarnation-reset"),
             morning().after(Duration::from_secs(20)),
         )
         .unwrap();
@@ -221,7 +220,7 @@ fn demo_skips_missed_rounds_after_a_month_without_requests() {
     let month = Duration::from_hours(30 * 24);
     world.advance(morning().after(month));
     assert!(world.next_change().unwrap() > morning().after(month).monotonic);
-    assert!(world.runs()[0].cycle() < 10);
+    assert!(world.runs[0].cycle < 10);
 }
 
 #[test]
@@ -229,9 +228,9 @@ fn event_ids_depend_on_the_seed() {
     let id = |seed: u64| {
         let vm = Vm::new(None);
         let mut world = World::new(vm, 1.0, seed);
-        let scenario = Arc::new(builtin("live-migration"));
+        let scenario = builtin("live-migration");
         world.start(scenario, morning()).unwrap();
-        world.pending()[0].id.clone()
+        world.pending[0].id.clone()
     };
     assert_ne!(id(0), id(1));
     assert_eq!(id(0), id(0));
@@ -266,7 +265,7 @@ fn fault_hides_the_event_until_it_ends() {
     let mut world = run_scenario(builtin("live-migration"), 1.0);
     world
         .start(
-            Arc::new(builtin("fault-410")),
+            builtin("fault-410"),
             morning().after(Duration::from_secs(30)),
         )
         .unwrap();
@@ -326,14 +325,14 @@ fn clear_ends_everything_with_a_new_incarnation() {
     let document = at(&mut world, 100_000.0);
     assert_eq!(document["Events"], Value::Array(Vec::new()));
     assert_eq!(document["DocumentIncarnation"], before + 1);
-    assert!(world.runs().is_empty() && world.next_change().is_none());
+    assert!(world.runs.is_empty() && world.next_change().is_none());
 }
 
 #[test]
 fn too_many_scenarios_at_once_are_refused() {
     let mut world = run_scenario(builtin("demo"), 1.0);
     let refused = (0..200)
-        .filter(|_| world.start(Arc::new(builtin("demo")), morning()).is_err())
+        .filter(|_| world.start(builtin("demo"), morning()).is_err())
         .count();
     assert_eq!(refused, 101);
 }
@@ -341,7 +340,7 @@ fn too_many_scenarios_at_once_are_refused() {
 #[test]
 fn approved_event_starts_after_the_time_in_its_scenario() {
     let mut world = run_scenario(builtin("late-start"), 1.0);
-    let id = world.pending()[0].id.clone();
+    let id = world.pending[0].id.clone();
     let not_before = at(&mut world, 0.0)["Events"][0]["NotBefore"].clone();
     let minute = |count: u64| morning().after(Duration::from_mins(count));
     world.approve(std::slice::from_ref(&id), minute(5)).unwrap();
@@ -358,7 +357,7 @@ fn approved_event_starts_after_the_time_in_its_scenario() {
 #[test]
 fn late_approval_does_not_delay_the_start_after_not_before() {
     let mut world = run_scenario(builtin("late-start"), 1.0);
-    let id = world.pending()[0].id.clone();
+    let id = world.pending[0].id.clone();
     world
         .approve(&[id], morning().after(Duration::from_mins(14)))
         .unwrap();
@@ -370,7 +369,7 @@ fn approval_with_a_delayed_start_does_not_prevent_a_cancellation() {
     let text = r#"{"events": [{"event_type": "Freeze", "notice": "15m", "canceled_after": "8m", "starts_after_approval": "3m"}]}"#;
     for (approved, gone_at) in [(6, 480.0), (2, 900.0)] {
         let mut world = run_scenario(parsed(text), 1.0);
-        let id = world.pending()[0].id.clone();
+        let id = world.pending[0].id.clone();
         world
             .approve(&[id], morning().after(Duration::from_mins(approved)))
             .unwrap();
@@ -388,7 +387,7 @@ fn approval_with_a_delayed_start_does_not_prevent_a_cancellation() {
 fn advisory_never_starts_and_its_approval_has_no_effect() {
     let text = r#"{"events": [{"event_type": "SpotRebalanceRecommendation", "notice": "5m", "advisory_for": "9m"}]}"#;
     let mut world = run_scenario(parsed(text), 1.0);
-    let id = world.pending()[0].id.clone();
+    let id = world.pending[0].id.clone();
     let first = poll(&mut world, morning());
     assert!(
         first.contains("\"NotBefore\":\"Tue, 17 Nov 2026 09:05:00 GMT\""),
@@ -422,13 +421,11 @@ fn slow_first_answer_in_the_middle_of_a_run_has_the_events_and_the_first_incarna
     let mut world = run_scenario(builtin("live-migration"), 1.0);
     let at = |seconds: u64| morning().after(Duration::from_secs(seconds));
     world
-        .start(Arc::new(builtin("canceled-maintenance")), at(10))
+        .start(builtin("canceled-maintenance"), at(10))
         .unwrap();
     let before = poll(&mut world, at(60));
     assert!(before.contains("\"DocumentIncarnation\":3"), "{before}");
-    world
-        .start(Arc::new(builtin("fault-first-answer")), at(60))
-        .unwrap();
+    world.start(builtin("fault-first-answer"), at(60)).unwrap();
     assert_eq!(poll(&mut world, at(60)), "response after 120s");
     assert_eq!(poll(&mut world, at(179)), "response after 1s");
     let after = poll(&mut world, at(180));

@@ -165,7 +165,6 @@ fn unchanged_document_is_304() {
     let unchanged = again(&tag);
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
     assert_eq!(unchanged.header("etag"), Some(&*tag));
-    assert_eq!(again(&format!("\"other\", W/{tag}")).status, 304);
     assert_eq!(again("\"other\"").status, 200);
     let id = first.json()["Events"][0]["EventId"].clone();
     assert_eq!(

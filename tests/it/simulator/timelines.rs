@@ -3,18 +3,18 @@
 //! The goldens are `tests/simulator/NAME.txt`. `UPDATE_GOLDENS=1 cargo test` rewrites them; review the difference
 //! before you commit it.
 
-use std::{fmt::Write as _, fs, path::Path, sync::Arc, time::Duration};
+use std::{fmt::Write as _, fs, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
     simulator::{
         Scenario, Vm, catalog,
-        http::Request,
         imds_api::{Action, handle},
         world::World,
     },
     time::{Moment, Timestamp},
 };
-use hyper::{HeaderMap, Method, header::HeaderValue};
+use bytes::Bytes;
+use hyper::Request;
 
 use crate::support::golden::difference;
 
@@ -31,44 +31,36 @@ pub(crate) fn morning() -> Moment {
 
 pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
     let mut world = World::new(Vm::new(None), speed, 1);
-    world.start(Arc::new(scenario), morning()).unwrap();
+    world.start(scenario, morning()).unwrap();
     world
 }
 
 /// The response to a poll at `now`, in one line. The version is newer than the documented ones, so that the document
 /// has advisories.
 pub(crate) fn poll(world: &mut World, now: Moment) -> String {
-    let mut headers = HeaderMap::new();
-    headers.insert("metadata", HeaderValue::from_static("true"));
-    let request = Request {
-        method: &Method::GET,
-        path: "/metadata/scheduledevents",
-        query: "api-version=2026-05-01",
-        headers: &headers,
-        body: &[],
-    };
+    let request = Request::get("/metadata/scheduledevents?api-version=2026-05-01")
+        .header("metadata", "true")
+        .body(Bytes::new())
+        .unwrap();
     match handle(world, &request, now) {
         Action::Hang => "no response".to_owned(),
         Action::CloseConnection => "connection closed".to_owned(),
         Action::Delay(wait) => format!("response after {wait:?}"),
         Action::Respond(response) => {
-            let retry_after = response
-                .headers
-                .iter()
-                .find(|(name, _)| name == "retry-after");
+            let retry_after = response.headers().get("retry-after");
             let retry_after = retry_after
-                .map(|(_, value)| format!(" Retry-After: {value}"))
+                .map(|value| format!(" Retry-After: {}", value.to_str().unwrap()))
                 .unwrap_or_default();
-            let body = if response.body.is_empty() {
+            let body = if response.body().is_empty() {
                 "(empty)".into()
             } else {
                 response
-                    .body
+                    .body()
                     .escape_ascii()
                     .to_string()
                     .replace("\\\"", "\"")
             };
-            format!("{}{retry_after} {body}", response.status.as_u16())
+            format!("{}{retry_after} {body}", response.status().as_u16())
         }
     }
 }
