@@ -4,11 +4,16 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
     Args,
-    builder::{NonEmptyStringValueParser, OsStringValueParser},
+    builder::{
+        NonEmptyStringValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser as _,
+    },
 };
+use tracing::level_filters::LevelFilter;
 
-use super::values::{ApproveFor, LogFormat, LogLevel, Output, ScopeArg};
-use crate::{api_version::LATEST_API_VERSION, simulator::OsType, time::parse_duration};
+use super::values::{ApproveFor, LogFormat, Output};
+use crate::{
+    api_version::LATEST_API_VERSION, simulator::OsType, snapshot::SeriesScope, time::parse_duration,
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunFlags {
@@ -16,68 +21,38 @@ pub(crate) struct RunFlags {
     pub(crate) web: WebFlags,
     #[command(flatten)]
     pub(crate) imds: ImdsFlags,
-    #[command(flatten)]
-    pub(crate) poll: PollFlags,
+    /// Interval between polls; at least 200ms, because IMDS allows five requests per second and VM.
+    #[arg(
+        long = "imds.poll-interval",
+        value_name = "DURATION",
+        default_value = "1s",
+        value_parser = parse_duration,
+        help_heading = "Azure Instance Metadata Service (IMDS)"
+    )]
+    pub(crate) poll_interval: Duration,
     #[command(flatten)]
     pub(crate) events: EventsFlags,
     #[command(flatten)]
     pub(crate) approve: ApproveFlags,
-    #[command(flatten)]
-    pub(crate) state: StateFlags,
+    /// Directory that keeps events, unsent spans and log records over a restart; without it they are in memory only.
+    #[arg(
+        long = "state.directory",
+        value_name = "DIRECTORY",
+        env = "STATE_DIRECTORY",
+        help_heading = "State",
+        // Accepts an empty value: config reports it, from the flag or from the environment.
+        value_parser = OsStringValueParser::new()
+    )]
+    pub(crate) state_directory: Option<OsString>,
     #[command(flatten)]
     pub(crate) alertmanager: AlertmanagerFlags,
     #[command(flatten)]
     pub(crate) log: LogFlags,
 }
 
+/// The defaults are those of `simulate`; [`Command`](super::Command) has those of `demo`.
 #[derive(Debug, Args)]
-pub(crate) struct DemoFlags {
-    /// Loopback address to serve on.
-    #[arg(
-        long = "web.listen-address",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:10169",
-        help_heading = "Web"
-    )]
-    pub(crate) listen_address: String,
-    /// File with TLS, users, headers and a rate limit, in the format of Prometheus exporter-toolkit; read for each
-    /// request.
-    #[arg(long = "web.config.file", value_name = "FILE", help_heading = "Web")]
-    pub(crate) web_config_file: Option<PathBuf>,
-    /// Name of a scenario, or path of a scenario file (repeatable).
-    #[arg(
-        long = "scenario",
-        value_name = "NAME|FILE",
-        default_value = "demo",
-        help_heading = "Simulator"
-    )]
-    pub(crate) scenarios: Vec<String>,
-    /// Factor by which simulated waiting is faster than real time.
-    #[arg(
-        long = "speed",
-        value_name = "FACTOR",
-        default_value_t = 60.0,
-        help_heading = "Simulator"
-    )]
-    pub(crate) speed: f64,
-    #[command(flatten)]
-    pub(crate) vm: SimulatedVmFlags,
-    /// Version of the Scheduled Events API that the exporter asks for. Advisories need one newer than the default.
-    #[arg(
-        long = "imds.api-version",
-        value_name = "DATE",
-        default_value = LATEST_API_VERSION,
-        help_heading = "Azure Instance Metadata Service (IMDS)"
-    )]
-    pub(crate) api_version: String,
-    #[command(flatten)]
-    pub(crate) events: EventsFlags,
-    #[command(flatten)]
-    pub(crate) log: LogFlags,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SimulateFlags {
+pub(crate) struct SimulatorFlags {
     /// Address to serve on.
     #[arg(
         long = "web.listen-address",
@@ -98,17 +73,43 @@ pub(crate) struct SimulateFlags {
     #[arg(
         long = "speed",
         value_name = "FACTOR",
-        default_value_t = 1.0,
+        default_value = "1",
         help_heading = "Simulator"
     )]
     pub(crate) speed: f64,
-    /// Print the built-in scenarios and exit.
-    #[arg(long = "list", help_heading = "Simulator")]
-    pub(crate) list: bool,
     #[command(flatten)]
     pub(crate) vm: SimulatedVmFlags,
     #[command(flatten)]
     pub(crate) log: LogFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoFlags {
+    #[command(flatten)]
+    pub(crate) simulator: SimulatorFlags,
+    /// File with TLS, users, headers and a rate limit, in the format of Prometheus exporter-toolkit; read for each
+    /// request.
+    #[arg(long = "web.config.file", value_name = "FILE", help_heading = "Web")]
+    pub(crate) web_config_file: Option<PathBuf>,
+    /// Version of the Scheduled Events API that the exporter asks for. Advisories need one newer than the default.
+    #[arg(
+        long = "imds.api-version",
+        value_name = "DATE",
+        default_value = LATEST_API_VERSION,
+        help_heading = "Azure Instance Metadata Service (IMDS)"
+    )]
+    pub(crate) api_version: String,
+    #[command(flatten)]
+    pub(crate) events: EventsFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateFlags {
+    #[command(flatten)]
+    pub(crate) simulator: SimulatorFlags,
+    /// Print the built-in scenarios and exit.
+    #[arg(long = "list", help_heading = "Simulator")]
+    pub(crate) list: bool,
 }
 
 /// The simulated VM, as its instance metadata describes it.
@@ -208,19 +209,11 @@ pub(crate) struct ImdsFlags {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Azure Instance Metadata Service (IMDS)")]
-pub(crate) struct PollFlags {
-    /// Interval between polls; at least 200ms, because IMDS allows five requests per second and VM.
-    #[arg(long = "imds.poll-interval", value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
-    pub(crate) interval: Duration,
-}
-
-#[derive(Debug, Args)]
 #[command(next_help_heading = "Events")]
 pub(crate) struct EventsFlags {
     /// Events with their own series: those that name this VM, or all.
-    #[arg(long = "events.scope", value_enum, default_value_t = ScopeArg::Own)]
-    pub(crate) scope: ScopeArg,
+    #[arg(long = "events.scope", value_enum, default_value_t = SeriesScope::Own)]
+    pub(crate) scope: SeriesScope,
     /// Add one series per event and VM in its Resources.
     #[arg(long = "metrics.resources")]
     pub(crate) resources: bool,
@@ -254,20 +247,6 @@ pub(crate) struct ApproveFlags {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "State")]
-pub(crate) struct StateFlags {
-    /// Directory that keeps events, unsent spans and log records over a restart; without it they are in memory only.
-    #[arg(
-        long = "state.directory",
-        value_name = "DIRECTORY",
-        env = "STATE_DIRECTORY",
-        // Accepts an empty value: config reports it, from the flag or from the environment.
-        value_parser = OsStringValueParser::new()
-    )]
-    pub(crate) directory: Option<OsString>,
-}
-
-#[derive(Debug, Args)]
 #[command(next_help_heading = "Alertmanager")]
 pub(crate) struct AlertmanagerFlags {
     /// Push alerts for events of this VM to this Alertmanager, such as `http://alertmanager:9093` (repeatable).
@@ -295,8 +274,13 @@ pub(crate) struct AlertmanagerFlags {
 #[command(next_help_heading = "Log")]
 pub(crate) struct LogFlags {
     /// Minimum level of log messages.
-    #[arg(long = "log.level", value_enum, default_value_t = LogLevel::Info)]
-    pub(crate) level: LogLevel,
+    #[arg(
+        long = "log.level",
+        default_value = "info",
+        value_parser = PossibleValuesParser::new(["error", "warn", "info", "debug", "trace"])
+            .try_map(|level| level.parse::<LevelFilter>())
+    )]
+    pub(crate) level: LevelFilter,
     /// Format of log lines, on stderr.
     #[arg(long = "log.format", value_enum, default_value_t = LogFormat::Logfmt)]
     pub(crate) format: LogFormat,

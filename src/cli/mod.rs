@@ -5,7 +5,7 @@
 mod flags;
 mod values;
 
-use std::{ffi::OsString, path::Path};
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
@@ -13,10 +13,10 @@ use crate::outbound::url;
 
 pub(crate) use self::{
     flags::{
-        AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, EventsFlags, ImdsFlags,
-        LogFlags, QueryFlags, RunFlags, SimulateFlags, SimulatedVmFlags, WebFlags,
+        AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, ImdsFlags, LogFlags,
+        QueryFlags, RunFlags, SimulateFlags, SimulatorFlags,
     },
-    values::{ApproveFor, LogFormat, LogLevel, Output, ScopeArg},
+    values::{ApproveFor, LogFormat, Output},
 };
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
@@ -54,6 +54,15 @@ const VERSION: &str = concat!(
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the exporter with a simulated Azure in one process, on loopback. Needs no configuration.
+    #[command(
+        mut_arg("listen_address", |arg| arg
+            .default_value("127.0.0.1:10169")
+            .help("Loopback address to serve on")),
+        mut_arg("scenarios", |arg| arg
+            .default_value("demo")
+            .help("Name of a scenario, or path of a scenario file (repeatable)")),
+        mut_arg("speed", |arg| arg.default_value("60"))
+    )]
     Demo(DemoFlags),
     /// Run the simulated Azure without the exporter.
     Simulate(SimulateFlags),
@@ -148,12 +157,6 @@ fn one_line(error: &clap::Error) -> String {
         .collect();
     let line = parts.join("; ").replace(":; ", ": ");
     format!("{line} (--help lists the flags)")
-}
-
-/// The path, if the value of `--scenario` is a path and not a name.
-pub(crate) fn scenario_file(value: &str) -> Option<&Path> {
-    let is_path = value.contains(['/', '\\', '.']);
-    is_path.then(|| Path::new(value))
 }
 
 #[cfg(test)]

@@ -11,30 +11,12 @@ pub(crate) enum Output {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScopeArg {
-    /// Events that name this VM
-    #[value(name = "self")]
-    Own,
-    /// All events
-    All,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ApproveFor {
     /// This VM
     #[value(name = "self")]
     Own,
     /// All VMs whose events are visible: those of the availability set or placement group
     Group,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,6 @@
 //! `approve`: prints the event and the effect of its approval, sends the approval, prints the result.
 
-use std::fmt::Write as _;
+use std::{io::Write as _, time::Duration};
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::query;
 use crate::{
     app::Error,
     azure_json::{self, AzureForm},
-    cli::Output,
+    cli::{ApproveCommand, Output},
     config::ImdsSettings,
     document::Document,
     event::{Event, EventId, EventScope, Source, Status, resource_name},
@@ -17,39 +17,34 @@ use crate::{
     time::{Clock, Timestamp, in_words},
 };
 
-#[derive(Debug)]
-pub(super) struct Approve {
-    /// Compared without case.
-    pub id: EventId,
-    pub dry_run: bool,
-    pub output: Output,
-}
-
-/// Reads the event from IMDS, gives its description to `announce`, and then approves it.
+/// Reads the event from IMDS, prints its description on stderr, so that stdout contains only the result, and then
+/// approves it.
 ///
 /// # Errors
 /// When IMDS does not answer, has no such event, or refuses the approval.
 pub(super) async fn run(
     settings: &ImdsSettings,
-    request: &Approve,
-    announce: impl FnOnce(&str),
+    flags: &ApproveCommand,
     clock: Clock,
 ) -> Result<String, Error> {
+    let id = EventId::new(flags.event_id.trim());
     let mut client = Client::new(&settings.endpoint)?;
     let vm_name = query::vm_name(&mut client, settings, clock).await;
     let document = query::read(&mut client, settings.first_timeout, clock).await?;
-    let event = find(&document, &request.id).ok_or_else(|| missing(&document, &request.id))?;
+    let event = find(&document, &id).ok_or_else(|| missing(&document, &id))?;
     if document.contradictory.contains(&event.id) {
         return Err(Error::Contradictory {
-            id: request.id.as_str().to_owned(),
+            id: id.as_str().to_owned(),
         });
     }
-    announce(&announcement(event, vm_name.as_deref(), clock.now().wall));
+    let announcement = announcement(event, vm_name.as_deref(), clock.now().wall);
+    // Nobody need read it.
+    std::io::stderr().write_all(announcement.as_bytes()).ok();
     let outcome = if event.is_advisory() {
         ApproveOutcome::Advisory
     } else if event.status == Status::Started {
         ApproveOutcome::AlreadyStarted
-    } else if request.dry_run {
+    } else if flags.dry_run {
         ApproveOutcome::DryRun
     } else {
         // The id in Azure's spelling, which may differ in case from the one on the command line.
@@ -63,9 +58,13 @@ pub(super) async fn run(
             }
         }
     };
-    match request.output {
+    match flags.query.output {
         Output::Table => Ok(sentence(event, outcome)),
-        Output::Json => json(event, outcome).map_err(|error| Error::Task(error.to_string())),
+        Output::Json => azure_json::to_text(&Report {
+            result: outcome,
+            event: AzureForm(event),
+        })
+        .map_err(|error| Error::Task(error.to_string())),
     }
 }
 
@@ -113,97 +112,70 @@ enum ApproveOutcome {
     Advisory,
 }
 
-/// Several lines that describe the event and the effect of its approval.
-fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
-    let mut text = String::new();
-    let kind = event.event_type.as_str();
-    let requested_by = match &event.source {
-        Some(Source::User) => "requested by a user (User)".to_owned(),
-        Some(Source::Platform) => "requested by Azure (Platform)".to_owned(),
-        Some(Source::Other(word)) => format!("source {word}"),
-        None => format!("source {}", Source::NOT_GIVEN),
-    };
-    let without = if event.is_advisory() {
-        "no deadline"
-    } else {
-        "no NotBefore"
-    };
-    let wait = event.deadline().map_or_else(
-        || without.to_owned(),
-        |at| {
-            let left = in_words(at.saturating_since(now));
-            format!("not before {} (in {left})", at.rfc3339())
-        },
-    );
-    let line = format!(
-        "{kind} {}, {requested_by}, {}, {wait}",
-        event.id,
-        event.status.as_str()
-    );
-    push(&mut text, &line);
-    if let Some(description) = event.description_text() {
-        push(&mut text, &format!("  Description: {description}"));
-    }
-    push(
-        &mut text,
-        &format!("  Effect on each VM: {}.", effect(event)),
-    );
-    if event.is_advisory() {
-        return text;
-    }
-    push(&mut text, &format!("  {}", affected(event, vm_name)));
-    let result = if event.status == Status::Started {
-        "It has started: there is nothing to approve."
-    } else {
-        "Once approved it may start at any moment, and cannot be stopped or postponed."
-    };
-    push(&mut text, &format!("  {result}"));
-    text
-}
-
-/// The result as a line of text.
-fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
-    let kind = event.event_type.as_str();
-    let result = match outcome {
-        ApproveOutcome::Approved => {
-            format!("Approved: {kind} {} may start at any moment now.", event.id)
-        }
-        ApproveOutcome::DryRun => format!("Dry run: {kind} {} was not approved.", event.id),
-        ApproveOutcome::AlreadyStarted => {
-            format!("{kind} {} has already started; nothing was sent.", event.id)
-        }
-        ApproveOutcome::Advisory => {
-            format!("{kind} {} is an advisory: nothing to approve.", event.id)
-        }
-    };
-    let mut text = String::new();
-    push(&mut text, &result);
-    text
-}
-
-/// The result as JSON.
-///
-/// # Errors
-/// None in practice: every value can be serialised.
-fn json(event: &Event, outcome: ApproveOutcome) -> serde_json::Result<String> {
-    let report = Report {
-        result: outcome,
-        event: AzureForm(event),
-    };
-    azure_json::to_text(&report)
-}
-
 #[derive(Serialize)]
 struct Report<'a> {
     result: ApproveOutcome,
     event: AzureForm<'a>,
 }
 
+/// Several lines that describe the event and the effect of its approval.
+fn announcement(event: &Event, vm_name: Option<&str>, now: Timestamp) -> String {
+    let requested_by = match &event.source {
+        Some(Source::User) => "requested by a user (User)".to_owned(),
+        Some(Source::Platform) => "requested by Azure (Platform)".to_owned(),
+        Some(Source::Other(word)) => format!("source {word}"),
+        None => format!("source {}", Source::NOT_GIVEN),
+    };
+    let wait = match event.deadline() {
+        Some(at) => format!(
+            "not before {} (in {})",
+            at.rfc3339(),
+            in_words(at.saturating_since(now))
+        ),
+        None if event.is_advisory() => "no deadline".to_owned(),
+        None => "no NotBefore".to_owned(),
+    };
+    let (kind, status) = (event.event_type.as_str(), event.status.as_str());
+    let mut lines = vec![format!(
+        "{kind} {}, {requested_by}, {status}, {wait}",
+        event.id
+    )];
+    let description = event.description_text();
+    lines.extend(description.map(|text| format!("  Description: {text}")));
+    lines.push(format!("  Effect on each VM: {}.", effect(event)));
+    if !event.is_advisory() {
+        let result = if event.status == Status::Started {
+            "It has started: there is nothing to approve."
+        } else {
+            "Once approved it may start at any moment, and cannot be stopped or postponed."
+        };
+        lines.push(format!("  {}", affected(event, vm_name)));
+        lines.push(format!("  {result}"));
+    }
+    // Text of Azure must not control the terminal.
+    let lines = lines.iter().map(|line| sanitize(line) + "\n");
+    lines.collect()
+}
+
+/// The result as a line of text.
+fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
+    let (kind, id) = (event.event_type.as_str(), &event.id);
+    let result = match outcome {
+        ApproveOutcome::Approved => format!("Approved: {kind} {id} may start at any moment now."),
+        ApproveOutcome::DryRun => format!("Dry run: {kind} {id} was not approved."),
+        ApproveOutcome::AlreadyStarted => {
+            format!("{kind} {id} has already started; nothing was sent.")
+        }
+        ApproveOutcome::Advisory => format!("{kind} {id} is an advisory: nothing to approve."),
+    };
+    format!("{}\n", sanitize(&result))
+}
+
 fn effect(event: &Event) -> String {
     let meaning = event.meaning();
     match event.duration_seconds {
         Some(seconds) if !event.is_without_interruption() => {
-            let length = in_words(std::time::Duration::from_secs(seconds));
+            let length = in_words(Duration::from_secs(seconds));
             format!("{meaning}; announced interruption: {length}")
         }
         Some(_) | None => meaning.to_owned(),
@@ -228,9 +200,4 @@ fn affected(event: &Event, vm_name: Option<&str>) -> String {
         "It acts on {all} that it names ({own}): {}",
         listed.join(", ")
     )
-}
-
-/// One line; text of Azure must not control the terminal.
-fn push(text: &mut String, line: &str) {
-    let _infallible = writeln!(text, "{}", sanitize(line));
 }

@@ -6,9 +6,10 @@ mod query;
 #[cfg(windows)]
 mod service;
 
-use std::{fmt, io::Write as _, pin::Pin};
+use std::fmt;
 
-use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 #[cfg(windows)]
 pub use self::service::run_as_service;
@@ -19,7 +20,6 @@ use crate::{
         SimulateFlags,
     },
     config::{self, Config, ConfigError, ImdsSettings},
-    event::EventId,
     logs::{self, LogGuard, WriteLine},
     simulator, state,
     system::{self, Signals},
@@ -72,8 +72,8 @@ impl From<app::Error> for CommandError {
 /// Runs the command and returns its output for stdout.
 pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
     match cli.command {
-        None => run(&cli.run),
-        Some(Command::Demo(flags)) => demo(flags),
+        None => run_exporter(&cli.run, logs::write_stderr, obey_signals),
+        Some(Command::Demo(flags)) => demo(flags, cli.run),
         Some(Command::Simulate(flags)) => simulate(&flags),
         Some(Command::List(flags)) => list(&flags),
         Some(Command::Approve(flags)) => approve(&flags),
@@ -82,55 +82,54 @@ pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
     }
 }
 
-fn run(flags: &RunFlags) -> Result<String, CommandError> {
-    let (_log_guard, exporter) = exporter(flags, logs::write_stderr)?;
-    run_until_signal(exporter)
-}
-
-/// The settings are valid and the sockets are open when this returns.
-fn exporter(
+/// Runs the exporter. Its settings are valid and its sockets are open when `control` begins.
+fn run_exporter(
     flags: &RunFlags,
     write_line: WriteLine,
-) -> Result<(LogGuard, StartWork), CommandError> {
+    control: impl AsyncFnOnce(CancellationToken) -> Result<(), CommandError>,
+) -> Result<String, CommandError> {
     let settings = Config::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
     let log = init_process(flags.log, write_line)?;
     let dropped_log_lines = log.dropped_lines();
-    let start: StartWork = Box::new(|stop| {
-        Box::pin(async move {
-            let clock = Clock::start();
-            let exporter = app::run(settings, listeners, dropped_log_lines, clock, stop);
-            Ok(Box::pin(exporter).await?)
-        })
-    });
-    Ok((log, start))
+    let exporter = async |stop: CancellationToken| {
+        let (clock, stop) = (Clock::start(), stop.cancelled_owned());
+        Box::pin(app::run(
+            settings,
+            listeners,
+            dropped_log_lines,
+            clock,
+            stop,
+        ))
+        .await
+    };
+    run_with(exporter, control)
 }
 
-fn demo(flags: DemoFlags) -> Result<String, CommandError> {
+fn demo(flags: DemoFlags, exporter: RunFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
-    let log = init_process(flags.log, logs::write_stderr)?;
+    let log = init_process(flags.simulator.log, logs::write_stderr)?;
     let dropped_log_lines = log.dropped_lines();
-    let settings = move |imds_url: &str| config::demo_exporter(&flags, imds_url);
-    run_until_signal(Box::new(|stop| {
-        Box::pin(async move {
-            let clock = Clock::start();
-            Ok(app::demo(simulation, settings, dropped_log_lines, clock, stop).await?)
-        })
-    }))
+    let settings = |imds_url: &str| config::demo_exporter(flags, exporter, imds_url);
+    let demo = async |stop: CancellationToken| {
+        let (clock, stop) = (Clock::start(), stop.cancelled_owned());
+        app::demo(simulation, settings, dropped_log_lines, clock, stop).await
+    };
+    run_with(demo, obey_signals)
 }
 
 fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
     if flags.list {
-        let lines: Vec<_> = simulator::catalog()
-            .map(|(name, description)| format!("{name:24} {description}\n"))
-            .collect();
-        return Ok(lines.concat());
+        let lines = simulator::catalog();
+        let lines = lines.map(|(name, description)| format!("{name:24} {description}\n"));
+        return Ok(lines.collect());
     }
-    let simulation = config::simulate(flags)?;
-    let _log_guard = init_process(flags.log, logs::write_stderr)?;
-    run_until_signal(Box::new(|stop| {
-        Box::pin(async move { Ok(app::simulate(simulation, Clock::start(), stop).await?) })
-    }))
+    let simulation = config::simulate(&flags.simulator)?;
+    let _log_guard = init_process(flags.simulator.log, logs::write_stderr)?;
+    let simulate = async |stop: CancellationToken| {
+        app::simulate(simulation, Clock::start(), stop.cancelled_owned()).await
+    };
+    run_with(simulate, obey_signals)
 }
 
 fn list(flags: &QueryFlags) -> Result<String, CommandError> {
@@ -141,18 +140,8 @@ fn list(flags: &QueryFlags) -> Result<String, CommandError> {
 
 fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.query.imds)?;
-    let request = approve::Approve {
-        id: EventId::new(flags.event_id.trim()),
-        dry_run: flags.dry_run,
-        output: flags.query.output,
-    };
     let _log_guard = init_process(flags.query.log, logs::write_stderr)?;
-    Ok(runtime()?.block_on(approve::run(&settings, &request, announce, Clock::start()))?)
-}
-
-/// Written to stderr before the POST, so that stdout contains only the result. Write errors are ignored.
-fn announce(text: &str) {
-    std::io::stderr().write_all(text.as_bytes()).ok();
+    Ok(runtime()?.block_on(approve::run(&settings, flags, Clock::start()))?)
 }
 
 /// Sets up logging and cryptography. Fails if it is called twice.
@@ -178,51 +167,28 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     Ok(runtime)
 }
 
-/// Resolves when an orderly shutdown is requested.
-type Stop = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-type Work = Pin<Box<dyn Future<Output = Result<(), CommandError>> + Send>>;
-
-type StartWork = Box<dyn FnOnce(Stop) -> Work>;
-
-/// Runs `work` until the first signal, which requests an orderly shutdown. A second signal ends it immediately.
-fn run_until_signal(start: StartWork) -> Result<String, CommandError> {
-    run_with(start, |stop| {
-        Box::pin(async move {
-            let mut signals = Signals::listen()
-                .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
-            signals.next().await;
-            stop.send(()).ok();
-            signals.next().await;
-            tracing::warn!("second signal, exiting without an orderly shutdown");
-            Ok(())
-        })
-    })
+/// Requests an orderly shutdown at the first signal. A second signal ends the process immediately.
+async fn obey_signals(stop: CancellationToken) -> Result<(), CommandError> {
+    let mut signals = Signals::listen()
+        .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+    signals.next().await;
+    stop.cancel();
+    signals.next().await;
+    warn!("second signal, exiting without an orderly shutdown");
+    Ok(())
 }
 
-/// Requests an orderly shutdown, and ends for an immediate one.
-type Control = Pin<Box<dyn Future<Output = Result<(), CommandError>>>>;
-
-/// Runs the work until its end or the end of its control.
-///
-/// The work is a task of its own: waking the future that `block_on` runs interrupts the runtime's wait for I/O, waking
-/// a task does not, and each poll wakes its task several times.
+/// Runs the work until its end, which `control` requests with the token, or until the end of `control`.
 fn run_with(
-    start: StartWork,
-    control: impl FnOnce(oneshot::Sender<()>) -> Control,
+    work: impl AsyncFnOnce(CancellationToken) -> Result<(), app::Error>,
+    control: impl AsyncFnOnce(CancellationToken) -> Result<(), CommandError>,
 ) -> Result<String, CommandError> {
-    let (stop_sender, stop) = oneshot::channel();
-    let work = start(Box::pin(async {
-        stop.await.ok();
-    }));
-    let control = control(stop_sender);
     let runtime = runtime()?;
+    let stop = CancellationToken::new();
     let result = runtime.block_on(async {
         tokio::select! {
-            result = tokio::spawn(work) => result.unwrap_or_else(|cause| {
-                Err(CommandError::system("the main task ended unexpectedly", &cause))
-            }),
-            result = control => result,
+            result = work(stop.clone()) => result.map_err(CommandError::from),
+            result = control(stop.clone()) => result,
         }
     });
     runtime.shutdown_background();

@@ -8,16 +8,8 @@ use super::{
     outputs,
 };
 use crate::{
-    alertmanager::Target,
-    approval,
-    cli::{EventsFlags, RunFlags, ScopeArg, WebFlags},
-    imds::cadence::MIN_REQUEST_INTERVAL,
-    listen::ListenAddress,
-    metrics::MetricsOptions,
-    otlp,
-    snapshot::SeriesScope,
-    system, web,
-    web_config::WebConfig,
+    alertmanager::Target, approval, cli::RunFlags, imds::cadence::MIN_REQUEST_INTERVAL,
+    listen::ListenAddress, metrics::MetricsOptions, otlp, system, web, web_config::WebConfig,
 };
 
 const MAX_INTERVAL: Duration = Duration::from_hours(1);
@@ -52,47 +44,30 @@ pub enum StateStorage {
 
 impl Config {
     pub(crate) fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
-        let listen = flags
-            .web
-            .listen_addresses
-            .iter()
+        let listen = flags.web.listen_addresses.iter();
+        let listen: Vec<_> = listen
             .map(|text| listen_address(text))
             .collect::<Result<_, _>>()?;
         let imds = ImdsSettings::new(&flags.imds)?;
+        let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
         Ok(Self {
+            web: web_settings(flags, &listen)?,
             listen,
-            web: web_settings(&flags.web, &flags.events)?,
-            web_config: flags
-                .web
-                .config_file
-                .as_deref()
-                .map(WebConfig::open)
+            web_config: web_config
                 .transpose()
                 .map_err(|problem| flag_error("web.config.file", problem))?,
             approvals: outputs::approvals(flags.approve, &imds.api_version)?,
             imds,
             interval: in_range(
                 "imds.poll-interval",
-                flags.poll.interval,
+                flags.poll_interval,
                 MIN_REQUEST_INTERVAL,
                 MAX_INTERVAL,
             )?,
-            state: state_storage(flags.state.directory.as_deref())?,
+            state: state_storage(flags.state_directory.as_deref())?,
             otlp: outputs::otlp()?,
             alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
         })
-    }
-}
-
-fn metrics_options(flags: &EventsFlags) -> MetricsOptions {
-    let scope = match flags.scope {
-        ScopeArg::Own => SeriesScope::Own,
-        ScopeArg::All => SeriesScope::All,
-    };
-    MetricsOptions {
-        scope,
-        resources: flags.resources,
-        process: true,
     }
 }
 
@@ -117,31 +92,11 @@ pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
         .map_err(|problem: String| flag_error("web.listen-address", problem))
 }
 
-/// Also the host name of this machine, and a name to listen on.
-fn allowed_hosts(flags: &WebFlags) -> Result<web::AllowedHosts, ConfigError> {
-    let mut allowed = web::AllowedHosts::default();
-    for name in &flags.allowed_hosts {
-        allowed
-            .add(name)
-            .map_err(|problem| flag_error("web.allowed-hosts", problem))?;
-    }
-    let listen = flags
-        .listen_addresses
-        .iter()
-        .filter_map(|text| listen_address(text).ok())
-        .filter_map(|address| address.host().map(str::to_owned));
-    for name in listen.chain(system::host_name()) {
-        // An address is allowed anyway, and a name that no URL can have is not needed.
-        allowed.add(&name).ok();
-    }
-    Ok(allowed)
-}
-
-pub(super) fn web_settings(
-    flags: &WebFlags,
-    events: &EventsFlags,
+fn web_settings(
+    flags: &RunFlags,
+    listen: &[ListenAddress],
 ) -> Result<web::WebSettings, ConfigError> {
-    let path = flags.telemetry_path.as_str();
+    let path = flags.web.telemetry_path.as_str();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
     if !path.starts_with('/') || !path.chars().all(is_plain) {
         let problem = format!(
@@ -158,16 +113,30 @@ pub(super) fn web_settings(
             format!("{path:?} is reserved for another page: use another path, such as /metrics");
         return Err(flag_error("web.telemetry-path", problem));
     }
-    let lead_time = in_range(
-        "serving.lead-time",
-        flags.serving_lead_time,
-        Duration::ZERO,
-        MAX_LEAD_TIME,
-    )?;
+    let mut allowed_hosts = web::AllowedHosts::default();
+    for name in &flags.web.allowed_hosts {
+        allowed_hosts
+            .add(name)
+            .map_err(|problem| flag_error("web.allowed-hosts", problem))?;
+    }
+    let listen = listen.iter().filter_map(ListenAddress::host);
+    for name in listen.chain(system::host_name().as_deref()) {
+        // An address is allowed anyway, and a name that no URL can have is not needed.
+        allowed_hosts.add(name).ok();
+    }
     Ok(web::WebSettings {
         telemetry_path: path.to_owned(),
-        allowed_hosts: allowed_hosts(flags)?,
-        exposed: metrics_options(events),
-        serving_lead_time: lead_time,
+        allowed_hosts,
+        exposed: MetricsOptions {
+            scope: flags.events.scope,
+            resources: flags.events.resources,
+            process: true,
+        },
+        serving_lead_time: in_range(
+            "serving.lead-time",
+            flags.web.serving_lead_time,
+            Duration::ZERO,
+            MAX_LEAD_TIME,
+        )?,
     })
 }

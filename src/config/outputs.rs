@@ -59,16 +59,14 @@ pub(super) fn approvals(
             "group has no effect without --approve.user-events: add that flag, or omit this one";
         return Err(flag_error("approve.for", problem));
     }
-    let is_on = flags.user_events || flags.freeze_below.is_some();
-    let dependent = [
-        ("approve.delay", flags.delay.is_some()),
-        ("approve.drain", flags.drain.is_some()),
-        ("approve.dry-run", flags.dry_run),
-    ];
-    if !is_on && let Some((flag, _)) = dependent.into_iter().find(|(_, is_set)| *is_set) {
-        let problem =
-            "has no effect alone: add --approve.user-events or --approve.freeze-below, or omit it";
-        return Err(flag_error(flag, problem));
+    if !flags.user_events && flags.freeze_below.is_none() {
+        let dependent = [
+            ("approve.delay", flags.delay.is_some()),
+            ("approve.drain", flags.drain.is_some()),
+            ("approve.dry-run", flags.dry_run),
+        ];
+        let enabling = "add --approve.user-events or --approve.freeze-below";
+        refuse_alone(&dependent, enabling)?;
     }
     if flags.user_events {
         require("approve.user-events", EventField::EventSource)?;
@@ -114,27 +112,31 @@ fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), ConfigEr
     Ok((delay, drain))
 }
 
+/// Refuses the flags that are set without the one that enables them.
+fn refuse_alone(flags: &[(&'static str, bool)], enabling: &str) -> Result<(), ConfigError> {
+    match flags.iter().find(|(_, is_set)| *is_set) {
+        Some((flag, _)) => {
+            let problem = format!("has no effect alone: {enabling}, or omit it");
+            Err(flag_error(flag, problem))
+        }
+        None => Ok(()),
+    }
+}
+
 pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, ConfigError> {
-    let dependent = [
-        (
-            "alertmanager.basic-auth-file",
-            flags.basic_auth_file.is_some(),
-        ),
-        (
-            "alertmanager.bearer-token-file",
-            flags.bearer_token_file.is_some(),
-        ),
-        ("alertmanager.ca-file", flags.ca_file.is_some()),
-        (
-            "alertmanager.external-label",
-            !flags.external_labels.is_empty(),
-        ),
-    ];
-    if flags.urls.is_empty()
-        && let Some((flag, _)) = dependent.into_iter().find(|(_, is_set)| *is_set)
-    {
-        let problem = "has no effect alone: add --alertmanager.url, or omit it";
-        return Err(flag_error(flag, problem));
+    if flags.urls.is_empty() {
+        let has_basic_auth = flags.basic_auth_file.is_some();
+        let has_token = flags.bearer_token_file.is_some();
+        let dependent = [
+            ("alertmanager.basic-auth-file", has_basic_auth),
+            ("alertmanager.bearer-token-file", has_token),
+            ("alertmanager.ca-file", flags.ca_file.is_some()),
+            (
+                "alertmanager.external-label",
+                !flags.external_labels.is_empty(),
+            ),
+        ];
+        refuse_alone(&dependent, "add --alertmanager.url")?;
     }
     let labels = external_labels(&flags.external_labels)?;
     let credentials = flags

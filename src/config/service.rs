@@ -24,7 +24,7 @@ pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), ConfigError> {
     let files = files
         .into_iter()
         .filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
-    let state = flags.state.directory.as_deref().map(Path::new);
+    let state = flags.state_directory.as_deref().map(Path::new);
     let mut paths = files.chain(state.map(|path| ("state.directory", path)));
     match paths.find(|(_, path)| !path.is_absolute()) {
         Some((flag, path)) => {

@@ -1,19 +1,16 @@
 //! The settings of `demo` and `simulate`.
 
-use std::time::Duration;
+use std::path::Path;
 
 use super::{
     error::{ConfigError, flag_error},
-    exporter::{Config, StateStorage, listen_address, web_settings},
-    imds::{ImdsSettings, vm_name},
-    outputs,
+    exporter::{Config, StateStorage, listen_address},
+    imds::vm_name,
 };
 use crate::{
-    approval,
-    cli::{DemoFlags, ImdsFlags, SimulateFlags, SimulatedVmFlags, WebFlags, scenario_file},
+    cli::{DemoFlags, RunFlags, SimulatorFlags},
     listen::ListenAddress,
     simulator::{Scenario, SimulatorSettings, Vm},
-    web_config::WebConfig,
 };
 
 #[derive(Debug)]
@@ -24,88 +21,61 @@ pub struct Simulation {
 
 /// The simulator of `demo`, with the address of the exporter.
 pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
-    let listen = listen_address(&flags.listen_address)?;
-    if !listen.is_loopback() {
+    let simulation = simulate(&flags.simulator)?;
+    if !simulation.listen.is_loopback() {
         let problem = format!(
             "{:?} is not a loopback address: the demo serves on loopback only, such as 127.0.0.1:10169",
-            flags.listen_address
+            flags.simulator.listen_address
         );
         return Err(flag_error("web.listen-address", problem));
     }
-    Ok(Simulation {
-        listen,
-        simulator: simulator_settings(&flags.scenarios, flags.speed, &flags.vm)?,
-    })
+    Ok(simulation)
 }
 
-/// The exporter of `demo`, which polls the simulator at `imds_url`.
-pub(crate) fn demo_exporter(flags: &DemoFlags, imds_url: &str) -> Result<Config, ConfigError> {
-    let imds = ImdsFlags {
-        url: imds_url.to_owned(),
-        api_version: flags.api_version.clone(),
-        timeout: Duration::from_secs(10),
-        // An instance of a classic cloud service has no name in instance metadata.
-        vm_name: flags.vm.name.clone(),
-    };
-    let web = WebFlags {
-        listen_addresses: vec![flags.listen_address.clone()],
-        telemetry_path: "/metrics".to_owned(),
-        config_file: flags.web_config_file.clone(),
-        allowed_hosts: Vec::new(),
-        serving_lead_time: Duration::from_mins(5),
-    };
+/// The exporter of `demo`, which polls the simulator at `imds_url`. What has no flag of `demo` is as in `exporter`.
+pub(crate) fn demo_exporter(
+    flags: DemoFlags,
+    mut exporter: RunFlags,
+    imds_url: &str,
+) -> Result<Config, ConfigError> {
+    exporter.web.listen_addresses = vec![flags.simulator.listen_address];
+    exporter.web.config_file = flags.web_config_file;
+    exporter.imds.url = imds_url.to_owned();
+    exporter.imds.api_version = flags.api_version;
+    // An instance of a classic cloud service has no name in instance metadata.
+    exporter.imds.vm_name = flags.simulator.vm.name;
+    exporter.events = flags.events;
+    exporter.state_directory = None;
     Ok(Config {
-        listen: vec![listen_address(&flags.listen_address)?],
-        web: web_settings(&web, &flags.events)?,
-        web_config: web
-            .config_file
-            .as_deref()
-            .map(WebConfig::open)
-            .transpose()
-            .map_err(|problem| flag_error("web.config.file", problem))?,
-        imds: ImdsSettings::new(&imds)?,
-        interval: Duration::from_secs(1),
-        approvals: approval::ApprovalPolicy::default(),
         state: StateStorage::Disabled,
-        otlp: outputs::otlp()?,
-        alertmanagers: Vec::new(),
+        ..Config::new(&exporter)?
     })
 }
 
-pub(crate) fn simulate(flags: &SimulateFlags) -> Result<Simulation, ConfigError> {
+pub(crate) fn simulate(flags: &SimulatorFlags) -> Result<Simulation, ConfigError> {
     let listen = listen_address(&flags.listen_address)?;
-    Ok(Simulation {
-        listen,
-        simulator: simulator_settings(&flags.scenarios, flags.speed, &flags.vm)?,
-    })
-}
-
-fn simulator_settings(
-    scenarios: &[String],
-    speed: f64,
-    vm: &SimulatedVmFlags,
-) -> Result<SimulatorSettings, ConfigError> {
-    if !(0.01..=100_000.0).contains(&speed) {
-        let problem = format!("{speed} is out of range: use a factor from 0.01 to 100000");
+    if !(0.01..=100_000.0).contains(&flags.speed) {
+        let problem = format!(
+            "{} is out of range: use a factor from 0.01 to 100000",
+            flags.speed
+        );
         return Err(flag_error("speed", problem));
     }
     let load = |scenario: &String| {
-        let loaded = match scenario_file(scenario) {
-            Some(path) => Scenario::load(path),
-            None => Scenario::named(scenario),
+        let loaded = if scenario.contains(['/', '\\', '.']) {
+            Scenario::load(Path::new(scenario))
+        } else {
+            Scenario::named(scenario)
         };
         loaded.map_err(|problem| flag_error("scenario", problem))
     };
-    let scenarios = scenarios.iter().map(load).collect::<Result<_, _>>()?;
-    Ok(SimulatorSettings {
-        scenarios,
-        speed,
-        vm: simulated_vm(vm)?,
+    let (name, scale_set) = (vm_name(flags.vm.name.as_deref())?, &flags.vm.scale_set);
+    Ok(Simulation {
+        listen,
+        simulator: SimulatorSettings {
+            scenarios: flags.scenarios.iter().map(load).collect::<Result<_, _>>()?,
+            speed: flags.speed,
+            vm: Vm::configured(name, scale_set.as_deref(), flags.vm.os_type),
+        },
     })
-}
-
-fn simulated_vm(flags: &SimulatedVmFlags) -> Result<Vm, ConfigError> {
-    let name = vm_name(flags.name.as_deref())?;
-    let scale_set = flags.scale_set.as_deref();
-    Ok(Vm::configured(name, scale_set, flags.os_type))
 }

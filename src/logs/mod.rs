@@ -22,7 +22,7 @@ use tracing::{Level, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::Targets, fmt::MakeWriter, layer::SubscriberExt};
 
 use crate::{
-    cli::{LogFlags, LogFormat, LogLevel},
+    cli::{LogFlags, LogFormat},
     text::sanitize,
 };
 
@@ -96,16 +96,9 @@ pub fn print_stderr(text: &str) {
 }
 
 fn subscriber(flags: LogFlags, writer: LineQueue) -> impl Subscriber + Send + Sync {
-    let level = match flags.level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
     let targets = Targets::new()
-        .with_default(level.min(LevelFilter::WARN))
-        .with_target(env!("CARGO_CRATE_NAME"), level);
+        .with_default(flags.level.min(LevelFilter::WARN))
+        .with_target(env!("CARGO_CRATE_NAME"), flags.level);
     let layer = match flags.format {
         LogFormat::Logfmt => tracing_logfmt::builder()
             .with_target(false)
@@ -258,7 +251,7 @@ mod tests {
     }
 
     const FLAGS: LogFlags = LogFlags {
-        level: LogLevel::Info,
+        level: LevelFilter::INFO,
         format: LogFormat::Logfmt,
     };
 

@@ -125,10 +125,11 @@ impl Snapshot {
 }
 
 /// `--events.scope`: the events with series of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SeriesScope {
-    /// Events that name this VM, or may do so.
+    /// Events that name this VM
+    #[value(name = "self")]
     Own,
-    /// All events.
+    /// All events
     All,
 }

@@ -94,7 +94,7 @@ fn install(flags: &RunFlags) -> Result<String, CommandError> {
     configure(&service).map_err(failed("configure the service"))?;
     event_log::register()
         .map_err(|cause| CommandError::system("cannot register the source of events", &cause))?;
-    if flags.state.directory.is_none() {
+    if flags.state_directory.is_none() {
         make_state_directory()
             .map_err(|cause| CommandError::system("cannot make the state directory", &cause))?;
     }

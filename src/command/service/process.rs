@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::oneshot, time::sleep};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, warn};
 use windows_service::{
@@ -24,7 +24,7 @@ use windows_service::{
 };
 
 use super::{
-    super::{CommandError, Control, exporter, run_with},
+    super::{CommandError, run_exporter},
     NAME,
 };
 use crate::{
@@ -89,18 +89,26 @@ fn end_after(error: &CommandError) {
 
 fn run(arguments: &[OsString]) -> Result<String, CommandError> {
     let mut flags = flags()?;
-    if flags.state.directory.is_none() {
-        flags.state.directory = config::service_state_directory().map(OsString::from);
+    if flags.state_directory.is_none() {
+        flags.state_directory = config::service_state_directory().map(OsString::from);
     }
-    let (_log_guard, exporter) = exporter(&flags, event_log::write)?;
-    if arguments.len() > 1 {
-        warn!("start parameters are ignored: `service install` takes the flags");
-    }
-    report(ServiceState::StartPending, 0);
-    run_with(exporter, |stop| {
-        report(ServiceState::Running, 0);
-        shutdown(stop)
-    })
+    run_exporter(
+        &flags,
+        event_log::write,
+        async |stop: CancellationToken| -> Result<(), CommandError> {
+            if arguments.len() > 1 {
+                warn!("start parameters are ignored: `service install` takes the flags");
+            }
+            report(ServiceState::Running, 0);
+            STOP.cancelled().await;
+            stop.cancel();
+            // The exporter ends by itself: its orderly shutdown has time limits.
+            loop {
+                sleep(CHECKPOINT_INTERVAL).await;
+                report(ServiceState::StopPending, 0);
+            }
+        },
+    )
 }
 
 fn flags() -> Result<RunFlags, CommandError> {
@@ -111,18 +119,6 @@ fn flags() -> Result<RunFlags, CommandError> {
             exit_code: EXIT_USAGE,
         }),
     }
-}
-
-/// Never ready: the exporter ends by itself, and its orderly shutdown has time limits.
-fn shutdown(stop: oneshot::Sender<()>) -> Control {
-    Box::pin(async {
-        STOP.cancelled().await;
-        stop.send(()).ok();
-        loop {
-            sleep(CHECKPOINT_INTERVAL).await;
-            report(ServiceState::StopPending, 0);
-        }
-    })
 }
 
 /// Answers at once; the exporter ends on its own thread.
