@@ -7,23 +7,8 @@ use std::{
 };
 
 pub(crate) use self::platform::{
-    Signals, ignore_file_size_signal, is_named, max_open_files, sync_directory,
+    Signals, boot_id, host_name, ignore_file_size_signal, is_named, max_open_files, sync_directory,
 };
-
-/// Identifies the current boot; changes when the VM restarts. `None` if the platform has none.
-pub(crate) fn boot_id() -> Option<String> {
-    non_empty(&platform::boot_id()?)
-}
-
-/// The name of this machine in its own configuration. `None` if the platform does not tell.
-pub(crate) fn host_name() -> Option<String> {
-    non_empty(&platform::host_name()?)
-}
-
-fn non_empty(text: &str) -> Option<String> {
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
 
 /// True if the process or the system has no file descriptor left.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
@@ -58,12 +43,19 @@ mod platform {
 
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
-    pub(super) fn boot_id() -> Option<String> {
-        fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()
+    /// Identifies the current boot; changes when the VM restarts.
+    pub(crate) fn boot_id() -> Option<String> {
+        word_in("/proc/sys/kernel/random/boot_id")
     }
 
-    pub(super) fn host_name() -> Option<String> {
-        fs::read_to_string("/proc/sys/kernel/hostname").ok()
+    /// The name of this machine in its own configuration.
+    pub(crate) fn host_name() -> Option<String> {
+        word_in("/proc/sys/kernel/hostname")
+    }
+
+    fn word_in(path: &str) -> Option<String> {
+        let text = fs::read_to_string(path).ok()?;
+        text.split_whitespace().next().map(str::to_owned)
     }
 
     pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [libc::EMFILE, libc::ENFILE];
@@ -168,13 +160,13 @@ mod platform {
     };
 
     /// A counter that Windows increments with each boot.
-    pub(super) fn boot_id() -> Option<String> {
+    pub(crate) fn boot_id() -> Option<String> {
         const KEY: &str = r"SYSTEM\CurrentControlSet\Control\Session Manager\Memory Management\PrefetchParameters";
         let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
         key.get_u32("BootId").ok().map(|number| number.to_string())
     }
 
-    pub(super) fn host_name() -> Option<String> {
+    pub(crate) fn host_name() -> Option<String> {
         const KEY: &str = r"SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
         let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
         key.get_string("Hostname").ok()

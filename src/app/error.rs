@@ -19,35 +19,6 @@ pub enum Error {
     Client(imds::EndpointError),
     #[error("{0}")]
     Imds(#[from] imds::Error),
-    /// The document does not have the event of `approve`.
-    #[error(
-        "no event {id:?} is pending; pending events: {pending}{} (`list` prints them with their ids)",
-        unreadable_entries(*.unreadable)
-    )]
-    NoSuchEvent {
-        id: String,
-        pending: usize,
-        /// Entries of the document; each may be an event.
-        unreadable: usize,
-    },
-    /// An entry of the document has the id of the event of `approve`.
-    #[error("the entry of event {id:?} cannot be read (see the log lines above)")]
-    UnreadableEvent { id: String },
-    /// The document contradicts itself about the event of `approve`.
-    #[error(
-        "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
-    )]
-    Contradictory { id: String },
-    /// IMDS refused the approval, or did not answer.
-    #[error("not approved: {cause}; {}", .now.as_deref().unwrap_or("the state of the event is unknown: run `list`"))]
-    NotApproved {
-        cause: imds::Error,
-        /// The event after the failed approval.
-        now: Option<String>,
-    },
-    /// A 304 without an `ETag` in the request.
-    #[error("the document is unchanged")]
-    Unchanged,
     #[error("--state.directory: {0}")]
     State(#[from] state::Error),
     #[error(transparent)]
@@ -71,14 +42,6 @@ impl Error {
 
     pub(super) fn thread(purpose: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::Thread { purpose, cause }
-    }
-}
-
-fn unreadable_entries(count: usize) -> String {
-    if count == 0 {
-        String::new()
-    } else {
-        format!(", unreadable entries: {count}")
     }
 }
 

@@ -3,14 +3,13 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
-    Args,
+    Args, ValueEnum,
     builder::{
         NonEmptyStringValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser as _,
     },
 };
 use tracing::level_filters::LevelFilter;
 
-use super::values::{ApproveFor, LogFormat, Output};
 use crate::{
     api_version::LATEST_API_VERSION, simulator::OsType, snapshot::SeriesScope, time::parse_duration,
 };
@@ -52,45 +51,44 @@ pub(crate) struct RunFlags {
 
 /// The defaults are those of `simulate`; [`Command`](super::Command) has those of `demo`.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Simulator")]
 pub(crate) struct SimulatorFlags {
-    /// Address to serve on.
-    #[arg(
-        long = "web.listen-address",
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:10170",
-        help_heading = "Web"
-    )]
-    pub(crate) listen_address: String,
     /// Name of a scenario, or path of a scenario file (repeatable). Without it, scenarios are started on the page or
     /// through the API.
-    #[arg(
-        long = "scenario",
-        value_name = "NAME|FILE",
-        help_heading = "Simulator"
-    )]
+    #[arg(long = "scenario", value_name = "NAME|FILE")]
     pub(crate) scenarios: Vec<String>,
     /// Factor by which simulated waiting is faster than real time.
-    #[arg(
-        long = "speed",
-        value_name = "FACTOR",
-        default_value = "1",
-        help_heading = "Simulator"
-    )]
+    #[arg(long = "speed", value_name = "FACTOR", default_value = "1")]
     pub(crate) speed: f64,
-    #[command(flatten)]
-    pub(crate) vm: SimulatedVmFlags,
-    #[command(flatten)]
-    pub(crate) log: LogFlags,
+    /// Name of the simulated VM. An instance of a classic cloud service, such as `FrontEnd_IN_0`, has no instance
+    /// metadata.
+    #[arg(long = "vm.name", value_name = "NAME")]
+    pub(crate) vm_name: Option<String>,
+    /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from
+    /// the name.
+    #[arg(long = "vm.scale-set", value_name = "NAME")]
+    pub(crate) scale_set: Option<String>,
+    /// Operating system of the simulated VM.
+    #[arg(long = "vm.os-type", value_enum, default_value_t = OsType::Linux)]
+    pub(crate) os_type: OsType,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoFlags {
-    #[command(flatten)]
-    pub(crate) simulator: SimulatorFlags,
+    /// Loopback address to serve on.
+    #[arg(
+        long = "web.listen-address",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:10169",
+        help_heading = "Web"
+    )]
+    pub(crate) listen_address: String,
     /// File with TLS, users, headers and a rate limit, in the format of Prometheus exporter-toolkit; read for each
     /// request.
     #[arg(long = "web.config.file", value_name = "FILE", help_heading = "Web")]
     pub(crate) web_config_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) simulator: SimulatorFlags,
     /// Version of the Scheduled Events API that the exporter asks for. Advisories need one newer than the default.
     #[arg(
         long = "imds.api-version",
@@ -101,31 +99,27 @@ pub(crate) struct DemoFlags {
     pub(crate) api_version: String,
     #[command(flatten)]
     pub(crate) events: EventsFlags,
+    #[command(flatten)]
+    pub(crate) log: LogFlags,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SimulateFlags {
+    /// Address to serve on.
+    #[arg(
+        long = "web.listen-address",
+        value_name = "HOST:PORT",
+        default_value = "127.0.0.1:10170",
+        help_heading = "Web"
+    )]
+    pub(crate) listen_address: String,
     #[command(flatten)]
     pub(crate) simulator: SimulatorFlags,
     /// Print the built-in scenarios and exit.
     #[arg(long = "list", help_heading = "Simulator")]
     pub(crate) list: bool,
-}
-
-/// The simulated VM, as its instance metadata describes it.
-#[derive(Debug, Args)]
-pub(crate) struct SimulatedVmFlags {
-    /// Name of the simulated VM. An instance of a classic cloud service, such as `FrontEnd_IN_0`, has no instance
-    /// metadata.
-    #[arg(long = "vm.name", value_name = "NAME", help_heading = "Simulator")]
-    pub(crate) name: Option<String>,
-    /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from
-    /// the name.
-    #[arg(long = "vm.scale-set", value_name = "NAME", help_heading = "Simulator")]
-    pub(crate) scale_set: Option<String>,
-    /// Operating system of the simulated VM.
-    #[arg(long = "vm.os-type", value_enum, default_value_t = OsType::Linux, help_heading = "Simulator")]
-    pub(crate) os_type: OsType,
+    #[command(flatten)]
+    pub(crate) log: LogFlags,
 }
 
 /// Flags of the commands that query IMDS once.
@@ -284,4 +278,29 @@ pub(crate) struct LogFlags {
     /// Format of log lines, on stderr.
     #[arg(long = "log.format", value_enum, default_value_t = LogFormat::Logfmt)]
     pub(crate) format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// Aligned columns
+    Table,
+    /// Azure's JSON
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ApproveFor {
+    /// This VM
+    #[value(name = "self")]
+    Own,
+    /// All VMs whose events are visible: those of the availability set or placement group
+    Group,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// key=value
+    Logfmt,
+    /// One JSON object per line
+    Json,
 }

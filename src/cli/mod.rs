@@ -3,7 +3,6 @@
 //! Values are checked for syntax only; [`config`](crate::config) resolves them.
 
 mod flags;
-mod values;
 
 use std::ffi::OsString;
 
@@ -11,12 +10,9 @@ use clap::{Parser, Subcommand};
 
 use crate::outbound::url;
 
-pub(crate) use self::{
-    flags::{
-        AlertmanagerFlags, ApproveCommand, ApproveFlags, DemoFlags, ImdsFlags, LogFlags,
-        QueryFlags, RunFlags, SimulateFlags, SimulatorFlags,
-    },
-    values::{ApproveFor, LogFormat, Output},
+pub(crate) use self::flags::{
+    AlertmanagerFlags, ApproveCommand, ApproveFlags, ApproveFor, DemoFlags, ImdsFlags, LogFlags,
+    LogFormat, Output, QueryFlags, RunFlags, SimulateFlags, SimulatorFlags,
 };
 
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
@@ -55,9 +51,6 @@ const VERSION: &str = concat!(
 pub(crate) enum Command {
     /// Run the exporter with a simulated Azure in one process, on loopback. Needs no configuration.
     #[command(
-        mut_arg("listen_address", |arg| arg
-            .default_value("127.0.0.1:10169")
-            .help("Loopback address to serve on")),
         mut_arg("scenarios", |arg| arg
             .default_value("demo")
             .help("Name of a scenario, or path of a scenario file (repeatable)")),

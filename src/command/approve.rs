@@ -4,7 +4,7 @@ use std::{io::Write as _, time::Duration};
 
 use serde::Serialize;
 
-use super::query;
+use super::{CommandError, query};
 use crate::{
     app::Error,
     azure_json::{self, AzureForm},
@@ -26,16 +26,17 @@ pub(super) async fn run(
     settings: &ImdsSettings,
     flags: &ApproveCommand,
     clock: Clock,
-) -> Result<String, Error> {
+) -> Result<String, CommandError> {
     let id = EventId::new(flags.event_id.trim());
-    let mut client = Client::new(&settings.endpoint)?;
+    let mut client = Client::new(&settings.endpoint).map_err(Error::from)?;
     let vm_name = query::vm_name(&mut client, settings, clock).await;
     let document = query::read(&mut client, settings.first_timeout, clock).await?;
     let event = find(&document, &id).ok_or_else(|| missing(&document, &id))?;
     if document.contradictory.contains(&event.id) {
-        return Err(Error::Contradictory {
-            id: id.as_str().to_owned(),
-        });
+        let id = id.as_str();
+        return Err(CommandError::new(format!(
+            "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
+        )));
     }
     let announcement = announcement(event, vm_name.as_deref(), clock.now().wall);
     // Nobody need read it.
@@ -53,8 +54,11 @@ pub(super) async fn run(
             Err(cause) => {
                 client.forget_document();
                 let now = query::read(&mut client, settings.timeout, clock).await.ok();
-                let now = now.map(|document| state(&document, &event.id));
-                return Err(Error::NotApproved { cause, now });
+                let now = now.map_or_else(
+                    || "the state of the event is unknown: run `list`".to_owned(),
+                    |document| state(&document, &event.id),
+                );
+                return Err(CommandError::new(format!("not approved: {cause}; {now}")));
             }
         }
     };
@@ -64,7 +68,7 @@ pub(super) async fn run(
             result: outcome,
             event: AzureForm(event),
         })
-        .map_err(|error| Error::Task(error.to_string())),
+        .map_err(|error| CommandError::new(error.to_string())),
     }
 }
 
@@ -72,19 +76,21 @@ fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
     document.events.iter().find(|event| event.id == *id)
 }
 
-fn missing(document: &Document, id: &EventId) -> Error {
+fn missing(document: &Document, id: &EventId) -> CommandError {
     let unreadable = &document.unreadable;
     let is_unreadable = !unreadable.mentioned([id].into_iter()).is_empty();
-    let id = id.as_str().to_owned();
-    if is_unreadable {
-        Error::UnreadableEvent { id }
+    let (id, pending) = (id.as_str(), document.events.len());
+    CommandError::new(if is_unreadable {
+        format!("the entry of event {id:?} cannot be read (see the log lines above)")
     } else {
-        Error::NoSuchEvent {
-            id,
-            pending: document.events.len(),
-            unreadable: unreadable.entries,
-        }
-    }
+        let others = match unreadable.entries {
+            0 => String::new(),
+            count => format!(", unreadable entries: {count}"),
+        };
+        format!(
+            "no event {id:?} is pending; pending events: {pending}{others} (`list` prints them with their ids)"
+        )
+    })
 }
 
 /// The event in the document after a failed approval.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tracing::info;
 
-use super::query;
+use super::{CommandError, query};
 use crate::{
     app::Error,
     azure_json::{self, AzureForm},
@@ -27,8 +27,8 @@ pub(super) async fn run(
     settings: &ImdsSettings,
     output: Output,
     clock: Clock,
-) -> Result<String, Error> {
-    let mut client = Client::new(&settings.endpoint)?;
+) -> Result<String, CommandError> {
+    let mut client = Client::new(&settings.endpoint).map_err(Error::from)?;
     let vm_name = match output {
         Output::Table => query::vm_name(&mut client, settings, clock).await,
         Output::Json => None,
@@ -57,7 +57,7 @@ pub(super) async fn run(
                 warming_up_until: until.map(Timestamp::rfc3339_millis),
                 events: document.events.iter().map(AzureForm).collect(),
             })
-            .map_err(|error| Error::Task(error.to_string()))
+            .map_err(|error| CommandError::new(error.to_string()))
         }
     }
 }

@@ -34,12 +34,17 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// A failure of the operating system or of the runtime.
-    fn system(context: &str, cause: &impl fmt::Display) -> Self {
+    /// A failure that no flag has caused.
+    fn new(message: String) -> Self {
         Self {
-            message: format!("{context}: {cause}"),
+            message,
             exit_code: 1,
         }
+    }
+
+    /// A failure of the operating system or of the runtime.
+    fn system(context: &str, cause: &impl fmt::Display) -> Self {
+        Self::new(format!("{context}: {cause}"))
     }
 }
 
@@ -108,7 +113,7 @@ fn run_exporter(
 
 fn demo(flags: DemoFlags, exporter: RunFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
-    let log = init_process(flags.simulator.log, logs::write_stderr)?;
+    let log = init_process(flags.log, logs::write_stderr)?;
     let dropped_log_lines = log.dropped_lines();
     let settings = |imds_url: &str| config::demo_exporter(flags, exporter, imds_url);
     let demo = async |stop: CancellationToken| {
@@ -124,8 +129,8 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
         let lines = lines.map(|(name, description)| format!("{name:24} {description}\n"));
         return Ok(lines.collect());
     }
-    let simulation = config::simulate(&flags.simulator)?;
-    let _log_guard = init_process(flags.simulator.log, logs::write_stderr)?;
+    let simulation = config::simulate(&flags.listen_address, &flags.simulator)?;
+    let _log_guard = init_process(flags.log, logs::write_stderr)?;
     let simulate = async |stop: CancellationToken| {
         app::simulate(simulation, Clock::start(), stop.cancelled_owned()).await
     };
@@ -135,13 +140,13 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
 fn list(flags: &QueryFlags) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.imds)?;
     let _log_guard = init_process(flags.log, logs::write_stderr)?;
-    Ok(runtime()?.block_on(list::run(&settings, flags.output, Clock::start()))?)
+    runtime()?.block_on(list::run(&settings, flags.output, Clock::start()))
 }
 
 fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.query.imds)?;
     let _log_guard = init_process(flags.query.log, logs::write_stderr)?;
-    Ok(runtime()?.block_on(approve::run(&settings, flags, Clock::start()))?)
+    runtime()?.block_on(approve::run(&settings, flags, Clock::start()))
 }
 
 /// Sets up logging and cryptography. Fails if it is called twice.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::CommandError;
 use crate::{
     app::{Error, log_anomaly},
     config::ImdsSettings,
@@ -27,8 +28,8 @@ pub(super) async fn read(
     client: &mut Client,
     timeout: Duration,
     clock: Clock,
-) -> Result<Document, Error> {
-    match client.poll(timeout, clock).await? {
+) -> Result<Document, CommandError> {
+    match client.poll(timeout, clock).await.map_err(Error::from)? {
         Answer::Document {
             document,
             anomalies,
@@ -39,6 +40,6 @@ pub(super) async fn read(
             Ok(document)
         }
         // Only for a client that knows a document.
-        Answer::Unchanged => Err(Error::Unchanged),
+        Answer::Unchanged => Err(CommandError::new("the document is unchanged".to_owned())),
     }
 }

@@ -21,11 +21,11 @@ pub struct Simulation {
 
 /// The simulator of `demo`, with the address of the exporter.
 pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
-    let simulation = simulate(&flags.simulator)?;
+    let simulation = simulate(&flags.listen_address, &flags.simulator)?;
     if !simulation.listen.is_loopback() {
         let problem = format!(
             "{:?} is not a loopback address: the demo serves on loopback only, such as 127.0.0.1:10169",
-            flags.simulator.listen_address
+            flags.listen_address
         );
         return Err(flag_error("web.listen-address", problem));
     }
@@ -38,12 +38,12 @@ pub(crate) fn demo_exporter(
     mut exporter: RunFlags,
     imds_url: &str,
 ) -> Result<Config, ConfigError> {
-    exporter.web.listen_addresses = vec![flags.simulator.listen_address];
+    exporter.web.listen_addresses = vec![flags.listen_address];
     exporter.web.config_file = flags.web_config_file;
     exporter.imds.url = imds_url.to_owned();
     exporter.imds.api_version = flags.api_version;
     // An instance of a classic cloud service has no name in instance metadata.
-    exporter.imds.vm_name = flags.simulator.vm.name;
+    exporter.imds.vm_name = flags.simulator.vm_name;
     exporter.events = flags.events;
     exporter.state_directory = None;
     Ok(Config {
@@ -52,8 +52,8 @@ pub(crate) fn demo_exporter(
     })
 }
 
-pub(crate) fn simulate(flags: &SimulatorFlags) -> Result<Simulation, ConfigError> {
-    let listen = listen_address(&flags.listen_address)?;
+pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulation, ConfigError> {
+    let listen = listen_address(address)?;
     if !(0.01..=100_000.0).contains(&flags.speed) {
         let problem = format!(
             "{} is out of range: use a factor from 0.01 to 100000",
@@ -69,13 +69,13 @@ pub(crate) fn simulate(flags: &SimulatorFlags) -> Result<Simulation, ConfigError
         };
         loaded.map_err(|problem| flag_error("scenario", problem))
     };
-    let (name, scale_set) = (vm_name(flags.vm.name.as_deref())?, &flags.vm.scale_set);
+    let (name, scale_set) = (vm_name(flags.vm_name.as_deref())?, &flags.scale_set);
     Ok(Simulation {
         listen,
         simulator: SimulatorSettings {
             scenarios: flags.scenarios.iter().map(load).collect::<Result<_, _>>()?,
             speed: flags.speed,
-            vm: Vm::configured(name, scale_set.as_deref(), flags.vm.os_type),
+            vm: Vm::configured(name, scale_set.as_deref(), flags.os_type),
         },
     })
 }

@@ -13,6 +13,7 @@ const DEFAULT_NAME: &str = "web-vmss_0";
 const SUBSCRIPTION: &str = "5d1c9a70-2e43-4b8f-a6d1-0c7f3e92b814";
 const RESOURCE_GROUP: &str = "shop-rg";
 const LOCATION: &str = "westeurope";
+const VM_ID: &str = "9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68";
 
 /// `osType`, `publisher`, `offer`, `sku`, `version`, `disablePasswordAuthentication`.
 const LINUX: [&str; 6] = [
@@ -103,12 +104,22 @@ impl Vm {
 
     /// The first version, name and value of each member.
     fn compute(&self) -> Vec<(&'static str, &'static str, Value)> {
-        let uniform_set = self.instance.as_ref().map(|(scale_set, _)| &**scale_set);
-        let scale_set = uniform_set.or(self.flexible_set.as_deref());
-        let placement_group = match uniform_set {
-            Some(_) => "3b0f6c1e-8a57-4d0c-9b63-1f5e7a2c4d90",
-            None => "",
+        let name = &*self.name;
+        let (scale_set, placement_group, resource) = match (&self.instance, &self.flexible_set) {
+            (Some((set, number)), _) => {
+                let path = format!("virtualMachineScaleSets/{set}/virtualMachines/{number}");
+                (&**set, "3b0f6c1e-8a57-4d0c-9b63-1f5e7a2c4d90", path)
+            }
+            (None, set) => {
+                let path = format!("virtualMachines/{name}");
+                (set.as_deref().unwrap_or_default(), "", path)
+            }
         };
+        let flexible_set = match &self.flexible_set {
+            Some(set) => compute_id(&format!("virtualMachineScaleSets/{set}")),
+            None => String::new(),
+        };
+        let flexible_set = json!({ "id": flexible_set });
         let [os_type, publisher, offer, sku, version, has_no_password] = match self.os_type {
             OsType::Linux => LINUX,
             OsType::Windows => WINDOWS,
@@ -125,7 +136,7 @@ impl Vm {
             ("2020-12-01", "evictionPolicy", "".into()),
             ("2020-06-01", "isHostCompatibilityLayerVm", "false".into()),
             ("2017-04-02", "location", LOCATION.into()),
-            ("2017-04-02", "name", (*self.name).into()),
+            ("2017-04-02", "name", name.into()),
             ("2017-04-02", "offer", offer.into()),
             ("2020-07-15", "osProfile", os_profile),
             ("2017-04-02", "osType", os_type.into()),
@@ -136,46 +147,18 @@ impl Vm {
             ("2018-10-01", "provider", "Microsoft.Compute".into()),
             ("2017-04-02", "publisher", publisher.into()),
             ("2017-08-01", "resourceGroupName", RESOURCE_GROUP.into()),
-            ("2019-03-11", "resourceId", self.resource_id().into()),
+            ("2019-03-11", "resourceId", compute_id(&resource).into()),
             ("2017-04-02", "sku", sku.into()),
             ("2017-08-01", "subscriptionId", SUBSCRIPTION.into()),
             ("2017-08-01", "tags", "env:simulated;team:shop".into()),
             ("2019-06-04", "tagsList", tags),
             ("2017-04-02", "version", version.into()),
-            (
-                "2021-03-01",
-                "virtualMachineScaleSet",
-                json!({ "id": self.flexible_set_id() }),
-            ),
-            (
-                "2017-04-02",
-                "vmId",
-                "9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68".into(),
-            ),
-            (
-                "2017-12-01",
-                "vmScaleSetName",
-                scale_set.unwrap_or_default().into(),
-            ),
+            ("2021-03-01", "virtualMachineScaleSet", flexible_set),
+            ("2017-04-02", "vmId", VM_ID.into()),
+            ("2017-12-01", "vmScaleSetName", scale_set.into()),
             ("2017-04-02", "vmSize", "Standard_D4s_v5".into()),
             ("2017-12-01", "zone", "1".into()),
         ]
-    }
-
-    fn resource_id(&self) -> String {
-        match &self.instance {
-            Some((scale_set, number)) => compute_id(&format!(
-                "virtualMachineScaleSets/{scale_set}/virtualMachines/{number}"
-            )),
-            None => compute_id(&format!("virtualMachines/{}", self.name)),
-        }
-    }
-
-    /// Empty outside a flexible scale set.
-    fn flexible_set_id(&self) -> String {
-        self.flexible_set.as_ref().map_or_else(String::new, |set| {
-            compute_id(&format!("virtualMachineScaleSets/{set}"))
-        })
     }
 
     /// The host name; in a scale set it ends with the instance number in base 36, with six digits.
