@@ -1,34 +1,16 @@
 //! Platform differences: signals, the boot id, the host name, file descriptors, private files, durable renames.
 
-use std::{
-    fs::{DirBuilder, File, OpenOptions},
-    io,
-    path::Path,
-};
+use std::io;
 
 pub(crate) use self::platform::{
-    Signals, boot_id, host_name, ignore_file_size_signal, is_named, max_open_files, sync_directory,
+    Signals, boot_id, host_name, ignore_file_size_signal, is_named, make_private_directory,
+    max_open_files, private_file, sync_directory,
 };
 
 /// True if the process or the system has no file descriptor left.
 pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code.is_some_and(|code| platform::OUT_OF_DESCRIPTORS.contains(&code))
-}
-
-/// Options for a file that belongs to this process: only its owner can use it, a symbolic link in its place is not
-/// followed, and a FIFO in its place does not block.
-pub(crate) fn private_file() -> OpenOptions {
-    let mut options = File::options();
-    platform::restrict_file(&mut options);
-    options
-}
-
-/// Creates a directory and its parents for their owner only. An existing one keeps its mode.
-pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    platform::restrict_directory(&mut builder);
-    builder.recursive(true).create(path)
 }
 
 #[cfg(unix)]
@@ -74,14 +56,20 @@ mod platform {
         File::open(directory)?.sync_all()
     }
 
-    pub(super) fn restrict_file(options: &mut OpenOptions) {
+    /// Options for a file that belongs to this process: only its owner can use it, a symbolic link in its place is not
+    /// followed, and a FIFO in its place does not block.
+    pub(crate) fn private_file() -> OpenOptions {
+        let mut options = File::options();
         options
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        options
     }
 
-    pub(super) fn restrict_directory(builder: &mut DirBuilder) {
-        builder.mode(0o700);
+    /// Creates a directory and its parents for their owner only. An existing one keeps its mode.
+    pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700).recursive(true).create(path)
     }
 
     /// True if `path` still refers to this open file.
@@ -149,7 +137,7 @@ mod platform {
 #[cfg(windows)]
 mod platform {
     use std::{
-        fs::{DirBuilder, File, OpenOptions},
+        fs::{self, File, OpenOptions},
         io,
         os::windows::fs::OpenOptionsExt,
         path::Path,
@@ -186,14 +174,18 @@ mod platform {
     }
 
     /// Access follows the access control list of the directory.
-    pub(super) fn restrict_file(options: &mut OpenOptions) {
+    pub(crate) fn private_file() -> OpenOptions {
         /// Opens a symbolic link itself
         /// (<https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-createfilew>).
         const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+        let mut options = File::options();
         options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+        options
     }
 
-    pub(super) fn restrict_directory(_builder: &mut DirBuilder) {}
+    pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
 
     /// The standard library exposes file identity only on Unix; any existing file is accepted.
     pub(crate) fn is_named(_file: &File, path: &Path) -> bool {

@@ -9,33 +9,31 @@ use crate::cli::RunFlags;
 
 /// Refuses relative paths: a service starts in the system directory, and not where it was installed from.
 pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), ConfigError> {
-    let files = [
-        ("web.config.file", &flags.web.config_file),
+    let alertmanager = &flags.alertmanager;
+    let state_directory = flags.state_directory.as_deref().map(Path::new);
+    let paths = [
+        ("web.config.file", flags.web.config_file.as_deref()),
         (
             "alertmanager.basic-auth-file",
-            &flags.alertmanager.basic_auth_file,
+            alertmanager.basic_auth_file.as_deref(),
         ),
         (
             "alertmanager.bearer-token-file",
-            &flags.alertmanager.bearer_token_file,
+            alertmanager.bearer_token_file.as_deref(),
         ),
-        ("alertmanager.ca-file", &flags.alertmanager.ca_file),
+        ("alertmanager.ca-file", alertmanager.ca_file.as_deref()),
+        ("state.directory", state_directory),
     ];
-    let files = files
-        .into_iter()
-        .filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
-    let state = flags.state_directory.as_deref().map(Path::new);
-    let mut paths = files.chain(state.map(|path| ("state.directory", path)));
-    match paths.find(|(_, path)| !path.is_absolute()) {
-        Some((flag, path)) => {
+    for (flag, path) in paths {
+        if let Some(path) = path.filter(|path| !path.is_absolute()) {
             let problem = format!(
                 "\"{}\" is relative, and a service starts in the system directory: use an absolute path",
                 path.display()
             );
-            Err(flag_error(flag, problem))
+            return Err(flag_error(flag, problem));
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 /// `%ProgramData%\azure-scheduled-events-exporter`, where the service keeps its state without `--state.directory`.

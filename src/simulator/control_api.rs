@@ -1,12 +1,6 @@
 //! Controls the simulator: its page, and an API for tests and game days.
 //!
-//! | request | action |
-//! |---|---|
-//! | `GET /` | the page |
-//! | `GET /simulator/state` | the state as JSON |
-//! | `GET /simulator/scenarios` | the built-in scenarios as JSON |
-//! | `POST /simulator/start` | starts a scenario: `{"scenario": "NAME"}`, `{"scenario": {…}}` with the content of a scenario file, or the page's form |
-//! | `POST /simulator/clear` | ends all scenarios, events and faults |
+//! `docs/simulator.md` lists the requests; `POST /simulator/start` accepts the page's form too.
 //!
 //! Cross-origin requests of browsers are refused, and so are URLs with a foreign host name.
 
