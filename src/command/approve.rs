@@ -39,7 +39,7 @@ pub(super) async fn run(
         )));
     }
     let announcement = announcement(event, vm_name.as_deref(), clock.now().wall);
-    // Nobody need read it.
+    // The approval does not depend on who reads it.
     std::io::stderr().write_all(announcement.as_bytes()).ok();
     let outcome = if event.is_advisory() {
         ApproveOutcome::Advisory
