@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{
     document::{SimulatedVersion, document},
     http::{self, JSON, Request, Response, error, not_allowed},
-    scenario::Fault,
+    scenario::{Fault, FaultSpec},
     world::World,
 };
 use crate::{api_version::INSTANCE_API_VERSIONS, event::EventId, time::Moment};
@@ -61,31 +61,47 @@ pub fn handle(world: &mut World, request: &Request, now: Moment) -> Action {
 
 fn act(world: &mut World, request: &Request, now: Moment) -> Action {
     let (spec, end) = world.fault(now).unzip();
-    let fault = spec.map(|spec| spec.fault);
-    let error_response = match fault {
-        Some(Fault::Hang) => return Action::Hang,
-        Some(Fault::Reset) => return Action::CloseConnection,
+    match spec.map(|spec| spec.fault) {
+        Some(Fault::Hang) => Action::Hang,
+        Some(Fault::Reset) => Action::CloseConnection,
         Some(Fault::Slow) if is_events(request) => {
-            return Action::Delay(end.unwrap_or_default().saturating_sub(now.monotonic));
+            Action::Delay(end.unwrap_or_default().saturating_sub(now.monotonic))
         }
-        Some(Fault::Gone) => Some(error(
-            StatusCode::GONE,
-            "Gone. The service is being updated, retry within 70 seconds.",
-        )),
-        Some(Fault::Throttled) => Some(throttled(spec.and_then(|spec| spec.retry_after))),
-        Some(Fault::RateLimit) if !world.accept_request(now) => Some(throttled(None)),
-        Some(Fault::ServerError) => Some(error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "Internal server error. Retry after some time.",
-        )),
-        Some(Fault::MetadataProxy) => spec.and_then(|spec| spec.status).and_then(proxy_response),
-        _ => None,
-    };
-    Action::Respond(
-        error_response
-            .or_else(|| check_headers(request))
-            .unwrap_or_else(|| route(world, request, fault, now).unwrap_or_else(|error| error)),
-    )
+        _ => {
+            let response = respond(world, request, spec, now);
+            Action::Respond(response.unwrap_or_else(|refusal| *refusal))
+        }
+    }
+}
+
+/// The response to a request that is refused.
+type Refusal = Box<Response>;
+
+fn respond(
+    world: &mut World,
+    request: &Request,
+    spec: Option<FaultSpec>,
+    now: Moment,
+) -> Result<Response, Refusal> {
+    let fault = spec.map(|spec| spec.fault);
+    match fault {
+        Some(Fault::Gone) => {
+            let message = "Gone. The service is being updated, retry within 70 seconds.";
+            return Ok(error(StatusCode::GONE, message));
+        }
+        Some(Fault::Throttled) => return Ok(throttled(spec.and_then(|spec| spec.retry_after))),
+        Some(Fault::RateLimit) if !world.accept_request(now) => return Ok(throttled(None)),
+        Some(Fault::ServerError) => {
+            let message = "Internal server error. Retry after some time.";
+            return Ok(error(StatusCode::INTERNAL_SERVER_ERROR, message));
+        }
+        Some(Fault::MetadataProxy) => {
+            return Ok(proxy_response(spec.and_then(|spec| spec.status)));
+        }
+        _ => {}
+    }
+    check_headers(request)?;
+    route(world, request, fault, now)
 }
 
 fn is_events(request: &Request) -> bool {
@@ -104,36 +120,38 @@ fn throttled(retry_after: Option<Duration>) -> Response {
 }
 
 /// The Guest Proxy Agent sends no body, and closes the connection.
-fn proxy_response(status: u16) -> Option<Response> {
-    let mut response = http::empty(StatusCode::from_u16(status).ok()?);
+fn proxy_response(status: Option<u16>) -> Response {
+    let status = status.and_then(|status| StatusCode::from_u16(status).ok());
+    let mut response = http::empty(status.unwrap_or(StatusCode::FORBIDDEN));
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
-    Some(response)
+    response
 }
 
 /// The service's protection against server-side request forgery. The preview of Scheduled Events does not ask for the
 /// `Metadata` header.
-fn check_headers(request: &Request) -> Option<Response> {
+fn check_headers(request: &Request) -> Result<(), Refusal> {
     let is_true = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
     let is_preview = is_events(request)
         && api_version(request)
             .and_then(SimulatedVersion::find)
             .is_some_and(SimulatedVersion::is_preview);
     if !is_preview && !request.headers().get("metadata").is_some_and(is_true) {
-        return Some(bad_request("Required metadata header not specified"));
+        return Err(bad_request("Required metadata header not specified"));
     }
-    let is_forwarded = request.headers().contains_key("x-forwarded-for");
-    is_forwarded.then(|| bad_request("Requests with an X-Forwarded-For header are not supported."))
+    if request.headers().contains_key("x-forwarded-for") {
+        let problem = "Requests with an X-Forwarded-For header are not supported.";
+        return Err(bad_request(problem));
+    }
+    Ok(())
 }
 
-/// # Errors
-/// The response to a request that is refused.
 fn route(
     world: &mut World,
     request: &Request,
     fault: Option<Fault>,
     now: Moment,
-) -> Result<Response, Response> {
+) -> Result<Response, Refusal> {
     let path = request.uri().path().to_ascii_lowercase();
     let path = path.strip_suffix('/').unwrap_or(&path);
     let is_get = request.method() == Method::GET;
@@ -142,18 +160,18 @@ fn route(
         "/metadata/scheduledevents" if request.method() == Method::POST => {
             approve(world, request, now)
         }
-        "/metadata/scheduledevents" => Err(not_allowed("GET, POST")),
+        "/metadata/scheduledevents" => Ok(not_allowed("GET, POST")),
         "/metadata/versions" if is_get => {
             let versions = json!({ "apiVersions": INSTANCE_API_VERSIONS.as_slice() });
             Ok(http::json(&versions))
         }
-        "/metadata/versions" => Err(not_allowed("GET")),
+        "/metadata/versions" => Ok(not_allowed("GET")),
         _ => match path.strip_prefix("/metadata/instance") {
             Some(rest) if rest.is_empty() || rest.starts_with('/') => {
                 if is_get {
                     instance(world, request)
                 } else {
-                    Err(not_allowed("GET"))
+                    Ok(not_allowed("GET"))
                 }
             }
             _ => Err(not_found()),
@@ -166,7 +184,7 @@ fn deliver(
     request: &Request,
     fault: Option<Fault>,
     now: Moment,
-) -> Result<Response, Response> {
+) -> Result<Response, Refusal> {
     let version = requested_version(request, SimulatedVersion::find)?;
     let (incarnation, events) = world.deliver(now);
     let body = document(incarnation, events, version);
@@ -221,7 +239,7 @@ struct StartRequest {
     event_id: String,
 }
 
-fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response, Response> {
+fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response, Refusal> {
     requested_version(request, SimulatedVersion::find)?;
     let approval: Approval = serde_json::from_slice(request.body()).map_err(|_| {
         bad_request("The body is not a list of StartRequests, each with an EventId.")
@@ -239,7 +257,7 @@ fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response
     }
 }
 
-fn instance(world: &World, request: &Request) -> Result<Response, Response> {
+fn instance(world: &World, request: &Request) -> Result<Response, Refusal> {
     let find = |name: &str| {
         INSTANCE_API_VERSIONS
             .into_iter()
@@ -278,10 +296,7 @@ fn instance(world: &World, request: &Request) -> Result<Response, Response> {
 }
 
 /// Returns the version that `find` finds for the query.
-fn requested_version<T>(
-    request: &Request,
-    find: impl Fn(&str) -> Option<T>,
-) -> Result<T, Response> {
+fn requested_version<T>(request: &Request, find: impl Fn(&str) -> Option<T>) -> Result<T, Refusal> {
     let mut names = BTreeSet::new();
     if !parameters(request).all(|(name, _)| names.insert(name.to_ascii_lowercase())) {
         return Err(bad_request(
@@ -292,7 +307,7 @@ fn requested_version<T>(
         let message = "Bad request. api-version is invalid or was not specified in the request.";
         let newest: Vec<&str> = INSTANCE_API_VERSIONS.into_iter().rev().take(3).collect();
         let body = json!({ "error": message, "newest-versions": newest });
-        http::response(StatusCode::BAD_REQUEST, JSON, body.to_string())
+        http::response(StatusCode::BAD_REQUEST, JSON, body.to_string()).into()
     })
 }
 
@@ -310,10 +325,11 @@ fn parameters(request: &Request) -> impl Iterator<Item = (&str, &str)> {
         .map(|part| part.split_once('=').unwrap_or((part, "")))
 }
 
-fn bad_request(problem: &str) -> Response {
-    error(StatusCode::BAD_REQUEST, &format!("Bad request. {problem}"))
+fn bad_request(problem: &str) -> Refusal {
+    let message = format!("Bad request. {problem}");
+    error(StatusCode::BAD_REQUEST, &message).into()
 }
 
-fn not_found() -> Response {
-    error(StatusCode::NOT_FOUND, "Not found")
+fn not_found() -> Refusal {
+    error(StatusCode::NOT_FOUND, "Not found").into()
 }
