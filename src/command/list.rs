@@ -1,6 +1,6 @@
 //! `list`: prints the pending events as a table, or as JSON with Azure's member names.
 
-use std::time::Duration;
+use std::{fmt::Write as _, time::Duration};
 
 use serde::Serialize;
 use tracing::info;
@@ -111,7 +111,7 @@ fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     }
     if !document.is_complete() {
         let unreadable = document.unreadable.entries;
-        table += &format!("{unreadable} more could not be parsed, see the log.\n");
+        writeln!(table, "{unreadable} more could not be parsed, see the log.").ok();
     }
     table
 }
@@ -148,8 +148,8 @@ fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; COLUMNS
 
 /// At most [`MAX_NAMES`], with the name of this VM first.
 fn resource_names(names: &[Box<str>], vm_name: Option<&str>) -> String {
-    let is_own = |name: &&Box<str>| vm_name.is_some_and(|own| is_same_vm(name, own));
-    let own = names.iter().filter(is_own);
+    let is_own = |name: &str| vm_name.is_some_and(|own| is_same_vm(name, own));
+    let own = names.iter().filter(|name| is_own(name));
     let own = own.map(|name| format!("{}*", resource_name(name)));
     let others = names.iter().filter(|name| !is_own(name));
     let others = others.map(|name| resource_name(name).to_owned());

@@ -115,7 +115,7 @@ fn demo(flags: DemoFlags, exporter: RunFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
     let log = init_process(flags.log, logs::write_stderr)?;
     let dropped_log_lines = log.dropped_lines();
-    let settings = |imds_url: &str| config::demo_exporter(flags, exporter, imds_url);
+    let settings = |imds_url: &str| config::demo_exporter(flags, exporter, imds_url.to_owned());
     let demo = async |stop: CancellationToken| {
         let (clock, stop) = (Clock::start(), stop.cancelled_owned());
         app::demo(simulation, settings, dropped_log_lines, clock, stop).await

@@ -36,11 +36,11 @@ pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
 pub(crate) fn demo_exporter(
     flags: DemoFlags,
     mut exporter: RunFlags,
-    imds_url: &str,
+    imds_url: String,
 ) -> Result<Config, ConfigError> {
     exporter.web.listen_addresses = vec![flags.listen_address];
     exporter.web.config_file = flags.web_config_file;
-    exporter.imds.url = imds_url.to_owned();
+    exporter.imds.url = imds_url;
     exporter.imds.api_version = flags.api_version;
     // An instance of a classic cloud service has no name in instance metadata.
     exporter.imds.vm_name = flags.simulator.vm_name;
