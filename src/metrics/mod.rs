@@ -10,7 +10,6 @@ mod family;
 pub(crate) mod negotiation;
 mod points;
 mod process;
-mod sample;
 
 use std::{fmt, sync::Arc};
 
@@ -24,7 +23,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use self::{exposition::Format, family::Backend, points::Points};
+use self::{collector::Scrape, exposition::Format};
 use crate::{
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
@@ -50,7 +49,7 @@ pub fn render(
     dropped_log_lines: u64,
     now: Moment,
 ) -> Result<String, fmt::Error> {
-    let scrape = collector::Scrape {
+    let scrape = Scrape {
         snapshot: Arc::clone(snapshot),
         options,
         dropped_log_lines,
@@ -68,13 +67,14 @@ pub fn render(
 
 #[derive(Debug)]
 struct Exposition {
-    scrape: collector::Scrape,
+    scrape: Scrape,
     format: Format,
 }
 
 impl Collector for Exposition {
-    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.scrape.write(&mut Backend::Text(self.format, encoder))
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.scrape
+            .write(&mut |family| family.encode_text(self.format, &mut encoder))
     }
 }
 
@@ -90,13 +90,20 @@ pub fn data_points(
     start: Timestamp,
     now: Moment,
 ) -> Result<Vec<Metric>, fmt::Error> {
-    let scrape = collector::Scrape {
+    let scrape = Scrape {
         snapshot: Arc::clone(snapshot),
         options,
         dropped_log_lines,
         now,
     };
-    let mut points = Points::new(start, now.wall);
-    scrape.write(&mut Backend::Otlp(&mut points))?;
-    Ok(points.metrics)
+    let mut metrics = Vec::new();
+    scrape.write(&mut |family| {
+        // The resource has the identity. Receivers make `target_info` of it.
+        let is_of_resource = family.metric.name == catalog::VM_INFO.name;
+        if !family.samples.is_empty() && !is_of_resource {
+            metrics.push(points::metric(&family, start, now.wall));
+        }
+        Ok(())
+    })?;
+    Ok(metrics)
 }

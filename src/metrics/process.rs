@@ -1,15 +1,10 @@
 //! The standard `process_*` metrics.
 
-use std::fmt;
-
 use metrics_process::collector::{Metrics, collect};
 
-use super::{
-    catalog,
-    family::{self, Backend},
-};
+use super::{catalog, family::Family};
 
-pub(super) fn encode(backend: &mut Backend<'_>) -> fmt::Result {
+pub(super) fn families<'a>() -> impl Iterator<Item = Family<'a>> {
     let Metrics {
         cpu_seconds_total,
         open_fds,
@@ -20,8 +15,8 @@ pub(super) fn encode(backend: &mut Backend<'_>) -> fmt::Result {
         start_time_seconds,
         threads,
     } = collect();
-    family::optional_number(backend, &catalog::PROCESS_CPU, cpu_seconds_total)?;
-    for (metric, value) in [
+    let cpu = Family::single(&catalog::PROCESS_CPU, cpu_seconds_total);
+    let gauges = [
         (&catalog::PROCESS_MAX_FDS, max_fds),
         (&catalog::PROCESS_OPEN_FDS, open_fds),
         (&catalog::PROCESS_RESIDENT_MEMORY, resident_memory_bytes),
@@ -32,8 +27,7 @@ pub(super) fn encode(backend: &mut Backend<'_>) -> fmt::Result {
             &catalog::PROCESS_VIRTUAL_MEMORY_MAX,
             virtual_memory_max_bytes,
         ),
-    ] {
-        family::optional_number(backend, metric, value.map(|value| value as f64))?;
-    }
-    Ok(())
+    ];
+    let gauges = gauges.map(|(metric, value)| Family::single(metric, value.map(|it| it as f64)));
+    [cpu].into_iter().chain(gauges)
 }

@@ -1,14 +1,11 @@
 //! What the exporter decides about each event of this VM: its alerts, whether it is open, and the words about it.
 
-use std::{borrow::Cow, collections::HashSet, fmt};
+use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
     assessment::{self, AlertState},
     lifecycle::TrackedEvent,
-    metrics::{
-        catalog,
-        family::{self, Backend},
-    },
+    metrics::{catalog, family::Family},
     snapshot::Snapshot,
     text::label_value,
     time::Moment,
@@ -38,7 +35,7 @@ impl<'a> Decisions<'a> {
         }
     }
 
-    pub(super) fn alerts(&self, backend: &mut Backend<'_>) -> fmt::Result {
+    pub(super) fn alerts(&self) -> Family<'_> {
         let alerts = self.events.iter().flat_map(|(tracked, id)| {
             let alerts = assessment::alerts(tracked, self.now.wall).into_iter();
             alerts.map(|alert| {
@@ -52,10 +49,10 @@ impl<'a> Decisions<'a> {
                 (labels, !matches!(alert.state, AlertState::Obsolete(_)))
             })
         });
-        family::numbers(backend, &catalog::EVENT_ALERT, alerts)
+        Family::new(&catalog::EVENT_ALERT, alerts)
     }
 
-    pub(super) fn messages(&self, backend: &mut Backend<'_>) -> fmt::Result {
+    pub(super) fn messages(&self) -> Family<'_> {
         let messages = self.events.iter().map(|(tracked, id)| {
             let message = assessment::message(tracked, self.snapshot, self.now.wall);
             let labels = [
@@ -65,14 +62,14 @@ impl<'a> Decisions<'a> {
             ];
             (labels, message.since.as_unix_seconds())
         });
-        family::numbers(backend, &catalog::EVENT_MESSAGE, messages)
+        Family::new(&catalog::EVENT_MESSAGE, messages)
     }
 
-    pub(super) fn open(&self, backend: &mut Backend<'_>) -> fmt::Result {
+    pub(super) fn open(&self) -> Family<'_> {
         let open = self.events.iter().filter_map(|(tracked, id)| {
             let is_open = assessment::is_open(tracked, self.snapshot, self.now)?;
             Some(([("event_id", id.clone())], is_open))
         });
-        family::numbers(backend, &catalog::EVENT_OPEN, open)
+        Family::new(&catalog::EVENT_OPEN, open)
     }
 }

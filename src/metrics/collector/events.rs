@@ -6,15 +6,14 @@ use std::{
     fmt,
 };
 
-use super::decisions::Decisions;
+use super::{Write, decisions::Decisions};
 use crate::{
     event::{Source, Status, resource_name},
     lifecycle::{Phase, TrackedEvent},
     metrics::{
         MetricsOptions,
         catalog::{self, Metric},
-        family::{self, Backend},
-        sample::Label,
+        family::{Family, Label},
     },
     snapshot::Snapshot,
     text::label_value,
@@ -22,11 +21,11 @@ use crate::{
 };
 
 /// In the order of the catalog.
-pub(super) fn encode(
+pub(super) fn write(
     snapshot: &Snapshot,
     options: MetricsOptions,
     now: Moment,
-    backend: &mut Backend<'_>,
+    write: &mut Write<'_>,
 ) -> fmt::Result {
     // Ids that differ only in characters that labels do not show would be duplicate series.
     let mut ids = HashSet::new();
@@ -36,41 +35,39 @@ pub(super) fn encode(
         .filter(|event| ids.insert(event.event_id.clone()))
         .collect();
     let decisions = Decisions::new(snapshot, now);
-    decisions.alerts(backend)?;
-    gauge_per_event(backend, &catalog::EVENT_DURATION, &events, |tracked| {
+    write(decisions.alerts())?;
+    write(gauge(&catalog::EVENT_DURATION, &events, |tracked| {
         tracked.event.duration_seconds.map(|s| s as f64)
-    })?;
-    ended(backend, &events)?;
-    gauge_per_event(backend, &catalog::EVENT_FIRST_SEEN, &events, |tracked| {
+    }))?;
+    write(ended(&events))?;
+    write(gauge(&catalog::EVENT_FIRST_SEEN, &events, |tracked| {
         Some(tracked.first_seen_at.as_unix_seconds())
-    })?;
-    info(backend, &events)?;
-    decisions.messages(backend)?;
-    gauge_per_event(backend, &catalog::EVENT_COUNTDOWN, &events, |tracked| {
+    }))?;
+    write(info(&events))?;
+    write(decisions.messages())?;
+    write(gauge(&catalog::EVENT_COUNTDOWN, &events, |tracked| {
         tracked.countdown_seconds(now.wall)
-    })?;
-    gauge_per_event(backend, &catalog::EVENT_NOT_BEFORE, &events, |tracked| {
+    }))?;
+    write(gauge(&catalog::EVENT_NOT_BEFORE, &events, |tracked| {
         Some(tracked.event.not_before?.as_unix_seconds())
-    })?;
-    gauge_per_event(
-        backend,
-        &catalog::EVENT_OBSERVED_INTERRUPTION,
-        &events,
-        |tracked| Some(tracked.observed_interruption()?.as_secs_f64()),
-    )?;
-    decisions.open(backend)?;
+    }))?;
+    let interruption = &catalog::EVENT_OBSERVED_INTERRUPTION;
+    write(gauge(interruption, &events, |tracked| {
+        Some(tracked.observed_interruption()?.as_secs_f64())
+    }))?;
+    write(decisions.open())?;
     if options.resources {
-        resource_info(backend, &events)?;
+        write(resource_info(&events))?;
     }
-    gauge_per_event(backend, &catalog::EVENT_RESOURCES, &events, |tracked| {
+    write(gauge(&catalog::EVENT_RESOURCES, &events, |tracked| {
         let names = tracked.event.resources.as_ref();
         let all = names.filter(|_| !tracked.event.has_more_resources);
         Some(all?.len() as f64)
-    })?;
-    gauge_per_event(backend, &catalog::EVENT_STARTED, &events, |tracked| {
+    }))?;
+    write(gauge(&catalog::EVENT_STARTED, &events, |tracked| {
         Some(tracked.running_since()?.as_unix_seconds())
-    })?;
-    status(backend, &events)
+    }))?;
+    write(status(&events))
 }
 
 /// An event and the labels of all its series.
@@ -105,28 +102,27 @@ impl<'a> EventLabels<'a> {
 }
 
 /// A gauge for each event that has a value.
-fn gauge_per_event(
-    backend: &mut Backend<'_>,
-    metric: &Metric,
-    events: &[EventLabels<'_>],
+fn gauge<'a>(
+    metric: &'static Metric,
+    events: &'a [EventLabels<'_>],
     value: impl Fn(&TrackedEvent) -> Option<f64>,
-) -> fmt::Result {
+) -> Family<'a> {
     let values = events
         .iter()
         .filter_map(|event| Some((event.with([]), value(event.tracked)?)));
-    family::numbers(backend, metric, values)
+    Family::new(metric, values)
 }
 
-fn ended(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn ended<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let ended = events.iter().filter_map(|event| {
         let end = event.tracked.end?;
         let outcome = ("outcome", end.outcome.as_str().into());
         Some((event.with([outcome]), end.at.as_unix_seconds()))
     });
-    family::numbers(backend, &catalog::EVENT_ENDED, ended)
+    Family::new(&catalog::EVENT_ENDED, ended)
 }
 
-fn info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let info = events.iter().map(|labels| {
         let event = &labels.tracked.event;
         let resource_type = event.resource_type.as_deref().unwrap_or_default();
@@ -137,11 +133,11 @@ fn info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
         ];
         (labels.with(own), true)
     });
-    family::numbers(backend, &catalog::EVENT_INFO, info)
+    Family::new(&catalog::EVENT_INFO, info)
 }
 
 /// A state set: 1 for the current status, 0 for the others.
-fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn status<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let states = events.iter().flat_map(|event| {
         let ended = event.tracked.phase() == Phase::Ended;
         let status = &event.tracked.event.status;
@@ -156,10 +152,10 @@ fn status(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result 
         let all = known.into_iter().chain(unknown);
         all.map(|(status, is_current)| (event.with([("event_status", status)]), is_current))
     });
-    family::numbers(backend, &catalog::EVENT_STATUS, states)
+    Family::new(&catalog::EVENT_STATUS, states)
 }
 
-fn resource_info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::Result {
+fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let resources = events.iter().flat_map(|event| {
         // Names that differ only in characters that labels do not show would be duplicate series.
         let names = event.tracked.event.resources.iter().flatten();
@@ -168,5 +164,5 @@ fn resource_info(backend: &mut Backend<'_>, events: &[EventLabels<'_>]) -> fmt::
         let labels = move |name| [("event_id", id.clone()), ("resource", name)];
         names.into_iter().map(move |name| (labels(name), true))
     });
-    family::numbers(backend, &catalog::EVENT_RESOURCE_INFO, resources)
+    Family::new(&catalog::EVENT_RESOURCE_INFO, resources)
 }

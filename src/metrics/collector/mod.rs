@@ -8,9 +8,8 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use super::{
     MetricsOptions,
     catalog::{self, Metric},
-    family::{self, Backend},
+    family::{Family, Label},
     process,
-    sample::Label,
 };
 use crate::{
     event::{EventScope, EventType},
@@ -19,6 +18,9 @@ use crate::{
     text::label_value,
     time::{Moment, Timestamp},
 };
+
+/// Writes a family to a back end.
+pub(super) type Write<'w> = dyn FnMut(Family<'_>) -> fmt::Result + 'w;
 
 #[derive(Debug)]
 pub(super) struct Scrape {
@@ -29,97 +31,112 @@ pub(super) struct Scrape {
 }
 
 impl Scrape {
-    /// In the order of the catalog.
-    pub(super) fn write(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        events::encode(&self.snapshot, self.options, self.now, backend)?;
-        self.advisories(backend)?;
-        self.alert_and_approval_counters(backend)?;
-        self.exporter(backend)?;
+    /// In the order of the catalog. There may be thousands of events: their families are written one by one.
+    pub(super) fn write(&self, write: &mut Write<'_>) -> fmt::Result {
+        events::write(&self.snapshot, self.options, self.now, write)?;
+        let mut families: Vec<_> = self.polling().into_iter().chain(self.events()).collect();
+        families.extend(self.outputs());
+        families.sort_unstable_by_key(|family| family.metric.name);
         if self.options.process {
-            process::encode(backend)
-        } else {
-            Ok(())
+            families.extend(process::families());
         }
+        families.into_iter().try_for_each(write)
     }
 
-    fn exporter(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        let Snapshot {
-            health,
-            counters,
-            outputs,
-            ..
-        } = &*self.snapshot;
+    fn polling(&self) -> [Family<'_>; 10] {
+        let health = &self.snapshot.health;
+        let duration = [([], &health.request_duration)];
+        let failures = health.failures();
+        let failures = failures.map(|(reason, count)| (reason.as_str(), count));
+        let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
+        let is_warming_up = health.is_warming_up(self.now);
+        [
+            Family::single(&catalog::INCARNATION, health.incarnation),
+            build_info(),
+            Family::new(&catalog::IMDS_DURATION, duration),
+            by_text(&catalog::IMDS_FAILURES, "reason", failures),
+            Family::single(&catalog::IMDS_REQUESTS, Some(health.requests)),
+            Family::single(&catalog::LAST_SUCCESS, last_success),
+            Family::single(&catalog::LOG_LINES_DROPPED, Some(self.dropped_log_lines)),
+            Family::single(&catalog::UP, Some(health.is_up(self.now))),
+            self.vm_info(),
+            Family::single(&catalog::WARMING_UP, Some(is_warming_up)),
+        ]
+    }
+
+    fn events(&self) -> [Family<'_>; 8] {
+        let counters = &self.snapshot.counters;
+        let advisories = [EventType::SpotRebalanceRecommendation];
         let anomalies = counters.anomalies.iter();
-        let anomalies = anomalies.map(|(kind, count)| ([("kind", kind.as_str().into())], *count));
-        family::numbers(backend, &catalog::ANOMALIES, anomalies)?;
-        family::optional_number(backend, &catalog::INCARNATION, health.incarnation)?;
+        let anomalies = anomalies.map(|(kind, count)| (kind.as_str(), *count));
         let ended = counters.ended.iter().map(|((event_type, outcome), ended)| {
             let outcome = ("outcome", outcome.as_str().into());
             ([type_label(event_type), outcome], ended)
         });
-        family::event_counters(backend, &catalog::ENDED, ended)?;
-        build_info(backend)?;
-        let duration = [([], &health.request_duration)];
-        family::histograms(backend, &catalog::IMDS_DURATION, duration)?;
-        let failures = health.failures();
-        let failures = failures.map(|(reason, count)| (reason_label(reason.as_str()), count));
-        family::numbers(backend, &catalog::IMDS_FAILURES, failures)?;
-        family::number(backend, &catalog::IMDS_REQUESTS, health.requests)?;
-        by_type(backend, &catalog::IMPACT, &counters.impact)?;
-        let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
-        family::optional_number(backend, &catalog::LAST_SUCCESS, last_success)?;
-        family::number(backend, &catalog::LOG_LINES_DROPPED, self.dropped_log_lines)?;
+        let observed = counters.observed.iter();
+        let observed = observed.map(|((event_type, scope), observed)| {
+            ([type_label(event_type), scope_label(*scope)], observed)
+        });
+        [
+            self.by_type_and_scope(
+                &catalog::ADVISORIES,
+                &advisories,
+                self.snapshot.advisories(),
+            ),
+            by_text(&catalog::ANOMALIES, "kind", anomalies),
+            Family::new(&catalog::ENDED, ended),
+            by_type(&catalog::IMPACT, &counters.impact),
+            by_type(&catalog::NOTICE, &counters.notice),
+            by_type(&catalog::OBSERVED_INTERRUPTION, &counters.interruption),
+            Family::new(&catalog::OBSERVED, observed),
+            self.by_type_and_scope(
+                &catalog::PENDING,
+                &EventType::KNOWN,
+                self.snapshot.pending(),
+            ),
+        ]
+    }
+
+    fn outputs(&self) -> Vec<Family<'_>> {
+        let outputs = &self.snapshot.outputs;
+        let pushes = &outputs.pushes;
+        let approvals = outputs.approvals.iter();
+        let approvals = approvals.map(|((event_type, result), count)| {
+            let result = ("result", result.as_str().into());
+            ([type_label(event_type), result], *count)
+        });
+        let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
+        let spools = spools.into_iter().flatten();
+        let write_failures: u64 = spools.map(|counts| counts.write_failures).sum();
+        let write_failures = outputs.state_write_failures + write_failures;
+        let mut families = vec![
+            Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
+            Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
+            Family::new(&catalog::APPROVALS, approvals),
+            Family::single(&catalog::STATE_WRITE_FAILURES, Some(write_failures)),
+        ];
+        families.extend(exports(&SPAN_METRICS, &outputs.spans));
         if let Some(counts) = &outputs.log_records {
-            exports(backend, &LOG_RECORD_METRICS, counts)?;
+            families.extend(exports(&LOG_RECORD_METRICS, counts));
         }
         if let Some(counts) = &outputs.metrics {
-            export_failures(backend, &catalog::METRIC_EXPORT_FAILURES, counts)?;
-            family::number(backend, &catalog::METRIC_POINTS_EXPORTED, counts.exported)?;
+            let exported = Some(counts.exported);
+            families.push(failures(&catalog::METRIC_EXPORT_FAILURES, counts));
+            families.push(Family::single(&catalog::METRIC_POINTS_EXPORTED, exported));
         }
-        by_type(backend, &catalog::NOTICE, &counters.notice)?;
-        by_type(
-            backend,
-            &catalog::OBSERVED_INTERRUPTION,
-            &counters.interruption,
-        )?;
-        let observed = counters
-            .observed
-            .iter()
-            .map(|((event_type, scope), observed)| {
-                ([type_label(event_type), scope_label(*scope)], observed)
-            });
-        family::event_counters(backend, &catalog::OBSERVED, observed)?;
-        self.pending(backend)?;
-        exports(backend, &SPAN_METRICS, &outputs.spans)?;
-        self.state_metrics(backend)?;
-        family::number(backend, &catalog::UP, health.is_up(self.now))?;
-        self.vm_info(backend)?;
-        let is_warming_up = health.is_warming_up(self.now);
-        family::number(backend, &catalog::WARMING_UP, is_warming_up)
-    }
-
-    fn advisories(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        let known = [EventType::SpotRebalanceRecommendation];
-        let advisories = self.snapshot.advisories();
-        self.by_type_and_scope(backend, &catalog::ADVISORIES, &known, advisories)
-    }
-
-    fn pending(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        let pending = self.snapshot.pending();
-        self.by_type_and_scope(backend, &catalog::PENDING, &EventType::KNOWN, pending)
+        families
     }
 
     /// The number of events, from zero for the known types. Absent before the first document, and while the last one is
     /// too old: a zero would state that there is no event.
     fn by_type_and_scope<'a>(
         &self,
-        backend: &mut Backend<'_>,
-        metric: &Metric,
+        metric: &'static Metric,
         known: &[EventType],
         events: impl Iterator<Item = &'a TrackedEvent>,
-    ) -> fmt::Result {
+    ) -> Family<'static> {
         if !self.snapshot.knows_events(self.now) {
-            return Ok(());
+            return Family::single(metric, None::<i64>);
         }
         // An entry that could not be read may be an event of any type, and while the name of this VM is unknown, each
         // event may be its own: then no zero is known.
@@ -132,63 +149,31 @@ impl Scrape {
         });
         let mut counts: BTreeMap<_, _> = zeros.collect();
         for tracked in events {
-            *counts
-                .entry((
-                    TypeLabel::from(tracked.event.event_type.clone()),
-                    tracked.scope,
-                ))
-                .or_default() += 1;
+            let event_type = TypeLabel::from(tracked.event.event_type.clone());
+            *counts.entry((event_type, tracked.scope)).or_default() += 1;
         }
-        let counts = counts.iter().map(|((event_type, scope), count)| {
-            ([type_label(event_type), scope_label(*scope)], *count)
+        let counts = counts.into_iter().map(|((event_type, scope), count)| {
+            let event_type = ("event_type", event_type.as_str().to_owned().into());
+            ([event_type, scope_label(scope)], count)
         });
-        family::numbers(backend, metric, counts)
+        Family::new(metric, counts)
     }
 
-    /// Not over OTLP, where the resource has the identity. Receivers make `target_info` of it.
-    fn vm_info(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        if matches!(backend, Backend::Otlp(_)) {
-            return Ok(());
-        }
-        let (Some(identity), vm_name) = (&self.snapshot.identity, &self.snapshot.vm_name) else {
-            return Ok(());
-        };
-        let labels = [
-            ("vm_name", vm_name.as_deref().unwrap_or(&identity.name)),
-            ("vm_id", &identity.vm_id),
-            ("vm_scale_set", &identity.scale_set),
-            ("vm_size", &identity.vm_size),
-            ("location", &identity.location),
-            ("resource_group", &identity.resource_group),
-            ("subscription_id", &identity.subscription_id),
-        ]
-        .map(|(name, value)| (name, label_value(value)));
-        family::numbers(backend, &catalog::VM_INFO, [(labels, true)])
-    }
-
-    fn alert_and_approval_counters(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        let outputs = &self.snapshot.outputs;
-        let pushes = &outputs.pushes;
-        family::number(backend, &catalog::ALERT_PUSH_FAILURES, pushes.failures)?;
-        family::number(backend, &catalog::ALERT_PUSHES, pushes.pushes)?;
-        let approvals = outputs.approvals.iter();
-        let approvals = approvals.map(|((event_type, result), count)| {
-            let result = ("result", result.as_str().into());
-            ([type_label(event_type), result], *count)
+    fn vm_info(&self) -> Family<'_> {
+        let vm_name = self.snapshot.vm_name.as_deref();
+        let info = self.snapshot.identity.as_ref().map(|identity| {
+            let labels = [
+                ("vm_name", vm_name.unwrap_or(&identity.name)),
+                ("vm_id", &identity.vm_id),
+                ("vm_scale_set", &identity.scale_set),
+                ("vm_size", &identity.vm_size),
+                ("location", &identity.location),
+                ("resource_group", &identity.resource_group),
+                ("subscription_id", &identity.subscription_id),
+            ];
+            (labels.map(|(name, value)| (name, label_value(value))), true)
         });
-        family::numbers(backend, &catalog::APPROVALS, approvals)
-    }
-
-    fn state_metrics(&self, backend: &mut Backend<'_>) -> fmt::Result {
-        let outputs = &self.snapshot.outputs;
-        let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
-        let failures: u64 = spools
-            .iter()
-            .flatten()
-            .map(|counts| counts.write_failures)
-            .sum();
-        let failures = outputs.state_write_failures + failures;
-        family::number(backend, &catalog::STATE_WRITE_FAILURES, failures)
+        Family::new(&catalog::VM_INFO, info)
     }
 }
 
@@ -209,46 +194,55 @@ const SPAN_METRICS: ExportMetrics = [
 ];
 
 fn exports(
-    backend: &mut Backend<'_>,
-    [failures, dropped, exported, spooled]: &ExportMetrics,
+    [failed, dropped, exported, spooled]: &ExportMetrics,
     counts: &ExportCounts,
-) -> fmt::Result {
-    export_failures(backend, failures, counts)?;
+) -> [Family<'static>; 4] {
     let reasons = counts.dropped.iter();
-    let reasons = reasons.map(|(reason, count)| (reason_label(reason.as_str()), *count));
-    family::numbers(backend, dropped, reasons)?;
-    family::number(backend, exported, counts.exported)?;
-    family::number(backend, spooled, counts.spooled as f64)
+    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
+    [
+        failures(failed, counts),
+        by_text(dropped, "reason", reasons),
+        Family::single(exported, Some(counts.exported)),
+        Family::single(spooled, Some(counts.spooled as f64)),
+    ]
 }
 
-fn export_failures(
-    backend: &mut Backend<'_>,
-    metric: &Metric,
-    counts: &ExportCounts,
-) -> fmt::Result {
+fn failures(metric: &'static Metric, counts: &ExportCounts) -> Family<'static> {
     let reasons = counts.failures.iter();
-    let reasons = reasons.map(|(reason, count)| (reason_label(reason.as_str()), *count));
-    family::numbers(backend, metric, reasons)
+    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
+    by_text(metric, "reason", reasons)
 }
 
-fn by_type(
-    backend: &mut Backend<'_>,
-    metric: &Metric,
-    histograms: &BTreeMap<TypeLabel, Histogram>,
-) -> fmt::Result {
+/// Counters with one label.
+fn by_text(
+    metric: &'static Metric,
+    label: &'static str,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+) -> Family<'static> {
+    Family::new(
+        metric,
+        counts.map(|(text, count)| ([(label, text.into())], count)),
+    )
+}
+
+fn by_type<'a>(
+    metric: &'static Metric,
+    histograms: &'a BTreeMap<TypeLabel, Histogram>,
+) -> Family<'a> {
     let histograms = histograms.iter();
-    let histograms =
-        histograms.map(|(event_type, histogram)| ([type_label(event_type)], histogram));
-    family::histograms(backend, metric, histograms)
+    Family::new(
+        metric,
+        histograms.map(|(event_type, histogram)| ([type_label(event_type)], histogram)),
+    )
 }
 
-fn build_info(backend: &mut Backend<'_>) -> fmt::Result {
+fn build_info() -> Family<'static> {
     let labels = [
         ("version", env!("CARGO_PKG_VERSION").into()),
         ("revision", env!("BUILD_REVISION").into()),
         ("rustc", env!("BUILD_RUSTC").into()),
     ];
-    family::numbers(backend, &catalog::BUILD_INFO, [(labels, true)])
+    Family::new(&catalog::BUILD_INFO, [(labels, true)])
 }
 
 fn type_label(event_type: &TypeLabel) -> Label<'_> {
@@ -257,8 +251,4 @@ fn type_label(event_type: &TypeLabel) -> Label<'_> {
 
 fn scope_label(scope: EventScope) -> Label<'static> {
     ("scope", scope.as_str().into())
-}
-
-fn reason_label(reason: &str) -> [Label<'_>; 1] {
-    [("reason", reason.into())]
 }
