@@ -64,7 +64,7 @@
 //!   below them outbound::{http, resolver, error}, file, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
 //!   alertmanager::alert, web::{status, api, probe},
-//!   imds::{cadence, timeouts}, approval, pause, azure_json, json, outbound::{retry, url},
+//!   imds::{backoff, timeouts}, approval, pause, azure_json, json, outbound::{retry, url},
 //!   web_config::{settings, tls_settings, yaml, password, rate_limit}
 //! core, pure: assessment; below it snapshot, lifecycle, document
 //! basic types: event, api_version, time, text, label

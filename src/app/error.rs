@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{alertmanager, config::ConfigError, imds, listen, state};
+use crate::{alertmanager, config::ConfigError, imds, listen, snapshot::RequestError, state};
 
 /// A start-up failure or a failed command; each names its flag or its cause.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum Error {
     #[error("--imds.url: {0}")]
     Client(imds::EndpointError),
     #[error("{0}")]
-    Imds(#[from] imds::Error),
+    Imds(#[from] RequestError),
     #[error("--state.directory: {0}")]
     State(#[from] state::Error),
     #[error(transparent)]

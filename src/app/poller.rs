@@ -11,12 +11,7 @@ use crate::{
     config::ImdsSettings,
     engine::Input,
     event::EventId,
-    imds::{
-        Client,
-        cadence::{self, PollResult},
-        timeouts::PollTimeouts,
-    },
-    snapshot::RequestError,
+    imds::{Client, backoff, timeouts::PollTimeouts},
     time::Moment,
 };
 
@@ -80,7 +75,6 @@ impl Poller {
         let request = stopping.run_until_cancelled(self.client.identify(clock));
         let result = self.event_loop.run_while(request).await?;
         let took = elapsed(began, clock.now());
-        let result = result.map_err(|error| RequestError::from(&error));
         let error = result.as_ref().err().cloned();
         self.event_loop.apply(Input::Identified { result, took });
         let Some(error) = error else {
@@ -93,7 +87,7 @@ impl Poller {
             self.identity_unavailable = 0;
         }
         let timing = self.imds.identity_timing;
-        Some(cadence::identity_retry_delay(
+        Some(backoff::identity_retry_delay(
             &error,
             self.identity_unavailable,
             timing,
@@ -117,37 +111,27 @@ impl Poller {
         let request = stopping.run_until_cancelled(self.client.poll(timeout, clock));
         let result = self.event_loop.run_while(request).await?;
         let took = elapsed(began, clock.now());
-        let result = result.map_err(|error| RequestError::from(&error));
-        let failure = result.as_ref().err().map(|error| error.reason);
+        let error = result.as_ref().err().cloned();
+        let reason = error.as_ref().map(|error| error.reason);
         let ended = began.monotonic.saturating_add(took);
-        self.timeouts.record(is_long, failure, ended);
-        let outcome = self.outcome(result.as_ref().err());
+        self.timeouts.record(is_long, reason, ended);
+        self.consecutive_failures = match error {
+            Some(_) => self.consecutive_failures.saturating_add(1),
+            None => 0,
+        };
         self.event_loop.apply(Input::Polled { result, took });
         if let Some(id) = self.event_loop.approval.take() {
             self.approve(id).await;
         }
         let busy = elapsed(began, clock.now());
-        let jitter = fastrand::f64();
-        let delay = cadence::next_delay(outcome, busy, self.interval, jitter);
-        let approval_due = match outcome {
-            PollResult::Answered => self.event_loop.engine.approval_due_in(clock.now()),
-            PollResult::Failed { .. } => None,
+        let failed = error.as_ref().map(|it| (it, self.consecutive_failures));
+        let delay = backoff::next_delay(failed, busy, self.interval, fastrand::f64());
+        let approval_due = match error {
+            None => self.event_loop.engine.approval_due_in(clock.now()),
+            Some(_) => None,
         };
-        let earliest = |due: Duration| due.max(cadence::MIN_REQUEST_INTERVAL);
+        let earliest = |due: Duration| due.max(backoff::MIN_REQUEST_INTERVAL);
         Some(approval_due.map_or(delay, |due| delay.min(earliest(due))))
-    }
-
-    fn outcome(&mut self, error: Option<&RequestError>) -> PollResult {
-        let Some(error) = error else {
-            self.consecutive_failures = 0;
-            return PollResult::Answered;
-        };
-        self.consecutive_failures = self.consecutive_failures.saturating_add(1);
-        PollResult::Failed {
-            reason: error.reason,
-            retry_after: error.retry_after,
-            consecutive_failures: self.consecutive_failures,
-        }
     }
 
     /// Sends an approval once the state that records it is on disk. It is not cancelled: the end of the process waits
@@ -159,7 +143,6 @@ impl Poller {
         let timeout = self.imds.timeout.min(REQUEST_TIMEOUT);
         let request = self.client.approve(&id, timeout, clock);
         let result = self.event_loop.run_while(request).await;
-        let result = result.map_err(|error| RequestError::from(&error));
         let took = elapsed(began, clock.now());
         self.event_loop
             .apply(Input::ApprovalSent { id, result, took });

@@ -8,7 +8,7 @@ use super::{
     outputs,
 };
 use crate::{
-    alertmanager::Target, approval, cli::RunFlags, imds::cadence::MIN_REQUEST_INTERVAL,
+    alertmanager::Target, approval, cli::RunFlags, imds::backoff::MIN_REQUEST_INTERVAL,
     listen::ListenAddress, metrics::MetricsOptions, otlp, system, web, web_config::WebConfig,
 };
 

@@ -8,25 +8,25 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
-    Method, Response, StatusCode, Uri,
+    Method, Response, StatusCode,
     body::{Body as _, Incoming},
     header::{self, HeaderValue},
 };
 use tokio::time::sleep;
 
 use super::{
-    cadence,
+    backoff,
     connection::{ImdsConnection, ImdsRequest},
     empty::EmptyBodies,
     endpoint::{Endpoint, EndpointError},
-    error::{self, Error},
-    error_body,
+    error,
     known_document::KnownDocument,
 };
 use crate::{
     document::{self, Anomalies, AnomalyKind, Answer, Document},
     event::EventId,
-    outbound::retry::retry_after,
+    outbound::error::root_cause,
+    snapshot::{FailureReason, RequestError},
     time::{Clock, Moment},
 };
 
@@ -59,32 +59,25 @@ impl Client {
         })
     }
 
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// The next poll requests and reads the whole document, even if it is the same as the last one.
     pub(crate) fn forget_document(&mut self) {
         self.known.forget();
     }
 
     /// Requests the document.
-    pub async fn poll(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
-        let result = self.request_document(timeout, clock).await;
-        self.accept_empty_bodies(result, clock.now())
+    pub async fn poll(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, RequestError> {
+        let answer = self.request_document(timeout, clock).await;
+        let Some(answer) = answer.transpose() else {
+            return self.accept_empty_body(clock.now());
+        };
+        self.empty_bodies.reset();
+        answer
     }
 
-    fn accept_empty_bodies(
-        &mut self,
-        result: Result<Answer, Error>,
-        now: Moment,
-    ) -> Result<Answer, Error> {
-        if !matches!(result, Err(Error::EmptyBody)) {
-            self.empty_bodies.reset();
-            return result;
-        }
+    fn accept_empty_body(&mut self, now: Moment) -> Result<Answer, RequestError> {
         if !self.empty_bodies.record(now) {
-            return result;
+            let message = "HTTP 200 with an empty body; known events are kept";
+            return Err(RequestError::new(FailureReason::Body, message));
         }
         // A 304 to the old ETag, or the old document, would restore no event.
         self.forget_document();
@@ -106,7 +99,7 @@ impl Client {
         id: &EventId,
         timeout: Duration,
         clock: Clock,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RequestError> {
         let mut body = serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] });
         if let (true, Some(incarnation), Some(members)) = (
             self.endpoint.approvals_name_incarnation,
@@ -125,14 +118,19 @@ impl Client {
         request.headers_mut().insert(header::CONTENT_TYPE, json);
         let response = self.send(request, timeout, clock).await?;
         if response.status() != StatusCode::OK {
-            return Err(error_for_status(response, clock).await);
+            return Err(status_error(response, false, clock).await);
         }
         // The content is undocumented; reading it makes the connection reusable.
         error_body(response.into_body()).await;
         Ok(())
     }
 
-    async fn request_document(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, Error> {
+    /// `None` for an empty body.
+    async fn request_document(
+        &mut self,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<Option<Answer>, RequestError> {
         let mut request = self.connection.request(&self.endpoint.events);
         if let Some(etag) = &self.known.etag {
             let headers = request.headers_mut();
@@ -141,55 +139,56 @@ impl Client {
         let mut response = self.send(request, timeout, clock).await?;
         match response.status() {
             StatusCode::OK => {}
-            StatusCode::NOT_MODIFIED if self.known.etag.is_some() => return Ok(Answer::Unchanged),
-            _ => return Err(error_for_status(response, clock).await),
+            StatusCode::NOT_MODIFIED if self.known.etag.is_some() => {
+                return Ok(Some(Answer::Unchanged));
+            }
+            _ => return Err(status_error(response, false, clock).await),
         }
         let etag = response.headers_mut().remove(header::ETAG);
         let body = self.read(response.into_body(), timeout, clock).await?;
         if body.trim_ascii().is_empty() {
-            return Err(Error::EmptyBody);
+            return Ok(None);
         }
         if self.known.has_body(&body) {
             self.known.etag = etag;
-            return Ok(Answer::Unchanged);
+            return Ok(Some(Answer::Unchanged));
         }
         let (document, anomalies) =
-            document::parse(&body).map_err(|error| Error::from_parse_error(error, &body))?;
+            document::parse(&body).map_err(|error| error::parse(error, &body))?;
         self.known.etag = etag;
         self.known.incarnation = document.incarnation;
         self.known.replace_body(body);
-        Ok(Answer::Document {
+        Ok(Some(Answer::Document {
             document,
             anomalies,
-        })
+        }))
     }
 
-    /// The body of a 200.
-    pub(super) async fn get(
+    /// The instance metadata of this VM.
+    pub(super) async fn request_compute(
         &mut self,
-        uri: &Uri,
         timeout: Duration,
         clock: Clock,
-    ) -> Result<Vec<u8>, Error> {
-        let request = self.connection.request(uri);
+    ) -> Result<Vec<u8>, RequestError> {
+        let request = self.connection.request(&self.endpoint.compute);
         let response = self.send(request, timeout, clock).await?;
         if response.status() == StatusCode::OK {
             self.read(response.into_body(), timeout, clock).await
         } else {
-            Err(error_for_status(response, clock).await)
+            Err(status_error(response, true, clock).await)
         }
     }
 
-    /// Sends one request, at least [`cadence::MIN_REQUEST_INTERVAL`] after the previous one.
+    /// Sends one request, at least [`backoff::MIN_REQUEST_INTERVAL`] after the previous one.
     async fn send(
         &mut self,
         request: ImdsRequest,
         timeout: Duration,
         clock: Clock,
-    ) -> Result<Response<Incoming>, Error> {
+    ) -> Result<Response<Incoming>, RequestError> {
         let since = self.since_last_start(clock);
         let delay = since.map_or(Duration::ZERO, |since| {
-            cadence::MIN_REQUEST_INTERVAL.saturating_sub(since)
+            backoff::MIN_REQUEST_INTERVAL.saturating_sub(since)
         });
         // `sleep(0)` takes a millisecond.
         if !delay.is_zero() {
@@ -210,7 +209,7 @@ impl Client {
         body: Incoming,
         timeout: Duration,
         clock: Clock,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Vec<u8>, RequestError> {
         let since = self.since_last_start(clock).unwrap_or_default();
         let left = timeout.saturating_sub(since);
         let read = tokio::time::timeout(left, read_body(body, MAX_BODY_BYTES)).await;
@@ -222,36 +221,38 @@ impl Client {
         Some(clock.now().monotonic.saturating_sub(last_start))
     }
 
-    fn timeout_error(&self, timeout: Duration) -> Error {
-        let base = self.endpoint.base().to_owned();
+    fn timeout_error(&self, timeout: Duration) -> RequestError {
+        let base = self.endpoint.base();
         if self.connection.is_opening() {
-            Error::ConnectTimeout { base }
+            error::connect_timeout(base)
         } else {
-            Error::Timeout {
-                base,
-                after: timeout,
-            }
+            error::timeout(base, timeout)
         }
     }
 }
 
 /// Reads a body of at most `max_bytes`.
-async fn read_body(mut body: Incoming, max_bytes: usize) -> Result<Vec<u8>, Error> {
+async fn read_body(mut body: Incoming, max_bytes: usize) -> Result<Vec<u8>, RequestError> {
+    let too_large = || {
+        let message = format!("the body has more than {max_bytes} bytes, the limit for IMDS");
+        RequestError::new(FailureReason::Body, message)
+    };
     let content_length = body.size_hint().lower();
     if usize::try_from(content_length).map_or(true, |length| length > max_bytes) {
-        return Err(Error::TooLarge { max_bytes });
+        return Err(too_large());
     }
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Error::Truncated {
-            received: bytes.len(),
-            cause: error::root_cause(&error),
+        let frame = frame.map_err(|cause| {
+            let (received, cause) = (bytes.len(), root_cause(&cause));
+            let message = format!("the body was truncated after {received} bytes: {cause}");
+            RequestError::new(FailureReason::Body, message)
         })?;
         let Some(chunk) = frame.data_ref() else {
             continue;
         };
         if bytes.len() + chunk.len() > max_bytes {
-            return Err(Error::TooLarge { max_bytes });
+            return Err(too_large());
         }
         bytes.extend_from_slice(chunk);
     }
@@ -267,34 +268,19 @@ async fn error_body(body: Incoming) -> Vec<u8> {
     }
 }
 
-/// Classifies a response with an unexpected status.
-async fn error_for_status(response: Response<Incoming>, clock: Clock) -> Error {
-    let code = response.status();
-    let status = code.as_u16();
-    let headers = response.headers();
-    match status {
-        304 => return Error::UnexpectedNotModified,
-        300..=399 => {
-            let location = headers.get(header::LOCATION).map(HeaderValue::as_bytes);
-            let location = location.map_or("nowhere".into(), String::from_utf8_lossy);
-            return Error::Redirect {
-                status,
-                location: error::excerpt(&location),
-            };
-        }
-        _ => {}
-    }
-    let retry_after = retry_after(headers, clock.now().wall);
-    let cloud = error_body::other_cloud(headers);
-    let body = error_body(response.into_body()).await;
-    let message = format!("{}{cloud}", error_body::describe_body(&body));
-    match status {
-        410 => Error::Gone,
-        429 => Error::Throttled { retry_after },
-        400..=499 => Error::ClientError { status, message },
-        500..=599 => Error::ServerError { status, message },
-        _ => Error::ForeignStatus { status, message },
-    }
+/// The error of an unexpected status. The body of a redirect is not read.
+async fn status_error(
+    response: Response<Incoming>,
+    is_compute: bool,
+    clock: Clock,
+) -> RequestError {
+    let (parts, body) = response.into_parts();
+    let body = if parts.status.is_redirection() {
+        Vec::new()
+    } else {
+        error_body(body).await
+    };
+    error::status(&parts, &body, is_compute, clock.now().wall)
 }
 
 #[cfg(test)]
@@ -302,16 +288,16 @@ mod tests {
     use super::*;
     use crate::{api_version::RequestedVersion, time::Timestamp};
 
-    #[test]
-    fn a_minute_of_empty_bodies_is_an_empty_document_and_forgets_the_last_one() {
+    #[tokio::test]
+    async fn a_minute_of_empty_bodies_is_an_empty_document_and_forgets_the_last_one() {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
-        let endpoint = Endpoint::new(
-            "http://127.0.0.1",
-            &RequestedVersion::parse("2020-07-01").unwrap(),
-        )
-        .unwrap();
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", closed.local_addr().unwrap());
+        drop(closed);
+        let version = RequestedVersion::parse("2020-07-01").unwrap();
+        let endpoint = Endpoint::new(&base, &version).unwrap();
         let mut client = Client::new(&endpoint).unwrap();
         client.known.etag = Some(HeaderValue::from_static("\"7\""));
         client.known.replace_body(b"{}".to_vec());
@@ -323,15 +309,15 @@ mod tests {
             .after(Duration::from_secs(seconds))
         };
         for second in 0..60 {
-            let result = client.accept_empty_bodies(Err(Error::EmptyBody), moment(second));
-            assert_eq!(result, Err(Error::EmptyBody), "{second}");
+            let error = client.accept_empty_body(moment(second)).unwrap_err();
+            assert_eq!(error.reason, FailureReason::Body, "{second}");
             assert!(client.known.etag.is_some(), "{second}");
             assert!(client.known.has_body(b"{}"), "{second}");
         }
         let Ok(Answer::Document {
             document,
             anomalies,
-        }) = client.accept_empty_bodies(Err(Error::EmptyBody), moment(60))
+        }) = client.accept_empty_body(moment(60))
         else {
             panic!("not accepted");
         };
@@ -345,10 +331,12 @@ mod tests {
         assert_eq!(kinds, [AnomalyKind::EmptyBody]);
         assert_eq!(client.known.etag, None);
         assert!(!client.known.has_body(b"{}"), "the old document is news");
+        assert!(client.accept_empty_body(moment(61)).is_ok());
 
-        let failed = client.accept_empty_bodies(Err(Error::Gone), moment(61));
-        assert_eq!(failed, Err(Error::Gone));
-        let again = client.accept_empty_bodies(Err(Error::EmptyBody), moment(62));
-        assert_eq!(again, Err(Error::EmptyBody), "the minute restarts");
+        let clock = Clock::start();
+        let refused = client.poll(Duration::from_secs(5), clock).await;
+        assert!(refused.unwrap_err().is_unsent);
+        let again = client.accept_empty_body(moment(62));
+        assert!(again.is_err(), "the minute restarts");
     }
 }

@@ -22,9 +22,12 @@ use tower_service::Service as _;
 
 use super::{
     endpoint::{Endpoint, EndpointError},
-    error::{self, Error},
+    error,
 };
-use crate::outbound::{http::USER_AGENT, resolver::Resolver};
+use crate::{
+    outbound::{error::root_cause, http::USER_AGENT, resolver::Resolver},
+    snapshot::RequestError,
+};
 
 /// IMDS runs on the host, so connecting takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -54,7 +57,7 @@ impl ImdsConnection {
                 .try_with_platform_verifier()
                 .map_err(|error| EndpointError::Client {
                     address: endpoint.base().to_owned(),
-                    cause: error::root_cause(&error),
+                    cause: root_cause(&error),
                 })?
         } else {
             let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
@@ -100,7 +103,10 @@ impl ImdsConnection {
 
     /// Sends one request and returns once the response headers have arrived. If the future is dropped before, the
     /// connection is closed, so that a late response is never matched with a later request.
-    pub(super) async fn send(&mut self, request: ImdsRequest) -> Result<Response<Incoming>, Error> {
+    pub(super) async fn send(
+        &mut self,
+        request: ImdsRequest,
+    ) -> Result<Response<Incoming>, RequestError> {
         self.is_opening = false;
         let (mut sender, is_reused) = match self.take_idle().await {
             Some(sender) => (sender, true),
@@ -113,9 +119,9 @@ impl ImdsConnection {
                 Some(unsent) if is_reused => {
                     sender = Box::pin(self.open()).await?;
                     let sent = sender.send_request(unsent).await;
-                    sent.map_err(|error| self.exchange_error(&error))?
+                    sent.map_err(|error| error::exchange(&error, &self.base))?
                 }
-                _ => return Err(self.exchange_error(failed.error())),
+                _ => return Err(error::exchange(failed.error(), &self.base)),
             },
         };
         self.idle = Some(sender);
@@ -139,27 +145,20 @@ impl ImdsConnection {
     }
 
     /// The future is large (TLS) and rarely needed: callers box it.
-    async fn open(&mut self) -> Result<RequestSender, Error> {
-        let base = || self.base.clone();
+    async fn open(&mut self) -> Result<RequestSender, RequestError> {
+        let base = &self.base;
+        let is_https = self.uri.scheme() == Some(&Scheme::HTTPS);
         self.is_opening = true;
         let opened = timeout(CONNECT_TIMEOUT, self.connector.call(self.uri.clone())).await;
         let stream = opened
-            .map_err(|_elapsed| Error::ConnectTimeout { base: base() })?
-            .map_err(|error| Error::from_connect(&*error, self.is_https(), base()))?;
+            .map_err(|_elapsed| error::connect_timeout(base))?
+            .map_err(|error| error::connect(&*error, is_https, base))?;
         let (sender, connection) = handshake(stream)
             .await
-            .map_err(|error| Error::from_exchange(&error, base()))?;
+            .map_err(|error| error::exchange(&error, base))?;
         self.is_opening = false;
         // The task ends with its sender or when IMDS closes the connection; the request reports the error.
         drop(tokio::spawn(connection));
         Ok(sender)
-    }
-
-    fn is_https(&self) -> bool {
-        self.uri.scheme() == Some(&Scheme::HTTPS)
-    }
-
-    fn exchange_error(&self, error: &hyper::Error) -> Error {
-        Error::from_exchange(error, self.base.clone())
     }
 }

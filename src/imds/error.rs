@@ -1,195 +1,165 @@
-//! Errors of requests to IMDS, each with its reason and a hint for the operator.
+//! The errors of requests to IMDS: each has a reason, and a message with a hint for the operator. `base` is the base
+//! URL.
 
 use std::{io, time::Duration};
 
-pub(super) use crate::outbound::error::root_cause;
-use crate::{
-    document::ParseError,
-    outbound::error::{causes, is_tls},
-    snapshot::{FailureReason, RequestError},
-    text,
+use hyper::{
+    header::{self, HeaderMap, HeaderValue},
+    http::response::Parts,
 };
 
-/// Why a request failed. `base` is the base URL.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    #[error(
-        "no connection to {base}: {cause}; on an Azure VM check the route to the address and the firewall rules, in \
-         Kubernetes that the pod can reach link-local addresses (hostNetwork)"
-    )]
-    Connect { base: String, cause: String },
-    #[error("{base} closed the connection without an answer: {cause}")]
-    Closed { base: String, cause: String },
-    #[error("{base} answers, but not in HTTP ({cause}): something other than IMDS listens there")]
-    NotHttp { base: String, cause: String },
-    #[error(
+use crate::{
+    document::ParseError,
+    outbound::{
+        error::{causes, is_tls, root_cause},
+        retry::retry_after,
+    },
+    snapshot::{FailureReason, RequestError},
+    text,
+    time::{Timestamp, in_words},
+};
+
+pub(super) fn connect_timeout(base: &str) -> RequestError {
+    let message = format!(
         "no connection to {base} in time; is this an Azure VM? If so, check the route to the address, in Kubernetes that \
          the pod can reach link-local addresses (hostNetwork)"
-    )]
-    ConnectTimeout { base: String },
-    #[error("no complete answer from {base} within {}", crate::time::in_words(*.after))]
-    Timeout { base: String, after: Duration },
-    #[error("TLS with {base} failed: {cause}; IMDS itself speaks plain http")]
-    Tls { base: String, cause: String },
-    /// Not followed: IMDS sends no redirects, and the `Metadata` header must not be sent elsewhere.
-    #[error(
-        "HTTP {status}, a redirect to {location}, is not followed: IMDS sends none, so a proxy or a captive portal answers \
-         in its place"
-    )]
-    Redirect { status: u16, location: String },
-    /// 304 to a request without `If-None-Match`.
-    #[error("HTTP 304 to an unconditional request: a cache answers in place of IMDS")]
-    UnexpectedNotModified,
-    #[error("HTTP {status}{message}{}", client_error_hint(*.status))]
-    ClientError {
-        status: u16,
-        /// From the body, with a leading space; may be empty.
-        message: String,
-    },
-    /// 400 or 404 to a request for `compute`, which a classic cloud service does not have.
-    #[error(
-        "HTTP {status}{message}: no instance metadata for this VM, as in a classic cloud service; --vm.name sets the name \
-         that Resources contain, such as Role_IN_0"
-    )]
-    NoInstanceMetadata {
-        status: u16,
-        /// From the body, with a leading space; may be empty.
-        message: String,
-    },
-    #[error("HTTP 410: IMDS is being updated, which takes 70 seconds at most")]
-    Gone,
-    #[error(
-        "HTTP 429: more than five requests a second by all readers on this VM together; raise the poll interval of one of them"
-    )]
-    Throttled { retry_after: Option<Duration> },
-    #[error("HTTP {status}{message}: an IMDS fault, usually temporary{}", server_error_hint(*.status))]
-    ServerError {
-        status: u16,
-        /// From the body, with a leading space; may be empty.
-        message: String,
-    },
-    /// A status that IMDS never sends, such as 204.
-    #[error("HTTP {status}{message} is not a status of IMDS: something else listens there")]
-    ForeignStatus {
-        status: u16,
-        /// From the body, with a leading space; may be empty.
-        message: String,
-    },
-    #[error("the body was truncated after {received} bytes: {cause}")]
-    Truncated { received: usize, cause: String },
-    #[error("the body has more than {max_bytes} bytes, the limit for IMDS")]
-    TooLarge { max_bytes: usize },
-    #[error("HTTP 200 with an empty body; known events are kept")]
-    EmptyBody,
-    #[error("the body of HTTP 200 is not JSON: {detail}")]
-    Json { detail: String },
-    /// JSON, but not the expected document.
-    #[error("the body of HTTP 200 is JSON, but not as expected: {detail}")]
-    Shape { detail: String },
-}
-
-impl Error {
-    pub fn reason(&self) -> FailureReason {
-        match self {
-            Self::Connect { .. } | Self::Closed { .. } | Self::NotHttp { .. } => {
-                FailureReason::Connect
-            }
-            Self::ConnectTimeout { .. } | Self::Timeout { .. } => FailureReason::Timeout,
-            Self::Tls { .. } => FailureReason::Tls,
-            Self::Redirect { .. } | Self::UnexpectedNotModified => FailureReason::Redirect,
-            Self::ClientError { .. } | Self::NoInstanceMetadata { .. } => FailureReason::Status4xx,
-            Self::Gone => FailureReason::Gone,
-            Self::Throttled { .. } => FailureReason::Throttled,
-            Self::ServerError { .. } => FailureReason::Status5xx,
-            Self::Truncated { .. } | Self::TooLarge { .. } | Self::EmptyBody => FailureReason::Body,
-            Self::Json { .. } => FailureReason::Json,
-            Self::ForeignStatus { .. } | Self::Shape { .. } => FailureReason::Shape,
-        }
-    }
-
-    fn status(&self) -> Option<u16> {
-        match self {
-            Self::Redirect { status, .. }
-            | Self::ClientError { status, .. }
-            | Self::NoInstanceMetadata { status, .. }
-            | Self::ServerError { status, .. }
-            | Self::ForeignStatus { status, .. } => Some(*status),
-            Self::UnexpectedNotModified => Some(304),
-            Self::Gone => Some(410),
-            Self::Throttled { .. } => Some(429),
-            _ => None,
-        }
-    }
-
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Throttled { retry_after } => *retry_after,
-            _ => None,
-        }
-    }
-
-    pub(super) fn from_parse_error(error: ParseError, body: &[u8]) -> Self {
-        match error {
-            ParseError::Json(detail) => Self::json("a scheduled-events document", &detail, body),
-            ParseError::Shape(detail) => Self::Shape {
-                detail: format!("{detail}{}", markup_hint(body)),
-            },
-        }
-    }
-
-    pub(super) fn json(expected: &str, detail: &str, body: &[u8]) -> Self {
-        Self::Json {
-            detail: format!("expected {expected}; {detail}{}", markup_hint(body)),
-        }
-    }
-
-    pub(super) fn shape(expected: &str, detail: &str, body: &[u8]) -> Self {
-        Self::Shape {
-            detail: format!(
-                "expected {expected}; {detail}; it begins {}{}",
-                excerpt(&String::from_utf8_lossy(body)),
-                markup_hint(body)
-            ),
-        }
-    }
-
-    /// Classifies a failure to open a connection.
-    pub(super) fn from_connect(
-        error: &(dyn std::error::Error + 'static),
-        is_https: bool,
-        base: String,
-    ) -> Self {
-        let cause = root_cause(error);
-        if causes(error).any(|inner| is_tls(inner) || is_https && is_closed(inner)) {
-            Self::Tls { base, cause }
-        } else {
-            Self::Connect { base, cause }
-        }
-    }
-
-    /// Classifies a request that failed before the response headers arrived.
-    pub(super) fn from_exchange(error: &hyper::Error, base: String) -> Self {
-        let cause = root_cause(error);
-        if causes(error).any(is_tls) {
-            Self::Tls { base, cause }
-        } else if error.is_parse() {
-            Self::NotHttp { base, cause }
-        } else {
-            Self::Closed { base, cause }
-        }
+    );
+    RequestError {
+        is_unsent: true,
+        ..RequestError::new(FailureReason::Timeout, message)
     }
 }
 
-impl From<&Error> for RequestError {
-    fn from(error: &Error) -> Self {
-        Self {
-            reason: error.reason(),
-            status: error.status(),
-            message: error.to_string(),
-            retry_after: error.retry_after(),
-            is_unsent: matches!(error, Error::Connect { .. } | Error::ConnectTimeout { .. }),
-        }
+pub(super) fn timeout(base: &str, after: Duration) -> RequestError {
+    let message = format!("no complete answer from {base} within {}", in_words(after));
+    RequestError::new(FailureReason::Timeout, message)
+}
+
+/// Of a request whose connection could not be opened.
+pub(super) fn connect(
+    error: &(dyn std::error::Error + 'static),
+    is_https: bool,
+    base: &str,
+) -> RequestError {
+    if causes(error).any(|inner| is_tls(inner) || is_https && is_closed(inner)) {
+        return tls(base, error);
     }
+    let message = format!(
+        "no connection to {base}: {}; on an Azure VM check the route to the address and the firewall rules, in Kubernetes \
+         that the pod can reach link-local addresses (hostNetwork)",
+        root_cause(error)
+    );
+    RequestError {
+        is_unsent: true,
+        ..RequestError::new(FailureReason::Connect, message)
+    }
+}
+
+/// Of a request that failed before the response headers arrived.
+pub(super) fn exchange(error: &hyper::Error, base: &str) -> RequestError {
+    if causes(error).any(is_tls) {
+        return tls(base, error);
+    }
+    let cause = root_cause(error);
+    let message = if error.is_parse() {
+        format!(
+            "{base} answers, but not in HTTP ({cause}): something other than IMDS listens there"
+        )
+    } else {
+        format!("{base} closed the connection without an answer: {cause}")
+    };
+    RequestError::new(FailureReason::Connect, message)
+}
+
+fn tls(base: &str, error: &(dyn std::error::Error + 'static)) -> RequestError {
+    let cause = root_cause(error);
+    let message = format!("TLS with {base} failed: {cause}; IMDS itself speaks plain http");
+    RequestError::new(FailureReason::Tls, message)
+}
+
+/// Of a response with an unexpected status. `is_compute`: to a request for instance metadata, which a classic cloud
+/// service does not have.
+pub(super) fn status(
+    response: &Parts,
+    body: &[u8],
+    is_compute: bool,
+    now: Timestamp,
+) -> RequestError {
+    let headers = &response.headers;
+    let status = response.status.as_u16();
+    let shown = format!(
+        "HTTP {status}{}{}",
+        describe_body(body),
+        other_cloud(headers)
+    );
+    let (reason, message) = match status {
+        304 => (
+            FailureReason::Redirect,
+            "HTTP 304 to an unconditional request: a cache answers in place of IMDS".to_owned(),
+        ),
+        300..=399 => {
+            let location = headers.get(header::LOCATION).map(HeaderValue::as_bytes);
+            let location = location.map_or("nowhere".into(), String::from_utf8_lossy);
+            let message = format!(
+                "HTTP {status}, a redirect to {}, is not followed: IMDS sends none, so a proxy or a captive portal answers \
+                 in its place",
+                excerpt(&location)
+            );
+            (FailureReason::Redirect, message)
+        }
+        400 | 404 if is_compute => {
+            let message = format!(
+                "{shown}: no instance metadata for this VM, as in a classic cloud service; --vm.name sets the name that \
+                 Resources contain, such as Role_IN_0"
+            );
+            (FailureReason::Status4xx, message)
+        }
+        410 => (
+            FailureReason::Gone,
+            "HTTP 410: IMDS is being updated, which takes 70 seconds at most".to_owned(),
+        ),
+        429 => (
+            FailureReason::Throttled,
+            "HTTP 429: more than five requests a second by all readers on this VM together; raise the poll interval of one \
+             of them"
+                .to_owned(),
+        ),
+        400..=499 => (FailureReason::Status4xx, shown + client_error_hint(status)),
+        500..=599 => {
+            let hint = server_error_hint(status);
+            let message = format!("{shown}: an IMDS fault, usually temporary{hint}");
+            (FailureReason::Status5xx, message)
+        }
+        _ => {
+            let message = format!("{shown} is not a status of IMDS: something else listens there");
+            (FailureReason::Shape, message)
+        }
+    };
+    RequestError {
+        status: Some(status),
+        retry_after: retry_after(headers, now).filter(|_| status == 429),
+        ..RequestError::new(reason, message)
+    }
+}
+
+pub(super) fn parse(error: ParseError, body: &[u8]) -> RequestError {
+    match error {
+        ParseError::Json(detail) => json("a scheduled-events document", &detail, body),
+        ParseError::Shape(detail) => shape(&detail, body),
+    }
+}
+
+pub(super) fn json(expected: &str, detail: &str, body: &[u8]) -> RequestError {
+    let hint = markup_hint(body);
+    let message = format!("the body of HTTP 200 is not JSON: expected {expected}; {detail}{hint}");
+    RequestError::new(FailureReason::Json, message)
+}
+
+/// JSON, but not the expected document.
+pub(super) fn shape(detail: &str, body: &[u8]) -> RequestError {
+    let hint = markup_hint(body);
+    let message = format!("the body of HTTP 200 is JSON, but not as expected: {detail}{hint}");
+    RequestError::new(FailureReason::Shape, message)
 }
 
 /// The Metadata Security Protocol puts `GuestProxyAgent` in front of IMDS. Its statuses are those of
@@ -246,4 +216,62 @@ fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
 pub(super) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 160;
     text::excerpt(text, MAX_CHARS)
+}
+
+/// Other clouds serve their metadata at the same address and identify themselves.
+fn other_cloud(headers: &HeaderMap) -> &'static str {
+    let server = headers.get(header::SERVER).map(HeaderValue::as_bytes);
+    if headers.contains_key("Metadata-Flavor") {
+        " (this is the metadata server of Google Cloud)"
+    } else if server.is_some_and(|server| server.starts_with(b"EC2ws")) {
+        " (this is the metadata service of Amazon EC2)"
+    } else {
+        ""
+    }
+}
+
+/// The message of an error body, to follow `HTTP 400`. IMDS sends `{"error": TEXT}`, with `newest-versions` if the
+/// requested api-version is unknown.
+fn describe_body(body: &[u8]) -> String {
+    let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) else {
+        let text = String::from_utf8_lossy(body);
+        return match text.trim() {
+            "" => String::new(),
+            page if page.starts_with('<') => {
+                " with a web page: a proxy or a captive portal answers in place of IMDS".to_owned()
+            }
+            text => format!(" {:?}", excerpt(text)),
+        };
+    };
+    let text = json.get("error").and_then(serde_json::Value::as_str);
+    let text = text.map_or_else(String::new, |text| format!(" {:?}", excerpt(text)));
+    let versions = json.get("newest-versions").filter(|v| v.is_array());
+    let versions = versions.map_or_else(String::new, |versions| {
+        let versions = excerpt(&versions.to_string());
+        format!(" (newest versions: {versions})")
+    });
+    text + &versions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_body_is_described() {
+        assert_eq!(
+            describe_body(br#"{"error":"Bad request. Required metadata header not specified"}"#),
+            r#" "Bad request. Required metadata header not specified""#
+        );
+        assert_eq!(
+            describe_body(
+                br#"{"error":"Bad request.","newest-versions":["2025-04-07","2024-07-17"]}"#
+            ),
+            r#" "Bad request." (newest versions: ["2025-04-07","2024-07-17"])"#
+        );
+        assert_eq!(describe_body(b""), "");
+        assert_eq!(describe_body(b"null"), "");
+        assert_eq!(describe_body(b"no such thing\n"), r#" "no such thing""#);
+        assert!(describe_body(b" <html>").contains("captive portal"));
+    }
 }

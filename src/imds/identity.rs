@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{client::Client, error::Error};
-use crate::{snapshot::Identity, time::Clock};
+use super::{client::Client, error};
+use crate::{
+    snapshot::{Identity, RequestError},
+    time::Clock,
+};
 
 /// Short, since polling waits for it.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -20,23 +23,15 @@ const MAX_VALUE: usize = 2_048;
 
 impl Client {
     /// Requests the identity of this VM.
-    pub async fn identify(&mut self, clock: Clock) -> Result<Identity, Error> {
-        let uri = self.endpoint().compute.clone();
-        match self.get(&uri, TIMEOUT, clock).await {
-            Ok(body) => parse(&body),
-            Err(Error::ClientError {
-                status: status @ (400 | 404),
-                message,
-            }) => Err(Error::NoInstanceMetadata { status, message }),
-            Err(error) => Err(error),
-        }
+    pub async fn identify(&mut self, clock: Clock) -> Result<Identity, RequestError> {
+        parse(&self.request_compute(TIMEOUT, clock).await?)
     }
 }
 
 /// A response without a name is an error.
-fn parse(body: &[u8]) -> Result<Identity, Error> {
+fn parse(body: &[u8]) -> Result<Identity, RequestError> {
     let compute: Value = serde_json::from_slice(body)
-        .map_err(|error| Error::json("instance metadata", &error.to_string(), body))?;
+        .map_err(|error| error::json("instance metadata", &error.to_string(), body))?;
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str).unwrap_or_default();
         if text.len() <= MAX_VALUE {
@@ -59,11 +54,10 @@ fn parse(body: &[u8]) -> Result<Identity, Error> {
         computer_name: text(compute.pointer("/osProfile/computerName")),
     };
     if identity.name.trim().is_empty() {
-        return Err(Error::shape(
-            "instance metadata",
-            "they lack the name of this VM",
-            body,
-        ));
+        let begin = error::excerpt(&String::from_utf8_lossy(body));
+        let detail =
+            format!("expected instance metadata; they lack the name of this VM; it begins {begin}");
+        return Err(error::shape(&detail, body));
     }
     Ok(identity)
 }
@@ -119,7 +113,7 @@ mod tests {
             (b"<html>", FailureReason::Json),
         ] {
             let text = String::from_utf8_lossy(body);
-            assert_eq!(parse(body).unwrap_err().reason(), reason, "{text}");
+            assert_eq!(parse(body).unwrap_err().reason, reason, "{text}");
         }
     }
 }

@@ -50,7 +50,8 @@ label_values! {
 }
 
 /// A failed request to IMDS.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct RequestError {
     pub reason: FailureReason,
     /// HTTP status, where the failure is one.
@@ -64,6 +65,16 @@ pub struct RequestError {
 }
 
 impl RequestError {
+    pub(crate) fn new(reason: FailureReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            status: None,
+            message: message.into(),
+            retry_after: None,
+            is_unsent: false,
+        }
+    }
+
     /// Whether the request had no effect for certain: it was not sent, or a 3xx or 4xx refused it. IMDS may have acted
     /// on a request without an answer, and a 5xx may be that of a proxy in front of IMDS.
     pub(crate) fn is_refusal(&self) -> bool {

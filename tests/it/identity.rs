@@ -51,7 +51,7 @@ async fn responses_without_a_name_are_errors() {
         imds.identity(reply);
         let mut client = client_of(&imds.base());
         let error = client.identify(Clock::start()).await.unwrap_err();
-        assert_eq!(error.reason(), reason, "{error}");
+        assert_eq!(error.reason, reason, "{error}");
     }
 }
 

@@ -123,6 +123,6 @@ async fn any_other_status_than_200_is_an_error() {
         let approved = client
             .approve(&EventId::new(ID), DEADLINE, Clock::start())
             .await;
-        assert_eq!(approved.unwrap_err().reason(), reason);
+        assert_eq!(approved.unwrap_err().reason, reason);
     }
 }

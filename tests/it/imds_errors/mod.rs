@@ -6,14 +6,17 @@ mod transport;
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{imds::Error, snapshot::FailureReason, time::Clock};
+use azure_scheduled_events_exporter::{
+    snapshot::{FailureReason, RequestError},
+    time::Clock,
+};
 
 use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const LOGIN_PAGE: &str = "\n<!DOCTYPE html><html><body>Please log in</body></html>";
 
-async fn poll_error(imds: &FakeImds, timeout: Duration) -> Error {
+async fn poll_error(imds: &FakeImds, timeout: Duration) -> RequestError {
     let mut client = client_of(&imds.base());
     match client.poll(timeout, Clock::start()).await {
         Err(error) => error,
@@ -28,7 +31,7 @@ async fn check(rows: impl IntoIterator<Item = (Reply, FailureReason, &'static st
         let imds = FakeImds::scripted([reply]).await;
         let error = poll_error(&imds, DEADLINE).await;
         let shown = what.chars().take(600).collect::<String>();
-        assert_eq!(error.reason(), reason, "{error}\n{shown}");
+        assert_eq!(error.reason, reason, "{error}\n{shown}");
         let message = error.to_string();
         assert!(
             message.contains(expected),

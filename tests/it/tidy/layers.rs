@@ -22,7 +22,7 @@ const MODULES: &[(&str, u8)] = &[
     ("engine", PURE),
     ("pause", PURE),
     ("approval", PURE),
-    ("imds::cadence", PURE),
+    ("imds::backoff", PURE),
     ("imds::timeouts", PURE),
     ("web::status", PURE),
     ("web::api", PURE),

@@ -52,35 +52,22 @@ pub(crate) fn identity_retry_delay(
     retry_after.max(exponential(first, max, consecutive_unavailable))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PollResult {
-    Answered,
-    Failed {
-        reason: FailureReason,
-        retry_after: Option<Duration>,
-        /// Consecutive failures, this one included.
-        consecutive_failures: u32,
-    },
-}
-
-/// Delay from the end of a request that took `took` to the start of the next one.
+/// Delay from the end of a poll that took `took` to the start of the next one. `failed` is the error of the poll, and
+/// the number of consecutive failures with this one.
 ///
 /// After an answer the interval counts from the start of the request, so that polls do not drift; after a failure the
 /// delay counts from its end. `jitter`, from 0 to 1, spreads the requests of many VMs.
 pub(crate) fn next_delay(
-    outcome: PollResult,
+    failed: Option<(&RequestError, u32)>,
     took: Duration,
     interval: Duration,
     jitter: f64,
 ) -> Duration {
-    let delay = match outcome {
-        PollResult::Answered => interval.saturating_sub(took),
-        PollResult::Failed {
-            reason,
-            retry_after,
-            consecutive_failures: failures,
-        } => match reason {
-            FailureReason::Throttled => retry_after
+    let delay = failed.map_or_else(
+        || interval.saturating_sub(took),
+        |(error, failures)| match error.reason {
+            FailureReason::Throttled => error
+                .retry_after
                 .unwrap_or_else(|| exponential(interval, MAX_BACKOFF, failures.saturating_add(1)))
                 .max(interval)
                 .min(MAX_BACKOFF),
@@ -89,17 +76,9 @@ pub(crate) fn next_delay(
             }
             // Without jitter: no server is overloaded.
             FailureReason::Status4xx => exponential(FIRST_BACKOFF, MAX_BACKOFF, failures),
-            FailureReason::Gone
-            | FailureReason::Body
-            | FailureReason::Connect
-            | FailureReason::Json
-            | FailureReason::Redirect
-            | FailureReason::Shape
-            | FailureReason::Status5xx
-            | FailureReason::Timeout
-            | FailureReason::Tls => backoff(FIRST_BACKOFF, MAX_BACKOFF, failures, jitter),
+            _ => backoff(FIRST_BACKOFF, MAX_BACKOFF, failures, jitter),
         },
-    };
+    );
     delay.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
 }
 
@@ -111,31 +90,22 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn failed(reason: FailureReason, consecutive_failures: u32) -> PollResult {
-        PollResult::Failed {
-            reason,
-            retry_after: None,
-            consecutive_failures,
-        }
+    fn after(reason: FailureReason, failures: u32) -> Duration {
+        delay_after(&RequestError::new(reason, ""), failures, 1.0)
     }
 
-    fn after(reason: FailureReason, consecutive_failures: u32) -> Duration {
-        next_delay(
-            failed(reason, consecutive_failures),
-            Duration::ZERO,
-            SECOND,
-            1.0,
-        )
+    fn delay_after(error: &RequestError, failures: u32, jitter: f64) -> Duration {
+        next_delay(Some((error, failures)), Duration::ZERO, SECOND, jitter)
     }
 
     #[test]
     fn polls_do_not_drift() {
         let took = Duration::from_millis(300);
-        let next = next_delay(PollResult::Answered, took, SECOND, 0.5);
+        let next = next_delay(None, took, SECOND, 0.5);
         assert_eq!(took + next, SECOND);
         let slow = Duration::from_mins(1);
         assert_eq!(
-            next_delay(PollResult::Answered, slow, SECOND, 0.5),
+            next_delay(None, slow, SECOND, 0.5),
             Duration::ZERO,
             "a poll slower than the interval is followed immediately"
         );
@@ -155,7 +125,7 @@ mod tests {
         ] {
             let delays = [1, 2, 3, 4, 5, 99].map(|row| after(reason, row).as_secs());
             assert_eq!(delays, [1, 2, 4, 8, 15, 15], "{reason:?}");
-            let least = next_delay(failed(reason, 5), Duration::ZERO, SECOND, 0.0);
+            let least = delay_after(&RequestError::new(reason, ""), 5, 0.0);
             assert_eq!(least, Duration::from_millis(7_500), "{reason:?}");
         }
     }
@@ -174,8 +144,8 @@ mod tests {
     fn a_client_error_is_retried_within_the_notice_of_a_spot_eviction() {
         for jitter in [0.0, 1.0] {
             let delays = [1, 2, 3, 4, 5, 99].map(|row| {
-                let outcome = failed(FailureReason::Status4xx, row);
-                next_delay(outcome, Duration::ZERO, SECOND, jitter).as_millis()
+                let error = RequestError::new(FailureReason::Status4xx, "");
+                delay_after(&error, row, jitter).as_millis()
             });
             assert_eq!(delays, [1_000, 2_000, 4_000, 8_000, 15_000, 15_000]);
         }
@@ -183,13 +153,12 @@ mod tests {
 
     #[test]
     fn throttled_polls_obey_retry_after_or_halve_their_rate() {
-        let throttled = |retry_after: Option<u64>, consecutive_failures| {
-            let outcome = PollResult::Failed {
-                reason: FailureReason::Throttled,
+        let throttled = |retry_after: Option<u64>, failures| {
+            let error = RequestError {
                 retry_after: retry_after.map(Duration::from_secs),
-                consecutive_failures,
+                ..RequestError::new(FailureReason::Throttled, "")
             };
-            next_delay(outcome, Duration::ZERO, SECOND, 0.5).as_secs()
+            delay_after(&error, failures, 0.5).as_secs()
         };
         assert_eq!(throttled(Some(7), 1), 7);
         assert_eq!(throttled(Some(45), 1), 15);
@@ -203,11 +172,9 @@ mod tests {
 
     fn identity_error(reason: FailureReason, status: u16, retry_after: u64) -> RequestError {
         RequestError {
-            reason,
             status: Some(status),
-            message: String::new(),
             retry_after: Some(Duration::from_secs(retry_after)).filter(|after| !after.is_zero()),
-            is_unsent: false,
+            ..RequestError::new(reason, "")
         }
     }
 
@@ -243,46 +210,51 @@ mod tests {
         assert_eq!([0, 1, 12, 86_400].map(delay), [5, 5, 12, 15]);
     }
 
-    fn any_outcome() -> impl Strategy<Value = PollResult> {
+    fn any_failure() -> impl Strategy<Value = Option<(RequestError, u32)>> {
         let reason = prop::sample::select(FailureReason::ALL.to_vec());
         let retry_after = prop::option::of(any::<u64>().prop_map(Duration::from_secs));
-        let failed = (reason, retry_after, any::<u32>()).prop_map(
-            |(reason, retry_after, consecutive_failures)| PollResult::Failed {
-                reason,
-                retry_after,
-                consecutive_failures,
-            },
-        );
-        prop_oneof![Just(PollResult::Answered), failed]
+        let error = (reason, retry_after).prop_map(|(reason, retry_after)| RequestError {
+            retry_after,
+            ..RequestError::new(reason, "")
+        });
+        prop::option::of((error, any::<u32>()))
+    }
+
+    fn delay_of(
+        failed: Option<&(RequestError, u32)>,
+        took: Duration,
+        interval: Duration,
+        jitter: f64,
+    ) -> Duration {
+        let failed = failed.map(|(error, failures)| (error, *failures));
+        next_delay(failed, took, interval, jitter)
     }
 
     proptest! {
         #[test]
         fn requests_start_at_least_200_ms_apart(
-            outcome in any_outcome(),
+            failed in any_failure(),
             took in 0_u64..200_000,
             interval in 0_u64..3_600_000,
             jitter in 0.0..1.0_f64,
         ) {
             let took = Duration::from_millis(took);
-            let delay = next_delay(outcome, took, Duration::from_millis(interval), jitter);
+            let delay = delay_of(failed.as_ref(), took, Duration::from_millis(interval), jitter);
             prop_assert!(took + delay >= MIN_REQUEST_INTERVAL, "{took:?} + {delay:?}");
         }
 
         #[test]
         fn no_delay_after_a_failure_exceeds_15_seconds(
-            outcome in any_outcome(),
+            failed in any_failure(),
             took in 0_u64..200_000,
             interval in 200_u64..3_600_000,
             jitter in 0.0..1.0_f64,
         ) {
             let interval = Duration::from_millis(interval);
-            let delay = next_delay(outcome, Duration::from_millis(took), interval, jitter);
-            let longest = match outcome {
-                PollResult::Answered => interval,
-                PollResult::Failed { .. } => Duration::from_secs(15),
-            };
-            prop_assert!(delay <= longest, "{outcome:?}: {delay:?}");
+            let took = Duration::from_millis(took);
+            let delay = delay_of(failed.as_ref(), took, interval, jitter);
+            let longest = failed.as_ref().map_or(interval, |_| Duration::from_secs(15));
+            prop_assert!(delay <= longest, "{failed:?}: {delay:?}");
         }
     }
 }
