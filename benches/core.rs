@@ -3,6 +3,7 @@
 //! `cargo bench --bench core`.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     hint::black_box,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -232,7 +233,7 @@ fn push(criterion: &mut Criterion) {
         let before = engine.snapshot(now());
         handle(&mut engine, polled(&body(events + 10, 1)));
         let after = engine.snapshot(now());
-        let mut queue = AlertQueue::new(PushTiming::default());
+        let mut queue = AlertQueue::new(PushTiming::default(), BTreeMap::new());
         loop {
             let batch = queue.next(&before, now(), Wanted::All);
             if batch.is_empty() {

@@ -45,7 +45,7 @@ impl AlertPusher {
         counts: watch::Sender<PushCounts>,
     ) -> Result<Self, TargetError> {
         Ok(Self {
-            queue: AlertQueue::new(target.timing).with_labels(target.labels.clone()),
+            queue: AlertQueue::new(target.timing, target.labels.clone()),
             client: AlertmanagerClient::new(target, worker, clock)?,
             counts,
             failures: 0,

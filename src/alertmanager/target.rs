@@ -53,12 +53,12 @@ pub struct Target {
     pub(super) base: String,
     /// Where alerts are posted.
     pub(super) alerts: Url,
-    pub(super) credentials: Option<Credentials>,
+    pub credentials: Option<Credentials>,
     /// Added to each alert.
-    pub(super) labels: Labels,
-    pub(super) timing: PushTiming,
+    pub(crate) labels: Labels,
+    pub timing: PushTiming,
     /// Replaces the system's authorities.
-    ca_file: Option<PathBuf>,
+    pub ca_file: Option<PathBuf>,
 }
 
 impl Target {
@@ -89,33 +89,6 @@ impl Target {
             timing: PushTiming::default(),
             ca_file: None,
         })
-    }
-
-    #[must_use]
-    pub fn with_credentials(mut self, credentials: Option<Credentials>) -> Self {
-        self.credentials = credentials;
-        self
-    }
-
-    /// Trusts only the authorities in this file.
-    #[must_use]
-    pub fn with_authorities(mut self, ca_file: Option<PathBuf>) -> Self {
-        self.ca_file = ca_file;
-        self
-    }
-
-    /// Adds these labels to each alert.
-    #[must_use]
-    pub fn with_labels(mut self, labels: impl IntoIterator<Item = (String, String)>) -> Self {
-        let labels = labels.into_iter();
-        self.labels = labels.map(|(name, value)| (name.into(), value)).collect();
-        self
-    }
-
-    #[must_use]
-    pub fn with_timing(mut self, timing: PushTiming) -> Self {
-        self.timing = timing;
-        self
     }
 
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
@@ -226,21 +199,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let absent = folder.path().join("absent");
         let target = Target::new("https://127.0.0.1:9093").unwrap();
+        let mut with_authorities = target.clone();
+        with_authorities.ca_file = Some(absent.clone());
+        let mut with_password = target.clone();
+        with_password.credentials = Some(Credentials::Basic(absent.clone()));
+        let mut with_token = target;
+        with_token.credentials = Some(Credentials::Bearer(absent));
         for (target, expected) in [
-            (
-                target.clone().with_authorities(Some(absent.clone())),
-                "--alertmanager.ca-file",
-            ),
-            (
-                target
-                    .clone()
-                    .with_credentials(Some(Credentials::Basic(absent.clone()))),
-                "--alertmanager.basic-auth-file",
-            ),
-            (
-                target.with_credentials(Some(Credentials::Bearer(absent))),
-                "--alertmanager.bearer-token-file",
-            ),
+            (with_authorities, "--alertmanager.ca-file"),
+            (with_password, "--alertmanager.basic-auth-file"),
+            (with_token, "--alertmanager.bearer-token-file"),
         ] {
             let resolver = Resolver::new(Worker::start("test").unwrap());
             let error = target.client(resolver).unwrap_err().to_string();

@@ -145,12 +145,12 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         .map(Credentials::Basic)
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
     let target = |url: &String| {
-        let target =
+        let mut target =
             Target::new(url).map_err(|error| flag_error("alertmanager.url", error.to_string()))?;
-        Ok(target
-            .with_labels(labels.clone())
-            .with_credentials(credentials.clone())
-            .with_authorities(flags.ca_file.clone()))
+        target.labels.clone_from(&labels);
+        target.credentials.clone_from(&credentials);
+        target.ca_file.clone_from(&flags.ca_file);
+        Ok(target)
     };
     flags.urls.iter().map(target).collect()
 }

@@ -54,11 +54,15 @@ fn preempt() -> Reply {
 
 fn pushing(imds: &FakeImds, bases: &[String]) -> Config {
     let mut settings = settings(&imds.base());
-    settings.alertmanagers = bases
-        .iter()
-        .map(|base| Target::new(base).unwrap().with_timing(TIMING))
-        .collect();
+    let targets = bases.iter().map(|base| target(base, TIMING));
+    settings.alertmanagers = targets.collect();
     settings
+}
+
+fn target(base: &str, timing: PushTiming) -> Target {
+    let mut target = Target::new(base).unwrap();
+    target.timing = timing;
+    target
 }
 
 fn push_counter(metrics: &Metrics, name: &str) -> f64 {
@@ -157,8 +161,7 @@ async fn a_new_event_among_many_is_pushed_alone() {
         push_timeout: DEADLINE,
         ..TIMING
     };
-    let target = Target::new(&alertmanager.base()).unwrap();
-    settings.alertmanagers = vec![target.with_timing(timing)];
+    settings.alertmanagers = vec![target(&alertmanager.base(), timing)];
     let exporter = Exporter::start(settings);
     alertmanager
         .until("all events are pushed", |it| it.alerts().len() >= 700)
@@ -187,13 +190,12 @@ async fn a_new_event_among_many_is_pushed_alone() {
 async fn end_is_pushed_again_when_it_has_passed() {
     let imds = FakeImds::standing(preempt()).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let target = Target::new(&alertmanager.base()).unwrap();
     let timing = PushTiming {
         resolve_after: Duration::from_secs(2),
         ..TIMING
     };
     let mut settings = pushing(&imds, &[]);
-    settings.alertmanagers = vec![target.with_timing(timing)];
+    settings.alertmanagers = vec![target(&alertmanager.base(), timing)];
     let exporter = Exporter::start(settings);
     alertmanager
         .until("the event is pushed", |it| !it.alerts().is_empty())
@@ -312,14 +314,13 @@ async fn a_new_alert_is_pushed_once_while_a_failed_push_waits_for_its_next_attem
     let imds = FakeImds::standing(preempt()).await;
     let error = Reply::error("503 Service Unavailable", "starting");
     let alertmanager = FakeAlertmanager::standing(error).await;
-    let target = Target::new(&alertmanager.base()).unwrap();
     let timing = PushTiming {
         retry_interval: Duration::from_mins(5),
         max_retry_interval: Duration::from_mins(5),
         ..TIMING
     };
     let mut settings = pushing(&imds, &[]);
-    settings.alertmanagers = vec![target.with_timing(timing)];
+    settings.alertmanagers = vec![target(&alertmanager.base(), timing)];
     let exporter = Exporter::start(settings);
     alertmanager
         .until("the event is pushed", |it| it.requests().len() == 1)
@@ -380,9 +381,9 @@ async fn credentials_are_read_for_each_push() {
         let error = Reply::error("401 Unauthorized", "who are you?");
         let alertmanager = FakeAlertmanager::standing(error).await;
         let mut settings = pushing(&imds, &[]);
-        let target = Target::new(&alertmanager.base()).unwrap();
-        let target = target.with_credentials(Some(credentials));
-        settings.alertmanagers = vec![target.with_timing(TIMING)];
+        let mut target = target(&alertmanager.base(), TIMING);
+        target.credentials = Some(credentials);
+        settings.alertmanagers = vec![target];
         let exporter = Exporter::start(settings);
         alertmanager
             .until("the push was rejected", |it| !it.requests().is_empty())
@@ -429,11 +430,10 @@ async fn https_trusts_only_the_given_authority() {
     settings.alertmanagers = proxies
         .iter()
         .map(|proxy| {
-            Target::new(&format!("{}/am/", proxy.base()))
-                .unwrap()
-                .with_timing(TIMING)
-                .with_authorities(Some(ours.path("ca.pem").into()))
-                .with_credentials(Some(Credentials::Bearer(token.clone())))
+            let mut target = target(&format!("{}/am/", proxy.base()), TIMING);
+            target.ca_file = Some(ours.path("ca.pem").into());
+            target.credentials = Some(Credentials::Bearer(token.clone()));
+            target
         })
         .collect();
     let exporter = Exporter::start(settings);

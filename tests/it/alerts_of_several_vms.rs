@@ -38,8 +38,9 @@ fn reboot(vms: &[&str]) -> Reply {
 fn pushing(imds: &FakeImds, vm: Option<&str>, alertmanager: &FakeAlertmanager) -> Config {
     let mut settings = settings(&imds.base());
     settings.imds.vm_name = vm.map(Into::into);
-    let target = Target::new(&alertmanager.base()).unwrap();
-    settings.alertmanagers = vec![target.with_timing(TIMING)];
+    let mut target = Target::new(&alertmanager.base()).unwrap();
+    target.timing = TIMING;
+    settings.alertmanagers = vec![target];
     settings
 }
 

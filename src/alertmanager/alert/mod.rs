@@ -4,7 +4,7 @@
 //! `--alertmanager.external-label`, and no others. The reporting VM, the status and the remaining time are in the
 //! annotations: a changed label would be a new alert.
 
-use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub(crate) const ALERT_LABELS: [&str; 5] = [
 ];
 
 /// The identity of an alert.
-pub(super) type Labels = BTreeMap<Cow<'static, str>, String>;
+pub(super) type Labels = BTreeMap<String, String>;
 
 /// An alert in the format of Alertmanager's API v2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -74,23 +74,11 @@ impl Match {
         rule.is_notified().then_some(Self { rule, resolved_at })
     }
 
-    /// Whether the alerts of two states of an event are the same alert.
-    pub(super) fn has_labels_of(
-        self,
-        tracked: &TrackedEvent,
-        other: Self,
-        other_tracked: &TrackedEvent,
-    ) -> bool {
-        self.rule == other.rule
-            && self.rule.event_type(tracked) == other.rule.event_type(other_tracked)
-            && tracked.event.source_text() == other_tracked.event.source_text()
-    }
-
+    /// The identity of the alert, with the `external` labels.
     pub(super) fn labels(self, tracked: &TrackedEvent, external: &Labels) -> Labels {
         let mut labels = external.clone();
-        let mut insert = |name, value: &str| {
-            let value = label_value(value).into_owned();
-            labels.insert(Cow::Borrowed(name), value);
+        let mut insert = |name: &str, value| {
+            labels.insert(name.to_owned(), label_value(value).into_owned());
         };
         insert("alertname", self.rule.name);
         insert("severity", self.rule.severity);
@@ -107,7 +95,7 @@ impl Match {
         self,
         tracked: &TrackedEvent,
         snapshot: &Snapshot,
-        external: &Labels,
+        labels: Labels,
         now: Timestamp,
     ) -> Alert {
         let message = match self.resolved_at {
@@ -126,7 +114,7 @@ impl Match {
             None => now.after(self.time_to_live(tracked, now)),
         };
         Alert {
-            labels: self.labels(tracked, external),
+            labels,
             annotations,
             // The clock may have been set back, and Alertmanager rejects an end before the start.
             starts_at: tracked.first_seen_at.min(ends_at),
@@ -160,13 +148,14 @@ pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<I
 
 #[cfg(test)]
 fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
-    let external = Labels::new();
-    let events = snapshot.events.iter();
-    events
-        .flat_map(|tracked| {
-            matches(tracked, now).map(|matched| matched.alert(tracked, snapshot, &external, now))
+    let alerts = |tracked| {
+        matches(tracked, now).map(move |matched| {
+            let labels = matched.labels(tracked, &Labels::new());
+            matched.alert(tracked, snapshot, labels, now)
         })
-        .collect()
+    };
+    let events = snapshot.events.iter().map(AsRef::as_ref);
+    events.flat_map(alerts).collect()
 }
 
 fn rfc3339<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {

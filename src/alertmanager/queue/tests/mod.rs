@@ -26,7 +26,7 @@ impl Setup {
         };
         Self {
             engine: Engine::new(config, None, now),
-            queue: AlertQueue::new(PushTiming::default()),
+            queue: AlertQueue::new(PushTiming::default(), Labels::new()),
             now,
         }
     }
@@ -229,7 +229,7 @@ fn each_new_alert_is_tried_once_while_another_one_waits_for_its_next_attempt() {
 fn external_labels_are_in_every_alert() {
     let mut setup = Setup::new();
     let labels = Labels::from([("cluster".into(), "eu-1".to_owned())]);
-    setup.queue = AlertQueue::new(PushTiming::default()).with_labels(labels);
+    setup.queue = AlertQueue::new(PushTiming::default(), labels);
     setup.poll(0, 2);
     let batch = setup.next();
     assert_eq!(batch.len(), 2);
