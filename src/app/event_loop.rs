@@ -15,7 +15,7 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval, sleep},
 };
 
-use super::{export_queue::ExportQueue, logging, publisher::Publisher, state_writer::StateWriter};
+use super::{logging, publisher::Publisher, state_writer::StateWriter, tasks::ExportQueue};
 use crate::{
     engine::{Changes, Effect, Engine, Input},
     event::EventId,
@@ -33,8 +33,9 @@ pub(super) struct EventLoop {
     pub(super) otlp: Option<OtlpSettings>,
     pub(super) spans: Option<ExportQueue>,
     pub(super) log_records: Option<ExportQueue>,
-    /// Of the metrics that are pushed.
+    /// Of the push of metrics over OTLP.
     pub(super) metric_counts: watch::Receiver<ExportCounts>,
+    /// Of the pushes of alerts.
     pub(super) push_counts: watch::Receiver<PushCounts>,
     pub(super) publisher: Publisher,
     /// An approval requested by the engine.

@@ -3,10 +3,8 @@
 //! Everything that is served or sent reads the snapshots that the event loop publishes, and cannot block the event
 //! loop. What is sent runs on a thread of its own.
 
-mod alert_pushers;
 mod error;
 mod event_loop;
-mod export_queue;
 mod logging;
 mod output_thread;
 mod poller;
@@ -28,9 +26,7 @@ use tracing::info;
 
 pub use self::error::Error;
 use self::{
-    alert_pushers::AlertPushers,
     event_loop::{EventLoop, pause_ticks},
-    export_queue::ExportQueue,
     poller::Poller,
     publisher::Publisher,
     state_writer::StateWriter,
@@ -82,9 +78,9 @@ pub async fn run(
 ) -> Result<(), Error> {
     let client = Client::new(&config.imds.endpoint)?;
     logging::starting(&config);
-    let mut tasks = Tasks::default();
-    let assembled = assemble(&config, client, clock, &mut tasks, &dropped_log_lines).await?;
-    let (mut poller, snapshots, pushers) = assembled;
+    let mut tasks = Tasks::new(&config, clock)?;
+    let assembled = assemble(&config, client, clock, &mut tasks, &dropped_log_lines);
+    let (mut poller, snapshots) = assembled.await?;
     let now = move || clock.now();
     let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, now);
     let Protected { handler, acceptor } = protect(&config, service)?;
@@ -113,7 +109,7 @@ pub async fn run(
             }
         }
     }
-    tasks.finish(pushers).await;
+    tasks.finish().await;
     Ok(())
 }
 
@@ -156,10 +152,9 @@ async fn assemble(
     clock: Clock,
     tasks: &mut Tasks,
     dropped_log_lines: &Arc<AtomicU64>,
-) -> Result<(Poller, watch::Receiver<Arc<Snapshot>>, AlertPushers), Error> {
+) -> Result<(Poller, watch::Receiver<Arc<Snapshot>>), Error> {
     let now = clock.now();
     let boot_id = system::boot_id();
-    let outputs = tasks.start_outputs(config)?;
     let worker = match config.state {
         StateStorage::Directory(_) => {
             let worker = Worker::start("disk");
@@ -170,15 +165,7 @@ async fn assemble(
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
     let directory = state.as_ref().map(StateWriter::path);
-    let mut export = |signal| {
-        let settings = config.otlp.as_ref().and_then(|it| it.exporter(signal));
-        let started = settings.map(|settings| {
-            let queue = ExportQueue::open(signal, directory, worker.clone());
-            let started = tasks.send(settings, clock, &queue.spool, &outputs);
-            started.map(|()| queue)
-        });
-        started.transpose()
-    };
+    let mut export = |signal| tasks.export(signal, config, directory, worker.as_ref());
     let (spans, log_records) = (export(Signal::Traces)?, export(Signal::Logs)?);
     let engine_config = EngineConfig {
         vm_name: config.imds.vm_name.clone(),
@@ -190,15 +177,8 @@ async fn assemble(
     let engine = Engine::new(engine_config, restored, now);
     let publisher = Publisher::new(engine.snapshot(now));
     let snapshots = publisher.subscribe();
-    let (pushers, push_counts) = AlertPushers::start(
-        &config.alertmanagers,
-        clock,
-        &snapshots,
-        &tasks.stop,
-        &outputs,
-    )?;
-    let metric_counts =
-        tasks.push_metrics(config, clock, &snapshots, dropped_log_lines, &outputs)?;
+    let push_counts = tasks.push_alerts(config, &snapshots)?;
+    let metric_counts = tasks.push_metrics(config, &snapshots, dropped_log_lines)?;
     let event_loop = EventLoop {
         engine,
         clock,
@@ -214,5 +194,5 @@ async fn assemble(
         ticks: pause_ticks(),
     };
     let poller = Poller::new(client, config.imds.clone(), config.interval, event_loop);
-    Ok((poller, snapshots, pushers))
+    Ok((poller, snapshots))
 }

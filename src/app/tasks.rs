@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    path::Path,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -15,125 +16,161 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Error, alert_pushers::AlertPushers, output_thread::OutputThread};
+use super::{Error, output_thread::OutputThread};
 use crate::{
+    alertmanager::AlertPusher,
     config::Config,
+    file::OsFilesystem,
     otlp::{
         sender::{self, Connection, RetryTiming, metrics::MetricSource},
         settings::ExporterSettings,
         signal::Signal,
-        spool::SpoolHandle,
+        spool::{Spool, SpoolHandle, SpoolLimits},
     },
-    snapshot::{ExportCounts, Snapshot},
+    snapshot::{ExportCounts, PushCounts, Snapshot},
     time::Clock,
+    worker::Worker,
 };
 
 /// Longer than the limits of the tasks, whose timers are late while a peer keeps the thread of the outputs busy.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The tasks that run until the end of the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tasks {
     running: JoinSet<(&'static str, Result<(), String>)>,
     /// Cancelled after the event loop has ended.
     pub(super) stop: CancellationToken,
+    clock: Clock,
+    /// Runs the tasks that send.
+    outputs: Handle,
     /// Dropped after the tasks that run on it.
-    outputs: Option<OutputThread>,
+    _output_thread: Option<OutputThread>,
 }
 
-/// The connection to the collector of one signal.
-fn connect(settings: &ExporterSettings, clock: Clock) -> Result<Connection, Error> {
-    let connection = Connection::new(settings, clock, RetryTiming::default());
-    connection.map_err(Error::thread("resolves the names of collectors"))
+/// The spool of one signal of OpenTelemetry, and the counters of its export.
+#[derive(Debug)]
+pub(super) struct ExportQueue {
+    pub(super) spool: SpoolHandle,
+    pub(super) counts: watch::Receiver<ExportCounts>,
 }
 
 impl Tasks {
+    /// With a thread for the tasks that send, where there are any.
+    pub(super) fn new(config: &Config, clock: Clock) -> Result<Self, Error> {
+        let mut otlp = config.otlp.iter();
+        let is_exporting = otlp.any(|settings| !settings.exporters.is_empty());
+        let thread = (is_exporting || !config.alertmanagers.is_empty()).then(OutputThread::start);
+        let thread = thread
+            .transpose()
+            .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
+        let outputs = thread.as_ref().map(|thread| thread.handle().clone());
+        Ok(Self {
+            running: JoinSet::new(),
+            stop: CancellationToken::new(),
+            clock,
+            outputs: outputs.unwrap_or_else(Handle::current),
+            _output_thread: thread,
+        })
+    }
+
     pub(super) fn spawn(
         &mut self,
         name: &'static str,
         task: impl Future<Output = Result<(), String>> + Send + 'static,
     ) {
-        self.spawn_on(&Handle::current(), name, task);
+        self.running.spawn(async move { (name, task.await) });
     }
 
-    pub(super) fn spawn_on(
+    fn spawn_output(
         &mut self,
-        runtime: &Handle,
         name: &'static str,
-        task: impl Future<Output = Result<(), String>> + Send + 'static,
+        task: impl Future<Output = ()> + Send + 'static,
     ) {
-        let task = async move { (name, task.await) };
-        self.running.spawn_on(task, runtime);
+        let task = async move {
+            task.await;
+            (name, Ok(()))
+        };
+        self.running.spawn_on(task, &self.outputs);
     }
 
-    /// Starts the export of a spool.
-    pub(super) fn send(
+    /// Opens a spool and starts its export, if the signal is exported. It is in memory without a state directory.
+    pub(super) fn export(
         &mut self,
-        settings: &ExporterSettings,
-        clock: Clock,
-        spool: &SpoolHandle,
-        outputs: &Handle,
-    ) -> Result<(), Error> {
-        let connection = connect(settings, clock)?;
+        signal: Signal,
+        config: &Config,
+        state_directory: Option<&Path>,
+        worker: Option<&Worker>,
+    ) -> Result<Option<ExportQueue>, Error> {
+        let settings = config.otlp.as_ref();
+        let Some(exporter) = settings.and_then(|settings| settings.exporter(signal)) else {
+            return Ok(None);
+        };
+        let directory = state_directory
+            .zip(signal.spool_directory())
+            .map(|(state, spool)| state.join(spool));
+        let limits = SpoolLimits::default();
+        let spool = Spool::open(signal, directory.as_deref(), Box::new(OsFilesystem), limits);
+        let spool = SpoolHandle::new(spool, worker.cloned());
+        let connection = self.connect(exporter)?;
         let sending = sender::run(connection, spool.clone(), self.stop.clone());
-        self.spawn_on(outputs, "OTLP sender", async {
-            sending.await;
-            Ok(())
-        });
-        Ok(())
+        self.spawn_output("OTLP sender", sending);
+        let counts = spool.counts();
+        Ok(Some(ExportQueue { spool, counts }))
     }
 
-    /// Starts the push of the metrics, where they are exported. Returns a receiver of its counters.
+    /// Starts the push of the metrics, if they are exported. Returns a receiver of its counters.
     pub(super) fn push_metrics(
         &mut self,
         config: &Config,
-        clock: Clock,
         snapshots: &watch::Receiver<Arc<Snapshot>>,
         dropped_log_lines: &Arc<AtomicU64>,
-        outputs: &Handle,
     ) -> Result<watch::Receiver<ExportCounts>, Error> {
-        let counts = watch::Sender::new(ExportCounts::default());
-        let mut counted = counts.subscribe();
+        let (counts, mut counted) = watch::channel(ExportCounts::default());
         let settings = config.otlp.as_ref();
         let exporter = settings.and_then(|settings| settings.exporter(Signal::Metrics));
         if let Some((settings, exporter)) = settings.zip(exporter) {
-            // From zero.
+            // The engine shows the counters of an enabled export from zero.
             counted.mark_changed();
             let source = MetricSource {
                 snapshots: snapshots.clone(),
                 options: config.web.exposed,
                 dropped_log_lines: Arc::clone(dropped_log_lines),
             };
-            let connection = connect(exporter, clock)?;
+            let connection = self.connect(exporter)?;
             let (settings, stop) = (settings.clone(), self.stop.clone());
             let pushing = sender::metrics::run(settings, connection, source, counts, stop);
-            self.spawn_on(outputs, "metric push", async {
-                pushing.await;
-                Ok(())
-            });
+            self.spawn_output("metric push", pushing);
         }
         Ok(counted)
     }
 
-    /// Starts the runtime of the tasks that send, where there are any.
-    pub(super) fn start_outputs(&mut self, config: &Config) -> Result<Handle, Error> {
-        let mut settings = config.otlp.iter();
-        let is_exporting = settings.any(|settings| !settings.exporters.is_empty());
-        if !is_exporting && config.alertmanagers.is_empty() {
-            return Ok(Handle::current());
+    /// Starts the push of alerts to each Alertmanager. Returns a receiver of the counters.
+    pub(super) fn push_alerts(
+        &mut self,
+        config: &Config,
+        snapshots: &watch::Receiver<Arc<Snapshot>>,
+    ) -> Result<watch::Receiver<PushCounts>, Error> {
+        let (counts, counted) = watch::channel(PushCounts::default());
+        for target in &config.alertmanagers {
+            let worker = Worker::start("alertmanager").map_err(Error::thread("pushes alerts"))?;
+            let pusher = AlertPusher::new(target.clone(), worker, self.clock, counts.clone())?;
+            let pushing = pusher.run(snapshots.clone(), self.stop.clone());
+            self.spawn_output("alert push", pushing);
         }
-        let outputs = OutputThread::start()
-            .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
-        Ok(self.outputs.insert(outputs).handle().clone())
+        Ok(counted)
+    }
+
+    /// The connection to the collector of one signal.
+    fn connect(&self, settings: &ExporterSettings) -> Result<Connection, Error> {
+        let connection = Connection::new(settings, self.clock, RetryTiming::default());
+        connection.map_err(Error::thread("resolves the names of collectors"))
     }
 
     /// Stops the tasks and waits for their end, up to [`SHUTDOWN_TIMEOUT`].
-    pub(super) async fn finish(mut self, pushers: AlertPushers) {
+    pub(super) async fn finish(mut self) {
         self.stop.cancel();
-        let finished = async {
-            pushers.finish().await;
-            while self.running.join_next().await.is_some() {}
-        };
+        let finished = async { while self.running.join_next().await.is_some() {} };
         if timeout(SHUTDOWN_TIMEOUT, finished).await.is_err() {
             warn!(
                 "a collector or an Alertmanager keeps its connection busy: ending without the last requests"
@@ -174,8 +211,7 @@ mod tests {
             describe_end(failed),
             "the HTTP server failed: too many open files"
         );
-        let mut tasks = Tasks::default();
-        tasks.spawn("OTLP sender", async { panic!("bug") });
-        assert_eq!(tasks.unexpected_end().await.to_string(), "a task panicked");
+        let panicked = tokio::spawn(async { panic!("bug") }).await;
+        assert_eq!(describe_end(panicked), "a task panicked");
     }
 }
