@@ -19,14 +19,10 @@ impl Format {
     /// OpenMetrics must be named and must not have a lower weight than text. Browsers and curl, which accept anything,
     /// get text.
     pub(crate) fn negotiate(accept: Option<&str>) -> Self {
-        let Some(accept) = accept else {
-            return Self::Text;
-        };
-        let open_metrics = Self::OpenMetrics.best_match(accept);
-        let text = Self::Text
-            .best_match(accept)
-            .map_or(0.0, |(_, weight)| weight);
-        match open_metrics {
+        let accept = accept.unwrap_or_default();
+        let text = Self::Text.best_match(accept);
+        let text = text.map_or(0.0, |(_, weight)| weight);
+        match Self::OpenMetrics.best_match(accept) {
             Some((specificity, weight))
                 if specificity >= NAMED && weight > 0.0 && weight >= text =>
             {
@@ -38,18 +34,17 @@ impl Format {
 
     /// The most specific range that matches, and its weight.
     fn best_match(self, accept: &str) -> Option<(Specificity, f32)> {
-        let matches = elements(accept).filter_map(|element| {
-            Some((self.specificity(element.value, &element)?, element.weight))
-        });
+        let matches = elements(accept)
+            .filter_map(|element| Some((self.specificity(&element)?, element.weight)));
         matches.reduce(|best, next| if next > best { next } else { best })
     }
 
-    fn specificity(self, range: &str, element: &Element<'_>) -> Option<Specificity> {
+    fn specificity(self, range: &Element<'_>) -> Option<Specificity> {
         let (kind, subtype, version) = match self {
             Self::OpenMetrics => ("application", "openmetrics-text", "1.0.0"),
             Self::Text => ("text", "plain", "0.0.4"),
         };
-        let (range_kind, range_subtype) = range.split_once('/')?;
+        let (range_kind, range_subtype) = range.value.split_once('/')?;
         if range_subtype == "*" {
             let is_any = range_kind == "*";
             return (is_any || range_kind.eq_ignore_ascii_case(kind)).then_some(u8::from(!is_any));
@@ -58,7 +53,7 @@ impl Format {
             range_kind.eq_ignore_ascii_case(kind) && range_subtype.eq_ignore_ascii_case(subtype);
         let mut specificity = NAMED;
         // Other parameters, such as `escaping`, do not matter for our metric names.
-        for (name, value) in element.parameters() {
+        for (name, value) in parameters(range.rest) {
             let supported = match name {
                 name if name.eq_ignore_ascii_case("version") => version,
                 name if name.eq_ignore_ascii_case("charset") => "utf-8",
@@ -78,19 +73,14 @@ const NAMED: Specificity = 2;
 
 /// False without the header: RFC 9110 allows any encoding then, but the client may not support gzip.
 pub(crate) fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
-    let weight = |names: &[&str]| {
-        elements(accept_encoding.unwrap_or_default())
-            .find(|element| {
-                names
-                    .iter()
-                    .any(|name| element.value.eq_ignore_ascii_case(name))
-            })
-            .map(|element| element.weight)
+    let weight = |name: &str| {
+        let mut elements = elements(accept_encoding.unwrap_or_default());
+        let element = elements.find(|element| element.value.eq_ignore_ascii_case(name))?;
+        Some(element.weight)
     };
-    let gzip = weight(&["gzip", "x-gzip"])
-        .or_else(|| weight(&["*"]))
-        .unwrap_or(0.0);
-    gzip > 0.0 && gzip >= weight(&["identity"]).unwrap_or(0.0)
+    let gzip = ["gzip", "x-gzip", "*"].into_iter().find_map(weight);
+    let gzip = gzip.unwrap_or(0.0);
+    gzip > 0.0 && gzip >= weight("identity").unwrap_or(0.0)
 }
 
 /// Fast rather than small, because the VM pays for the CPU time.
@@ -107,31 +97,23 @@ struct Element<'a> {
     weight: f32,
 }
 
-impl<'a> Element<'a> {
-    fn parameters(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        split_unquoted(self.rest, ';')
-            .filter_map(|parameter| parameter.split_once('='))
-            .map(|(name, value)| (name.trim(), value.trim().trim_matches('"')))
-    }
+fn parameters(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    split_unquoted(text, ';')
+        .filter_map(|parameter| parameter.split_once('='))
+        .map(|(name, value)| (name.trim(), value.trim().trim_matches('"')))
 }
 
 fn elements(header: &str) -> impl Iterator<Item = Element<'_>> {
     split_unquoted(header, ',').map(|element| {
         let (value, rest) = element.split_once(';').unwrap_or((element, ""));
-        let mut element = Element {
+        let weight = parameters(rest).find(|(name, _)| name.eq_ignore_ascii_case("q"));
+        let weight = weight.and_then(|(_, weight)| weight.parse().ok());
+        Element {
             value: value.trim(),
             rest,
-            weight: 1.0,
-        };
-        let weight = element
-            .parameters()
-            .find(|(name, _)| name.eq_ignore_ascii_case("q"))
-            .and_then(|(_, weight)| weight.parse().ok());
-        // An invalid weight counts as 1, as in Go.
-        element.weight = weight
-            .filter(|weight| (0.0..=1.0).contains(weight))
-            .unwrap_or(1.0);
-        element
+            // An invalid weight counts as 1, as in Go.
+            weight: weight.filter(|it| (0.0..=1.0).contains(it)).unwrap_or(1.0),
+        }
     })
 }
 

@@ -6,8 +6,9 @@ use std::{
     fmt,
 };
 
-use super::{Write, decisions::Decisions};
+use super::Write;
 use crate::{
+    assessment::{self, AlertState},
     event::{Source, Status, resource_name},
     lifecycle::{Phase, TrackedEvent},
     metrics::{
@@ -27,15 +28,10 @@ pub(super) fn write(
     now: Moment,
     write: &mut Write<'_>,
 ) -> fmt::Result {
-    // Ids that differ only in characters that labels do not show would be duplicate series.
-    let mut ids = HashSet::new();
-    let events: Vec<EventLabels<'_>> = snapshot
-        .exposed(options.scope)
-        .map(EventLabels::new)
-        .filter(|event| ids.insert(event.event_id.clone()))
-        .collect();
-    let decisions = Decisions::new(snapshot, now);
-    write(decisions.alerts())?;
+    let events = labelled(snapshot.exposed(options.scope));
+    let all = snapshot.events.iter().map(AsRef::as_ref);
+    let own = labelled(all.filter(|tracked| assessment::concerns_vm(tracked, now.wall)));
+    write(alerts(&own, now))?;
     write(gauge(&catalog::EVENT_DURATION, &events, |tracked| {
         tracked.event.duration_seconds.map(|s| s as f64)
     }))?;
@@ -44,7 +40,7 @@ pub(super) fn write(
         Some(tracked.first_seen_at.as_unix_seconds())
     }))?;
     write(info(&events))?;
-    write(decisions.messages())?;
+    write(messages(&own, snapshot, now))?;
     write(gauge(&catalog::EVENT_COUNTDOWN, &events, |tracked| {
         tracked.countdown_seconds(now.wall)
     }))?;
@@ -55,7 +51,7 @@ pub(super) fn write(
     write(gauge(interruption, &events, |tracked| {
         Some(tracked.observed_interruption()?.as_secs_f64())
     }))?;
-    write(decisions.open())?;
+    write(open(&own, snapshot, now))?;
     if options.resources {
         write(resource_info(&events))?;
     }
@@ -89,16 +85,29 @@ impl<'a> EventLabels<'a> {
         }
     }
 
+    fn id(&self) -> Label<'_> {
+        ("event_id", Cow::Borrowed(&*self.event_id))
+    }
+
     /// These labels, and then `own`.
     fn with<'s, const N: usize>(&'s self, own: [Label<'s>; N]) -> Vec<Label<'s>> {
         let shared = [
-            ("event_id", Cow::Borrowed(&*self.event_id)),
+            self.id(),
             ("event_type", Cow::Borrowed(&*self.event_type)),
             ("event_source", Cow::Borrowed(&*self.source)),
             ("scope", self.tracked.scope.as_str().into()),
         ];
         shared.into_iter().chain(own).collect()
     }
+}
+
+fn labelled<'a>(events: impl Iterator<Item = &'a TrackedEvent>) -> Vec<EventLabels<'a>> {
+    // Ids that differ only in characters that labels do not show would be duplicate series.
+    let mut ids = HashSet::new();
+    events
+        .map(EventLabels::new)
+        .filter(|event| ids.insert(event.event_id.clone()))
+        .collect()
 }
 
 /// A gauge for each event that has a value.
@@ -160,9 +169,46 @@ fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
         // Names that differ only in characters that labels do not show would be duplicate series.
         let names = event.tracked.event.resources.iter().flatten();
         let names: BTreeSet<_> = names.map(|name| label_value(resource_name(name))).collect();
-        let id = Cow::Borrowed(&*event.event_id);
-        let labels = move |name| [("event_id", id.clone()), ("resource", name)];
+        let labels = move |name| [event.id(), ("resource", name)];
         names.into_iter().map(move |name| (labels(name), true))
     });
     Family::new(&catalog::EVENT_RESOURCE_INFO, resources)
+}
+
+fn alerts<'a>(own: &'a [EventLabels<'_>], now: Moment) -> Family<'a> {
+    let alerts = own.iter().flat_map(|event| {
+        let alerts = assessment::alerts(event.tracked, now.wall).into_iter();
+        alerts.map(|alert| {
+            let labels = [
+                event.id(),
+                ("event_type", label_value(alert.event_type.as_str())),
+                ("event_source", label_value(alert.source)),
+                ("alert", alert.rule.name.into()),
+                ("severity", alert.rule.severity.into()),
+            ];
+            (labels, !matches!(alert.state, AlertState::Obsolete(_)))
+        })
+    });
+    Family::new(&catalog::EVENT_ALERT, alerts)
+}
+
+fn messages<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Family<'a> {
+    let messages = own.iter().map(|event| {
+        let message = assessment::message(event.tracked, snapshot, now.wall);
+        let labels = [
+            event.id(),
+            ("summary", message.summary.into()),
+            ("description", message.description.into()),
+        ];
+        (labels, message.since.as_unix_seconds())
+    });
+    Family::new(&catalog::EVENT_MESSAGE, messages)
+}
+
+fn open<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Family<'a> {
+    let open = own.iter().filter_map(|event| {
+        let is_open = assessment::is_open(event.tracked, snapshot, now)?;
+        Some(([event.id()], is_open))
+    });
+    Family::new(&catalog::EVENT_OPEN, open)
 }

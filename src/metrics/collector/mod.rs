@@ -1,6 +1,5 @@
 //! The samples of a snapshot: those of the exporter here, those of events in [`events`].
 
-mod decisions;
 mod events;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
