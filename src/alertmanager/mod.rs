@@ -1,22 +1,19 @@
 //! Pushes the events that name this VM to Alertmanager. The path through Prometheus (scrape, evaluation, `group_wait`)
 //! can take longer than the 30 seconds of a Spot eviction.
 //!
-//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent; `push` sends them with
-//! `client`. A pushed alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that
-//! Alertmanager deduplicates the two.
+//! `alert` is pure and maps a snapshot to alerts; `queue` decides which of them are sent; `push` sends them. A pushed
+//! alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that Alertmanager deduplicates the
+//! two.
 //!
 //! Invariants: labels do not change during the life of an event; a failed poll resolves no alert; an alert is resolved
 //! after the rules have ended it; a slow Alertmanager does not delay another.
 
 pub(crate) mod alert;
-mod client;
 mod push;
 mod queue;
 mod target;
-mod timing;
 
 pub(crate) use alert::ALERT_LABELS;
 pub(crate) use push::AlertPusher;
 pub use queue::{AlertBatch, AlertQueue, Wanted};
-pub use target::{Credentials, Target, TargetError};
-pub use timing::PushTiming;
+pub use target::{Credentials, PushTiming, Target, TargetError};

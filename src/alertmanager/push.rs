@@ -3,26 +3,46 @@
 //! It reads published snapshots and delays neither polls nor other Alertmanagers. An alert is resolved when its event
 //! has ended or another alert has replaced it, never because a poll failed.
 
-use std::{future::pending, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::watch, time::sleep};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    client::{AlertmanagerClient, RequestFailure},
+    alert::Alert,
     queue::{AlertBatch, AlertQueue, Wanted},
     target::{Target, TargetError},
 };
 use crate::{
+    outbound::{
+        error::root_cause,
+        http::{add_proxy_secrets, describe, read_up_to},
+        resolver::Resolver,
+        retry::retry_after,
+        url::Secrets,
+    },
     snapshot::{PushCounts, Snapshot},
     time::Clock,
     worker::Worker,
 };
 
+/// Bytes that are read of a response that explains an error.
+const MAX_ERROR_BODY: usize = 4 << 10;
+/// Characters of it that are logged.
+const MAX_MESSAGE: usize = 300;
+
 #[derive(Debug)]
 pub(crate) struct AlertPusher {
-    client: AlertmanagerClient,
+    target: Target,
+    clock: Clock,
+    http: reqwest::Client,
+    /// Reads credentials and resolves host names.
+    worker: Worker,
     counts: watch::Sender<PushCounts>,
     queue: AlertQueue,
     /// Consecutive failed pushes.
@@ -31,6 +51,23 @@ pub(crate) struct AlertPusher {
     retry_at: Duration,
     /// Alertmanager asked for that delay: new alerts wait, too.
     is_held: bool,
+}
+
+/// Why a request failed.
+#[derive(Debug)]
+struct RequestFailure {
+    /// Without secrets.
+    message: String,
+    retry_after: Option<Duration>,
+}
+
+impl From<String> for RequestFailure {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            retry_after: None,
+        }
+    }
 }
 
 impl AlertPusher {
@@ -46,7 +83,10 @@ impl AlertPusher {
     ) -> Result<Self, TargetError> {
         Ok(Self {
             queue: AlertQueue::new(target.timing, target.labels.clone()),
-            client: AlertmanagerClient::new(target, worker, clock)?,
+            http: target.client(Resolver::new(worker.clone()))?,
+            target,
+            clock,
+            worker,
             counts,
             failures: 0,
             retry_at: Duration::ZERO,
@@ -63,7 +103,7 @@ impl AlertPusher {
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
-            let now = self.client.clock.now();
+            let now = self.clock.now();
             let is_waiting = self.retry_at > now.monotonic;
             let wanted = match is_waiting {
                 _ if is_last => Some(Wanted::News),
@@ -84,11 +124,11 @@ impl AlertPusher {
             }
             let retry_at = is_waiting.then_some(self.retry_at);
             let check_at = retry_at.or_else(|| self.queue.next_check());
-            let wait = check_at.map(|at| at.saturating_sub(now.monotonic));
+            let check_at = check_at.unwrap_or(Duration::MAX);
             tokio::select! {
                 changed = snapshots.changed() => if changed.is_err() { return },
                 () = stop.cancelled() => {}
-                () = sleep_if_some(wait) => {}
+                () = sleep(check_at.saturating_sub(now.monotonic)) => {}
             }
         }
     }
@@ -96,14 +136,16 @@ impl AlertPusher {
     /// Sends alerts in one request. A failure while an earlier one waits for its next attempt does not move that.
     async fn push(&mut self, batch: AlertBatch, is_waiting: bool) -> bool {
         let alerts: Vec<_> = batch.alerts().collect();
-        let pushed = self.client.push(&alerts).await;
+        let limit = self.target.timing.push_timeout;
+        let pushed = timeout(limit, self.post(&alerts)).await;
+        let pushed =
+            pushed.unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}").into()));
         self.counts.send_modify(|counts| {
             counts.pushes += 1;
             counts.failures += u64::from(pushed.is_err());
         });
-        let now = self.client.clock.now();
-        let target = &self.client.target;
-        let alertmanager = target.base.as_str();
+        let now = self.clock.now();
+        let alertmanager = self.target.base.as_str();
         let failures = std::mem::take(&mut self.failures);
         if let Err(RequestFailure {
             message,
@@ -116,7 +158,7 @@ impl AlertPusher {
             self.failures = failures.saturating_add(1);
             self.is_held = retry_after.is_some();
             if !is_waiting || self.is_held {
-                let delay = target.timing.retry_delay(retry_after, self.failures);
+                let delay = self.target.timing.retry_delay(retry_after, self.failures);
                 self.retry_at = now.monotonic.saturating_add(delay);
             }
             return false;
@@ -130,12 +172,36 @@ impl AlertPusher {
         self.queue.accepted(batch, now);
         true
     }
-}
 
-/// Without a duration, never ready.
-async fn sleep_if_some(duration: Option<Duration>) {
-    match duration {
-        Some(duration) => sleep(duration).await,
-        None => pending().await,
+    /// With the credentials. Any status but 2xx is an error.
+    async fn post(&self, alerts: &[&Alert]) -> Result<(), RequestFailure> {
+        let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
+        let request = self.http.post(self.target.alerts.clone());
+        let mut request = request.header(CONTENT_TYPE, "application/json").body(body);
+        let mut secrets = Secrets::of(&self.target.alerts);
+        add_proxy_secrets(&mut secrets);
+        if let Some(credentials) = self.target.credentials.clone() {
+            let path = credentials.path().display().to_string();
+            let read = self.worker.run_while_awaited(move || credentials.header());
+            let header = read
+                .await
+                .ok_or_else(|| format!("{path}: earlier reads of it hang"))?
+                .map_err(|why| format!("{path} {why}"))?;
+            let value = String::from_utf8_lossy(header.as_bytes());
+            secrets.add_header(value.split_once(' ').map_or(&*value, |(_, it)| it));
+            request = request.header(AUTHORIZATION, header);
+        }
+        let sent = request.send().await;
+        let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(());
+        }
+        let retry_after = retry_after(response.headers(), self.clock.now().wall);
+        let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
+        Err(RequestFailure {
+            message: describe(status, &body, MAX_MESSAGE, &secrets),
+            retry_after,
+        })
     }
 }

@@ -146,18 +146,6 @@ pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<I
     alerts.filter_map(Match::new)
 }
 
-#[cfg(test)]
-fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
-    let alerts = |tracked| {
-        matches(tracked, now).map(move |matched| {
-            let labels = matched.labels(tracked, &Labels::new());
-            matched.alert(tracked, snapshot, labels, now)
-        })
-    };
-    let events = snapshot.events.iter().map(AsRef::as_ref);
-    events.flat_map(alerts).collect()
-}
-
 fn rfc3339<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&time.rfc3339_millis())
 }

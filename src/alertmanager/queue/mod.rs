@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     alert::{Alert, Labels, Match, matches},
-    timing::PushTiming,
+    target::PushTiming,
 };
 use crate::{
     event::EventScope,
@@ -88,10 +88,6 @@ pub struct AlertBatch {
 }
 
 impl AlertBatch {
-    pub fn len(&self) -> usize {
-        self.alerts.len()
-    }
-
     pub fn is_empty(&self) -> bool {
         self.alerts.is_empty()
     }
@@ -124,7 +120,10 @@ impl AlertQueue {
             return AlertBatch::default();
         }
         self.compare(snapshot, now);
-        let is_blind = self.timing.is_blind(snapshot, now.wall);
+        let failure = snapshot.health.failure.as_ref();
+        let is_blind = failure.is_some_and(|failure| {
+            now.wall.saturating_since(failure.since) >= self.timing.blind_after
+        });
         self.check_at = now.monotonic.saturating_add(RECHECK_INTERVAL);
         let (mut news, mut due) = (Vec::new(), Vec::new());
         for (labels, alert) in &mut self.alerts {

@@ -11,6 +11,17 @@ use crate::{
     lifecycle::{End, Outcome},
 };
 
+fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+    let alerts = |tracked| {
+        matches(tracked, now).map(move |matched| {
+            let labels = matched.labels(tracked, &Labels::new());
+            matched.alert(tracked, snapshot, labels, now)
+        })
+    };
+    let events = snapshot.events.iter().map(AsRef::as_ref);
+    events.flat_map(alerts).collect()
+}
+
 #[test]
 fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
     let mut tracked = tracked("Fre\neze\u{202e}", &"é\u{200b}".repeat(50), Some(600));

@@ -73,7 +73,7 @@ fn end_that_was_not_accepted_is_sent_for_six_minutes() {
         setup.poll(seconds, 0);
         let batch = setup.next();
         assert!(batch.has_news, "after {seconds} seconds more");
-        assert_eq!(batch.len(), 1);
+        assert_eq!(batch.alerts.len(), 1);
     }
     setup.poll(5, 0);
     assert!(setup.next().is_empty());
@@ -179,14 +179,14 @@ fn new_alerts_and_ends_are_sent_while_polls_fail() {
     let mut setup = Setup::new();
     setup.poll_shared(0);
     // The push fails.
-    assert_eq!(setup.next().len(), 1);
+    assert_eq!(setup.next().alerts.len(), 1);
     for _ in 0..120 {
         setup.fail(1);
     }
     assert_eq!(setup.sent(), (1, 0));
     let mut setup = pushed();
     setup.poll(1, 0);
-    assert_eq!(setup.next().len(), 1);
+    assert_eq!(setup.next().alerts.len(), 1);
     for _ in 0..120 {
         setup.fail(1);
     }

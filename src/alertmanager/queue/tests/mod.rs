@@ -72,7 +72,7 @@ impl Setup {
             if batch.is_empty() {
                 return sizes;
             }
-            sizes.push(batch.len());
+            sizes.push(batch.alerts.len());
             self.queue.accepted(batch, self.now);
         }
     }
@@ -215,10 +215,11 @@ fn each_new_alert_is_tried_once_while_another_one_waits_for_its_next_attempt() {
         setup
             .queue
             .next(&snapshot, setup.now, Wanted::Untried)
+            .alerts
             .len()
     };
     setup.poll(0, 1);
-    assert_eq!(setup.next().len(), 1);
+    assert_eq!(setup.next().alerts.len(), 1);
     assert_eq!(tried(&mut setup), 0, "its push failed");
     setup.poll(1, 3);
     assert_eq!([tried(&mut setup), tried(&mut setup)], [2, 0]);
@@ -232,7 +233,7 @@ fn external_labels_are_in_every_alert() {
     setup.queue = AlertQueue::new(PushTiming::default(), labels);
     setup.poll(0, 2);
     let batch = setup.next();
-    assert_eq!(batch.len(), 2);
+    assert_eq!(batch.alerts.len(), 2);
     assert!(
         batch
             .alerts()
