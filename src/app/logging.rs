@@ -131,7 +131,6 @@ pub(super) fn demo(listeners: &[TcpListener], config: &Config, azure_url: &str) 
     }
 }
 
-/// Writes one entry of the engine.
 pub(super) fn entry(entry: &LogEntry) {
     match entry {
         LogEntry::Transition(transition) => log_transition(transition),
@@ -206,7 +205,6 @@ fn log_identity_unavailable(error: &str, is_name_configured: bool) {
     }
 }
 
-/// One line for each new decision.
 fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
     let event = &tracked.event;
     macro_rules! line {

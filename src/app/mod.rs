@@ -39,7 +39,7 @@ pub(crate) use self::{
 use crate::{
     config::{Config, StateStorage},
     engine::{Engine, EngineConfig},
-    imds::Client,
+    imds::{Client, timeouts::PollTimeouts},
     listen::ListenAddress,
     otlp::signal::Signal,
     server::{self, ServerLimits},
@@ -164,7 +164,7 @@ async fn assemble(
     };
     let (state, restored) =
         StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
-    let directory = state.as_ref().map(StateWriter::path);
+    let directory = state.as_ref().map(|state| &*state.path);
     let mut export = |signal| tasks.export(signal, config, directory, worker.as_ref());
     let (spans, log_records) = (export(Signal::Traces)?, export(Signal::Logs)?);
     let engine_config = EngineConfig {
@@ -193,6 +193,14 @@ async fn assemble(
         needs_whole_document: false,
         ticks: pause_ticks(),
     };
-    let poller = Poller::new(client, config.imds.clone(), config.interval, event_loop);
+    let poller = Poller {
+        client,
+        imds: config.imds.clone(),
+        interval: config.interval,
+        event_loop,
+        timeouts: PollTimeouts::default(),
+        consecutive_failures: 0,
+        identity_unavailable: 0,
+    };
     Ok((poller, snapshots))
 }

@@ -19,33 +19,16 @@ use crate::{
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Poller {
-    client: Client,
-    imds: ImdsSettings,
-    interval: Duration,
-    event_loop: EventLoop,
-    timeouts: PollTimeouts,
-    consecutive_failures: u32,
-    identity_unavailable: u32,
+    pub(super) client: Client,
+    pub(super) imds: ImdsSettings,
+    pub(super) interval: Duration,
+    pub(super) event_loop: EventLoop,
+    pub(super) timeouts: PollTimeouts,
+    pub(super) consecutive_failures: u32,
+    pub(super) identity_unavailable: u32,
 }
 
 impl Poller {
-    pub(super) fn new(
-        client: Client,
-        imds: ImdsSettings,
-        interval: Duration,
-        event_loop: EventLoop,
-    ) -> Self {
-        Self {
-            client,
-            imds,
-            interval,
-            event_loop,
-            timeouts: PollTimeouts::default(),
-            consecutive_failures: 0,
-            identity_unavailable: 0,
-        }
-    }
-
     /// Runs until it is cancelled, then saves the state.
     pub(super) async fn run(&mut self, stopping: &CancellationToken) {
         let mut identity_due = Duration::ZERO;

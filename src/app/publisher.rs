@@ -51,7 +51,6 @@ impl Publisher {
         self.release();
     }
 
-    /// The outstanding write is late.
     pub(super) fn state_is_late(&mut self) {
         self.is_late = true;
         self.release();

@@ -3,7 +3,7 @@
 use std::{
     future::pending,
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -25,17 +25,12 @@ const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Writes the state file, one write at a time.
 #[derive(Debug)]
 pub(super) struct StateWriter {
-    store: Arc<Store>,
+    pub(super) path: PathBuf,
+    directory: Arc<Mutex<Directory>>,
     worker: Worker,
     outstanding: Option<oneshot::Receiver<io::Result<()>>>,
     /// The file on disk belongs to another VM: the next write keeps it under another name.
     foreign_since: Option<Timestamp>,
-}
-
-#[derive(Debug)]
-struct Store {
-    path: PathBuf,
-    directory: Mutex<Directory>,
 }
 
 impl StateWriter {
@@ -68,19 +63,13 @@ impl StateWriter {
             }
         };
         let writer = Self {
-            store: Arc::new(Store {
-                path: path.clone(),
-                directory: Mutex::new(directory),
-            }),
+            path: path.clone(),
+            directory: Arc::new(Mutex::new(directory)),
             worker: worker.clone(),
             outstanding: None,
             foreign_since: None,
         };
         Ok((Some(writer), restored))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.store.path
     }
 
     pub(super) fn is_outstanding(&self) -> bool {
@@ -94,13 +83,15 @@ impl StateWriter {
 
     /// Begins a write; [`StateWriter::written`] gives its result.
     pub(super) fn write(&mut self, saved: SavedState) {
-        let store = Arc::clone(&self.store);
+        let directory = Arc::clone(&self.directory);
         let foreign_since = self.foreign_since;
         let (result, outstanding) = oneshot::channel();
         let is_queued = self.worker.submit(move || {
-            let written = store.write(&saved, foreign_since);
-            // Releases the lock of the directory before the result is sent, so that another exporter can take it then.
-            drop(store);
+            let mut locked = directory.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = write(&mut locked, &saved, foreign_since);
+            drop(locked);
+            // Releases the directory before the result is sent, so that another exporter can take it then.
+            drop(directory);
             result.send(written).ok();
         });
         if is_queued {
@@ -134,26 +125,24 @@ async fn read_with_retries(mut read: impl FnMut() -> Found) -> Found {
     read()
 }
 
-impl Store {
-    fn write(&self, saved: &SavedState, foreign_since: Option<Timestamp>) -> io::Result<()> {
-        let mut directory = self
-            .directory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(since) = foreign_since {
-            directory.set_foreign_aside(since);
-        }
-        let was_omitting = directory.omitted_events() > 0;
-        let kept_as = directory.write(saved)?;
-        let omitted = directory.omitted_events();
-        if omitted > 0 && !was_omitting {
-            logging::state_too_large(omitted);
-        }
-        if let Some(kept_as) = kept_as {
-            logging::state_set_aside(&kept_as);
-        }
-        Ok(())
+fn write(
+    directory: &mut Directory,
+    saved: &SavedState,
+    foreign_since: Option<Timestamp>,
+) -> io::Result<()> {
+    if let Some(since) = foreign_since {
+        directory.set_foreign_aside(since);
     }
+    let was_omitting = directory.omitted_events() > 0;
+    let kept_as = directory.write(saved)?;
+    let omitted = directory.omitted_events();
+    if omitted > 0 && !was_omitting {
+        logging::state_too_large(omitted);
+    }
+    if let Some(kept_as) = kept_as {
+        logging::state_set_aside(&kept_as);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use tokio::{
     task::{JoinError, JoinSet},
     time::timeout,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
-use super::{Error, output_thread::OutputThread};
+use super::{Error, output_thread};
 use crate::{
     alertmanager::AlertPusher,
     config::Config,
@@ -44,8 +44,8 @@ pub(super) struct Tasks {
     clock: Clock,
     /// Runs the tasks that send.
     outputs: Handle,
-    /// Dropped after the tasks that run on it.
-    _output_thread: Option<OutputThread>,
+    /// Ends their thread; dropped after them.
+    _outputs_end: Option<DropGuard>,
 }
 
 /// The spool of one signal of OpenTelemetry, and the counters of its export.
@@ -60,17 +60,19 @@ impl Tasks {
     pub(super) fn new(config: &Config, clock: Clock) -> Result<Self, Error> {
         let mut otlp = config.otlp.iter();
         let is_exporting = otlp.any(|settings| !settings.exporters.is_empty());
-        let thread = (is_exporting || !config.alertmanagers.is_empty()).then(OutputThread::start);
-        let thread = thread
-            .transpose()
-            .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
-        let outputs = thread.as_ref().map(|thread| thread.handle().clone());
+        let (outputs, end) = if is_exporting || !config.alertmanagers.is_empty() {
+            let (outputs, end) = output_thread::start()
+                .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
+            (outputs, Some(end))
+        } else {
+            (Handle::current(), None)
+        };
         Ok(Self {
             running: JoinSet::new(),
             stop: CancellationToken::new(),
             clock,
-            outputs: outputs.unwrap_or_else(Handle::current),
-            _output_thread: thread,
+            outputs,
+            _outputs_end: end,
         })
     }
 
