@@ -223,7 +223,7 @@ impl Client {
 
     fn timeout_error(&self, timeout: Duration) -> RequestError {
         let base = self.endpoint.base();
-        if self.connection.is_opening() {
+        if self.connection.is_opening {
             error::connect_timeout(base)
         } else {
             error::timeout(base, timeout)

@@ -44,7 +44,8 @@ pub(super) struct ImdsConnection {
     /// Sent with every request.
     headers: HeaderMap,
     idle: Option<RequestSender>,
-    is_opening: bool,
+    /// While [`ImdsConnection::send`] opens a connection; if it was dropped then, nothing was sent.
+    pub(super) is_opening: bool,
 }
 
 impl ImdsConnection {
@@ -126,11 +127,6 @@ impl ImdsConnection {
         };
         self.idle = Some(sender);
         Ok(response)
-    }
-
-    /// Whether [`ImdsConnection::send`] was dropped before a connection was open: nothing was sent.
-    pub(super) fn is_opening(&self) -> bool {
-        self.is_opening
     }
 
     /// The next request opens another connection.

@@ -2,7 +2,6 @@
 
 use crate::time::Timestamp;
 
-/// The decision about one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Approval {
     /// It is approved once a load balancer had the time to drain this VM.
@@ -24,7 +23,6 @@ pub enum Approval {
         leader: Box<str>,
         until: Timestamp,
     },
-    /// A dry run would have approved it.
     DryRun {
         reason: ApprovalReason,
         at: Timestamp,
@@ -41,7 +39,6 @@ pub enum Approval {
     Failed {
         reason: ApprovalReason,
         attempts: u32,
-        /// The error of the last attempt.
         error: Box<str>,
         /// The earliest time of the next attempt.
         retry_at: Timestamp,

@@ -46,11 +46,8 @@ label_values! {
 pub struct ExportCounts {
     /// Spans, or log records, that a collector accepted.
     pub exported: u64,
-    /// Failed export attempts.
     pub failures: BTreeMap<ExportFailure, u64>,
-    /// Those that will never be exported.
     pub dropped: BTreeMap<DropReason, u64>,
-    /// Those in the spool.
     pub spooled: u64,
     /// Failed writes to the directory of the spool.
     pub write_failures: u64,

@@ -47,21 +47,13 @@ pub struct Snapshot {
 pub struct Identity {
     /// `name`: this VM in `Resources`.
     pub name: String,
-    /// `vmId`.
     pub vm_id: String,
-    /// `vmScaleSetName`.
     pub scale_set: String,
-    /// `vmSize`.
     pub vm_size: String,
-    /// `location`.
     pub location: String,
-    /// `zone`.
     pub zone: String,
-    /// `subscriptionId`.
     pub subscription_id: String,
-    /// `resourceGroupName`.
     pub resource_group: String,
-    /// `resourceId`.
     pub resource_id: String,
     /// `osProfile.computerName`.
     pub computer_name: String,

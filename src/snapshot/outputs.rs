@@ -25,7 +25,6 @@ label_values! {
 pub struct PushCounts {
     /// Posts to an Alertmanager.
     pub pushes: u64,
-    /// Those of them that failed.
     pub failures: u64,
 }
 
