@@ -352,21 +352,22 @@ mod tests {
     }
 
     #[test]
-    fn missing_members_have_defaults() {
-        let scenario = Scenario::parse(
-            "x",
-            "x",
-            b"\xef\xbb\xbf{\"events\": [{\"event_type\": \"Hibernate\"}]}",
-        )
-        .unwrap();
-        let event = &scenario.events[0];
-        assert_eq!(event.at, Duration::ZERO);
-        assert_eq!(&*event.event_source, "Platform");
-        assert_eq!(&*event.description, "");
-        assert_eq!(event.duration_seconds, -1);
-        assert_eq!(event.resources, [Resource::Instance(0)]);
-        assert_eq!(event.notice, None);
-        assert_eq!(event.shown_for(), Duration::from_mins(10));
+    fn missing_members_and_null_have_defaults() {
+        let missing: &[u8] = b"\xef\xbb\xbf{\"events\": [{\"event_type\": \"Hibernate\"}]}";
+        let null = br#"{"repeat_every": null, "events": [{"event_type": "Hibernate", "event_source": null,
+            "duration_seconds": null, "resources": null, "notice": null, "at": null}],
+            "faults": [{"fault": "incarnation-reset", "at": null, "for": null, "status": null, "retry_after": null}]}"#;
+        for text in [missing, null] {
+            let scenario = Scenario::parse("x", "x", text).unwrap();
+            let event = &scenario.events[0];
+            assert_eq!(event.at, Duration::ZERO);
+            assert_eq!(&*event.event_source, "Platform");
+            assert_eq!(&*event.description, "");
+            assert_eq!(event.duration_seconds, -1);
+            assert_eq!(event.resources, [Resource::Instance(0)]);
+            assert_eq!(event.notice, None);
+            assert_eq!(event.shown_for(), Duration::from_mins(10));
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub struct Scenario {
     pub(super) play: Vec<Play>,
 }
 
+/// `null` is the default of a member.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSpec {
@@ -40,14 +41,14 @@ pub struct EventSpec {
     #[serde(default, deserialize_with = "duration")]
     pub(super) at: Duration,
     pub(super) event_type: Box<str>,
-    #[serde(default = "platform")]
+    #[serde(default = "platform", deserialize_with = "source")]
     pub(super) event_source: Box<str>,
     #[serde(default)]
     pub(super) description: Box<str>,
     /// `DurationInSeconds`; -1 means unknown. Not scaled by the speed.
-    #[serde(default = "unknown_length")]
+    #[serde(default = "unknown_length", deserialize_with = "length")]
     pub(super) duration_seconds: i64,
-    #[serde(default = "this_vm")]
+    #[serde(default = "this_vm", deserialize_with = "resources")]
     pub(super) resources: Vec<Resource>,
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
     #[serde(default, deserialize_with = "duration")]
@@ -92,9 +93,25 @@ fn unstretched() -> f64 {
     1.0
 }
 
+fn source<'de, D: Deserializer<'de>>(value: D) -> Result<Box<str>, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(platform))
+}
+
+fn length<'de, D: Deserializer<'de>>(value: D) -> Result<i64, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(unknown_length))
+}
+
+fn resources<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Resource>, D::Error> {
+    Ok(Option::deserialize(value)?.unwrap_or_else(this_vm))
+}
+
 /// Such as `"15m"`, at most [`MAX_DURATION`].
-fn duration<'de, D: Deserializer<'de>, T: From<Duration>>(deserializer: D) -> Result<T, D::Error> {
-    let text = String::deserialize(deserializer)?;
+fn duration<'de, D: Deserializer<'de>, T: From<Duration> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else {
+        return Ok(T::default());
+    };
     let span = parse_duration(&text).map_err(D::Error::custom)?;
     if span > MAX_DURATION {
         return Err(D::Error::custom(format!(

@@ -48,7 +48,10 @@ impl Serialize for Body<'_> {
             ("stale", json!(!snapshot.knows_events(now))),
             ("document_age_seconds", json!(age)),
             ("warming_up", json!(health.is_warming_up(now))),
-            ("warming_up_until", json!(millis(health.warming_up_until(now)))),
+            (
+                "warming_up_until",
+                json!(millis(health.warming_up_until(now))),
+            ),
             ("unreadable_entries", json!(health.unreadable_entries)),
             ("document_incarnation", json!(health.incarnation)),
             ("health", health_members(health, now)),
