@@ -7,7 +7,6 @@ The simulator has the address of IMDS there, and a collector is on loopback.
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import os
 import signal
@@ -16,10 +15,12 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rulers"))
+
+from parts import receive, request, wait_for
 
 USER = 65532
 IMDS = "169.254.169.254"
@@ -31,35 +32,12 @@ PRIVILEGES = {"Uid": "\t".join([str(USER)] * 4), "CapPrm": "0" * 16, "CapEff": "
 received = threading.Event()
 
 
-class Collector(http.server.BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        received.set()
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def run(*command: object) -> str:
     return subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def wait_for(what: str, ready: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + LIMIT
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError):
-            if value := ready():
-                return value
-        time.sleep(0.1)
-    raise SystemExit(f"no {what} after {LIMIT:.0f} s")
-
-
 def first_seen() -> str | None:
-    with urllib.request.urlopen("http://127.0.0.1:10169/metrics", timeout=LIMIT) as response:
-        lines = response.read().decode().splitlines()
+    lines = request("http://127.0.0.1:10169/metrics").decode().splitlines()
     return next((line.rpartition(" ")[2] for line in lines if line.startswith(FIRST_SEEN)), None)
 
 
@@ -127,8 +105,7 @@ def main() -> None:
     layout, version, *platforms = sys.argv[1:]
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", f"{IMDS}/32", "dev", "lo")
-    collector = http.server.ThreadingHTTPServer(("127.0.0.1", 4318), Collector)
-    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    receive(lambda _path, _body: received.set(), port=4318)
     for platform in platforms:
         start = time.monotonic()
         check(layout, version, platform)

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "azure-scheduled-events-exporter"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rulers"))
+
+from parts import CACHE, wait_for
+
 DEBIAN = CACHE / "debian-12"
 BOOT = Path(__file__).resolve().parent / "boot"
 CGROUPS = Path("/sys/fs/cgroup")
-# A boot takes two seconds on an idle machine.
-LIMIT = 120.0
-
-
-def wait_for(what: str, ready: Callable[[], Any], limit: float = LIMIT) -> Any:
-    """Polls `ready` until its result is true."""
-    end = time.monotonic() + limit
-    while True:
-        if found := ready():
-            return found
-        if time.monotonic() > end:
-            raise SystemExit(f"timeout: {what}")
-        time.sleep(0.1)
 
 
 def own_cgroup(name: str) -> Path:
@@ -104,7 +92,7 @@ class Machine:
     def run(self, *command: str, check: bool = True) -> str:
         """The output of a command in the machine."""
         done = subprocess.run(
-            self.inside(*command), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=LIMIT
+            self.inside(*command), capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=120
         )
         if check and done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")

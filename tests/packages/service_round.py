@@ -2,22 +2,26 @@
 
 Usage: service_round.py OLD NEW PROGRAM
 
-OLD and NEW are two versions of one deb or rpm. NEW has another /etc/default file. PROGRAM plays IMDS.
+OLD and NEW are two versions of one deb or rpm. NEW has another /etc/default file. PROGRAM plays IMDS. A deb is then
+installed by packaging/azure/install.sh too.
 """
 
 from __future__ import annotations
 
-import re
+import hashlib
 import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
-from machine import Machine, wait_for
+from machine import Machine
+from parts import certificate, wait_for
 
 NAME = "azure-scheduled-events-exporter"
 UNIT = f"{NAME}.service"
+INSTALL = Path(__file__).resolve().parents[2] / "packaging/azure/install.sh"
 IMDS = "http://169.254.169.254"
 DEFAULTS = f"/etc/default/{NAME}"
 STATE = f"/var/lib/private/{NAME}"
@@ -35,49 +39,39 @@ def check(is_right: object, what: str) -> None:
     print(f"  {what}")
 
 
+@dataclass
 class Deb:
     """The ways of dpkg."""
 
+    machine: Machine
     starts = True
-
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
 
     def install(self, path: str) -> None:
         self.machine.run("dpkg", "--install", path)
 
     def upgrade(self, path: str) -> None:
         self.machine.run("dpkg", "--force-confold", "--install", path)
-        check(
-            self.machine.path(f"{DEFAULTS}.dpkg-dist").exists(), "the new /etc/default file is beside the changed one"
-        )
+        new = self.machine.path(f"{DEFAULTS}.dpkg-dist")
+        check(new.exists(), "the new /etc/default file is beside the changed one")
 
     def remove(self) -> None:
         self.machine.run("dpkg", "--remove", NAME)
         check(self.machine.path(DEFAULTS).exists(), "removal keeps the changed /etc/default file")
         check(any(self.machine.path(STATE).iterdir()), "removal keeps the state")
         self.machine.run("dpkg", "--purge", NAME)
-        left = self.machine.run(
-            "find", "/etc", "/usr", "/lib", "/var", "-xdev", "-name", f"*{NAME}*", "-not", "-path", "/var/log/*"
-        )
+        folders, names = ("/etc", "/usr", "/lib", "/var"), ("-name", f"*{NAME}*", "-not", "-path", "/var/log/*")
+        left = self.machine.run("find", *folders, "-xdev", *names)
         check(not left, f"purging leaves nothing {left}")
 
 
+@dataclass
 class Rpm:
     """The ways of rpm."""
 
+    machine: Machine
     starts = False
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-
     def install(self, path: str) -> None:
-        requirements = self.machine.run("rpm", "--query", "--requires", "--package", path).splitlines()
-        known = r"/bin/sh|systemd|rpmlib\(.*|config\(.*|rtld\(GNU_HASH\)|(ld-linux-x86-64|lib(c|m|gcc_s))\.so\.\d\(.*"
-        unknown = [line for line in requirements if not re.fullmatch(known, line)]
-        check(not unknown, f"it requires systemd, glibc and libgcc only {unknown or ''}")
-        versions = re.findall(r"GLIBC_2\.(\d+)", " ".join(requirements))
-        check(max(map(int, versions)) <= 34, f"it requires glibc 2.{max(map(int, versions))}, which RHEL 9 has")
         # Here, rpm does not know the files of Debian's packages.
         self.machine.run("rpm", "--install", "--nodeps", path)
 
@@ -91,13 +85,13 @@ class Rpm:
         check(any(self.machine.path(STATE).iterdir()), "removal keeps the state")
 
 
+@dataclass
 class Service:
-    """The service as systemd sees it, and its port."""
+    """The service as systemd sees it, its URL, and the flags of curl."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.url = "http://127.0.0.1:10169"
-        self.flags: list[str] = []
+    machine: Machine
+    url: str = "http://127.0.0.1:10169"
+    flags: tuple[str, ...] = ()
 
     def property(self, name: str) -> str:
         return self.machine.run("systemctl", "show", "--value", f"--property={name}", UNIT).strip()
@@ -140,16 +134,9 @@ def check_confinement(service: Service) -> None:
 
 
 def check_metrics(service: Service) -> None:
-    for metric in (
-        "azure_scheduled_events_up",
-        "process_cpu_seconds_total",
-        "process_max_fds",
-        "process_open_fds",
-        "process_resident_memory_bytes",
-        "process_start_time_seconds",
-        "process_threads",
-        "process_virtual_memory_bytes",
-    ):
+    # One from each file of /proc/PID
+    of_process = ("cpu_seconds_total", "max_fds", "open_fds", "start_time_seconds")
+    for metric in ("azure_scheduled_events_up", *(f"process_{name}" for name in of_process)):
         service.value(metric)
     check(True, "it polls IMDS and has the process metrics")
     boot_id = service.machine.path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
@@ -157,17 +144,11 @@ def check_metrics(service: Service) -> None:
     check(any(boot_id in text for text in files), "its state names the boot")
 
 
-def write_certificate(folder: Path) -> None:
-    """A certificate for localhost, which is its own authority."""
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem"]
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    leaf = ["-addext", "basicConstraints=critical,CA:FALSE", "-days", "2", "-out", "cert.pem"]
-    subprocess.run(["openssl", "req", "-x509", *key, *names, *leaf], cwd=folder, check=True, capture_output=True)
-
-
-def check_system_calls(service: Service, received: Path) -> None:
+def check_system_calls(machine: Machine, received: Path) -> None:
     """Everything the exporter does, while a system call that the unit does not allow ends it."""
-    machine = service.machine
+    authority = str(machine.path(f"{TLS}/cert.pem"))
+    flags = ("--compressed", "--user", "prometheus:correct horse", "--cacert", authority)
+    service = Service(machine, f"https://localhost:{PORT}", flags)
     drop_in = machine.path(SYSTEM_CALLS)
     drop_in.parent.mkdir(parents=True)
     drop_in.write_text("[Service]\nSystemCallErrorNumber=kill\n", "utf-8")
@@ -180,29 +161,19 @@ def check_system_calls(service: Service, received: Path) -> None:
         f"OTEL_EXPORTER_OTLP_CERTIFICATE={TLS}/cert.pem",
         "OTEL_EXPORTER_OTLP_COMPRESSION=gzip",
     )
-    service.url = f"https://localhost:{PORT}"
-    service.flags = [
-        "--compressed",
-        "--user",
-        "prometheus:correct horse",
-        "--cacert",
-        str(machine.path(f"{TLS}/cert.pem")),
-    ]
     service.value("azure_scheduled_events_up")
     pid = service.property("MainPID")
     machine.get(f"{IMDS}/simulator/start", "--json", '{"scenario": "user-reboot"}')
     service.value("azure_scheduled_events_approvals_total")
     for path in ("/v1/traces", "/api/v2/alerts"):
         wait_for(f"a POST of {path}", lambda path=path: path in received.read_text("utf-8").splitlines())
-    pages = [service.machine.get(service.url + path, *service.flags) for path in ("/", "/api/v1/events", "/-/healthy")]
+    pages = [machine.get(service.url + path, *flags) for path in ("/", "/api/v1/events", "/-/healthy")]
     check(all(pages), "TLS, passwords, gzip, approval, traces and alerts")
     machine.run("systemctl", "stop", UNIT)
     results = [service.property(name) for name in ("Result", "ExecMainStatus", "ExecMainPID")]
     check(results == ["success", "0", pid], "and SIGTERM need no other system calls than the unit allows")
     drop_in.unlink()
     machine.run("systemctl", "daemon-reload")
-    service.url = f"http://127.0.0.1:{PORT}"
-    service.flags = []
 
 
 def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
@@ -225,8 +196,8 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
 
     print("flags")
     args = f'ARGS="--web.listen-address=127.0.0.1:{PORT} --log.level=debug"'
+    service = Service(machine, f"http://127.0.0.1:{PORT}")
     service.set_environment(args)
-    service.url = f"http://127.0.0.1:{PORT}"
     service.value("azure_scheduled_events_up")
     check(True, "ARGS of the /etc/default file take effect")
     service.set_environment('ARGS="--no-such-flag"')
@@ -240,7 +211,7 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
     check(True, "it is started again when it was killed")
 
     print("system calls")
-    check_system_calls(service, received)
+    check_system_calls(machine, received)
     service.set_environment(args)
     service.value("azure_scheduled_events_up")
 
@@ -257,11 +228,37 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
     check(not machine.path(f"/usr/bin/{NAME}").exists(), "the program is gone")
 
 
+def check_install_script(machine: Machine, old: Path, new: Path) -> None:
+    shutil.copy(INSTALL, machine.path("/srv"))
+    service = Service(machine)
+
+    def install(package: Path, flags: str) -> subprocess.CompletedProcess[str]:
+        digest = hashlib.sha256(package.read_bytes()).hexdigest()
+        command = machine.inside("sh", "/srv/install.sh", f"/srv/{package.name}", digest, flags)
+        return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+    def installed(package: Path, flags: str) -> tuple[str, list[str]]:
+        """The version that is installed then, and the flags of the process."""
+        done = install(package, flags)
+        check(done.returncode == 0, f"install.sh {package.name} {flags} {done.stderr if done.returncode else ''}")
+        process = machine.path(f"/proc/{service.property('MainPID')}/cmdline").read_text("utf-8")
+        return machine.run("dpkg-query", "--show", "--showformat=${Version}", NAME), process.split("\0")[1:-1]
+
+    flags = "--log.level=debug --log.format=json"
+    first, used = installed(old, flags)
+    check(used == flags.split(), "starts it with the flags")
+    second, used = installed(new, "")
+    check(second != first and used == flags.split(), "upgrades, and the flags stay")
+    check(installed(old, "--log.level=info") == (first, ["--log.level=info"]), "goes back, with other flags")
+    done = install(old, "--no-such-flag")
+    check(done.returncode == 1 and "--no-such-flag" in done.stderr, "fails with a wrong flag, and prints the reason")
+
+
 def main() -> None:
     old, new, program = map(Path, sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder, Machine() as machine:
         received = Path(folder) / "received"
-        write_certificate(Path(folder))
+        certificate(Path(folder))
         shutil.copytree(folder, machine.path(TLS), dirs_exist_ok=True)
         tls = f"tls_server_config:\n  cert_file: cert.pem\n  key_file: key.pem\nbasic_auth_users:\n  {USER}\n"
         machine.path(f"{TLS}/web.yml").write_text(tls, "utf-8")
@@ -278,6 +275,8 @@ def main() -> None:
             try:
                 wait_for("the simulator", lambda: machine.get(f"{IMDS}/simulator/state"))
                 play(machine, old, new, received)
+                if old.suffix == ".deb":
+                    check_install_script(machine, old, new)
             finally:
                 first.kill()
                 second.kill()

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -92,19 +93,20 @@ class Stack:
         self.processes: list[tuple[subprocess.Popen[bytes], Path]] = []
         return self
 
-    def start(self, *command: object) -> subprocess.Popen[bytes]:
+    def start(self, *command: object, **variables: str) -> subprocess.Popen[bytes]:
         log = self.folder / f"{len(self.processes):04}-{Path(str(command[0])).name}.log"
+        words, own = [str(word) for word in command], os.environ | variables
         with log.open("wb") as out:
-            process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out, cwd=self.folder)
+            process = subprocess.Popen(words, stdout=out, stderr=out, cwd=self.folder, env=own)
         self.processes.append((process, log))
         return process
 
     def log(self, process: subprocess.Popen[bytes]) -> str:
         return next(log for one, log in self.processes if one is process).read_text(encoding="utf-8", errors="replace")
 
-    def listen(self, *command: object) -> tuple[subprocess.Popen[bytes], str]:
+    def listen(self, *command: object, **variables: str) -> tuple[subprocess.Popen[bytes], str]:
         """Starts a program with port 0 and returns its address."""
-        process = self.start(*command)
+        process = self.start(*command, **variables)
         links = Path(f"/proc/{process.pid}/fd")
 
         def port() -> int:
@@ -148,30 +150,54 @@ class Notification:
         return f"{self.status:8} {self.labels['alertname']} to {self.receiver}: {summary} ({labels})"
 
 
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """cert.pem for localhost, which is its own authority, and key.pem in a folder."""
+    files = folder / "cert.pem", folder / "key.pem"
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    options = "-addext subjectAltName=DNS:localhost,IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE"
+    paths = ["-out", files[0], "-keyout", files[1]]
+    subprocess.run([*command.split(), *options.split(), *paths], check=True, capture_output=True)
+    return files
+
+
+def receive(posted: Callable[[str, bytes], None], port: int = 0, files: tuple[Path, Path] | None = None) -> str:
+    """Accepts POSTs as a webhook or a collector does, and calls `posted` with their path and body. Returns the URL.
+
+    `files` are a certificate and its key, for TLS.
+    """
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            posted(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/x-protobuf")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    if files:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*files)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"{'https' if files else 'http'}://127.0.0.1:{server.server_port}"
+
+
 class Webhook:
     """Records every alert of every notification."""
 
     def __init__(self) -> None:
         self.received: list[Notification] = []
         self.numbers = itertools.count()
-        webhook = self
+        self.url = receive(self._record)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                webhook._record(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{server.server_port}/"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-
-    def _record(self, message: dict[str, Any]) -> None:
-        number = next(self.numbers)
+    def _record(self, _path: str, body: bytes) -> None:
+        message, number = json.loads(body), next(self.numbers)
         for one in message["alerts"]:
             alert = one["status"], one["labels"], one["annotations"]
             self.received.append(Notification(time.monotonic(), message["receiver"], number, *alert))
@@ -241,10 +267,12 @@ class Azure:
         _, address = stack.listen(EXPORTER, "simulate", "--web.listen-address=127.0.0.1:0", f"--vm.name={vm}")
         self.url = f"http://{address}"
 
-    def exporter(self, vm: str, *flags: str, address: str = "127.0.0.1:0") -> tuple[subprocess.Popen[bytes], str]:
+    def exporter(
+        self, vm: str, *flags: str, address: str = "127.0.0.1:0", **variables: str
+    ) -> tuple[subprocess.Popen[bytes], str]:
         """Returns the process and its address. Without a state directory: hundreds of them would wait for the disk."""
         own = f"--web.listen-address={address}", f"--imds.url={self.url}", f"--vm.name={vm}"
-        return self.stack.listen(EXPORTER, *own, *flags)
+        return self.stack.listen(EXPORTER, *own, *flags, **variables)
 
     def play(self, *events: dict[str, Any]) -> dict[str, str]:
         """Announces these events now. Returns the ids of the events in the document, by type."""
