@@ -47,7 +47,7 @@ measure() {
     port=$(free_port)
     source=$(free_port)
     # 21 scrapes of each target, and the time until the first one.
-    benches/fleet.py "$source" --vms "$vms" --events "$events" --end $(($(date +%s) + 120)) &
+    benches/fleet.py "$source" "$vms" "$events" $(($(date +%s) + 120)) &
     fleet=$!
     cat >"$work/prometheus.yml" <<YAML
 global: { evaluation_interval: 15s }
