@@ -1,10 +1,6 @@
 """Checks of the rule files that promtool does not make: python3 tests/rules/structure.py RULES…
 
 - A group has at most 20 rules: Azure Managed Prometheus, Mimir and Amazon Managed Prometheus refuse more.
-- An alert has at most three levels: raw series, record, record, alert. Every level is a delay of up to one evaluation in
-  rulers that do not see the results of an evaluation within it. A rule that reads itself or a later rule of its group
-  reads the previous evaluation, which is a memory and not a level. The targets are not a level either, because they
-  change only with the scrape configuration, nor are the VMs that are down: their samples count for 15 minutes.
 - All files together have at most 40 rules and 450 lines.
 - `cluster` is in every `by` and `on`, and every aggregation has a `by`: one ruler can evaluate several clusters with
   equal addresses.
@@ -24,44 +20,11 @@ RUNBOOKS = (
     "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md"
 )
 ANNOTATIONS = {"summary", "description", "runbook_url", "dashboard_url"}
-# To read these delays no alert.
-NO_LEVEL = {
-    "instance:azure_scheduled_events_target:up",
-    "job:azure_scheduled_events_target:count",
-    "instance_event:azure_scheduled_event_alert:down",
-}
 AGGREGATION = r"\b(?:sum|min|max|avg|group|stddev|stdvar|count|count_values|bottomk|topk|quantile)\b"
 
 
-def name_of(rule: dict) -> str:
-    return rule.get("alert") or rule["record"]
-
-
-def expression(rule: dict) -> str:
-    return re.sub(r"#.*", "", rule["expr"])
-
-
-def levels(groups: list[dict]) -> dict[str, int]:
-    """The highest level of the rules of each name. A rule that reads only raw series has level 1."""
-    rules = [(group["name"], position, rule) for group in groups for position, rule in enumerate(group["rules"])]
-
-    def level(group: str, position: int, rule: dict) -> int:
-        read = set(re.findall(r"[a-zA-Z_][\w:]*", expression(rule))) - NO_LEVEL - {name_of(rule)}
-        earlier = (
-            level(*other)
-            for other in rules
-            if other[2].get("record") in read and (other[0] != group or other[1] < position)
-        )
-        return 1 + max(earlier, default=0)
-
-    found: dict[str, int] = {}
-    for one in rules:
-        found[name_of(one[2])] = max(level(*one), found.get(name_of(one[2]), 0))
-    return found
-
-
 def problems_of(rule: dict) -> list[str]:
-    found, expr = [], expression(rule)
+    found, expr = [], re.sub(r"#.*", "", rule["expr"])
     for keyword, labels in re.findall(r"\b(by|on)\s*\(([^)]*)\)", expr):
         if "cluster" not in re.split(r"[,\s]+", labels):
             found.append(f"`{keyword} ({labels})` has no cluster")
@@ -77,18 +40,13 @@ def problems_of(rule: dict) -> list[str]:
         labels = set(rule.get("labels", {})) | ({"severity"} if "event_source, severity)" in expr else set())
         if labels != {"severity"}:
             found.append(f"labels {sorted(labels)}")
-    return [f"{name_of(rule)}: {what}" for what in found]
+    return [f"{rule.get('alert') or rule['record']}: {what}" for what in found]
 
 
 def problems(groups: list[dict]) -> list[str]:
     rules = [rule for group in groups for rule in group["rules"]]
     found = [f"{group['name']}: {len(group['rules'])} rules" for group in groups if len(group["rules"]) > 20]
     alerts = {rule["alert"] for rule in rules if "alert" in rule}
-    found += [
-        f"{name} has level {level}, more than 3"
-        for name, level in levels(groups).items()
-        if name in alerts and level > 3
-    ]
     found += [what for rule in rules for what in problems_of(rule)]
     sections = set(re.findall(r"(?m)^## (AzureScheduledEvent\w+)$", (ROOT / "docs" / "runbooks.md").read_text()))
     found += [f"docs/runbooks.md and the rules differ: {name}" for name in sorted(sections ^ alerts)]
