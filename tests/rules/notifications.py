@@ -1,8 +1,8 @@
-"""Renders the notifications of a scripted day: python3 tests/rules/notifications.py PROMTOOL AMTOOL [ROUTES].
+"""Renders the notifications of a scripted day: python3 tests/rules/notifications.py PROMTOOL AMTOOL ROUTES.
 
 promtool evaluates the rules over alerts/tests/day.series.yml, which a test of the exporter writes. amtool finds the
-receivers of each alert in ROUTES, by default the example configuration, and renders its templates. alerts/tests/day.json has the titles of the
-scenes. Fails if docs/notifications.md differs; UPDATE_GOLDENS=1 writes it.
+receivers of each alert in ROUTES, the example configuration as this amtool reads it, and renders its templates.
+alerts/tests/day.json has the titles of the scenes. Fails if docs/notifications.md differs; UPDATE_GOLDENS=1 writes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ALERTS, PAGING, PAGE = ROOT / "alerts", ROOT / "docs" / "paging.md", ROOT / "docs" / "notifications.md"
-EXAMPLE = ALERTS / "alertmanager.example.yml"
+PROMTOOL, AMTOOL, ROUTES = sys.argv[1:]
 # Scrape and evaluation. The last scrape of a VM that disappears is between two evaluations, because Prometheus 3 excludes
 # the left end of a range and Prometheus 2 includes it.
 STEP = 10
@@ -59,22 +59,20 @@ class Alert:
         return name, self.labels["severity"], self.labels.get("cluster", ""), event
 
 
-def evaluate(promtool: str) -> list[Alert]:
+def evaluate() -> list[Alert]:
     """All alerts of the day. promtool prints the result of each test that expects none."""
     files = sorted(ALERTS.glob("*.rules.yml"), reverse=True)
     groups = [group["name"] for path in files for group in yaml.safe_load(path.read_text())["groups"]]
     suite = {"rule_files": [str(path) for path in files], "evaluation_interval": f"{EVALUATION}s"}
     suite |= {"group_eval_order": groups}
-    series = yaml.load(
-        (ALERTS / "tests" / "day.series.yml").read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    )
+    scene = {"interval": f"{STEP}s", "input_series": yaml.safe_load((ALERTS / "tests" / "day.series.yml").read_text())}
 
     def run(**tests: list[dict]) -> list[str]:
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
-            yaml.safe_dump(
-                suite | {"tests": [{"interval": f"{STEP}s", "input_series": series, **tests}]}, file, width=10**6
-            )
-            done = subprocess.run([promtool, "test", "rules", file.name], capture_output=True, text=True, check=False)
+            # JSON is YAML.
+            json.dump(suite | {"tests": [scene | tests]}, file)
+            file.flush()
+            done = subprocess.run([PROMTOOL, "test", "rules", file.name], capture_output=True, text=True, check=False)
         return (done.stdout + done.stderr).splitlines()
 
     def query(function: str) -> dict:
@@ -118,37 +116,25 @@ def seconds(text: str) -> int:
     return sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([hms])", text))
 
 
-def render(amtool: str, alerts: list[Alert]) -> str:
+def render(alerts: list[Alert]) -> str:
     page = HEAD
     for scene in json.loads((ALERTS / "tests" / "day.json").read_text(encoding="utf-8"))["scenes"]:
-        events = {event["id"] for event in scene["events"]}
-        own = [
-            one for one in alerts if one.labels.get("event_id") in events or one.labels["alertname"] in scene["alerts"]
-        ]
+        wanted = {event["id"] for event in scene["events"]} | set(scene["alerts"])
+        own = [one for one in alerts if {one.labels.get("event_id"), one.labels["alertname"]} & wanted]
         alerts = [one for one in alerts if one not in own]
-        blocks = [block for group in {one.group: 0 for one in own} for block in notifications(amtool, own, group)]
-        about = f"\n{scene['about']}\n" if scene["about"] else ""
-        page += f"\n## {scene['title']}\n{about}" + (
-            "".join(text for _, text in sorted(blocks)) or "\nNo notification.\n"
-        )
+        blocks = [block for group in {one.group: 0 for one in own} for block in notifications(own, group)]
+        page += f"\n## {scene['title']}\n" + (f"\n{scene['about']}\n" if scene["about"] else "")
+        page += "".join(text for _, text in sorted(blocks)) or "\nNo notification.\n"
     if alerts:
         raise SystemExit(f"alerts of no scene: {alerts}")
     return page
 
 
-def notifications(amtool: str, alerts: list[Alert], group: tuple[str, ...]) -> list[tuple[int, str]]:
+def notifications(alerts: list[Alert], group: tuple[str, ...]) -> list[tuple[int, str]]:
     """The time and text of the notification that a group fires, and of that of its end."""
     own = [one for one in alerts if one.group == group]
     matched = [f"{name}={value}" for name, value in own[0].labels.items()]
-    command = [
-        amtool,
-        "config",
-        "routes",
-        "test",
-        f"--config.file={sys.argv[3] if sys.argv[3:] else EXAMPLE}",
-        *matched,
-    ]
-    receivers = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    receivers = amtool("config", "routes", "test", f"--config.file={ROUTES}", *matched).strip()
     if receivers == "nobody":
         return []
     found = [("firing", own[0].first, {id(one): one.annotations[one.first] for one in own})]
@@ -157,13 +143,17 @@ def notifications(amtool: str, alerts: list[Alert], group: tuple[str, ...]) -> l
         found.append(("resolved", end, {id(one): one.annotations[one.last] for one in own}))
     blocks = []
     for status, at, texts in found:
-        title, text = template(amtool, status, [(one.labels, texts[id(one)]) for one in own])
+        title, text = template(status, [(one.labels, texts[id(one)]) for one in own])
         head = f"{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}, {status}, to {receivers.replace(',', ' and ')}"
         blocks.append((at, f"\n### {head}\n\n**{title}**\n\n```text\n{text}\n```\n"))
     return blocks
 
 
-def template(amtool: str, status: str, alerts: list[tuple[dict, dict]]) -> tuple[str, str]:
+def amtool(*arguments: str) -> str:
+    return subprocess.run([AMTOOL, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def template(status: str, alerts: list[tuple[dict, dict]]) -> tuple[str, str]:
     stamp = "1970-01-01T00:00:00Z"
     fixed = {"status": status, "startsAt": stamp, "endsAt": stamp, "generatorURL": "", "fingerprint": ""}
     shared = [dict(set.intersection(*(set(one[part].items()) for one in alerts))) for part in (0, 1)]
@@ -179,26 +169,12 @@ def template(amtool: str, status: str, alerts: list[tuple[dict, dict]]) -> tuple
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(data, file)
         file.flush()
-        options = [f"--template.glob={ALERTS}/alertmanager.tmpl", f"--template.data={file.name}"]
-        command = [amtool, "template", "render", *options, f"--template.text={TITLE}{SEPARATOR}{TEXT}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    title, text = done.stdout.split(SEPARATOR)
+        options = (f"--template.glob={ALERTS}/alertmanager.tmpl", f"--template.data={file.name}")
+        rendered = amtool("template", "render", *options, f"--template.text={TITLE}{SEPARATOR}{TEXT}")
+    title, text = rendered.split(SEPARATOR)
     if "\n" in title:
         raise SystemExit(f"a title of several lines: {title}")
     return title, text.rstrip()
-
-
-def check_titles() -> list[str]:
-    """The title of every receiver is the template. A webhook has no title of its own."""
-    failures = []
-    for receiver in yaml.safe_load(EXAMPLE.read_text())["receivers"]:
-        for kind, configs in receiver.items():
-            for config in configs if kind.endswith("_configs") and kind != "webhook_configs" else []:
-                where = {"email_configs": config.get("headers", {}).get("Subject")}
-                where |= {"pagerduty_configs": config.get("description")}
-                if where.get(kind, config.get("title")) != TITLE:
-                    failures.append(f"{EXAMPLE.name}: {receiver['name']}: {kind}: the title is not the template")
-    return failures
 
 
 def check_page(page: str) -> list[str]:
@@ -216,6 +192,6 @@ def check_page(page: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    problems = check_titles() + check_page(render(sys.argv[2], evaluate(sys.argv[1])))
+    problems = check_page(render(evaluate()))
     print("\n".join(problems), file=sys.stderr)
     sys.exit(1 if problems else 0)
