@@ -9,12 +9,10 @@ Requires PyYAML.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import time
 import urllib.error
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -70,21 +68,18 @@ def start_cluster(stack: Stack, name: str, cortex: str) -> Cluster:
     azure = Azure(stack, VMS[0])
     exporters = [azure.exporter(vm) for vm in VMS]
     cluster = Cluster(name, azure, [process for process, _ in exporters], [], [])
-    targets = "".join(
-        f"  - {{ targets: ['{address}'], labels: {{ instance: '{instance}' }} }}\n"
+    targets = [
+        {"targets": [address], "labels": {"instance": instance}}
         for (_, address), instance in zip(exporters, INSTANCES, strict=True)
-    )
-    for replica in range(2):
-        config = (
-            f"global:\n  scrape_interval: {INTERVAL}s\n  scrape_timeout: {INTERVAL}s\n"
-            f"  external_labels: {{ cluster: {name}, replica: '{replica}' }}\n"
-            f"scrape_configs:\n- job_name: {parts.JOB}\n  static_configs:\n{targets}"
-            f"remote_write:\n- url: http://{cortex}/api/v1/push\n  headers: {{ X-Scope-OrgID: fleet }}\n"
-            "  queue_config: { batch_send_deadline: 500ms }\n"
-        )
+    ]
+    write = {"url": f"http://{cortex}/api/v1/push", "headers": {"X-Scope-OrgID": "fleet"}}
+    write |= {"queue_config": {"batch_send_deadline": "500ms"}}
+    for replica in ("0", "1"):
+        common = {"scrape_interval": f"{INTERVAL}s", "scrape_timeout": f"{INTERVAL}s"}
+        common |= {"external_labels": {"cluster": name, "replica": replica}}
         blocks = "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"
-        program = built("prometheus3", "prometheus", "prometheus")
-        process, address, data = parts.start_prometheus(stack, program, config, *blocks)
+        config = {"global": common, "remote_write": [write]}
+        process, address, data = parts.start_prometheus(stack, built("prometheus3"), targets, *blocks, **config)
         sidecar = free_address()
         reads = f"--prometheus.url=http://{address}", f"--tsdb.path={data}"
         start_thanos(stack, "sidecar", f"--grpc-address={sidecar}", *reads)
@@ -96,7 +91,7 @@ def start_cluster(stack: Stack, name: str, cortex: str) -> Cluster:
 def start_thanos(stack: Stack, component: str, *flags: str) -> str:
     """Returns the address of HTTP."""
     http = free_address()
-    stack.start(built("rulers", "thanos", "thanos"), component, f"--http-address={http}", *flags)
+    stack.start(built("thanos"), component, f"--http-address={http}", *flags)
     return http
 
 
@@ -130,10 +125,10 @@ def start_cortex(stack: Stack, alertmanager: str) -> str:
     """Returns the address of Cortex."""
     http, grpc, gossip = (free_address() for _ in range(3))
     ports = {"HTTP_PORT": http, "GRPC_PORT": grpc, "GOSSIP_PORT": gossip}
-    os.environ |= {name: address.rsplit(":", 1)[1] for name, address in ports.items()}
-    os.environ |= {"ALERTMANAGER": alertmanager, "INTERVAL": str(INTERVAL)}
+    variables = {name: address.rsplit(":", 1)[1] for name, address in ports.items()}
+    variables |= {"ALERTMANAGER": alertmanager, "INTERVAL": str(INTERVAL)}
     config = Path(__file__).with_name("cortex.yml")
-    stack.start(built("rulers", "cortex", "cortex"), "-target=all", f"-config.file={config}", "-config.expand-env")
+    stack.start(built("cortex"), "-target=all", f"-config.file={config}", "-config.expand-env", **variables)
     wait_for("Cortex", lambda: request(f"http://{http}/ready"))
     return http
 
@@ -150,19 +145,16 @@ def load_rules(cortex: str, rules: Path, tenant: str) -> list[str]:
     return refused
 
 
-def dashboard_queries(part: Any) -> Iterator[str]:
-    """The queries of a dashboard with everything selected, but one VM."""
-    if isinstance(part, dict) and isinstance(part.get("expr"), str):
-        values = {"__range": "15m", "__rate_interval": "1m", "__interval": "1m", "instance": INSTANCES[0]}
-        yield re.sub(r"\$(\w+)", lambda name: values.get(name[1], ".*"), part["expr"])
-    for child in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        yield from dashboard_queries(child)
+def dashboard_queries() -> list[str]:
+    """The queries of all dashboards with everything selected, but one VM."""
+    values = {"__range": "15m", "__rate_interval": "1m", "__interval": "1m", "instance": INSTANCES[0]}
+    boards = "".join(board.read_text(encoding="utf-8") for board in ROOT.glob("dashboards/*.json"))
+    queries = {json.loads(text) for text in re.findall(r'"expr": ("(?:[^"\\]|\\.)*")', boards)}
+    return sorted(re.sub(r"\$(\w+)", lambda name: values.get(name[1], ".*"), query) for query in queries)
 
 
 def check_queries(path: Ruler) -> list[str]:
-    boards = [json.loads(board.read_text(encoding="utf-8")) for board in ROOT.glob("dashboards/*.json")]
-    queries = sorted({query for board in boards for query in dashboard_queries(board)})
-    failed, filled = [], 0
+    queries, failed, filled = dashboard_queries(), [], 0
     for query in queries:
         try:
             filled += bool(path.query(query))
@@ -187,7 +179,7 @@ def check_events(path: Ruler, ids: dict[tuple[str, str], str]) -> list[str]:
 
 
 def run(stack: Stack) -> list[str]:
-    rules, program = parts.rules(stack), built("alertmanager", "alertmanager", "alertmanager")
+    rules, program = parts.rules(stack), built("alertmanager")
     webhooks = [Webhook(), Webhook()]
     managers = [parts.alertmanager(stack, program, webhook) for webhook in webhooks]
     cortex = start_cortex(stack, managers[1])

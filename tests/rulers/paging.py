@@ -18,7 +18,8 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,12 +55,26 @@ class Timing:
     observe: float
 
 
-@dataclass
 class Pair:
-    name: str
-    prometheus: str
-    webhook: Webhook
-    alertmanager: str
+    """A Prometheus, an Alertmanager, and what it notifies."""
+
+    def __init__(self, stack: Stack, timing: Timing, prometheus: str, alertmanager: str) -> None:
+        self.stack, self.timing, self.program, self.webhook = stack, timing, prometheus, Webhook()
+        interval = f"{timing.group_interval}s"
+        self.alertmanager = parts.alertmanager(stack, alertmanager, self.webhook, interval=interval)
+
+    def scrape(self, targets: list[dict[str, Any]]) -> None:
+        scrape, evaluation = f"{self.timing.scrape}s", f"{self.timing.evaluation}s"
+        config = {
+            "global": {"scrape_interval": scrape, "scrape_timeout": scrape, "evaluation_interval": evaluation},
+            "rule_files": [f"{parts.rules(self.stack)}/*.rules.yml"],
+            "alerting": parts.notifying(self.alertmanager),
+        }
+        _, self.prometheus, _ = parts.start_prometheus(self.stack, self.program, targets, **config)
+
+    def wait_for_targets(self, count: int) -> None:
+        ready = f"count(azure_scheduled_events_up == 1) == {count}"
+        wait_for("all targets", lambda: query(self.prometheus, ready), limit=300)
 
 
 def round_cases() -> Iterator[Case]:
@@ -83,7 +98,7 @@ def seam_cases() -> Iterator[Case]:
         yield Case(name, script, 1, True, chance.uniform(0, 20))
 
 
-def start_case(stack: Stack, case: Case, pairs: list[Pair]) -> None:
+def start_case(stack: Stack, case: Case, pairs: Collection[Pair]) -> None:
     case.azure = Azure(stack, f"{case.name}_0")
     flags = ["--imds.poll-interval=5s"]
     if case.is_pushing:
@@ -93,45 +108,25 @@ def start_case(stack: Stack, case: Case, pairs: list[Pair]) -> None:
         case.addresses.append(case.azure.exporter(f"{case.name}_{number}", *flags)[1])
 
 
-def start_prometheus(stack: Stack, pair: Pair, cases: list[Case], timing: Timing, rules: str) -> str:
-    jobs = "".join(f"  - {{ targets: {case.addresses}, labels: {{ cluster: {case.name} }} }}\n" for case in cases)
-    scrape = f"scrape_interval: {timing.scrape}s, scrape_timeout: {timing.scrape}s"
-    config = (
-        f"global: {{ {scrape}, evaluation_interval: {timing.evaluation}s }}\n"
-        f"rule_files: ['{rules}/*.rules.yml']\n"
-        f"alerting: {{ alertmanagers: [ {{ static_configs: [ {{ targets: ['{pair.alertmanager}'] }} ] }} ] }}\n"
-        f"scrape_configs:\n- job_name: {parts.JOB}\n  static_configs:\n{jobs}"
-    )
-    return parts.start_prometheus(stack, pair.prometheus, config)[1]
-
-
 def play(case: Case, began: float) -> None:
     time.sleep(max(0.0, began + case.delay - time.monotonic()))
     [case.event_id] = case.azure.play(case.script).values()
 
 
-def wait_for_targets(address: str, count: int) -> None:
-    wait_for("all targets", lambda: query(address, f"count(azure_scheduled_events_up == 1) == {count}"), limit=300)
-
-
 def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> list[str]:
-    prometheus = {"2.42": debian("prometheus"), "3.15": built("prometheus3", "prometheus", "prometheus")}
-    managers = {
-        "0.25": debian("prometheus-alertmanager"),
-        "0.34": built("alertmanager", "alertmanager", "alertmanager"),
+    prometheus = {"2.42": debian("prometheus"), "3.15": built("prometheus3")}
+    managers = {"0.25": debian("prometheus-alertmanager"), "0.34": built("alertmanager")}
+    pairs = {
+        f"prometheus-{version}-alertmanager-{other}": Pair(stack, timing, prometheus[version], managers[other])
+        for version, other in list(itertools.product(prometheus, managers))[pairs_used]
     }
-    pairs = []
-    for version, other in list(itertools.product(prometheus, managers))[pairs_used]:
-        webhook = Webhook()
-        address = parts.alertmanager(stack, managers[other], webhook, interval=f"{timing.group_interval}s")
-        pairs.append(Pair(f"prometheus-{version}-alertmanager-{other}", prometheus[version], webhook, address))
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda case: start_case(stack, case, pairs), cases))
-    rules = parts.rules(stack)
-    servers = [start_prometheus(stack, pair, cases, timing, str(rules)) for pair in pairs]
+        list(pool.map(lambda case: start_case(stack, case, pairs.values()), cases))
     total = sum(case.vms for case in cases)
-    for address in servers:
-        wait_for_targets(address, total)
+    for pair in pairs.values():
+        pair.scrape([{"targets": case.addresses, "labels": {"cluster": case.name}} for case in cases])
+    for pair in pairs.values():
+        pair.wait_for_targets(total)
     time.sleep(3 * timing.evaluation)
     began = time.monotonic()
     print(f"{len(cases)} events, {total} exporters, load {os.getloadavg()[0]:.1f}", flush=True)
@@ -139,53 +134,45 @@ def run(stack: Stack, cases: list[Case], timing: Timing, pairs_used: slice) -> l
         list(pool.map(lambda case: play(case, began), cases))
     time.sleep(max(0.0, began + timing.observe - time.monotonic()))
     wrong = []
-    for pair, address in zip(pairs, servers, strict=True):
-        failed = {f"{pair.name}: {case.name}: {why}" for case in cases for why in pair.webhook.not_once(case.event_id)}
-        bad = {one.split(": ")[1] for one in failed}
-        print(f"{pair.name}: {len(cases) - len(bad)} of {len(cases)}", flush=True)
-        wrong += sorted(failed)
-        answer = json.loads(request(f"http://{address}/api/v1/rules"))["data"]["groups"]
-        slow = max(group["evaluationTime"] for group in answer)
-        wrong += [f"{pair.name}: {one}" for one in parts.rule_errors(answer)]
-        if slow > timing.evaluation:
-            wrong.append(f"{pair.name}: a group took {slow:.1f} s, longer than the interval")
+    for name, pair in pairs.items():
+        failed = {case.name: why for case in cases if (why := pair.webhook.not_once(case.event_id))}
+        print(f"{name}: {len(cases) - len(failed)} of {len(cases)}", flush=True)
+        wrong += [f"{name}: {case}: {' and '.join(why)}" for case, why in sorted(failed.items())]
+        groups = json.loads(request(f"http://{pair.prometheus}/api/v1/rules"))["data"]["groups"]
+        wrong += [f"{name}: {one}" for one in parts.rule_errors(groups)]
+        if (slow := max(group["evaluationTime"] for group in groups)) > timing.evaluation:
+            wrong.append(f"{name}: a group took {slow:.1f} s, longer than the interval")
     return wrong
 
 
 def storm(stack: Stack) -> list[str]:
-    sets = {name: Azure(stack, f"{name}_0") for name in ("web", "db", "spot")}
     sizes = {"web": 100, "db": 40, "spot": 60}
+    sets = {name: Azure(stack, f"{name}_0") for name in sizes}
     vms = [(sets[name], f"{name}_{number}") for name, size in sizes.items() for number in range(size)]
     with ThreadPoolExecutor(8) as pool:
         started = list(pool.map(lambda vm: vm[0].exporter(vm[1], "--imds.poll-interval=5s"), vms))
-    case = Case("storm", {}, len(vms), False, 0.0, addresses=[address for _, address in started])
-    webhook = Webhook()
-    program = built("alertmanager", "alertmanager", "alertmanager")
-    manager = parts.alertmanager(stack, program, webhook, interval="20s")
-    pair = Pair("storm", built("prometheus3", "prometheus", "prometheus"), webhook, manager)
-    timing = Timing(15, 15, 20, 150.0)
-    address = start_prometheus(stack, pair, [case], timing, str(parts.rules(stack)))
-    wait_for_targets(address, len(vms))
-    time.sleep(3 * timing.evaluation)
+    pair = Pair(stack, Timing(15, 15, 20, 150.0), built("prometheus3"), built("alertmanager"))
+    pair.scrape([{"targets": [address for _, address in started], "labels": {"cluster": "storm"}}])
+    pair.wait_for_targets(len(vms))
+    time.sleep(3 * pair.timing.evaluation)
     freeze = event("Freeze", "60s", "5s", *(f"web_{number}" for number in range(100)), duration_seconds=5)
     sets["web"].play(freeze)
     sets["db"].play(*(event("Reboot", "60s", "10s", f"db_{number}") for number in range(10)))
     sets["spot"].play(*(event("Preempt", "30s", "5s", f"spot_{number}") for number in range(20)))
-    time.sleep(timing.observe)
-    firing = [one for one in webhook.received if one.status == "firing"]
-    pager = [one for one in firing if one.receiver == "pager-and-chat"]
-    automation = [one for one in firing if one.receiver == "automation"]
-    wrong = [f"the pager got {one}" for one in pager if one.labels.get("event_type") != "Reboot"]
-    for receiver, found, kind, expected in (
-        ("pager", pager, "Reboot", 10),
-        ("automation", automation, "Reboot", 10),
-        ("automation", automation, "Preempt", 20),
-    ):
-        events = [one.event for one in found if one.labels.get("event_type") == kind]
-        if len(set(events)) != expected or len(events) != expected:
-            wrong.append(f"{receiver}: {len(events)} notifications of {len(set(events))} {kind}s, expected {expected}")
+    time.sleep(pair.timing.observe)
+    firing = [
+        (one.receiver, one.labels.get("event_type"), one.event)
+        for one in pair.webhook.received
+        if one.status == "firing" and one.receiver in {"pager-and-chat", "automation"}
+    ]
+    once = {("pager-and-chat", "Reboot"): 10, ("automation", "Reboot"): 10, ("automation", "Preempt"): 20}
+    wrong = [
+        f"{what} to the pager and the automation: {dict(counts)}, expected {once}"
+        for what, found in (("notifications", firing), ("events", set(firing)))
+        if (counts := Counter(one[:2] for one in found)) != once
+    ]
     if wrong:
-        webhook.print()
+        pair.webhook.print()
     return wrong
 
 

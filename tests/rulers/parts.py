@@ -31,12 +31,14 @@ EXPORTER = str(Path(os.environ.get("EXPORTER", ROOT / "target/debug/azure-schedu
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "azure-scheduled-events-exporter"
 PINS = dict(re.findall(r"(?m)^([A-Z0-9_]+)=(.*)", (ROOT / "tests/tools/pins").read_text(encoding="utf-8")))
 JOB = "azure-scheduled-events"
+Started = tuple[subprocess.Popen[bytes], str]  # and the address at which it listens
 
 
-def built(tool: str, name: str, program: str) -> str:
-    """A program that `tests/tools/install` has built, for example ("prometheus3", "prometheus", "promtool")."""
-    version = PINS[f"{'prometheus3' if tool == 'prometheus3' else name}_VERSION".upper()]
-    return present(CACHE / f"{name}-{version}" / program, tool)
+def built(name: str) -> str:
+    """A program that `tests/tools/install` has built: prometheus3, alertmanager, thanos or cortex."""
+    program = name.rstrip("3")
+    folder = CACHE / f"{program}-{PINS[f'{name.upper()}_VERSION']}"
+    return present(folder / program, "rulers" if name in {"thanos", "cortex"} else name)
 
 
 def debian(program: str) -> str:
@@ -64,9 +66,9 @@ def request(url: str, body: Any = None, headers: dict[str, str] | None = None) -
         return response.read()
 
 
-def query(address: str, expr: str, path: str = "query", headers: dict[str, str] | None = None) -> list[Any]:
+def query(address: str, expr: str, headers: dict[str, str] | None = None) -> list[Any]:
     """The result of an instant query of Prometheus or of what has its API at this address."""
-    url = f"http://{address}/api/v1/{path}?{urllib.parse.urlencode({'query': expr})}"
+    url = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': expr})}"
     return json.loads(request(url, headers=headers))["data"]["result"]
 
 
@@ -104,8 +106,8 @@ class Stack:
     def log(self, process: subprocess.Popen[bytes]) -> str:
         return next(log for one, log in self.processes if one is process).read_text(encoding="utf-8", errors="replace")
 
-    def listen(self, *command: object, **variables: str) -> tuple[subprocess.Popen[bytes], str]:
-        """Starts a program with port 0 and returns its address."""
+    def listen(self, *command: object, **variables: str) -> Started:
+        """Starts a program with port 0."""
         process = self.start(*command, **variables)
         links = Path(f"/proc/{process.pid}/fd")
 
@@ -221,16 +223,12 @@ class Webhook:
 
 
 def alertmanager(
-    stack: Stack,
-    program: str,
-    webhook: Webhook,
-    wait: str | None = "1s",
-    interval: str | None = "5s",
-    path: Path = EXAMPLE,
+    stack: Stack, program: str, webhook: Webhook, wait: str = "1s", interval: str = "5s", path: Path = EXAMPLE
 ) -> str:
     """Starts an Alertmanager with a configuration of alerts/ and returns its address.
 
-    Each receiver but `nobody` is the webhook. `wait` and `interval` replace those of the groups, but a wait of 0.
+    Each receiver but `nobody` is the webhook. `wait` and `interval`, unless empty, replace those of the groups, except
+    a wait of 0.
     """
     routes, receivers = re.sub(r"(?m)^templates:.*\n", "", path.read_text(encoding="utf-8")).split("\nreceivers:\n")
     if wait:
@@ -250,13 +248,22 @@ def alertmanager(
     return address
 
 
-def start_prometheus(stack: Stack, program: str, config: str, *flags: str) -> tuple[subprocess.Popen[bytes], str, Path]:
-    """Returns the process, its address and its data directory."""
+def start_prometheus(
+    stack: Stack, program: str, targets: list[Any], *flags: str, **config: Any
+) -> tuple[subprocess.Popen[bytes], str, Path]:
+    """Scrapes `targets` with this configuration. Returns the process, its address and its data directory."""
     home = Path(tempfile.mkdtemp(dir=stack.folder))
-    (home / "prometheus.yml").write_text(config, encoding="utf-8")
+    config["scrape_configs"] = [{"job_name": JOB, "static_configs": targets}]
+    # JSON is YAML.
+    (home / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
     own = f"--config.file={home}/prometheus.yml", f"--storage.tsdb.path={home}/data"
     process, address = stack.listen(program, *own, "--web.listen-address=127.0.0.1:0", *flags)
     return process, address, home / "data"
+
+
+def notifying(address: str) -> dict[str, Any]:
+    """The configuration of a Prometheus that notifies the Alertmanager at this address."""
+    return {"alertmanagers": [{"static_configs": [{"targets": [address]}]}]}
 
 
 class Azure:
@@ -267,10 +274,8 @@ class Azure:
         _, address = stack.listen(EXPORTER, "simulate", "--web.listen-address=127.0.0.1:0", f"--vm.name={vm}")
         self.url = f"http://{address}"
 
-    def exporter(
-        self, vm: str, *flags: str, address: str = "127.0.0.1:0", **variables: str
-    ) -> tuple[subprocess.Popen[bytes], str]:
-        """Returns the process and its address. Without a state directory: hundreds of them would wait for the disk."""
+    def exporter(self, vm: str, *flags: str, address: str = "127.0.0.1:0", **variables: str) -> Started:
+        """Without a state directory: hundreds of them would wait for the disk."""
         own = f"--web.listen-address={address}", f"--imds.url={self.url}", f"--vm.name={vm}"
         return self.stack.listen(EXPORTER, *own, *flags, **variables)
 
@@ -290,6 +295,8 @@ def event(event_type: str, notice: str, started_for: str, *vms: str, **more: Any
 def rules(stack: Stack) -> Path:
     """The rule files of alerts/ and dashboards/. AzureScheduledEventsExporterDown fires after 5 seconds, not 10 minutes."""
     copies = stack.folder / "rules"
+    if copies.exists():
+        return copies
     copies.mkdir()
     for path in [*ROOT.glob("alerts/*.rules.yml"), *ROOT.glob("dashboards/*.rules.yml")]:
         text = path.read_text(encoding="utf-8").replace("for: 10m\n", "for: 5s\n")

@@ -18,7 +18,7 @@ LABELS = {"alertname", "severity", "event_id", "event_type", "event_source"}
 
 def run(stack: Stack) -> list[str]:
     webhook = Webhook()
-    alertmanager = parts.alertmanager(stack, parts.built("alertmanager", "alertmanager", "alertmanager"), webhook)
+    alertmanager = parts.alertmanager(stack, parts.built("alertmanager"), webhook)
     spot, web = Azure(stack, "spot-a"), Azure(stack, "web-a")
     state = f"--state.directory={stack.folder}/state"
     _, spot_vm = spot.exporter("spot-a")
