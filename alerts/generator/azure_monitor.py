@@ -135,8 +135,7 @@ def _group(group: dict) -> dict:
 
 
 def _record(rule: dict) -> dict:
-    labels = {"labels": rule["labels"]} if "labels" in rule else {}
-    return {"record": rule["record"], "expression": _literal(rule["expr"]), **labels, "enabled": True}
+    return {"record": rule["record"], "expression": rule["expr"], "enabled": True}
 
 
 def _alert(rule: dict) -> dict:
@@ -146,7 +145,7 @@ def _alert(rule: dict) -> dict:
     actions = {} if severity == "info" else {"actions": f"[variables('{receivers}Actions')]"}
     return {
         "alert": rule["alert"],
-        "expression": _literal(f"({rule['expr']})\n{WORDS}" if _is_event(rule) else rule["expr"]),
+        "expression": f"({rule['expr']})\n{WORDS}" if _is_event(rule) else rule["expr"],
         **wait,
         "severity": SEVERITIES[severity],
         "labels": rule["labels"],
@@ -155,11 +154,6 @@ def _alert(rule: dict) -> dict:
         "resolveConfiguration": {"autoResolved": True, "timeToResolve": "PT5M"},
         **actions,
     }
-
-
-def _literal(text: str) -> str:
-    """A string that begins with a bracket is an expression of the template language, unless the bracket is doubled."""
-    return f"[{text}" if text.startswith("[") else text
 
 
 def _is_event(rule: dict) -> bool:
@@ -175,7 +169,7 @@ def _annotations(rule: dict) -> dict[str, str]:
     dashboard = rule["annotations"]["dashboard_url"].replace(" | urlquery", "")
     anchor = rule["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
     return {
-        **{name: _literal(text) for name, text in texts.items()},
+        **texts,
         "dashboard_url": f"[concat(parameters('grafanaUrl'), '{dashboard}')]",
         "runbook_url": f"[concat(parameters('runbookUrl'), '{anchor}')]",
     }

@@ -75,12 +75,12 @@ def to_plain(rule: dict) -> dict:
 
 
 def evaluated(text: str) -> str:
-    """A text, or the result of a concatenation of the template language."""
+    """A text, or the result of a concatenation. What begins with a bracket is an expression of the template language."""
     found = re.fullmatch(r"\[concat\(parameters\('(grafanaUrl|runbookUrl)'\), '([^']*)'\)\]", text)
     if found:
         return f"https://{found[1]}{found[2]}"
-    expect(not text.startswith("[") or text.startswith("[["), f"an expression of the template language: {text}")
-    return text.removeprefix("[") if text.startswith("[[") else text
+    expect(not text.startswith("["), f"an expression of the template language: {text}")
+    return text
 
 
 def check_scraping(promtool: str) -> None:
