@@ -1,18 +1,15 @@
 """Annotations that users can add to their own dashboards: maintenance as shaded regions, NotBefore as a line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from parts import CRITICAL, DATASOURCE, WARNING
 
 
-def _query(name: str, expr: str, colour: str, title: str, text: str, **more: Any) -> dict[str, Any]:
+def _query(name: str, expr: str, colour: str, title: str, **more: Any) -> dict[str, Any]:
     return {
         "name": name,
         "datasource": DATASOURCE,
         "enable": True,
-        "hide": False,
         "iconColor": colour,
         "target": {
             "datasource": DATASOURCE,
@@ -24,7 +21,7 @@ def _query(name: str, expr: str, colour: str, title: str, text: str, **more: Any
             "refId": "Anno",
         },
         "titleFormat": title,
-        "textFormat": text,
+        "textFormat": "Event {{event_id}}",
         "tagKeys": "event_type,event_source",
         **more,
     }
@@ -37,13 +34,6 @@ def build(matchers: str = "") -> list[dict[str, Any]]:
     started = f'max by ({by}) (azure_scheduled_event_status{{event_status="Started", scope!="other"{more}}})'
     announced = f'1000 * max by ({by}) (azure_scheduled_event_not_before_timestamp_seconds{{scope!="other"{more}}})'
     return [
-        _query("Azure maintenance", started, CRITICAL, "{{event_type}} is under way", "Event {{event_id}}"),
-        _query(
-            "Azure maintenance, not before",
-            announced,
-            WARNING,
-            "{{event_type}} may start",
-            "Event {{event_id}}",
-            useValueForTime=True,
-        ),
+        _query("Azure maintenance", started, CRITICAL, "{{event_type}} is under way"),
+        _query("Azure maintenance, not before", announced, WARNING, "{{event_type}} may start", useValueForTime=True),
     ]

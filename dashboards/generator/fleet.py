@@ -1,7 +1,5 @@
 """The fleet dashboard: what happens now, what is next, and whether the exporters report."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import parts as p
@@ -10,11 +8,13 @@ import records as r
 PENDING = f"{r.ORDER}{{{r.EVENTS}}}"
 BEGUN = f"{PENDING} > {r.BEGUN}"
 EXPORTERS = f"{r.COVERAGE}{{{r.VMS}}}"
-WHEN = p.value_map({"-2": ("VM down", p.CALM), "-1": ("running", p.CALM), "0": ("due", p.CALM)})
+WHEN = p.value_map(
+    {"-3": ("VM gone", p.CALM), "-2": ("VM down", p.CALM), "-1": ("running", p.CALM), "0": ("due", p.CALM)}
+)
 STARTS_IN = {"unit": "dtdurations", "decimals": 0, "mappings": [WHEN], "custom__width": 110}
 COLOURS = {"info": p.NOTICE, "warning": p.WARNING, "critical": p.CRITICAL}
-SEVERITIES = p.value_map({name: (name, colour) for name, colour in COLOURS.items()})
-SEVERITY = {"mappings": [SEVERITIES], **p.COLOURED, "custom__width": 90}
+SEVERITY_MAP = p.value_map({name: (name, colour) for name, colour in COLOURS.items()})
+SEVERITY = {"mappings": [SEVERITY_MAP], **p.COLOURED, "custom__width": 90}
 # The severities in the values of ORDER: due within the hour, then begun.
 STEPS = p.thresholds(
     (None, p.CALM),
@@ -24,12 +24,9 @@ STEPS = p.thresholds(
 COUNT = p.thresholds((None, p.CALM), (1, p.NOTICE))
 # What to show in place of events, by the value of `no_event`.
 NO_EVENT = [
-    p.override(code, displayName=text, color={"fixedColor": colour, "mode": "fixed"})
-    for code, text, colour in (
-        ("0", "none known: see Coverage", p.BLIND),
-        ("1", "none", p.CALM),
-        ("2", "none selected, or no rules", p.BLIND),
-    )
+    p.override("0", displayName="none known: see Coverage", color=p.fixed(p.BLIND)),
+    p.override("1", displayName="none", color=p.fixed(p.CALM)),
+    p.override("2", displayName="none selected, or no rules", color=p.fixed(p.BLIND)),
 ]
 
 
@@ -38,23 +35,12 @@ def no_event(exporters: str, events: str) -> tuple[str, str]:
     return f'count_values("known", min({exporters}) or vector(2)) unless on () {events}', "{{known}}"
 
 
-def variables() -> list[dict[str, Any]]:
-    of = f'{r.COVERAGE}{{cluster=~"$cluster", job=~"$job"}}'
-    return [
-        p.cluster_variable(),
-        p.job_variable(),
-        p.query_variable("scale_set", "Scale set", f"label_values({of}, vm_scale_set)"),
-        p.vm_variable(multi=True, more=', vm_scale_set=~"$scale_set|unknown"'),
-        p.type_variable(),
-    ]
-
-
 def events() -> list[p.Panel]:
     following = f"topk(1, max by ({r.EVENT}, summary) ({PENDING} < {r.BEGUN}))"
     return [
         p.stat(
             "Now",
-            "The two worst events that have started and are not over, or whose VM is down. The colour is that of the alert. "
+            "The two worst events that have started and are not over, or whose VM is down or gone. The colour is that of the alert. "
             '"none": no open event, and every exporter reports. "none known": an event of a VM whose exporter does not report can be missing.',
             (0, 0, 7, 6),
             [
@@ -80,14 +66,14 @@ def events() -> list[p.Panel]:
             (13, 0, 3, 6),
             [f"{r.START} and on ({r.EVENT}) {following}"],
             unit="dtdurations",
-            mappings=[WHEN],
+            mappings=(WHEN,),
         ),
     ]
 
 
 def counts() -> list[p.Panel]:
     harmless = f"azure_scheduled_event_duration_seconds{{{r.CLUSTER}}} == 0"
-    firing = f'ALERTS{{alertname=~"AzureScheduledEvents(ExporterDown|DataStale)", alertstate="firing", {r.TARGET}}}'
+    firing = f'ALERTS{{alertname=~"AzureScheduledEvents(ExporterDown|DataStale)", alertstate="firing", {r.CLUSTER}}}'
     advice = r.exporter("advisories", 'scope!="other"')
     zero = f"or 0 * group({r.COVERAGE}{{{r.CLUSTER}}})"
     return [
@@ -128,18 +114,15 @@ def pending(y: int) -> p.Panel:
         [
             p.with_id(f"max by ({r.EVENT}, severity, summary) ({PENDING})"),
             f"{r.START} and on ({r.EVENT}) {PENDING}",
-            f"max by ({r.EVENT}) ({r.up_to_now('resources', r.CLUSTER)}) and on ({r.EVENT}) {PENDING}",
         ],
-        {
+        columns={
             "Value #B": ("Starts in", STARTS_IN),
             "severity": ("Severity", SEVERITY),
-            "summary": ("What", {"custom__minWidth": 400}),
-            "Value #C": ("VMs", {"custom__width": 60}),
-            "cluster": ("In cluster", {"custom__width": 130}),
+            "summary": ("What", p.WRAPPED),
+            "cluster": ("In cluster", {"custom__width": 175}),
             "id": ("Event", {"custom__width": 95}),
         },
         sort="Value #A",
-        drop=("Value #A", "event_id", "state"),
     )
 
 
@@ -153,17 +136,16 @@ def vms(y: int) -> p.Panel:
             r.cluster_for_links(f"topk(200, {pairs})"),
             f"1000 * max by ({r.VM}, event_id) ({r.DOWN}{{{r.TARGET}}}) and on ({r.VM}, event_id) {PENDING}",
         ],
-        {
-            "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 225}),
+        columns={
+            "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 255}),
             "severity": ("Severity", SEVERITY),
-            "summary": ("Event", {"custom__minWidth": 400}),
+            "summary": ("Event", p.WRAPPED),
             "Value #B": ("Down since", {"unit": "dateTimeAsIsoNoDateIfToday", "custom__width": 110}),
-            "cluster": ("In cluster", {"custom__width": 130}),
+            "cluster": ("In cluster", {"custom__width": 175}),
             "instance": ("Instance", p.HIDDEN),
             "in": ("Cluster", p.HIDDEN),
         },
         sort="Value #A",
-        drop=("Value #A", "job", "event_id"),
     )
 
 
@@ -173,17 +155,16 @@ def blind(y: int) -> p.Panel:
         "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. At most 100 are shown.",
         (0, y, 24, 7),
         [r.cluster_for_links(f"topk(100, {EXPORTERS} == 0)")],
-        {
-            "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 200}),
-            "coverage": ("Trouble", {}),
+        columns={
+            "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 255}),
+            "coverage": ("Trouble", {"custom__width": 120}),
             "vm_scale_set": ("Scale set", {}),
-            "cluster": ("In cluster", {}),
-            "instance": ("Instance", {}),
+            "cluster": ("In cluster", {"custom__width": 175}),
+            "instance": ("Instance", {"custom__width": 165}),
             "in": ("Cluster", p.HIDDEN),
         },
         sort="vm_name",
         desc=False,
-        drop=("job", "Value"),
     )
 
 
@@ -191,8 +172,6 @@ def build() -> dict[str, Any]:
     return p.dashboard(
         "azse-fleet",
         "What Azure does to which VM now, what is next, and whether all exporters report.",
-        variables(),
+        p.variables(),
         [*events(), *counts(), pending(6), vms(15), blind(23)],
-        since="now-6h",
-        refresh="15s",
     )

@@ -1,7 +1,5 @@
 """The records that the dashboards read, and what they select of them. Most series have the labels of a VM and of an event."""
 
-from __future__ import annotations
-
 EVENT = "cluster, event_id"
 VM = "cluster, job, instance"
 CLUSTER = 'cluster=~"$cluster"'
@@ -12,8 +10,8 @@ EVENTS = f'{VMS}, event_type=~"$event_type"'
 
 # alerts/scheduled-events.rules.yml
 OPEN = "event:azure_scheduled_event_open:last"
-DOWN = "instance_event:azure_scheduled_event_alert:down"
 # dashboards/dashboards.rules.yml
+DOWN = "instance_event:azure_scheduled_event_open:down"
 START = "event:azure_scheduled_event_open:start"
 ORDER = "instance_event:azure_scheduled_event_open:order"
 COVERAGE = "instance:azure_scheduled_events_target:coverage"
@@ -25,11 +23,6 @@ SIZE = "scale_set:azure_scheduled_events_vm_info:count"
 
 # In ORDER, what has begun has more than this, and what is due within the hour has more than NEAR.
 BEGUN, SEVERITY, NEAR = 100_000, 10_000, -3601
-
-
-def up_to_now(metric: str, of: str) -> str:
-    """The last sample of a metric of events in 15 minutes, because a VM that is down reports nothing."""
-    return f'last_over_time(azure_scheduled_event_{metric}{{{of}, scope!="other"}}[15m])'
 
 
 def exporter(metric: str, more: str = "") -> str:

@@ -1,7 +1,5 @@
 """The VM dashboard: open events, past events and exporter health of one VM."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import parts as p
@@ -16,6 +14,7 @@ THIS = f"{r.COVERAGE}{{{r.TARGET}}}"
 def now() -> list[p.Panel]:
     """The open events of this VM, or none, or nobody can know."""
     newest = f"max(last_over_time({r.exporter('last_success_timestamp_seconds')}[$__range]))"
+    none = f'label_replace(0 * absent({THIS}), "coverage", "no exporter", "", "")'
     advice = r.exporter("advisories", 'scope!="other"')
     return [
         p.stat(
@@ -35,12 +34,7 @@ def now() -> list[p.Panel]:
             "Coverage",
             "Whether the exporter of this VM reports: Prometheus scrapes it, it can read the metadata service, and it is not warming up. Else an event can be missing on this dashboard.",
             (11, 0, 5, 4),
-            [
-                (
-                    f'min by (coverage) ({THIS}) or label_replace(0 * absent({THIS}), "coverage", "no exporter", "", "")',
-                    "{{coverage}}",
-                )
-            ],
+            [(f"min by (coverage) ({THIS}) or {none}", "{{coverage}}")],
             text="name",
             empty="no exporter",
             steps=p.thresholds((None, p.BLIND), (1, p.CALM)),
@@ -69,25 +63,16 @@ def pending(y: int) -> p.Panel:
         "Every open event of this VM with what the exporter says about it, also while the VM is down.",
         (0, y, 24, 9),
         [
-            p.with_id(f"max by ({r.EVENT}, severity, description) ({PENDING})"),
+            p.with_trace(p.with_id(f"max by ({r.EVENT}, severity, description) ({PENDING})")),
             f"{r.START} and on ({r.EVENT}) {PENDING}",
-            p.traces(f"group by (event_id) ({PENDING})"),
         ],
-        {
+        columns={
             "Value #B": ("Starts in", STARTS_IN),
             "severity": ("Severity", SEVERITY),
-            "description": (
-                "What to know",
-                {
-                    "custom__minWidth": 400,
-                    "custom__wrapText": True,
-                    "custom__cellOptions": {"type": "auto", "wrapText": True},
-                },
-            ),
+            "description": ("What to know", p.WRAPPED),
             **p.id_columns(),
         },
         sort="Value #A",
-        drop=("cluster", "event_id", "state", "Value #A", "Value #C"),
     )
 
 
@@ -101,19 +86,11 @@ def timeline(y: int) -> p.Panel:
         (0, y, 24, 5),
         [(p.with_id(begun), "{{event_type}} {{id}}")],
         interval="1m",
+        empty="no rows",
         defaults={
             "mappings": [p.value_map({"0": ("announced", p.NOTICE), "1": ("begun", p.WARNING)})],
-            "color": {"mode": "thresholds"},
             "thresholds": p.thresholds((None, p.BLIND)),
-        },
-        custom={"fillOpacity": 100, "lineWidth": 0},
-        options={
-            "alignValue": "left",
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
-            "mergeValues": True,
-            "rowHeight": 0.75,
-            "showValue": "auto",
-            "tooltip": {"mode": "single", "sort": "none"},
+            "custom": {"fillOpacity": 100},
         },
     )
 
@@ -139,9 +116,9 @@ def past(y: int) -> p.Panel:
             f"1000 * {last('ended_timestamp_seconds', ', outcome')}",
             last("duration_seconds"),
             last("observed_interruption_seconds"),
-            p.traces(f"min by (event_id) ({events}) unless on (event_id) {r.OPEN} == 1"),
+            p.with_trace(f"min by (event_id) ({events}) unless on (event_id) {r.OPEN} == 1"),
         ],
-        {
+        columns={
             "Value #A": ("First seen", time),
             "event_type": ("Type", {"custom__width": 95}),
             "Value #B": ("Notice", {**seconds, "decimals": 0}),
@@ -152,46 +129,39 @@ def past(y: int) -> p.Panel:
             **p.id_columns(),
         },
         sort="Value #A",
-        drop=("cluster", "event_id", "Value #F"),
     )
 
 
 def service(y: int) -> list[p.Panel]:
-    buckets = r.exporter("imds_request_duration_seconds_bucket")
+    """Several replicas of Prometheus scrape the same counters, so they are not added."""
     failures = {
         "anomalies in documents": "document_anomalies_total",
         "state not written": "state_write_failures_total",
         "spans not exported": "span_export_failures_total",
         "alerts not pushed": "alert_push_failures_total",
     }
-    requests = r.exporter("imds_requests_total"), r.exporter("imds_request_failures_total")
+    requests, failed = r.exporter("imds_requests_total"), r.exporter("imds_request_failures_total")
     return [
         p.graph(
             "Requests to the metadata service",
             "Polls per second, and the ones that failed by reason. Azure allows five requests a second per VM, for all its readers together.",
-            (0, y, 8, 7),
+            (0, y, 12, 7),
             [
-                (f"sum(rate({requests[0]}[$__rate_interval]))", "requests"),
-                (f"sum by (reason) (rate({requests[1]}[$__rate_interval])) > 0", "failed: {{reason}}"),
+                (f"max(rate({requests}[$__rate_interval]))", "requests"),
+                (f"max by (reason) (rate({failed}[$__rate_interval])) > 0", "failed: {{reason}}"),
             ],
             unit="reqps",
-            overrides=p.coloured({"/^requests/": p.LINE, "/^failed/": p.BAD_LINE}, regex=True),
-        ),
-        p.graph(
-            "Latency of the metadata service",
-            "All answers but one in a hundred took less than this.",
-            (8, y, 8, 7),
-            [(f"histogram_quantile(0.99, sum by (le) (rate({buckets}[$__rate_interval])))", "99 %")],
-            unit="s",
-            overrides=p.coloured({"99 %": p.LINE}),
+            overrides=p.coloured({"/^failed/": "semi-dark-orange"}, regex=True),
         ),
         p.graph(
             "Trouble",
             "What should stay at zero: anomalies in documents, and what could not be written, exported or pushed.",
-            (16, y, 8, 7),
-            [(f"sum(increase({r.exporter(name)}[$__rate_interval]))", legend) for legend, name in failures.items()],
-            overrides=p.coloured(dict(zip(failures, p.TYPE_COLOURS.values(), strict=False))),
-            defaults={"decimals": 0},
+            (12, y, 12, 7),
+            [
+                (f"sum(max by (kind, reason) (increase({r.exporter(name)}[$__rate_interval])))", legend)
+                for legend, name in failures.items()
+            ],
+            decimals=0,
             custom={"axisSoftMax": 1},
         ),
     ]
@@ -201,9 +171,7 @@ def build() -> dict[str, Any]:
     return p.dashboard(
         "azse-vm",
         "One VM: what it waits for, what it has been through, and whether its exporter is well.",
-        [p.cluster_variable(multi=False), p.job_variable(), p.vm_variable(multi=False), *p.TRACE_VARIABLES],
+        [*p.variables(one_vm=True), *p.TRACE_VARIABLES],
         [*now(), pending(4), timeline(13), past(18), p.row("Metadata service and exporter", 25, service(26))],
-        since="now-6h",
-        refresh="15s",
-        annotations=[{**each, "hide": True} for each in maintenance(r.TARGET)],
+        annotations=tuple({**each, "hide": True} for each in maintenance(r.TARGET)),
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from boards import ROOT
 
 # Labels of targets, of records, and those that a query makes for a table.
-OTHER_LABELS = {"cluster", "job", "instance", "le", "coverage", "state", "alertname", "alertstate"}
+OTHER_LABELS = {"__name__", "cluster", "job", "instance", "le", "coverage", "state", "alertname", "alertstate"}
 
 
 def names() -> tuple[set[str], set[str]]:

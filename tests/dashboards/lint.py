@@ -61,7 +61,7 @@ def targets(board: Board) -> Iterator[Finding]:
 
 def importable(board: Board) -> Iterator[Finding]:
     """Requirements of Grafana's import, provisioning and sidecar."""
-    if board["editable"] or board["id"] is not None or not board["uid"].startswith("azse-") or "__inputs" in board:
+    if board["editable"] or "id" in board or not board["uid"].startswith("azse-") or "__inputs" in board:
         yield "importable", "", "is editable, or has an id or inputs"
     ids = [panel["id"] for panel in boards.panels(board)]
     if ids != list(range(1, len(ids) + 1)):

@@ -22,6 +22,7 @@ class Vm:
     failing: tuple[float, float] = (FOREVER, FOREVER)  # minutes in which the metadata service does not answer
     warming_up: tuple[float, float] = (FOREVER, FOREVER)
     gone: float = FOREVER  # it leaves service discovery
+    advice: int = 0
     job: str = "azure-scheduled-events"
 
     @property
@@ -91,6 +92,12 @@ class World:
             add(vm, success, "", lambda t, vm=vm: 60 * vm.last_success(t))
             warming = lambda t, vm=vm: float(vm.warming_up[0] <= t < vm.warming_up[1])  # noqa: E731
             add(vm, "azure_scheduled_events_warming_up", "", warming)
+            advice = ',event_type="SpotRebalanceRecommendation",scope="self"'
+            add(vm, "azure_scheduled_events_advisories", advice, lambda _, vm=vm: vm.advice)
+            add(vm, "azure_scheduled_events_imds_requests_total", "", lambda t: 60 * t)
+            failures = "azure_scheduled_events_imds_request_failures_total"
+            add(vm, failures, ',reason="timeout"', lambda t: 30 * t)
+            add(vm, "azure_scheduled_events_span_export_failures_total", ',reason="timeout"', lambda t: 30 * t)
         for event in self.events:
             for vm in event.vms:
                 self._event(event, vm, add)
@@ -161,6 +168,7 @@ def notation(values: list[float | None]) -> str:
 
 
 FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
+NOTICE = "Notice against Azure's promise, and interruption"
 CRITICAL, WARNING, INFO = 3, 2, 1
 COVERAGE = {
     "not_scraped": "not scraped",
@@ -189,8 +197,8 @@ def idle(minute: float, known: str, board: str = FLEET, **more) -> Truth:
     )
 
 
-def begun(severity: int, *, down: bool = False) -> int:
-    return 100_000 + 10_000 * severity + (2 if down else 1)
+def begun(severity: int, *, down: bool = False, gone: bool = False) -> int:
+    return 100_000 + 10_000 * severity + (3 if gone else 2 if down else 1)
 
 
 def coming(minute: float, text: str, order: float) -> Truth:
@@ -277,7 +285,7 @@ def frozen() -> World:
             figure(HISTORY, "Events", 38, 1),
             figure(HISTORY, "VMs hit", 38, 3),
             figure(HISTORY, "Time lost", 38, 36),
-            figure(HISTORY, "Median notice", 38, 18 * 60),
+            Truth(HISTORY, NOTICE, 38, {("Freeze",): 18 * 60}, ("event_type",), "C"),
             figure(HISTORY, "Not begun", 38, 0),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 0.75}, ("vm_scale_set",)),
             Truth(HISTORY, "VMs hit most", 38, {(f"web_{i}",): 1 for i in range(3)}, ("vm_name",)),
@@ -319,16 +327,20 @@ def evicted() -> World:
     words = ((10, "Preempt of spot_0 at 00:10:30 UTC"),)
     vm = Vm("spot_0", gone=10.6, scale_set="spot")
     event = Event("E-1", "Preempt", (vm,), (("Preempt", "critical"),), 10, 10.5, words)
+    says = {(words[0][1], ", VM gone"): begun(CRITICAL, gone=True)}
     return World(
         "eviction",
         "A Spot VM that is gone half a minute after the announcement. No scrape saw the start or the end.",
         (vm, Vm("web_1")),
         (event,),
         (
-            now(13, {(words[0][1], ", VM down"): begun(CRITICAL, down=True)}),
-            Truth(FLEET, "VMs of these events", 13, {("spot_0",): begun(CRITICAL, down=True)}, ("vm_name",)),
+            now(13, says),
+            Truth(FLEET, "VMs of these events", 13, {("spot_0",): begun(CRITICAL, gone=True)}, ("vm_name",)),
+            Truth(FLEET, "VMs of these events", 13, {("spot_0",): 1000 * 60 * 10.75}, ("instance",), "B"),
             coverage(13, report=1),
-            now(13, {(words[0][1], ", VM down"): begun(CRITICAL, down=True)}, VM, chosen={"instance": "spot_0"}),
+            now(25, says),
+            Truth(FLEET, "VMs of these events", 25, {("spot_0",): 1000 * 60 * 10.75}, ("instance",), "B"),
+            now(13, says, VM, chosen={"instance": "spot_0"}),
             idle(28, NONE),
             figure(HISTORY, "VMs hit", 38, 1),
             figure(VM, "Past events", 38, 10 * 60 * 1000, chosen={"instance": "spot_0"}),
@@ -386,21 +398,33 @@ def clusters() -> World:
 
 
 def replicas() -> World:
-    a = Vm("web_0", more=',replica="a"', down=((8, FOREVER),))
-    b = Vm("web_0", more=',replica="b"')
+    a = Vm("web_0", more=',replica="a"', down=((8, 25),), advice=1)
+    b = Vm("web_0", more=',replica="b"', advice=1)
+    this = {"chosen": {"instance": "web_0"}}
     words = "Freeze of web_0 at 00:20 UTC"
     event = freeze("E-1", (a, b), 5, 20, ((5, words),), "warning", duration=30, started=20, ended=22, interruption=20)
     return World(
         "replicas",
-        "A ruler over two replicas of Prometheus. One of them does not reach the VM.",
+        "A ruler over two replicas of Prometheus. One of them does not reach the VM for some time.",
         (a, b),
         (event,),
         (
             coverage(10, report=1),
             coming(10, words, 20_000 - 600),
             figure(FLEET, "VMs hit in 1 h", 10, 1),
+            Truth(FLEET, "VMs of these events", 10, {("web_0",): 20_000 - 600}, ("vm_name",)),
+            figure(FLEET, "With advice", 30, 1),
+            figure(VM, "Advice", 30, 1, **this),
+            figure(VM, "Requests to the metadata service", 30, 1, **this),
+            Truth(VM, "Requests to the metadata service", 30, {("timeout",): 0.5}, ("reason",), "B", **this),
+            figure(VM, "Trouble", 30, 30, ref="C", **this),
+            figure(VM, "Past events", 30, 20, ref="E", **this),
+            figure(HISTORY, "Events", 30, 1),
             figure(HISTORY, "Time lost", 30, 20),
             figure(HISTORY, "VMs hit", 30, 1),
+            Truth(HISTORY, "Scale sets at risk", 30, {("web",): 1}, ("vm_scale_set",)),
+            Truth(HISTORY, "Scale sets at risk", 30, {("web",): 1}, ("vm_scale_set",), "B"),
+            Truth(HISTORY, "VMs hit most", 30, {("web_0",): 1}, ("vm_name",)),
         ),
     )
 
@@ -460,8 +484,8 @@ def approved() -> World:
         (vm, Vm("web_1")),
         (event,),
         (
-            figure(HISTORY, "Median notice", 10, 900),
-            figure(HISTORY, "Median notice", 35, 900),
+            Truth(HISTORY, NOTICE, 10, {("Reboot",): 900}, ("event_type",), "C"),
+            Truth(HISTORY, NOTICE, 35, {("Reboot",): 900}, ("event_type",), "C"),
         ),
     )
 
