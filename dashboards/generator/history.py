@@ -177,8 +177,8 @@ def risk(y: int) -> list[p.Panel]:
             (12, y, 12, 10),
             [f"topk(15, count by ({r.VM}, vm_name) ({lost()} >= 0))"],
             columns={
-                "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 255}),
-                "cluster": ("Cluster", {"custom__minWidth": 80}),
+                "vm_name": ("VM", {"links": [p.vm_link()], **NAME}),
+                "cluster": ("Cluster", NAME),
                 "Value": ("Events", COUNT),
                 "instance": ("Instance", p.HIDDEN),
             },

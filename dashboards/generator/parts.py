@@ -269,7 +269,7 @@ def _trace_cell(kind: str, more: dict[str, str]) -> dict[str, Any]:
     return {
         "links": [link],
         "mappings": [{"type": "regex", "options": {"pattern": ".+", "result": {"text": "trace", "index": 0}}}],
-        "custom__width": 80,
+        "custom__width": 65,
     }
 
 

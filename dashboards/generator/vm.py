@@ -97,8 +97,8 @@ def timeline(y: int) -> p.Panel:
 
 def past(y: int) -> p.Panel:
     over = f"unless on ({r.EVENT}) {r.OPEN} == 1"
-    seconds = {"unit": "s", "decimals": 1, "custom__width": 95}
-    time = {"unit": "time:MM-DD HH:mm:ss", "custom__width": 135}
+    seconds = {"unit": "s", "decimals": 1, "custom__width": 93}
+    time = {"unit": "time:MM-DD HH:mm:ss", "custom__width": 130}
 
     def last(metric: str, more: str = "") -> str:
         series = f'azure_scheduled_event_{metric}{{{r.TARGET}, scope!="other"}}'
@@ -120,10 +120,10 @@ def past(y: int) -> p.Panel:
         ],
         columns={
             "Value #A": ("First seen", time),
-            "event_type": ("Type", {"custom__width": 95}),
+            "event_type": ("Type", {"custom__width": 85}),
             "Value #B": ("Notice", {**seconds, "decimals": 0}),
             "Value #C": ("Ended", time),
-            "outcome": ("Outcome", {}),
+            "outcome": ("Outcome", {"custom__minWidth": 90}),
             "Value #D": ("Announced", {**seconds, "noValue": "unknown"}),
             "Value #E": ("Observed", seconds),
             **p.id_columns(),

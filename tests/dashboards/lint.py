@@ -75,6 +75,17 @@ def importable(board: Board) -> Iterator[Finding]:
         taken |= cells
 
 
+def columns(board: Board) -> Iterator[Finding]:
+    """All columns of a table fit into a window of 1,000 pixels. Grafana gives a column without a width 150."""
+    for panel in boards.panels(board):
+        if panel["type"] == "table":
+            fields = [{p["id"]: p["value"] for p in each["properties"]} for each in panel["fieldConfig"]["overrides"]]
+            shown = [field for field in fields if not field.get("custom.hidden")]
+            needed = sum(field.get("custom.width", field.get("custom.minWidth", 150)) for field in shown)
+            if needed > panel["gridPos"]["w"] * 40 - 16:
+                yield "columns", panel["title"], f"the columns need {needed} pixels"
+
+
 def links(board: Board) -> Iterator[Finding]:
     """A link passes only what both dashboards select: the cluster, never the VM, and no id of an organisation."""
     uids = {each["uid"] for each in boards.load().values()}
@@ -93,7 +104,7 @@ def links(board: Board) -> Iterator[Finding]:
             yield "links", title, f"leads to {to.group(1)}, which does not exist, or passes on no cluster"
 
 
-RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (variables, panel_form, targets, importable, links)
+RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (variables, panel_form, targets, importable, columns, links)
 
 
 def findings(board: Board) -> list[Finding]:
