@@ -1,7 +1,6 @@
 """The history dashboard: number of events, notice and interruptions.
 
-The queries read what dashboards.rules.yml records of each VM of an event, once a minute while the event is reported.
-Everything is aggregated before it is counted: several VMs report an event.
+The queries read a sample a minute of each VM of a reported event, and count events and VMs: several VMs report an event.
 """
 
 from typing import Any
@@ -65,8 +64,8 @@ def headline() -> list[p.Panel]:
 
 def total(x: int, title: str, description: str, expr: str, **more: Any) -> p.Panel:
     """0 if the rules were evaluated in this time and there is nothing to count."""
-    known = f"group(last_over_time({r.APPROVALS}{{{r.CLUSTER}}}[$__range]))"
-    return p.stat(title, description, (x, 0, 5, 3), [f"{expr} or 0 * {known}"], **more)
+    zero = f"0 * group(last_over_time({r.APPROVALS}{{{r.CLUSTER}}}[$__range]))"
+    return p.stat(title, description, (x, 0, 5, 3), [f"{expr} or {zero}"], **more)
 
 
 def per_day(y: int) -> list[p.Panel]:
@@ -163,7 +162,7 @@ def risk(y: int) -> list[p.Panel]:
             ],
             columns={
                 "vm_scale_set": ("Scale set", NAME),
-                "cluster": ("Cluster", NAME),
+                "cluster": ("In cluster", NAME),
                 "Value #A": ("Most at once", {"unit": "percentunit", "decimals": 0, "custom__width": 115}),
                 "Value #B": ("VM hits", COUNT),
                 "Value #C": ("Lost", {**SECONDS, "custom__width": 85}),
@@ -175,12 +174,13 @@ def risk(y: int) -> list[p.Panel]:
             "VMs hit most",
             "The 15 VMs for which most events began.",
             (12, y, 12, 10),
-            [f"topk(15, count by ({r.VM}, vm_name) ({lost()} >= 0))"],
+            [r.cluster_for_links(f"topk(15, count by ({r.VM}, vm_name) ({lost()} >= 0))")],
             columns={
                 "vm_name": ("VM", {"links": [p.vm_link()], **NAME}),
-                "cluster": ("Cluster", NAME),
+                "cluster": ("In cluster", NAME),
                 "Value": ("Events", COUNT),
                 "instance": ("Instance", p.HIDDEN),
+                "in": ("Cluster", p.HIDDEN),
             },
             sort="Value",
             empty=NO_ROWS,

@@ -5,6 +5,7 @@ The names of the rules are those of the linter (github.com/grafana/dashboard-lin
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -95,6 +96,9 @@ def links(board: Board) -> Iterator[Finding]:
         fields = panel.get("fieldConfig", {"overrides": []})["overrides"]
         found = [each for field in fields for p in field["properties"] if p["id"] == "links" for each in p["value"]]
         text += [(f"{panel['title']}: {link['title']}", link["url"]) for link in found]
+        # The label `in` has a value also without a cluster.
+        if any("fields.Cluster" in link["url"] for link in found) and '"in": "Cluster"' not in json.dumps(panel):
+            yield "links", panel["title"], "passes on a cluster that the row may not have"
     for title, url in text:
         if any(link["includeVars"] for link in board["links"]) or "${instance" in url or "orgId" in url:
             yield "links", title, "passes on the selected VM, or names an organisation"
