@@ -15,10 +15,10 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # The version whose form the files have: its schema, and its panel options.
 GRAFANA, SCHEMA = "12.2.0", 42
 
-# Colours are names of Grafana's palette, which has other values in the light theme; its greys are not grey in both themes.
+# Names of Grafana's palette, which has other values in the light theme; its greys are not grey in both themes.
 # They differ for deuteranopes and protanopes in both themes (CIEDE2000 of 20), and text on them has a contrast of 4.5.
 #
-# States, by the severity of the alert. They are backgrounds, on which Grafana writes in black or white, and never colours
+# States, by the severity of the alert. They are backgrounds, on which Grafana writes in black or white, and not colours
 # of text: no yellow is readable as text in the light theme. "transparent" has no background.
 CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "#707070", "transparent"
 # Event types, in graphs only. A type has no severity, so a table does not colour it.
