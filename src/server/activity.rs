@@ -13,6 +13,7 @@ use tokio::{
     sync::watch,
     time::Instant,
 };
+use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::stream::Stream;
@@ -68,23 +69,30 @@ pub(super) struct ResponseBody {
 
 /// The activity of one connection, shared by its task and by the eviction.
 #[derive(Debug, Clone)]
-pub(super) struct ConnectionActivity(watch::Sender<Activity>);
+pub(super) struct ConnectionActivity {
+    current: watch::Sender<Activity>,
+    /// Cancelled when the connection has to close.
+    pub(super) evicted: CancellationToken,
+}
 
 impl ConnectionActivity {
     pub(super) fn new() -> Self {
-        Self(watch::Sender::new(Activity {
-            phase: ConnectionPhase::ReadingHead,
-            since: Instant::now(),
-            response: None,
-        }))
+        Self {
+            current: watch::Sender::new(Activity {
+                phase: ConnectionPhase::ReadingHead,
+                since: Instant::now(),
+                response: None,
+            }),
+            evicted: CancellationToken::new(),
+        }
     }
 
     pub(super) fn get(&self) -> Activity {
-        *self.0.borrow()
+        *self.current.borrow()
     }
 
     pub(super) fn subscribe(&self) -> watch::Receiver<Activity> {
-        self.0.subscribe()
+        self.current.subscribe()
     }
 
     /// Begins a phase.
@@ -112,7 +120,7 @@ impl ConnectionActivity {
     }
 
     fn set(&self, phase: ConnectionPhase, response: Option<ResponseBody>) {
-        self.0.send_replace(Activity {
+        self.current.send_replace(Activity {
             phase,
             since: Instant::now(),
             response,
@@ -120,10 +128,11 @@ impl ConnectionActivity {
     }
 
     /// The rest of a response that is being sent must not stay in the system's buffers.
-    pub(super) fn abort_response(&self) {
+    pub(super) fn evict(&self) {
         if self.get().response.is_some() {
             self.enter(ConnectionPhase::Aborted);
         }
+        self.evicted.cancel();
     }
 }
 

@@ -32,7 +32,7 @@ impl ConnectionTask {
     pub(super) async fn run(self, stream: TcpStream, slot: Slot) {
         tokio::select! {
             biased;
-            () = slot.evicted.cancelled() => {}
+            () = slot.activity.evicted.cancelled() => {}
             () = self.accept(stream, &slot) => {}
         }
     }

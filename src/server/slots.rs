@@ -10,7 +10,6 @@ use tokio::{
     sync::{self, Notify},
     time::{Instant, timeout},
 };
-use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::activity::{Activity, ConnectionActivity, ResponseBody};
@@ -35,16 +34,10 @@ pub(super) struct ConnectionSlots {
 #[derive(Debug, Default)]
 struct Connections {
     next_id: u64,
-    open: BTreeMap<u64, OpenConnection>,
+    open: BTreeMap<u64, ConnectionActivity>,
     /// Since the last warning.
     evictions: usize,
     warned_at: Option<Instant>,
-}
-
-#[derive(Debug)]
-struct OpenConnection {
-    activity: ConnectionActivity,
-    evicted: CancellationToken,
 }
 
 /// The slot of one connection, free again when it is dropped.
@@ -53,8 +46,6 @@ pub(super) struct Slot {
     slots: Arc<ConnectionSlots>,
     id: u64,
     pub(super) activity: ConnectionActivity,
-    /// Cancelled when the connection has to close.
-    pub(super) evicted: CancellationToken,
 }
 
 impl Drop for Slot {
@@ -116,14 +107,9 @@ impl ConnectionSlots {
             slots: Arc::clone(self),
             id: connections.next_id,
             activity: ConnectionActivity::new(),
-            evicted: CancellationToken::new(),
         };
         connections.next_id += 1;
-        let connection = OpenConnection {
-            activity: slot.activity.clone(),
-            evicted: slot.evicted.clone(),
-        };
-        connections.open.insert(slot.id, connection);
+        connections.open.insert(slot.id, slot.activity.clone());
         slot
     }
 
@@ -159,7 +145,7 @@ impl Connections {
     fn response_bytes(&self) -> usize {
         let connections = self.open.values();
         let bodies: BTreeSet<ResponseBody> = connections
-            .filter_map(|connection| connection.activity.get().response)
+            .filter_map(|connection| connection.get().response)
             .collect();
         bodies.iter().map(|body| body.bytes).sum()
     }
@@ -168,15 +154,14 @@ impl Connections {
     fn evict(&mut self, is_wanted: fn(&Activity) -> bool) {
         let now = Instant::now();
         let candidates = self.open.values().filter_map(|connection| {
-            let activity = connection.activity.get();
+            let activity = connection.get();
             let is_candidate = !connection.evicted.is_cancelled()
                 && activity.is_evictable(now)
                 && is_wanted(&activity);
             is_candidate.then_some((activity.since, connection))
         });
         if let Some((_, connection)) = candidates.min_by_key(|(since, _)| *since) {
-            connection.activity.abort_response();
-            connection.evicted.cancel();
+            connection.evict();
             self.evictions += 1;
             self.warn_of_eviction(now);
         }

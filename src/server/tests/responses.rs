@@ -122,7 +122,7 @@ async fn waiting_response_evicts_as_many_unread_ones_as_it_needs_oldest_first() 
         .zip(bodies.into_iter().flatten())
         .map(|(slot, body)| {
             slot.activity.send(&Bytes::from_static(body));
-            tokio::spawn(async move { slot.evicted.cancelled().await })
+            tokio::spawn(async move { slot.activity.evicted.cancelled().await })
         })
         .collect();
     sleep(RESPONSE_GRACE).await;
