@@ -188,7 +188,7 @@ impl WebService {
                     } else {
                         "not serving"
                     };
-                    result.reason = reason.to_owned();
+                    reason.clone_into(&mut result.reason);
                 }
                 reply::probe(result)
             }
