@@ -64,7 +64,7 @@ impl fmt::Display for Anomaly {
 /// The anomalies of one document, bounded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Anomalies {
-    /// At most [`MAX_ANOMALIES`], in the order of the document.
+    /// At most 64, in the order of the document.
     pub described: Vec<Anomaly>,
     /// How many more there are of each kind.
     pub(crate) suppressed: BTreeMap<AnomalyKind, u64>,
