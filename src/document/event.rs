@@ -224,17 +224,20 @@ impl<'a> EventReader<'_, 'a> {
             let name = string(value).filter(is_name);
             return (name.map(|name| vec![cut(name, MAX_NAME).into()]), false);
         };
-        let names = entries.iter().filter_map(|entry| string(entry));
-        let names: Vec<_> = names.filter(is_name).collect();
-        let readable = names.len();
-        if readable < entries.len() || names.iter().any(|name| name.len() > MAX_NAME) {
+        // Not collected: there may be millions.
+        let names = || {
+            let names = entries.iter().filter_map(|entry| string(entry));
+            names.filter(is_name)
+        };
+        let readable = names().count();
+        if readable < entries.len() || names().any(|name| name.len() > MAX_NAME) {
             self.reject_resources(value);
         }
         if readable > MAX_RESOURCES {
             let problem = format!("has {readable} names, {MAX_RESOURCES} are kept");
             self.report(kind, member, &problem);
         }
-        let kept = names.into_iter().take(MAX_RESOURCES);
+        let kept = names().take(MAX_RESOURCES);
         let kept: Vec<_> = kept.map(|name| cut(name, MAX_NAME).into()).collect();
         let has_more = kept.len() < entries.len();
         // A list without any readable name says no more than a missing one.

@@ -56,7 +56,6 @@ pub enum LogEntry {
         /// `--vm.name` is given, so that only labels are missing.
         is_name_configured: bool,
     },
-    /// The restored state was written on another VM.
     ForeignState {
         /// The id of this VM.
         vm_id: String,

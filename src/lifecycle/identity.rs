@@ -12,7 +12,6 @@ impl Tracker {
         entries.any(|entry| entry.tracked.is_owner_unknown)
     }
 
-    /// The restored state is that of this VM.
     pub(crate) fn confirm_owner(&mut self) {
         for entry in self.entries.values_mut() {
             if entry.tracked.is_owner_unknown {

@@ -27,7 +27,6 @@ const MAX_ENDED: usize = 1_000;
 /// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
-/// Tracks every event of the documents.
 #[derive(Debug, Clone)]
 pub struct Tracker {
     retention: Duration,
