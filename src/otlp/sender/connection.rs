@@ -60,7 +60,7 @@ pub struct Connection {
     /// `None` until the first attempt, and after a TLS failure: certificates may have been renewed.
     client: Option<Client>,
     /// Consecutive failures.
-    failures: u32,
+    pub(super) failures: u32,
     last_failure: Option<ExportFailure>,
     /// Of the collector, with the last request that it accepted.
     warning: String,

@@ -2,7 +2,7 @@
 //! metrics, which have no spool. Each signal has a [`Connection`].
 //!
 //! Only a batch that the collector accepted or rejected is removed from the spool. The oldest one is sent first; one
-//! that may have caused a failure itself is sent again after the others. At shutdown the remaining batches are exported
+//! that may have caused a failure itself, or fails again and again, is sent again after the others. At shutdown the remaining batches are exported
 //! for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
 
 mod connection;
@@ -31,6 +31,8 @@ use crate::snapshot::{DropReason, ExportFailure};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
+/// A batch is sent again after the others when this number of requests has failed, whatever the cause.
+const MAX_FAILURES_OF_A_BATCH: u32 = 8;
 
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
@@ -180,7 +182,7 @@ impl Sender {
     /// A new batch ends our own backoff, since a Spot VM has only seconds, but no delay that the collector asked for.
     async fn handle_failure(&self, id: u64, retry: Retry) {
         self.spool.with(Spool::maintain).await;
-        if retry.may_be_the_batch {
+        if retry.may_be_the_batch || self.connection.failures >= MAX_FAILURES_OF_A_BATCH {
             self.spool.with(move |spool| spool.postpone(id)).await;
         }
         let delay = self.connection.retry_delay(&retry);

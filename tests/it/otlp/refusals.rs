@@ -124,6 +124,19 @@ async fn batches_that_are_never_processed_do_not_hold_up_the_batches_behind_them
 }
 
 #[tokio::test]
+async fn a_batch_whose_requests_always_fail_does_not_hold_up_the_batches_behind_it() {
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::Refuse("1", 503));
+    let mut sending = Sending::start(&base(&collector), &[], None);
+    for number in [10, 2, 3] {
+        sending.spool.append(batch(number), Clock::start().now());
+    }
+    let counts = sending.until(|counts| counts.exported == 2).await;
+    assert_eq!(counts.spooled, 1);
+    assert_eq!(collector.accepted(), ["2", "3"]);
+}
+
+#[tokio::test]
 async fn all_refused_batches_are_sent_as_soon_as_the_collector_accepts_one() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::status(401));
