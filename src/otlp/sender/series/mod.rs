@@ -22,13 +22,13 @@ use prost::Message as _;
 use super::metric_requests::split_off;
 use crate::time::Moment;
 
-/// Pushes with different series that are kept while none is accepted.
-const MAX_UNCONFIRMED: usize = 8;
+/// Points of ended series that are kept while no push is accepted, and those of the last push.
+const MAX_ENDED: usize = 4_000;
 
 /// The attributes of a resource that receivers use as labels of its series.
 const IDENTIFYING: [&str; 3] = ["service.namespace", "service.name", "service.instance.id"];
 
-/// The last accepted push and those after it: receivers may have the series of each.
+/// The series that receivers may have: those that ended since the last accepted push, in their order, and the last push.
 #[derive(Debug, Default)]
 pub(super) struct UnconfirmedPushes(Vec<ResourceMetrics>);
 
@@ -36,23 +36,28 @@ impl UnconfirmedPushes {
     /// These metrics, and one point for each series that has ended since the last accepted push.
     pub(super) fn next(&mut self, live: ResourceMetrics, now: Moment) -> Vec<ResourceMetrics> {
         let mut known = series(&live);
-        self.0.retain(|push| !series(push).is_subset(&known));
-        let pushes = self.0.iter().cloned();
-        let ended: Vec<_> = pushes
+        let former = mem::take(&mut self.0).into_iter();
+        let mut ended: Vec<_> = former
             .filter_map(|push| ended(push, &mut known, now))
             .collect();
-        if self.0.len() == MAX_UNCONFIRMED {
-            // The first one may be the one that was accepted.
-            self.0.remove(1);
+        while ended.len() > 1 && ended.iter().map(metrics).sum::<usize>() > MAX_ENDED {
+            ended.remove(0);
         }
+        self.0.clone_from(&ended);
         self.0.push(live.clone());
-        [vec![live], ended].concat()
+        ended.insert(0, live);
+        ended
     }
 
     /// The last push was accepted.
     pub(super) fn confirm(&mut self) {
         self.0.drain(..self.0.len().saturating_sub(1));
     }
+}
+
+/// The number of metrics. Of ended series, each point is one.
+fn metrics(of: &ResourceMetrics) -> usize {
+    of.scope_metrics.iter().map(|it| it.metrics.len()).sum()
 }
 
 fn series(of: &ResourceMetrics) -> HashSet<u64> {
@@ -137,6 +142,7 @@ fn remove_value(metric: &mut Metric, at: u64) {
         Some(Data::Histogram(histogram)) => {
             for point in &mut histogram.data_points {
                 point.flags = DataPointFlags::NoRecordedValueMask as u32;
+                point.start_time_unix_nano = point.start_time_unix_nano.min(at);
                 point.time_unix_nano = at;
                 // The bounds are kept: each is a series of its own in Prometheus.
                 point.bucket_counts.fill(0);
@@ -149,6 +155,7 @@ fn remove_value(metric: &mut Metric, at: u64) {
     };
     for point in numbers {
         point.flags = DataPointFlags::NoRecordedValueMask as u32;
+        point.start_time_unix_nano = point.start_time_unix_nano.min(at);
         point.time_unix_nano = at;
         point.value = None;
         point.exemplars.clear();
