@@ -29,16 +29,23 @@ fn parse(name: &str) -> Option<(u64, u64)> {
 }
 
 impl Spool {
-    /// Lists the batches of earlier processes.
-    pub(super) fn load(&mut self) {
+    /// Lists the batches of earlier processes, once. False without a directory, or if the disk fails.
+    pub(super) fn load(&mut self) -> bool {
         let Some(directory) = self.directory.clone() else {
-            return;
+            return false;
         };
+        if self.is_loaded {
+            return true;
+        }
         let made = self.files.make_directory(&directory);
         let found = match made.and_then(|()| self.files.list(&directory)) {
             Ok(found) => found,
-            Err(error) => return self.report_failure(&error),
+            Err(error) => {
+                self.report_failure(&error);
+                return false;
+            }
         };
+        self.is_loaded = true;
         let mut restored = 0;
         for (name, bytes) in found {
             if name.ends_with(&format!(".json{DRAFT_SUFFIX}")) {
@@ -55,12 +62,13 @@ impl Spool {
                 }
             }
         }
-        self.count(|counts| counts.spooled = restored);
+        self.count(|counts| counts.spooled += restored);
         self.make_room(0);
         if restored > 0 {
             let records = self.signal.records();
             info!(count = restored, "restored unsent {records} from the spool");
         }
+        true
     }
 
     /// Writes a batch to disk. False without a directory, or if the disk fails.

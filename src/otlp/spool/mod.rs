@@ -67,6 +67,8 @@ pub struct Spool {
     signal: Signal,
     files: Box<dyn Filesystem>,
     directory: Option<PathBuf>,
+    /// The batches of earlier processes are known.
+    is_loaded: bool,
     limits: SpoolLimits,
     /// By their ids: the Unix time in nanoseconds when they were appended, or one more than the id before.
     entries: BTreeMap<u64, Entry>,
@@ -82,7 +84,7 @@ pub struct Spool {
 
 impl Spool {
     /// Opens the spool in a directory with the batches in it, or in memory. A directory that cannot be used is logged
-    /// and tried again with each batch; batches that are already in it are sent after the next start.
+    /// and tried again with each batch and by [`Spool::maintain`].
     pub fn open(
         signal: Signal,
         directory: Option<&Path>,
@@ -93,6 +95,7 @@ impl Spool {
             signal,
             files,
             directory: directory.map(Path::to_owned),
+            is_loaded: false,
             limits,
             entries: BTreeMap::new(),
             in_flight: None,
@@ -134,11 +137,12 @@ impl Spool {
 
     fn append_encoded(&mut self, content: Vec<u8>, records: u64, now: Moment) {
         let bytes = content.len() as u64;
+        let is_loaded = self.load();
         self.make_room(bytes);
         let nanos = u64::try_from(now.wall.as_unix_nanos()).unwrap_or_default();
         let id = nanos.max(self.last_id + 1);
         self.last_id = id;
-        let is_stored = self.store(&file_name(id, records), &content);
+        let is_stored = is_loaded && self.store(&file_name(id, records), &content);
         if !is_stored {
             self.make_room_in_memory(bytes);
         }
@@ -177,7 +181,13 @@ impl Spool {
             }
             (None, None) => Err(NotFound.into()),
         };
-        let batch = read.and_then(|content| Ok(Batch::from_json(&content)?));
+        let batch = read.and_then(|content| {
+            let batch = Batch::from_json(&content)?;
+            let is_complete = batch.records.len() as u64 == count;
+            is_complete.then_some(batch).ok_or_else(|| {
+                io::Error::new(InvalidData, "another number of records than the name says")
+            })
+        });
         let error = match batch {
             Ok(batch) => return Some((id, batch)),
             Err(error) => error,
@@ -223,6 +233,9 @@ impl Spool {
         self.in_flight = None;
         for name in std::mem::take(&mut self.undeleted) {
             self.remove(name);
+        }
+        if !self.load() {
+            return;
         }
         let mut entries = std::mem::take(&mut self.entries);
         let in_memory = entries.iter_mut().filter(|(_, it)| it.memory.is_some());

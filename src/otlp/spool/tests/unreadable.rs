@@ -38,7 +38,11 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
     OsFilesystem
         .write(&path.join(&files[1]), b"{\"version\":2,\"spans\":{}}")
         .unwrap();
-    OsFilesystem.write(&path.join(&files[2]), b"").unwrap();
+    // The name says how many records it has.
+    let no_records = r#"{"version":"1","resource":{},"records":[]}"#;
+    OsFilesystem
+        .write(&path.join(&files[2]), no_records.as_bytes())
+        .unwrap();
     OsFilesystem
         .write(&path.join("notes.txt"), b"by hand")
         .unwrap();
