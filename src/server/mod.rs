@@ -2,9 +2,9 @@
 //!
 //! - At most [`ServerLimits::max_connections`] connections are served at once.
 //! - Every phase of a connection has a time limit, so that no client can occupy a slot indefinitely.
-//! - When all slots are taken and a client waits, the connection without a request in progress that has been in that
-//!   state longest is evicted (`slots`). So a client that sends its request at once is served, no matter how many
-//!   others do not.
+//! - When all slots are taken and a client waits, connections without a request in progress are evicted (`slots`): the
+//!   oldest ones of an address with more than its share, or else the oldest ones. So a client that sends its request
+//!   at once is served, no matter how many others do not.
 //! - The bodies in flight have a limit in bytes. While it is reached, a request for another large body waits, and
 //!   responses that are not read within a second are cut off. Small responses do not wait.
 //! - A failed accept is retried. Without a free file descriptor, connections are evicted first.
@@ -56,7 +56,7 @@ pub struct ServerLimits {
     /// All bodies that are being sent, in bytes. A body that several connections share counts once. A response with
     /// another large body waits while they are more.
     pub max_response_bytes: usize,
-    /// From the connect, and from the first byte of each further request, to the end of the head.
+    /// From the connect or the end of the TLS handshake, and from the first byte of each further request, to the end of the head.
     pub header_timeout: Duration,
     /// From the end of a request's head to the response of the handler.
     pub handler_timeout: Duration,
@@ -200,9 +200,9 @@ pub(crate) async fn serve_over(
 /// The next connection, once there is a slot for it. Retries for as long as the system refuses.
 async fn accept(listener: &TcpListener, slots: &Arc<ConnectionSlots>) -> (TcpStream, Slot) {
     let mut has_failed = false;
-    let stream = loop {
+    let (stream, peer) = loop {
         let error = match listener.accept().await {
-            Ok((stream, _)) => break stream,
+            Ok(accepted) => break accepted,
             Err(error) => error,
         };
         if has_failed {
@@ -217,7 +217,7 @@ async fn accept(listener: &TcpListener, slots: &Arc<ConnectionSlots>) -> (TcpStr
             sleep(ACCEPT_RETRY_INTERVAL).await;
         }
     };
-    (stream, slots.acquire().await)
+    (stream, slots.acquire(peer).await)
 }
 
 #[async_trait]

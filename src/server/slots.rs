@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv6Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,12 +11,17 @@ use tokio::{
     sync::{self, Notify},
     time::{Instant, timeout},
 };
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::activity::{Activity, ConnectionActivity, ResponseBody};
 
 /// How often a waiting connection or response looks for a free slot, for memory, and for connections to evict.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// An address with more than the slots divided by this number loses its connections before others do.
+const ADDRESS_SHARE_DIVISOR: usize = 4;
+/// The slots divided by this number are evicted at a time: a search for each one would cost much when many clients
+/// reopen at once.
+const EVICTED_SHARE_DIVISOR: usize = 32;
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The open connections of one server.
@@ -34,7 +40,7 @@ pub(super) struct ConnectionSlots {
 #[derive(Debug, Default)]
 struct Connections {
     next_id: u64,
-    open: BTreeMap<u64, ConnectionActivity>,
+    open: BTreeMap<u64, (IpAddr, ConnectionActivity)>,
     /// Since the last warning.
     evictions: usize,
     warned_at: Option<Instant>,
@@ -72,7 +78,9 @@ impl Slot {
                 if connections.response_bytes() < slots.max_response_bytes {
                     return Some(());
                 }
-                connections.evict(|activity| activity.response.is_some());
+                connections.evict(slots.max_connections, 1, |activity| {
+                    activity.response.is_some()
+                });
                 None
             })
             .await;
@@ -90,33 +98,36 @@ impl ConnectionSlots {
         }
     }
 
-    /// A slot for a connection. Evicts connections until there is one.
-    pub(super) async fn acquire(self: &Arc<Self>) -> Slot {
+    /// A slot for a connection from this address. Evicts connections until there is one.
+    pub(super) async fn acquire(self: &Arc<Self>, peer: SocketAddr) -> Slot {
+        let address = group(peer.ip());
         self.until(|connections| {
             if connections.open.len() < self.max_connections {
-                return Some(self.add(connections));
+                return Some(self.add(connections, address));
             }
-            connections.evict(|_| true);
+            let some = (self.max_connections / EVICTED_SHARE_DIVISOR).max(1);
+            connections.evict(self.max_connections, some, |_| true);
             None
         })
         .await
     }
 
-    fn add(self: &Arc<Self>, connections: &mut Connections) -> Slot {
+    fn add(self: &Arc<Self>, connections: &mut Connections, address: IpAddr) -> Slot {
         let slot = Slot {
             slots: Arc::clone(self),
             id: connections.next_id,
             activity: ConnectionActivity::new(),
         };
         connections.next_id += 1;
-        connections.open.insert(slot.id, slot.activity.clone());
+        let connection = (address, slot.activity.clone());
+        connections.open.insert(slot.id, connection);
         slot
     }
 
     /// Evicts a connection for its file descriptor. Waits until one has ended, at most [`RECHECK_INTERVAL`].
     pub(super) async fn evict_one(&self) {
         let released = self.released.notified();
-        self.lock().evict(|_| true);
+        self.lock().evict(self.max_connections, 1, |_| true);
         // At the latest, the accept is tried again.
         timeout(RECHECK_INTERVAL, released).await.ok();
     }
@@ -145,26 +156,37 @@ impl Connections {
     fn response_bytes(&self) -> usize {
         let connections = self.open.values();
         let bodies: BTreeSet<ResponseBody> = connections
-            .filter_map(|connection| connection.get().response)
+            .filter_map(|(_, activity)| activity.get().response)
             .collect();
         bodies.iter().map(|body| body.bytes).sum()
     }
 
-    /// Ends the connection without progress for the longest time, of those that `is_wanted` accepts.
-    fn evict(&mut self, is_wanted: fn(&Activity) -> bool) {
+    /// Ends up to `count` connections that `is_wanted` accepts, those without progress for the longest time first.
+    /// Connections of an address with more than its share come before all others.
+    fn evict(&mut self, max_connections: usize, count: usize, is_wanted: fn(&Activity) -> bool) {
         let now = Instant::now();
-        let candidates = self.open.values().filter_map(|connection| {
+        let mut per_address: BTreeMap<IpAddr, usize> = BTreeMap::new();
+        for (address, _) in self.open.values() {
+            *per_address.entry(*address).or_default() += 1;
+        }
+        let share = max_connections / ADDRESS_SHARE_DIVISOR;
+        let candidates = self.open.values().filter_map(|(address, connection)| {
             let activity = connection.get();
             let is_candidate = !connection.evicted.is_cancelled()
                 && activity.is_evictable(now)
                 && is_wanted(&activity);
-            is_candidate.then_some((activity.since, connection))
+            let is_within_share = per_address[address] <= share;
+            is_candidate.then_some((is_within_share, activity.since, address, connection))
         });
-        if let Some((_, connection)) = candidates.min_by_key(|(since, _)| *since) {
+        let mut candidates: Vec<_> = candidates.collect();
+        candidates.sort_by_key(|(is_within_share, since, ..)| (*is_within_share, *since));
+        candidates.truncate(count);
+        for (_, _, address, connection) in &candidates {
             connection.evict();
-            self.evictions += 1;
-            self.warn_of_eviction(now);
+            debug!(%address, "connection evicted");
         }
+        self.evictions += candidates.len();
+        self.warn_of_eviction(now);
     }
 
     /// At most one line a minute.
@@ -172,7 +194,7 @@ impl Connections {
         let is_due = self
             .warned_at
             .is_none_or(|at| now.duration_since(at) >= WARNING_INTERVAL);
-        if is_due {
+        if is_due && self.evictions > 0 {
             self.warned_at = Some(now);
             warn!(
                 evicted = std::mem::take(&mut self.evictions),
@@ -180,5 +202,16 @@ impl Connections {
                 "too many HTTP clients or unread responses, connections closed"
             );
         }
+    }
+}
+
+/// One client can use any address of its IPv6 network of 64 bits.
+fn group(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = address.to_bits() & (u128::MAX << 64);
+            Ipv6Addr::from_bits(network).into()
+        }
+        address @ IpAddr::V4(_) => address,
     }
 }

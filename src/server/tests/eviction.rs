@@ -135,6 +135,35 @@ fn connections_without_a_complete_request_are_evicted_oldest_first() {
     drop((fourth, fifth));
 }
 
+/// Only Linux has all of 127.0.0.0/8 on its loopback interface.
+#[cfg(target_os = "linux")]
+#[test]
+fn address_with_more_than_its_share_loses_its_connections_first() {
+    let server = start(ServerLimits {
+        max_connections: 4,
+        ..limits()
+    });
+    let from = |address: [u8; 4]| {
+        let kind = socket2::Type::STREAM;
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+        socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+        socket.connect(&server.address.into()).unwrap();
+        let client = Client::from(socket);
+        client.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        client
+    };
+    let mut other = from([127, 0, 0, 2]);
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body");
+    for _ in 0..20 {
+        drop(server.idle());
+    }
+    let many: Vec<_> = (0..20).map(|_| server.idle()).collect();
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body", "the oldest of all stays open");
+    drop(many);
+}
+
 #[test]
 fn connections_are_limited_by_the_number_of_open_files() {
     let within = |open_files, servers| {

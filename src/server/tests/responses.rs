@@ -71,9 +71,10 @@ fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
 }
 
 async fn slots<const N: usize>(slots: &Arc<ConnectionSlots>) -> [Slot; N] {
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     let mut taken = Vec::new();
     for _ in 0..N {
-        taken.push(slots.acquire().await);
+        taken.push(slots.acquire(peer).await);
     }
     taken.try_into().unwrap()
 }
