@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_those_of_go() {
+    fn durations_have_units_as_in_go() {
         let read = |text: &str| duration(serde_json::json!(text)).ok();
         let millis = Duration::from_millis;
         for (text, expected) in [

@@ -121,9 +121,15 @@ fn read(text: &str) -> Result<WebConfigFile, String> {
         // serde quotes a text where it expects something else. It may be a password.
         let expected = problem.strip_prefix("invalid type: string ");
         let expected = expected.and_then(|text| text.rsplit_once(", expected "));
-        let problem = expected.map_or(problem.clone(), |(_, expected)| {
-            format!("a text where {expected} is expected")
-        });
+        let problem = match expected {
+            Some((_, expected)) => format!("a text where {expected} is expected"),
+            None if problem.starts_with("invalid type: boolean")
+                && problem.ends_with("a string") =>
+            {
+                format!("{problem}: put it in quotes")
+            }
+            None => problem,
+        };
         match error.path().to_string().as_str() {
             "." => format!("the file: {problem}"),
             path => format!("{path}: {problem}"),

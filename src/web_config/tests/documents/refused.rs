@@ -195,6 +195,10 @@ fn invalid_http_settings_users_and_limits_are_refused() {
             users(&CAROL.replace("$10$", "$03$")),
             "basic_auth_users.bob: the cost is 3:",
         ),
+        (
+            users("yes"),
+            "basic_auth_users.bob: invalid type: boolean `true`, expected a string: put it in quotes",
+        ),
         (users("[a]"), "basic_auth_users.bob: invalid type: sequence"),
         (
             "rate_limit: {interval: 5}".to_owned(),
