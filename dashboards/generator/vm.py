@@ -61,7 +61,7 @@ def pending(y: int) -> p.Panel:
     return p.table(
         "Pending",
         "Every open event of this VM with what the exporter says about it, also while the VM is down.",
-        (0, y, 24, 9),
+        (0, y, 24, 8),
         [
             p.with_trace(p.with_id(f"max by ({r.EVENT}, severity, description) ({PENDING})")),
             f"{r.START} and on ({r.EVENT}) {PENDING}",
@@ -83,7 +83,7 @@ def timeline(y: int) -> p.Panel:
         "state-timeline",
         "The life of each event",
         "From the first sight to the end: announced, and begun. An event has also begun while the VM does not answer because of it.",
-        (0, y, 24, 5),
+        (0, y, 24, 7),
         [(p.with_id(begun), "{{event_type}} {{id}}")],
         interval="1m",
         empty="no rows",
@@ -172,6 +172,6 @@ def build() -> dict[str, Any]:
         "azse-vm",
         "One VM: what it waits for, what it has been through, and whether its exporter is well.",
         [*p.variables(one_vm=True), *p.TRACE_VARIABLES],
-        [*now(), pending(4), timeline(13), past(18), p.row("Metadata service and exporter", 25, service(26))],
+        [*now(), pending(4), timeline(12), past(19), p.row("Metadata service and exporter", 26, service(27))],
         annotations=tuple({**each, "hide": True} for each in maintenance(r.TARGET)),
     )
