@@ -167,7 +167,16 @@ impl AlertQueue {
         for tracked in snapshot.events.iter() {
             for matched in matches(tracked, now.wall) {
                 let labels = matched.labels(tracked, &self.labels);
-                let known = before.remove(&labels);
+                // Of another event whose ID has the same visible characters. One that fires goes before one that ended.
+                let twin = self.alerts.get(&labels).map(|twin| &twin.matched);
+                if twin
+                    .is_some_and(|twin| twin.resolved_at.is_none() || matched.resolved_at.is_some())
+                {
+                    continue;
+                }
+                let known = before
+                    .remove(&labels)
+                    .or_else(|| self.alerts.remove(&labels));
                 let alert = KnownAlert {
                     tracked: Arc::clone(tracked),
                     matched,

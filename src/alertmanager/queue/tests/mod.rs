@@ -240,3 +240,29 @@ fn external_labels_are_in_every_alert() {
             .all(|alert| alert.labels["cluster"] == "eu-1")
     );
 }
+
+#[test]
+fn events_whose_ids_look_alike_are_pushed_as_one_and_once() {
+    let mut setup = Setup::new();
+    let event = |id: &str| {
+        format!(
+            r#"{{"EventId":"{id}","EventStatus":"Scheduled","EventType":"Reboot","Resources":["web_0"]}}"#
+        )
+    };
+    // The first one ends before the second one.
+    for events in [
+        [event("E\\u200b"), event("E\\u200c")].join(","),
+        event("E\\u200c"),
+    ] {
+        setup.poll_body(0, &events);
+        let batch = setup.next();
+        assert!(
+            batch
+                .alerts
+                .iter()
+                .all(|(state, _)| *state == PushedState::Firing)
+        );
+        setup.queue.accepted(batch, setup.now);
+        assert!(setup.next().is_empty());
+    }
+}
