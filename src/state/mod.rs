@@ -136,7 +136,10 @@ impl Directory {
         let path = self.path.join(LOCK);
         let is_locked = self.lock.as_ref();
         if !is_locked.is_some_and(|lock| system::is_named(lock, &path)) {
-            self.lock = Some(lock(&self.path).map_err(io::Error::other)?);
+            self.lock = Some(lock(&self.path).map_err(|error| match error {
+                Error::Unusable { cause, .. } => cause,
+                locked @ Error::Locked { .. } => io::Error::other(locked),
+            })?);
         }
         Ok(())
     }
