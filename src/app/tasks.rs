@@ -32,7 +32,7 @@ use crate::{
     worker::Worker,
 };
 
-/// Longer than the exports take at the end, 5 s, whose timers are late while a peer keeps the thread of the outputs busy.
+/// Longer than the exports take at the end, 5 s; timers are late while a peer keeps the thread of the outputs busy.
 /// Alerts that are not pushed by then expire in Alertmanager.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(6);
 

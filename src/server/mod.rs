@@ -56,7 +56,8 @@ pub struct ServerLimits {
     /// All bodies that are being sent, in bytes. A body that several connections share counts once. A response with
     /// another large body waits while they are more.
     pub max_response_bytes: usize,
-    /// From the connect or the end of the TLS handshake, and from the first byte of each further request, to the end of the head.
+    /// From the connect or the end of the TLS handshake, and from the first byte of each further request, to the end of
+    /// the head.
     pub header_timeout: Duration,
     /// From the end of a request's head to the response of the handler.
     pub handler_timeout: Duration,

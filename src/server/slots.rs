@@ -169,13 +169,13 @@ impl Connections {
         for (address, _) in self.open.values() {
             *per_address.entry(*address).or_default() += 1;
         }
-        let share = max_connections / ADDRESS_SHARE_DIVISOR;
+        per_address.retain(|_, count| *count > max_connections / ADDRESS_SHARE_DIVISOR);
         let candidates = self.open.values().filter_map(|(address, connection)| {
             let activity = connection.get();
             let is_candidate = !connection.evicted.is_cancelled()
                 && activity.is_evictable(now)
                 && is_wanted(&activity);
-            let is_within_share = per_address[address] <= share;
+            let is_within_share = !per_address.contains_key(address);
             is_candidate.then_some((is_within_share, activity.since, address, connection))
         });
         let mut candidates: Vec<_> = candidates.collect();

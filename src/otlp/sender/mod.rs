@@ -2,8 +2,8 @@
 //! metrics, which have no spool. Each signal has a [`Connection`].
 //!
 //! Only a batch that the collector accepted or rejected is removed from the spool. The oldest one is sent first; one
-//! that may have caused a failure itself, or fails again and again, is sent again after the others. At shutdown the remaining batches are exported
-//! for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
+//! that may have caused a failure itself, or fails again and again, is sent again after the others. At shutdown the
+//! remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
 
 mod connection;
 mod metric_requests;

@@ -84,7 +84,7 @@ pub struct Spool {
 
 impl Spool {
     /// Opens the spool in a directory with the batches in it, or in memory. A directory that cannot be used is logged
-    /// and tried again with each batch and by [`Spool::maintain`].
+    /// and tried again with each batch and every half a minute.
     pub fn open(
         signal: Signal,
         directory: Option<&Path>,

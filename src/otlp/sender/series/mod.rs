@@ -28,7 +28,8 @@ const MAX_ENDED: usize = 4_000;
 /// The attributes of a resource that receivers use as labels of its series.
 const IDENTIFYING: [&str; 3] = ["service.namespace", "service.name", "service.instance.id"];
 
-/// The series that receivers may have: those that ended since the last accepted push, in their order, and the last push.
+/// The series that receivers may have: those that ended since the last accepted push, in this order, and the last
+/// push's.
 #[derive(Debug, Default)]
 pub(super) struct UnconfirmedPushes(Vec<ResourceMetrics>);
 
