@@ -188,6 +188,7 @@ fn check_reported(tracked: &TrackedEvent, now: Timestamp) -> Result<(), SkipReas
     let missing = tracked.missing;
     let not_before = tracked.event.not_before.filter(|_| !missing.not_before);
     match not_before {
+        _ if missing.event_type => Err(SkipReason::TypeUnknown),
         _ if missing.resources => Err(SkipReason::ResourcesUnknown),
         _ if missing.source => Err(SkipReason::SourceMissing),
         None => Err(SkipReason::NotBeforeUnknown),

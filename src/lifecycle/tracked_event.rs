@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outcome::{End, Outcome};
 use crate::{
-    event::{Event, EventKind, EventScope, EventType, Source, Status},
+    event::{Event, EventKind, EventScope, EventType, Source, Status, UNREADABLE},
     label::label_values,
     time::Timestamp,
 };
@@ -104,7 +104,9 @@ pub enum PollGap {
 /// last values, which are shown; decisions must not use them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each member")]
 pub struct MissingMembers {
+    pub event_type: bool,
     pub source: bool,
     pub resources: bool,
     /// Azure blanks it when the event starts.
@@ -113,7 +115,9 @@ pub struct MissingMembers {
 
 impl MissingMembers {
     pub(super) fn between(known: &Event, current: &Event) -> Self {
+        let is_unreadable = |event: &Event| event.event_type.as_str() == UNREADABLE;
         Self {
+            event_type: !is_unreadable(known) && is_unreadable(current),
             source: known.source.is_some() && current.source.is_none(),
             resources: known.resources.is_some() && current.resources.is_none(),
             not_before: known.not_before.is_some() && current.not_before.is_none(),

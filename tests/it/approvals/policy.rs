@@ -332,7 +332,13 @@ fn contradictions(table: &mut String, event: &Value) {
     ] {
         row(what, &once(&changed("Resources", resources).to_string()));
     }
-    for name in ["EventSource", "Resources", "NotBefore", "DurationInSeconds"] {
+    for name in [
+        "EventType",
+        "EventSource",
+        "Resources",
+        "NotBefore",
+        "DurationInSeconds",
+    ] {
         let mut tracker = seen(event);
         see(&mut tracker, &json!([changed(name, json!(null))]), 1);
         row(&format!("{name} was there and is missing now"), &tracker);
