@@ -31,8 +31,8 @@ use crate::snapshot::{DropReason, ExportFailure};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
-/// A batch is sent again after the others when this number of requests has failed, whatever the cause.
-const MAX_FAILURES_OF_A_BATCH: u32 = 8;
+/// After this number of consecutive failures, a batch that fails is sent again after the others, whatever the cause.
+const MAX_FAILURES_IN_ORDER: u32 = 8;
 
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
@@ -182,7 +182,7 @@ impl Sender {
     /// A new batch ends our own backoff, since a Spot VM has only seconds, but no delay that the collector asked for.
     async fn handle_failure(&self, id: u64, retry: Retry) {
         self.spool.with(Spool::maintain).await;
-        if retry.may_be_the_batch || self.connection.failures >= MAX_FAILURES_OF_A_BATCH {
+        if retry.may_be_the_batch || self.connection.failures >= MAX_FAILURES_IN_ORDER {
             self.spool.with(move |spool| spool.postpone(id)).await;
         }
         let delay = self.connection.retry_delay(&retry);
