@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::sanitize;
 
-/// An enum of names that `docs/telemetry.md` lists.
+/// An enum of names that `docs/reference.md` lists.
 macro_rules! closed_set {
     ($(#[$meta:meta])* $vis:vis enum $set:ident { $($variant:ident = $name:literal,)* }) => {
         $(#[$meta])*

@@ -1,4 +1,4 @@
-//! Compares the names in the tables of `docs/telemetry.md` with those that are sent.
+//! Compares the names in the tables of `docs/reference.md` with those that are sent.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{event::Status, snapshot::Identity};
 
-const PAGE: &str = include_str!("../../docs/telemetry.md");
+const PAGE: &str = include_str!("../../docs/reference.md");
 
 /// Compares the first cells of the rows that begin with a name, below this heading.
 fn assert_table(heading: &str, expected: impl IntoIterator<Item = String>) {

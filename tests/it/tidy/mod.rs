@@ -12,7 +12,7 @@ mod layers;
 mod links;
 mod names;
 mod reliability;
-mod telemetry;
+mod reference;
 
 /// Production lines of one file.
 const MAX_LINES: usize = 350;

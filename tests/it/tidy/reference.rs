@@ -1,4 +1,4 @@
-//! The tables of metrics in `docs/telemetry.md`, from the catalog. `UPDATE_GOLDENS=1 cargo test` rewrites them.
+//! The tables of metrics in `docs/reference.md`, from the catalog. `UPDATE_GOLDENS=1 cargo test` rewrites them.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ fn with_table<'a>(page: &str, heading: &str, metrics: impl Iterator<Item = &'a M
 
 #[test]
 fn page_has_the_metrics_of_the_catalog() {
-    let file = root().join("docs/telemetry.md");
+    let file = root().join("docs/reference.md");
     let mut page = std::fs::read_to_string(&file).unwrap();
     let all = catalog::ALL.iter();
     let of = |prefix: &'static str| all.clone().filter(move |it| it.name.starts_with(prefix));
