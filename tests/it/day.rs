@@ -1,6 +1,6 @@
 //! The samples that the exporters of a scripted day expose: `alerts/tests/day.json` through the engine and `/metrics`
 //! to `alerts/tests/day.series.yml`, in promtool's notation. `tests/rules/run` evaluates the rules over them and writes
-//! `docs/notifications.md`. The day begins at the Unix time 0.
+//! `alerts/tests/notifications.md`. The day begins at the Unix time 0.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

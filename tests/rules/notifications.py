@@ -2,7 +2,7 @@
 
 promtool evaluates the rules over alerts/tests/day.series.yml, which a test of the exporter writes. amtool finds the
 receivers of each alert in ROUTES, the example configuration as this amtool reads it, and renders its templates.
-alerts/tests/day.json has the titles of the scenes. Fails if docs/notifications.md differs; UPDATE_GOLDENS=1 writes it.
+alerts/tests/day.json has the titles of the scenes. Fails if alerts/tests/notifications.md differs; UPDATE_GOLDENS=1 writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ALERTS, PAGING, PAGE = ROOT / "alerts", ROOT / "docs" / "paging.md", ROOT / "docs" / "notifications.md"
+ALERTS, PAGING, PAGE = ROOT / "alerts", ROOT / "docs" / "paging.md", ROOT / "alerts" / "tests" / "notifications.md"
 PROMTOOL, AMTOOL, ROUTES = sys.argv[1:]
 # Scrape and evaluation. The last scrape of a VM that disappears is between two evaluations, because Prometheus 3 excludes
 # the left end of a range and Prometheus 2 includes it.
@@ -36,7 +36,7 @@ HEAD = """\
 
 <!-- Written by tests/rules/notifications.py: UPDATE_GOLDENS=1 tests/rules/run -->
 
-The notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. The times in UTC are those of the evaluations at which an alert fires and ends; the waits of Alertmanager follow (`group_wait`, `group_interval`), and the real delays are in [paging.md](paging.md#latency). The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately.
+The notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. The times in UTC are those of the evaluations at which an alert fires and ends; the waits of Alertmanager follow (`group_wait`, `group_interval`), and the real delays are in [paging.md](../../docs/paging.md#latency). The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately.
 
 Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `automation` is a webhook that gets each critical event by itself, without the templates.
 """

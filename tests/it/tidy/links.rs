@@ -19,7 +19,7 @@ const FOLDERS: [&str; 8] = [
     "tests/",
 ];
 
-/// Pages in Markdown, without the notifications, which contain links of alerts.
+/// Pages in Markdown.
 fn pages() -> BTreeMap<String, String> {
     let folders = ["docs", "packaging"].into_iter().flat_map(below);
     let top = std::fs::read_dir(root()).expect("the root is readable");
@@ -30,10 +30,9 @@ fn pages() -> BTreeMap<String, String> {
         Some(Source { path, text })
     });
     let pages = folders.chain(top).filter(|page| {
-        let is_markdown = std::path::Path::new(&page.path)
+        std::path::Path::new(&page.path)
             .extension()
-            .is_some_and(|extension| extension == "md");
-        is_markdown && page.path != "docs/notifications.md"
+            .is_some_and(|extension| extension == "md")
     });
     pages.map(|page| (page.path, page.text)).collect()
 }

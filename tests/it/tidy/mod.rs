@@ -11,8 +11,8 @@ mod imports;
 mod layers;
 mod links;
 mod names;
-mod reliability;
 mod reference;
+mod reliability;
 
 /// Production lines of one file.
 const MAX_LINES: usize = 350;
