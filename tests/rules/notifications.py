@@ -36,7 +36,7 @@ HEAD = """\
 
 <!-- Written by tests/rules/notifications.py: UPDATE_GOLDENS=1 tests/rules/run -->
 
-The notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. The times in UTC are those of the evaluations at which an alert fires and ends; the waits of Alertmanager follow (`group_wait`, `group_interval`), and the real delays are in [paging.md](../../docs/paging.md#latency). The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately.
+The notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. The times in UTC are those of the evaluations at which an alert fires and ends; the waits of Alertmanager follow (`group_wait`, `group_interval`), and the real delays are in [delivery.md](../../docs/delivery.md#latency). The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately.
 
 Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `automation` is a webhook that gets each critical event by itself, without the templates.
 """
