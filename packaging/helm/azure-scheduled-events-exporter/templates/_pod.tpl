@@ -104,7 +104,7 @@ spec:
       dnsConfig:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with $values.imagePullSecrets }}
+      {{- with concat (default list (default dict $values.global).imagePullSecrets) $values.imagePullSecrets }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
       {{- end }}
