@@ -28,10 +28,10 @@ const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
 /// Azure has at most 1,000 VMs in a scale set and 200 in an availability set. More names of one event are dropped.
 pub(super) const MAX_RESOURCES: usize = 10_000;
-/// Words for the end of an event, for which Azure has no status: "There is never a `Completed`"
-/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). `Ended` is a label
-/// value of this exporter.
-const NEVER_A_STATUS: [&str; 2] = ["Completed", "Ended"];
+/// Words for the end of an event, for which IMDS has no status: "No `Completed` or similar status is ever provided"
+/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). Azure Resource Graph
+/// has `Completed` and `Canceled`; `Ended` is a label value of this exporter.
+const NEVER_A_STATUS: [&str; 3] = ["Completed", "Canceled", "Ended"];
 
 /// `DocumentIncarnation`: a number, quoted in the samples of 2017.
 pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -> Option<i64> {

@@ -7,8 +7,9 @@ macro_rules! scenarios {
 }
 
 /// Name and text of each.
-pub(super) const SCENARIOS: [(&str, &str); 38] = scenarios![
+pub(super) const SCENARIOS: [(&str, &str); 39] = scenarios![
     "demo",
+    "microsoft-example",
     "live-migration",
     "host-maintenance",
     "user-reboot",

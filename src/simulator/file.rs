@@ -115,6 +115,7 @@ fn check(mut scenario: Scenario) -> Result<Scenario, String> {
 
 fn check_event(event: &EventSpec) -> Result<(), &'static str> {
     let EventSpec {
+        event_id,
         notice,
         started_for,
         canceled_after,
@@ -123,22 +124,27 @@ fn check_event(event: &EventSpec) -> Result<(), &'static str> {
         ..
     } = event;
     let starts = started_for.or(*canceled_after).or(*starts_after_approval);
-    Err(if event.event_type.trim().is_empty() {
-        "event_type: is empty: use Freeze, Reboot, Redeploy, Preempt or Terminate"
-    } else if event.duration_seconds < -1 {
-        "duration_seconds: is negative: use -1 for unknown"
-    } else if event.resources.is_empty() {
-        "resources: is empty: name at least one VM, such as \"{vm}\""
-    } else if canceled_after.is_some_and(|canceled| notice.is_none_or(|notice| canceled >= notice))
-    {
-        "canceled_after: must be shorter than notice, because only an event that has not started can be canceled"
-    } else if starts_after_approval.is_some() && notice.is_none() {
-        "starts_after_approval: needs notice, because only an event that has not started can be approved"
-    } else if advisory_for.is_some() && starts.is_some() {
-        "advisory_for: cannot be combined with started_for, canceled_after or starts_after_approval, because an advisory never starts"
-    } else {
-        return Ok(());
-    })
+    Err(
+        if event_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
+            "event_id: is empty: leave it out for a generated one"
+        } else if event.event_type.trim().is_empty() {
+            "event_type: is empty: use Freeze, Reboot, Redeploy, Preempt or Terminate"
+        } else if event.duration_seconds < -1 {
+            "duration_seconds: is negative: use -1 for unknown"
+        } else if event.resources.is_empty() {
+            "resources: is empty: name at least one VM, such as \"{vm}\""
+        } else if canceled_after
+            .is_some_and(|canceled| notice.is_none_or(|notice| canceled >= notice))
+        {
+            "canceled_after: must be shorter than notice, because only an event that has not started can be canceled"
+        } else if starts_after_approval.is_some() && notice.is_none() {
+            "starts_after_approval: needs notice, because only an event that has not started can be approved"
+        } else if advisory_for.is_some() && starts.is_some() {
+            "advisory_for: cannot be combined with started_for, canceled_after or starts_after_approval, because an advisory never starts"
+        } else {
+            return Ok(());
+        },
+    )
 }
 
 fn check_fault(spec: &FaultSpec) -> Result<(), &'static str> {
@@ -194,7 +200,7 @@ mod tests {
     use crate::simulator::scenario::Resource;
 
     /// Text, place, problem.
-    const INVALID: [(&str, &str, &str); 24] = [
+    const INVALID: [(&str, &str, &str); 25] = [
         (
             "{\n \"events\": [{\"event_type\": \"Freeze\", \"notise\": \"1m\"}]}",
             "line 2",
@@ -213,6 +219,11 @@ mod tests {
         (
             "{\"events\": [{\"event_type\": \"\"}]}",
             "events[0].event_type",
+            "empty",
+        ),
+        (
+            "{\"events\": [{\"event_type\": \"Freeze\", \"event_id\": \" \"}]}",
+            "events[0].event_id",
             "empty",
         ),
         (

@@ -40,6 +40,9 @@ pub struct EventSpec {
     /// Offset of the announcement.
     #[serde(default, deserialize_with = "duration")]
     pub(super) at: Duration,
+    /// `EventId`, unless a pending event has it already.
+    #[serde(default)]
+    pub(super) event_id: Option<Box<str>>,
     pub(super) event_type: Box<str>,
     #[serde(default = "platform", deserialize_with = "source")]
     pub(super) event_source: Box<str>,

@@ -268,7 +268,12 @@ impl World {
         let Some(spec) = run.scenario.events.get(run.announced).cloned() else {
             return;
         };
-        let id = event_id([self.id_seed, run.number, run.cycle, run.announced as u64]);
+        let given = spec.event_id.as_deref().map(EventId::new);
+        let id = given
+            .filter(|id| self.pending.iter().all(|event| event.id != *id))
+            .unwrap_or_else(|| {
+                event_id([self.id_seed, run.number, run.cycle, run.announced as u64])
+            });
         run.announced += 1;
         self.incarnation += 1;
         let announced = run.started.after(spec.at);

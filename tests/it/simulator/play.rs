@@ -110,6 +110,24 @@ fn sixth_request_within_a_second_exceeds_the_rate_limit() {
     assert_eq!(status(1_000), "200");
 }
 
+/// Two events of one document never have the same id.
+#[test]
+fn given_event_id_is_used_once_in_a_document() {
+    let mut world = run_scenario(builtin("microsoft-example"), 1.0);
+    world
+        .start(builtin("microsoft-example"), morning())
+        .unwrap();
+    let document = at(&mut world, 10.0);
+    assert_eq!(
+        document["Events"][0]["EventId"],
+        "C7061BAC-AFDC-4513-B24B-AA5F13A16123"
+    );
+    assert_ne!(
+        document["Events"][1]["EventId"],
+        document["Events"][0]["EventId"]
+    );
+}
+
 #[test]
 fn result_does_not_depend_on_how_often_the_world_advances() {
     let mut stepped = run_scenario(builtin("back-to-back"), 1.0);

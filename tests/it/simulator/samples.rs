@@ -1,12 +1,23 @@
 //! The requests of Microsoft's samples for Scheduled Events, with the headers and bodies that their HTTP libraries
-//! send.
+//! send, beside a running exporter.
 
 use std::{
     fmt::Write as _,
     io::{Read as _, Write as _},
+    process::Command,
 };
 
-use super::{TestServer, parse};
+use azure_scheduled_events_exporter::simulator::{Scenario, Vm};
+use opentelemetry_proto::tonic::trace::v1::span::Event;
+use serde_json::Value;
+
+use super::{EVENTS, TestServer, parse};
+use crate::support::{
+    DEADLINE,
+    collector::{FakeCollector, Received},
+    process::{PROGRAM, Process, page},
+    wait_until,
+};
 
 /// How a sample reads and approves.
 struct Sample {
@@ -14,7 +25,7 @@ struct Sample {
     target: &'static str,
     get_headers: &'static [&'static str],
     post_headers: &'static [&'static str],
-    /// Place of the event id, and of the incarnation if the sample sends it.
+    /// `FIRST` and `SECOND` stand for the ids of the pending events, `INCARNATION` for that of the document.
     approval: &'static str,
     approval_status: u16,
 }
@@ -25,12 +36,47 @@ const URLLIB: [&str; 3] = [
     "Connection: close",
 ];
 
-/// The mock server's listener, the same in the documentation; the tool for central logging; the samples of the
+const POWERSHELL: &str =
+    "User-Agent: Mozilla/5.0 (Windows NT; Windows NT 10.0; en-US) WindowsPowerShell/5.1";
+const FORM: &str = "Content-Type: application/x-www-form-urlencoded";
+const NEWEST: &str = "/metadata/scheduledevents?api-version=2020-07-01";
+
+/// The samples of the documentation, with the mock server's listener; the tool for central logging; the samples of the
 /// repository for VMs outside a virtual network.
-const SAMPLES: [Sample; 5] = [
+const SAMPLES: [Sample; 8] = [
+    Sample {
+        name: "Bash sample",
+        target: NEWEST,
+        get_headers: &["User-Agent: curl/8.5.0", "Accept: */*", "Metadata:true"],
+        post_headers: &[
+            "User-Agent: curl/8.5.0",
+            "Accept: */*",
+            "Metadata:true",
+            FORM,
+        ],
+        approval: r#"{"StartRequests": [{"EventId": "FIRST"}]}"#,
+        approval_status: 200,
+    },
+    Sample {
+        name: "PowerShell sample",
+        target: NEWEST,
+        get_headers: &["Metadata: true", POWERSHELL],
+        post_headers: &["Metadata: true", POWERSHELL, FORM],
+        approval: r#"{"StartRequests": [{"EventId": "FIRST"}]}"#,
+        approval_status: 200,
+    },
+    // "You can confirm multiple events in a single request if needed."
+    Sample {
+        name: "Python sample, several events",
+        target: NEWEST,
+        get_headers: &["User-Agent: python-requests/2.34.2", "Metadata: true"],
+        post_headers: &["User-Agent: python-requests/2.34.2", "Metadata: true"],
+        approval: r#"{"StartRequests": [{"EventId": "FIRST"}, {"EventId": "SECOND"}]}"#,
+        approval_status: 200,
+    },
     Sample {
         name: "Listener.py",
-        target: "/metadata/scheduledevents?api-version=2020-07-01",
+        target: NEWEST,
         get_headers: &[
             "User-Agent: python-requests/2.34.2",
             "Accept-Encoding: gzip, deflate",
@@ -45,49 +91,31 @@ const SAMPLES: [Sample; 5] = [
             "Connection: keep-alive",
             "Metadata: true",
         ],
-        approval: r#"{"StartRequests": [{"EventId": "ID"}]}"#,
+        approval: r#"{"StartRequests": [{"EventId": "FIRST"}]}"#,
         approval_status: 200,
     },
     Sample {
         name: "scheduledEventsInteractiveTool.py",
         target: "/metadata/scheduledevents?api-version=2017-03-01",
         get_headers: &[URLLIB[0], URLLIB[1], URLLIB[2], "Metadata: true"],
-        post_headers: &[
-            URLLIB[0],
-            "Content-Type: application/x-www-form-urlencoded",
-            URLLIB[1],
-            URLLIB[2],
-        ],
-        approval: r#"{"StartRequests":[{"EventId":"ID"}]}"#,
+        post_headers: &[URLLIB[0], FORM, URLLIB[1], URLLIB[2]],
+        approval: r#"{"StartRequests":[{"EventId":"FIRST"}]}"#,
         approval_status: 200,
     },
     Sample {
         name: "scheduled_events_sample.py",
         target: "/metadata/scheduledevents?api-version=2017-03-01",
         get_headers: &[URLLIB[0], URLLIB[1], URLLIB[2], "Metadata: true"],
-        post_headers: &[
-            URLLIB[0],
-            "Content-Type: application/x-www-form-urlencoded",
-            URLLIB[1],
-            URLLIB[2],
-            "Metadata: true",
-        ],
-        approval: r#"{"DocumentIncarnation": INCARNATION, "StartRequests": [{"EventId": "ID"}]}"#,
+        post_headers: &[URLLIB[0], FORM, URLLIB[1], URLLIB[2], "Metadata: true"],
+        approval: r#"{"DocumentIncarnation": INCARNATION, "StartRequests": [{"EventId": "FIRST"}]}"#,
         approval_status: 200,
     },
     Sample {
         name: "ScheduledEventsSample.ps1",
         target: "/metadata/scheduledevents?api-version=2017-03-01",
-        get_headers: &[
-            "Metadata: true",
-            "User-Agent: Mozilla/5.0 WindowsPowerShell/5.1",
-        ],
-        post_headers: &[
-            "Metadata: true",
-            "User-Agent: Mozilla/5.0 WindowsPowerShell/5.1",
-            "Content-Type: application/x-www-form-urlencoded",
-        ],
-        approval: "{\r\n    \"DocumentIncarnation\":  INCARNATION,\r\n    \"StartRequests\":  [\r\n                          {\r\n                              \"EventId\":  \"ID\"\r\n                          }\r\n                      ]\r\n}",
+        get_headers: &["Metadata: true", POWERSHELL],
+        post_headers: &["Metadata: true", POWERSHELL, FORM],
+        approval: "{\r\n    \"DocumentIncarnation\":  INCARNATION,\r\n    \"StartRequests\":  [\r\n                          {\r\n                              \"EventId\":  \"FIRST\"\r\n                          }\r\n                      ]\r\n}",
         approval_status: 200,
     },
     // Its approval has no Metadata header, which 2017-08-01 asks for.
@@ -96,7 +124,7 @@ const SAMPLES: [Sample; 5] = [
         target: "/metadata/scheduledEvents?api-version=2017-08-01",
         get_headers: &["Metadata: true"],
         post_headers: &["Content-Type: application/json"],
-        approval: r#"{"DocumentIncarnation":"INCARNATION","StartRequests":[{"EventId":"ID"}]}"#,
+        approval: r#"{"DocumentIncarnation":"INCARNATION","StartRequests":[{"EventId":"FIRST"}]}"#,
         approval_status: 400,
     },
 ];
@@ -127,31 +155,108 @@ fn exchange(server: &TestServer, line: &str, headers: &[&str], body: &str) -> (u
     }
 }
 
-#[test]
-fn microsofts_samples_read_and_approve_events_of_the_simulator() {
-    for sample in SAMPLES {
-        let name = sample.name;
-        let server = TestServer::start(&["user-reboot"], 1.0);
-        let get = format!("GET {}", sample.target);
-        let read = || {
-            let (status, body) = exchange(&server, &get, sample.get_headers, "");
-            assert_eq!(status, 200, "{name}: {body}");
-            serde_json::from_str::<serde_json::Value>(&body).unwrap()
-        };
-        let before = read();
-        assert_eq!(before["Events"][0]["EventStatus"], "Scheduled", "{name}");
-        let approval = sample
-            .approval
-            .replace("ID", before["Events"][0]["EventId"].as_str().unwrap())
-            .replace("INCARNATION", &before["DocumentIncarnation"].to_string());
-        let post = format!("POST {}", sample.target);
-        let (status, body) = exchange(&server, &post, sample.post_headers, &approval);
-        assert_eq!(status, sample.approval_status, "{name}: {body}");
-        let expected = if status == 200 {
-            "Started"
-        } else {
-            "Scheduled"
-        };
-        assert_eq!(read()["Events"][0]["EventStatus"], expected, "{name}");
+/// Two restarts that wait for an approval.
+const RESTARTS: &str = r#"{"events": [
+    {"event_type": "Reboot", "event_source": "User", "notice": "15m"},
+    {"event_type": "Redeploy", "event_source": "User", "notice": "15m"}
+]}"#;
+
+/// The events in the exporter's JSON, once all of them are as expected.
+async fn events(exporter: &str, what: &str, is_expected: impl Fn(&Value) -> bool) -> Vec<Value> {
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        let body = page(exporter, "/api/v1/events").await.unwrap_or_default();
+        let body: Value = serde_json::from_str(&body).unwrap_or_default();
+        let events = body["events"].as_array().cloned().unwrap_or_default();
+        if events.len() == 2 && events.iter().all(&is_expected) {
+            return events;
+        }
+        let has_timed_out = tokio::time::Instant::now() > deadline;
+        assert!(!has_timed_out, "{what}: {events:#?}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+fn exporter(server: &TestServer, collector: &FakeCollector) -> Process {
+    let mut exporter = Command::new(PROGRAM);
+    exporter
+        .args([
+            "--web.listen-address=127.0.0.1:0",
+            "--imds.poll-interval=200ms",
+        ])
+        .arg(format!("--imds.url=http://{}", server.host()))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.base());
+    Process::start_as(&mut exporter)
+}
+
+/// The names, sorted, and whether the event was approved by somebody else.
+fn spans_of_whole_events(collector: &FakeCollector) -> Vec<(String, bool)> {
+    let received = collector.received();
+    let spans = received.iter().flat_map(Received::spans);
+    let whole = spans.filter(|span| span.parent_span_id.is_empty());
+    let mut spans: Vec<_> = whole
+        .map(|span| {
+            let is_approved = |event: &Event| event.name == "approved_elsewhere";
+            (span.name.clone(), span.events.iter().any(is_approved))
+        })
+        .collect();
+    spans.sort_unstable();
+    spans
+}
+
+async fn runs_beside_the_exporter(sample: &Sample) {
+    let name = sample.name;
+    let scenario = Scenario::parse("restarts", "restarts", RESTARTS.as_bytes()).unwrap();
+    let server = TestServer::of_vm(Vm::new(Some("web_0")), vec![scenario], 1.0);
+    let collector = FakeCollector::scripted([]).await;
+    let mut exporter = exporter(&server, &collector);
+    let address = exporter.address().await;
+    events(&address, name, |event| event["EventStatus"] == "Scheduled").await;
+
+    let get = format!("GET {}", sample.target);
+    let (status, document) = exchange(&server, &get, sample.get_headers, "");
+    assert_eq!(status, 200, "{name}: {document}");
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let id = |index: usize| document["Events"][index]["EventId"].as_str().unwrap();
+    let approval = sample
+        .approval
+        .replace("FIRST", id(0))
+        .replace("SECOND", id(1))
+        .replace("INCARNATION", &document["DocumentIncarnation"].to_string());
+    let post = format!("POST {}", sample.target);
+    let (status, answer) = exchange(&server, &post, sample.post_headers, &approval);
+    assert_eq!(status, sample.approval_status, "{name}: {answer}");
+
+    let is_approved = |id: &str| status == 200 && approval.contains(id);
+    for event in server.get(EVENTS).json()["Events"].as_array().unwrap() {
+        let is_started = event["EventStatus"] == "Started";
+        let id = event["EventId"].as_str().unwrap();
+        assert_eq!(is_started, is_approved(id), "{name}: {event}");
+    }
+    events(&address, name, |event| {
+        let is_approved = is_approved(event["EventId"].as_str().unwrap());
+        let status = if is_approved { "Started" } else { "Scheduled" };
+        event["EventStatus"] == status && event["approved_elsewhere_at"].is_string() == is_approved
+    })
+    .await;
+
+    // The trace of an ended event says when it was approved.
+    server.send("POST", "/simulator/clear", &[], "").unwrap();
+    let spans = wait_until(DEADLINE, "a span of each whole event", || {
+        let spans = spans_of_whole_events(&collector);
+        (spans.len() == 2).then_some(spans)
+    })
+    .await;
+    let expected = [
+        ("scheduled_event Reboot".to_owned(), is_approved(id(0))),
+        ("scheduled_event Redeploy".to_owned(), is_approved(id(1))),
+    ];
+    assert_eq!(spans, expected, "{name}");
+}
+
+#[tokio::test]
+async fn microsofts_samples_read_and_approve_events_and_the_exporter_beside_them_sees_it() {
+    for sample in &SAMPLES {
+        runs_beside_the_exporter(sample).await;
     }
 }
