@@ -31,7 +31,7 @@
 //!
 //! | module | purpose |
 //! |---|---|
-//! | [`event`], [`api_version`], [`time`], `text`, `label` | basic types: Azure's terms and API versions; points in time, durations and the only reader of clocks; untrusted text made printable; sets of label values |
+//! | [`event`], [`api_version`], [`time`], `text`, `label`, `log_id` | basic types: Azure's terms and API versions; points in time, durations and the only reader of clocks; untrusted text made printable; sets of label values; IDs of log lines |
 //! | [`document`] | bytes to a document and a list of its anomalies |
 //! | [`lifecycle`] | tracks events from document to document |
 //! | [`snapshot`] | what every reader sees; plain data |
@@ -67,7 +67,7 @@
 //!   imds::{backoff, timeouts}, approval, pause, azure_json, json, outbound::{retry, url},
 //!   web_config::{settings, tls_settings, yaml, password, rate_limit}
 //! core, pure: assessment; below it snapshot, lifecycle, document
-//! basic types: event, api_version, time, text, label
+//! basic types: event, api_version, time, text, label, log_id
 //! ```
 //!
 //! I/O modules do not import each other, and files do not import each other in a cycle. `tests/it/tidy` checks both.
@@ -108,6 +108,7 @@ mod json;
 mod label;
 pub mod lifecycle;
 pub mod listen;
+mod log_id;
 pub mod logs;
 pub mod metrics;
 pub mod otlp;

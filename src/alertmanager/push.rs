@@ -19,6 +19,7 @@ use super::{
     target::{Target, TargetError},
 };
 use crate::{
+    log_id,
     outbound::{
         error::root_cause,
         http::{add_proxy_secrets, describe, read_up_to},
@@ -153,7 +154,7 @@ impl AlertPusher {
         }) = pushed
         {
             if failures == 0 {
-                warn!(alertmanager, error = message, "alert push failed");
+                warn!(name: log_id::ALERT_PUSH_FAILED, alertmanager, error = message, "alert push failed");
             }
             self.failures = failures.saturating_add(1);
             self.is_held = retry_after.is_some();
@@ -166,7 +167,7 @@ impl AlertPusher {
         if batch.has_news || failures > 0 {
             let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
             let firing = alerts.len() - ended;
-            info!(alertmanager, firing, ended, "alerts pushed");
+            info!(name: log_id::ALERTS_PUSHED, alertmanager, firing, ended, "alerts pushed");
         }
         self.retry_at = Duration::ZERO;
         self.queue.accepted(batch, now);

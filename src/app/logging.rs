@@ -11,7 +11,8 @@ use crate::{
     engine::{LogEntry, SavedState},
     event::{Event, EventScope, Source, resource_name},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
-    snapshot::{Approval, SeriesScope, SkipReason},
+    log_id,
+    snapshot::{Approval, Failure, Identity, SeriesScope, SkipReason},
     state::MAX_BYTES,
     text::sanitize,
     time::{Timestamp, format_duration, in_words},
@@ -21,6 +22,7 @@ use crate::{
 pub(super) fn starting(config: &Config) {
     let imds = &config.imds;
     info!(
+        name: log_id::STARTING,
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
@@ -141,18 +143,13 @@ pub(super) fn entry(entry: &LogEntry) {
                 count, "document anomaly: more of this kind"
             );
         }
-        LogEntry::PollingFailed { failure, pending } => warn!(
-            reason = failure.reason.as_str(),
-            error = failure.message,
-            since = failure.since.rfc3339(),
-            pending,
-            "polling failed"
-        ),
+        LogEntry::PollingFailed { failure, pending } => log_polling_failed(failure, *pending),
         LogEntry::PollingRecovered {
             failed_for,
             incarnation,
             pending,
         } => info!(
+            name: log_id::POLLING_RECOVERED,
             document_incarnation = incarnation,
             pending,
             failed_for = failed_for.map(in_words),
@@ -162,16 +159,9 @@ pub(super) fn entry(entry: &LogEntry) {
             until = until.rfc3339(),
             "warming up: events may take five minutes to appear"
         ),
-        LogEntry::Identified { identity, vm_name } => info!(
-            vm_name = vm_name.as_deref(),
-            name = identity.name,
-            vm_id = identity.vm_id,
-            vm_scale_set = identity.scale_set,
-            vm_size = identity.vm_size,
-            location = identity.location,
-            "VM identity resolved"
-        ),
+        LogEntry::Identified { identity, vm_name } => log_identity(identity, vm_name.as_deref()),
         LogEntry::NameContradiction { identity, vm_name } => warn!(
+            name: log_id::VM_NAME_CONTRADICTION,
             vm_name = vm_name.as_deref(),
             metadata_name = identity.name,
             "VM name contradicts instance metadata: nothing is approved; correct --vm.name, or omit it"
@@ -185,13 +175,45 @@ pub(super) fn entry(entry: &LogEntry) {
         }
         LogEntry::Approval { approval, tracked } => log_approval(approval, tracked),
         LogEntry::StateWriteFailed { error } => {
-            warn!(error, "state write failed: continuing in memory, retrying");
+            warn!(
+                name: log_id::STATE_WRITE_FAILED,
+                error,
+                "state write failed: continuing in memory, retrying"
+            );
         }
         LogEntry::StateWriteStalled => {
-            warn!("state write stalled: continuing in memory, the write is still in progress");
+            warn!(
+                name: log_id::STATE_WRITE_FAILED,
+                "state write stalled: continuing in memory, the write is still in progress"
+            );
         }
-        LogEntry::StateWriteRecovered => info!("state write recovered"),
+        LogEntry::StateWriteRecovered => {
+            info!(name: log_id::STATE_WRITE_RECOVERED, "state write recovered");
+        }
     }
+}
+
+fn log_polling_failed(failure: &Failure, pending: usize) {
+    warn!(
+        name: log_id::POLLING_FAILED,
+        reason = failure.reason.as_str(),
+        error = failure.message,
+        since = failure.since.rfc3339(),
+        pending,
+        "polling failed"
+    );
+}
+
+fn log_identity(identity: &Identity, vm_name: Option<&str>) {
+    info!(
+        vm_name,
+        name = identity.name,
+        vm_id = identity.vm_id,
+        vm_scale_set = identity.scale_set,
+        vm_size = identity.vm_size,
+        location = identity.location,
+        "VM identity resolved"
+    );
 }
 
 fn log_identity_unavailable(error: &str, is_name_configured: bool) {
@@ -199,6 +221,7 @@ fn log_identity_unavailable(error: &str, is_name_configured: bool) {
         info!(error, "instance metadata unavailable: retrying");
     } else {
         warn!(
+            name: log_id::VM_NAME_UNKNOWN,
             error,
             "VM name unknown: retrying; where there is no instance metadata, set --vm.name"
         );
@@ -208,8 +231,9 @@ fn log_identity_unavailable(error: &str, is_name_configured: bool) {
 fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
     let event = &tracked.event;
     macro_rules! line {
-        ($level:ident) => {
+        ($level:ident, $id:ident) => {
             $level!(
+                name: log_id::$id,
                 decision = approval.decision(),
                 reason = approval.reason(),
                 at = approval.at().map(Timestamp::rfc3339),
@@ -226,8 +250,11 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
         };
     }
     match approval {
-        Approval::Failed { .. } | Approval::Withheld(SkipReason::GaveUp) => line!(warn),
-        _ => line!(info),
+        Approval::Failed { .. } | Approval::Withheld(SkipReason::GaveUp) => {
+            line!(warn, APPROVAL_FAILED);
+        }
+        Approval::Sent { .. } => line!(info, APPROVAL_SENT),
+        _ => line!(info, APPROVAL_DECISION),
     }
 }
 
@@ -255,8 +282,9 @@ fn log_transition(transition: &Transition) {
         _ => None,
     };
     macro_rules! line {
-        ($level:ident) => {
+        ($level:ident $(, $id:ident)?) => {
             $level!(
+                $(name: log_id::$id,)?
                 transition = transition.kind.as_str(),
                 event_id = event.id.as_str(),
                 event_type = event.event_type.as_str(),
@@ -277,10 +305,24 @@ fn log_transition(transition: &Transition) {
             )
         };
     }
-    if tracked.scope == EventScope::Other || event.is_advisory() {
-        line!(info);
-    } else {
-        line!(warn);
+    let is_other = tracked.scope == EventScope::Other;
+    match &transition.kind {
+        TransitionKind::Amended { was_scope } if is_other && *was_scope != EventScope::Other => {
+            line!(info, LEFT_VM);
+        }
+        TransitionKind::Announced if event.is_advisory() && !is_other => line!(info, ADVISORY),
+        _ if is_other || event.is_advisory() => line!(info),
+        TransitionKind::Announced
+        | TransitionKind::Returned
+        | TransitionKind::Amended {
+            was_scope: EventScope::Other,
+        } => line!(warn, ANNOUNCED),
+        TransitionKind::Rescheduled(_) => line!(warn, RESCHEDULED),
+        TransitionKind::StatusChanged(_) | TransitionKind::Amended { .. } => line!(warn, CHANGED),
+        TransitionKind::Started => line!(warn, STARTED),
+        TransitionKind::Interrupted(_) => line!(warn, INTERRUPTED),
+        TransitionKind::Approved | TransitionKind::ApprovedElsewhere => line!(warn, APPROVED),
+        TransitionKind::Ended(_) => line!(warn, ENDED),
     }
 }
 
@@ -290,4 +332,106 @@ pub(crate) fn log_anomaly(anomaly: &Anomaly) {
         detail = anomaly.detail,
         "document anomaly"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tracing::Subscriber;
+    use tracing_subscriber::{
+        Layer,
+        layer::{Context, SubscriberExt},
+    };
+
+    use super::*;
+    use crate::assessment::fixtures::{at, tracked};
+    use crate::event::Status;
+    use crate::lifecycle::{Outcome, Rescheduling};
+
+    #[derive(Clone, Default)]
+    struct Names(Arc<Mutex<Vec<&'static str>>>);
+
+    impl<S: Subscriber> Layer<S> for Names {
+        fn on_event(&self, event: &tracing::Event<'_>, _context: Context<'_, S>) {
+            self.0.lock().unwrap().push(event.metadata().name());
+        }
+    }
+
+    /// The constant of `log_id` that the line of this transition names; empty without one.
+    fn name(kind: TransitionKind, tracked: TrackedEvent) -> &'static str {
+        let (names, tracked) = (Names::default(), Arc::new(tracked));
+        let transition = Transition {
+            at: at(0),
+            kind,
+            tracked,
+        };
+        tracing::subscriber::with_default(
+            tracing_subscriber::registry().with(names.clone()),
+            || entry(&LogEntry::Transition(transition)),
+        );
+        let names = names.0.lock().unwrap();
+        assert_eq!(names.len(), 1);
+        let known = log_id::ALL.iter().find(|(_, known, _)| *known == names[0]);
+        known.map_or("", |(_, known, _)| known)
+    }
+
+    #[test]
+    fn transitions_of_events_of_this_vm_have_ids() {
+        let event = |scope| {
+            let mut event = tracked("Reboot", "Platform", Some(900));
+            event.scope = scope;
+            event
+        };
+        let amended = |was_scope| TransitionKind::Amended { was_scope };
+        let rescheduled = TransitionKind::Rescheduled(Rescheduling {
+            at: at(0),
+            from: None,
+            to: at(900),
+        });
+        let (own, other) = (EventScope::Own, EventScope::Other);
+        for (kind, scope, expected) in [
+            (TransitionKind::Announced, own, log_id::ANNOUNCED),
+            (
+                TransitionKind::Announced,
+                EventScope::Unknown,
+                log_id::ANNOUNCED,
+            ),
+            (TransitionKind::Announced, other, ""),
+            (TransitionKind::Returned, own, log_id::ANNOUNCED),
+            (amended(other), own, log_id::ANNOUNCED),
+            (amended(own), own, log_id::CHANGED),
+            (amended(own), other, log_id::LEFT_VM),
+            (amended(other), other, ""),
+            (rescheduled, own, log_id::RESCHEDULED),
+            (
+                TransitionKind::StatusChanged(Status::Started),
+                own,
+                log_id::CHANGED,
+            ),
+            (TransitionKind::Started, own, log_id::STARTED),
+            (TransitionKind::Started, other, ""),
+            (TransitionKind::Approved, own, log_id::APPROVED),
+            (TransitionKind::ApprovedElsewhere, own, log_id::APPROVED),
+            (
+                TransitionKind::Ended(Outcome::Completed),
+                own,
+                log_id::ENDED,
+            ),
+        ] {
+            assert_eq!(
+                name(kind.clone(), event(scope)),
+                expected,
+                "{kind:?} {scope:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_the_first_line_of_an_advisory_has_the_id_of_advisories() {
+        let event = || tracked("SpotRebalanceRecommendation", "Platform", None);
+        assert_eq!(name(TransitionKind::Announced, event()), log_id::ADVISORY);
+        let ended = TransitionKind::Ended(Outcome::Unknown);
+        assert_eq!(name(ended, event()), "");
+    }
 }

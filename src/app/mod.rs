@@ -41,6 +41,7 @@ use crate::{
     engine::{Engine, EngineConfig},
     imds::{Client, timeouts::PollTimeouts},
     listen::ListenAddress,
+    log_id,
     otlp::signal::Signal,
     server::{self, ServerLimits},
     snapshot::Snapshot,
@@ -102,7 +103,7 @@ pub async fn run(
             tokio::select! {
                 () = &mut polling => break,
                 () = &mut stop, if !stopping.is_cancelled() => {
-                    info!("shutting down");
+                    info!(name: log_id::SHUTTING_DOWN, "shutting down");
                     stopping.cancel();
                 }
                 ended = tasks.unexpected_end(), if !stopping.is_cancelled() => return Err(ended),

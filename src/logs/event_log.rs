@@ -1,4 +1,4 @@
-//! Log lines of the Windows service in the event log, under Application.
+//! Log lines of the Windows service in the event log, under Application, with the IDs of `log_id`.
 //!
 //! The messages are those of `EventCreate.exe`, a part of Windows, which consist of the text alone. So events can be
 //! read after the exporter is removed, and its file needs no message table.
@@ -9,12 +9,12 @@ use tracing::Level;
 use windows_registry::LOCAL_MACHINE;
 use winsafe::{HEVENTLOG, co};
 
-use crate::text::event_log_text;
+use crate::{log_id, text::event_log_text};
 
 /// The source of the events.
 pub(crate) const SOURCE: &str = "azure-scheduled-events-exporter";
 
-/// `EventCreate.exe` has messages with the numbers 1 to 1000.
+/// Of lines without an ID of their own.
 const INFO_ID: u32 = 1;
 const WARN_ID: u32 = 2;
 const ERROR_ID: u32 = 3;
@@ -24,13 +24,15 @@ const SOURCES: &str = r"SYSTEM\CurrentControlSet\Services\EventLog\Application";
 /// Writes a line of `info` and above; other lines are ignored.
 ///
 /// The source is opened for each line, which works again after the event log service was stopped.
-pub(crate) fn write(level: Level, line: &[u8]) -> io::Result<()> {
-    let (kind, id) = match level {
+pub(crate) fn write(level: Level, name: &str, line: &[u8]) -> io::Result<()> {
+    let (kind, level_id) = match level {
         Level::ERROR => (co::EVENTLOG::ERROR_TYPE, ERROR_ID),
         Level::WARN => (co::EVENTLOG::WARNING_TYPE, WARN_ID),
         Level::INFO => (co::EVENTLOG::INFORMATION_TYPE, INFO_ID),
         _ => return Ok(()),
     };
+    let own_id = log_id::ALL.iter().find(|(_, known, _)| *known == name);
+    let id = own_id.map_or(level_id, |(id, ..)| *id);
     let text = event_log_text(&String::from_utf8_lossy(line));
     let source = HEVENTLOG::RegisterEventSource(None, SOURCE).map_err(io_error)?;
     source

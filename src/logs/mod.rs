@@ -26,8 +26,8 @@ use crate::{
     text::sanitize,
 };
 
-/// Where the lines go: writes one line of this level, which ends in a line feed.
-pub(crate) type WriteLine = fn(Level, &[u8]) -> io::Result<()>;
+/// Where the lines go: writes one line of this level and name, which ends in a line feed.
+pub(crate) type WriteLine = fn(Level, &str, &[u8]) -> io::Result<()>;
 
 /// Bytes that wait for stderr; more are dropped. A line that is longer fits into an empty queue.
 const QUEUE_CAPACITY: usize = 1 << 20;
@@ -77,7 +77,7 @@ pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> io::Result<LogGuar
     })
 }
 
-pub(crate) fn write_stderr(_level: Level, line: &[u8]) -> io::Result<()> {
+pub(crate) fn write_stderr(_level: Level, _name: &str, line: &[u8]) -> io::Result<()> {
     io::stderr().write_all(line)
 }
 
@@ -122,6 +122,8 @@ fn subscriber(flags: LogFlags, writer: LineQueue) -> impl Subscriber + Send + Sy
 #[derive(Debug)]
 struct Line {
     level: Level,
+    /// One of `log_id`, or the place in the source.
+    name: &'static str,
     text: Vec<u8>,
 }
 
@@ -165,19 +167,26 @@ impl<'a> MakeWriter<'a> for LineQueue {
 
     /// The layers call the other function.
     fn make_writer(&'a self) -> LineWriter<'a> {
-        let level = Level::INFO;
-        LineWriter { level, queue: self }
+        LineWriter {
+            level: Level::INFO,
+            name: "",
+            queue: self,
+        }
     }
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> LineWriter<'a> {
-        let level = *metadata.level();
-        LineWriter { level, queue: self }
+        LineWriter {
+            level: *metadata.level(),
+            name: metadata.name(),
+            queue: self,
+        }
     }
 }
 
 /// A layer writes each line with a single call.
 struct LineWriter<'a> {
     level: Level,
+    name: &'static str,
     queue: &'a LineQueue,
 }
 
@@ -188,6 +197,7 @@ impl Write for LineWriter<'_> {
         let text = text.strip_suffix('\n').unwrap_or(&text);
         self.queue.push(Line {
             level: self.level,
+            name: self.name,
             text: format!("{}\n", sanitize(text)).into_bytes(),
         });
         Ok(line.len())
@@ -201,7 +211,7 @@ impl Write for LineWriter<'_> {
 /// Runs until the end of the lines. A line that cannot be written counts as dropped.
 fn write_lines(
     lines: &Receiver<Option<Line>>,
-    write_line: impl Fn(Level, &[u8]) -> io::Result<()>,
+    write_line: impl Fn(Level, &str, &[u8]) -> io::Result<()>,
     queue: &LineQueue,
 ) {
     let (mut reported, mut is_writable) = (0, true);
@@ -217,7 +227,7 @@ fn write_lines(
         report_dropped(is_writable);
         lines.recv()
     }) {
-        is_writable = write_line(line.level, &line.text).is_ok();
+        is_writable = write_line(line.level, line.name, &line.text).is_ok();
         if !is_writable {
             queue.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -233,17 +243,20 @@ mod tests {
     use super::*;
 
     fn push(queue: &LineQueue, text: &str) {
-        let (level, text) = (Level::INFO, text.into());
-        queue.push(Line { level, text });
+        queue.push(Line {
+            level: Level::INFO,
+            name: "",
+            text: text.into(),
+        });
     }
 
     /// The output of the queued lines, in its order.
     fn written(queue: &LineQueue, lines: &Receiver<Option<Line>>) -> String {
         queue.lines.send(None).unwrap();
         let output = RefCell::new(String::new());
-        let write_line = |level: Level, line: &[u8]| {
+        let write_line = |level: Level, name: &str, line: &[u8]| {
             let text = std::str::from_utf8(line).unwrap();
-            write!(output.borrow_mut(), "{level} {text}").unwrap();
+            write!(output.borrow_mut(), "{level} {name} {text}").unwrap();
             Ok(())
         };
         write_lines(lines, write_line, queue);
@@ -256,16 +269,17 @@ mod tests {
     };
 
     #[test]
-    fn lines_keep_their_order_and_level() {
+    fn lines_keep_their_order_level_and_name() {
         let (queue, lines) = LineQueue::new(1_000);
         tracing::subscriber::with_default(subscriber(FLAGS, queue.clone()), || {
-            tracing::warn!("one");
+            tracing::warn!(name: "first", field = 1, "one");
             tracing::debug!("hidden");
-            tracing::error!("two");
+            tracing::error!(name: "second", "two");
         });
         let output = written(&queue, &lines);
-        let levels = output.lines().filter_map(|line| line.split(' ').next());
-        assert_eq!(levels.collect::<Vec<_>>(), ["WARN", "ERROR"], "{output}");
+        let lines = output.lines().filter_map(|line| line.split_once(" ts="));
+        let starts: Vec<_> = lines.map(|(start, _)| start).collect();
+        assert_eq!(starts, ["WARN first", "ERROR second"], "{output}");
     }
 
     #[test]
@@ -276,7 +290,7 @@ mod tests {
         }
         assert_eq!(queue.dropped.load(Ordering::Relaxed), 2);
         let output = RefCell::new(String::new());
-        let write_line = |_, line: &[u8]| {
+        let write_line = |_, _: &str, line: &[u8]| {
             let text = std::str::from_utf8(line).unwrap();
             output.borrow_mut().push_str(text);
             if text.contains("log lines dropped") {
@@ -298,7 +312,7 @@ mod tests {
         let (queue, lines) = LineQueue::new(10);
         push(&queue, "longer than ten bytes\n");
         push(&queue, "no\n");
-        assert_eq!(written(&queue, &lines), "INFO longer than ten bytes\n");
+        assert_eq!(written(&queue, &lines), "INFO  longer than ten bytes\n");
         assert_eq!(queue.dropped.load(Ordering::Relaxed), 1);
         assert_eq!(queue.queued_bytes.load(Ordering::Relaxed), 0);
     }
@@ -308,7 +322,7 @@ mod tests {
     fn line_that_cannot_be_written_counts_as_dropped_and_is_reported_after_the_next_one_that_can() {
         let (queue, lines) = LineQueue::new(1_000);
         let output = RefCell::new(Vec::new());
-        let write_line = |_, line: &[u8]| {
+        let write_line = |_, _: &str, line: &[u8]| {
             let text = String::from_utf8(line.to_vec()).unwrap();
             let result = match &*text {
                 "fails\n" => Err(io::Error::from(io::ErrorKind::WriteZero)),

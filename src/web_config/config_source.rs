@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
 use super::{config_reader::ConfigReader, settings::Settings};
-use crate::worker::Worker;
+use crate::{log_id, worker::Worker};
 
 /// After files have become invalid, for this time each use waits whether they become valid again: the files of a
 /// certificate and its key are replaced one after the other, and a file may be read while it is written.
@@ -102,7 +102,7 @@ impl ConfigSource {
         let mut status = lock(&self.status);
         let failure = status.failure.take_if(|failure| is_tls || !failure.is_tls);
         if failure.is_some_and(|failure| failure.logged.is_some()) {
-            info!("web configuration is valid again");
+            info!(name: log_id::WEB_CONFIG_VALID, "web configuration is valid again");
         }
     }
 
@@ -120,6 +120,7 @@ impl ConfigSource {
         }
         if failure.logged.as_ref() != Some(&problem) {
             error!(
+                name: log_id::WEB_CONFIG_INVALID,
                 error = problem,
                 "web configuration is not valid: new connections and requests are refused"
             );

@@ -70,7 +70,7 @@ fn service_main(arguments: Vec<OsString>) {
     match run(&arguments) {
         Ok(_) => report(ServiceState::Stopped, 0),
         Err(error) => {
-            event_log::write(Level::ERROR, error.message.as_bytes()).ok();
+            event_log::write(Level::ERROR, "", error.message.as_bytes()).ok();
             end_after(&error);
         }
     }

@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use super::response::{Disposition, Retry};
 use crate::{
+    log_id,
     metrics::negotiation::gzip,
     otlp::settings::ExporterSettings,
     outbound::{
@@ -161,6 +162,7 @@ impl Connection {
         self.failures = self.failures.saturating_add(1);
         if self.last_failure.replace(reason) != Some(reason) {
             warn!(
+                name: log_id::EXPORT_FAILED,
                 reason = reason.as_str(),
                 error = message,
                 endpoint = self.settings.redacted_endpoint(),
@@ -172,7 +174,7 @@ impl Connection {
 
     pub(super) fn recovered(&mut self) {
         if self.last_failure.take().is_some() {
-            info!("{} export recovered", self.settings.signal.as_str());
+            info!(name: log_id::EXPORT_RECOVERED, "{} export recovered", self.settings.signal.as_str());
         }
         self.failures = 0;
     }

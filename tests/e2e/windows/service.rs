@@ -140,12 +140,21 @@ async fn windows_service_starts_at_boot_and_keeps_its_state_over_stop_and_start(
     windows.reg(&["query", EVENT_SOURCE]).assert(1, "");
     assert_state_kept(&state, &seen.0);
     let events = windows.wine.services_log();
-    for event in [
-        "message=starting",
-        "\\\"restored state\\\"",
-        "\\\"shutting down\\\"",
+    // Type, category, ID; then the text.
+    for (report, text) in [
+        ("0x0004,0x0000,0x0000000a,", "message=starting"),
+        ("0x0002,0x0000,0x00000064,", "transition=announced"),
+        ("0x0004,0x0000,0x000000c9,", "\\\"polling recovered\\\""),
+        ("0x0004,0x0000,0x00000001,", "\\\"restored state\\\""),
+        ("0x0004,0x0000,0x0000000b,", "\\\"shutting down\\\""),
     ] {
-        assert!(events.contains(event), "{event} in {events}");
+        let reports = events.split("trace:eventlog:ReportEventW (");
+        assert!(
+            reports
+                .clone()
+                .any(|it| it.contains(report) && it.contains(text)),
+            "{report} {text} in {events}"
+        );
     }
 }
 

@@ -10,6 +10,7 @@ const MODULES: &[(&str, u8)] = &[
     ("time", 0),
     ("text", 0),
     ("label", 0),
+    ("log_id", 0),
     ("event", 1),
     ("api_version", CORE),
     ("document", CORE),
