@@ -110,14 +110,14 @@ impl SkipReason {
         match self {
             Self::Off => (
                 "off",
-                "approvals are off: it waits for NotBefore or for another approval",
+                "Approvals are off. The event starts at NotBefore, or earlier if someone approves it.",
             ),
             Self::Contradictory => (
                 "contradictory",
                 "the documents contradict each other about it",
             ),
             Self::Ended => ("ended", "it has ended"),
-            Self::Advisory => ("advisory", "advisory: nothing to approve"),
+            Self::Advisory => ("advisory", "Advisory: nothing to approve"),
             Self::NotScheduled => ("not_scheduled", "it has started, or is not Scheduled"),
             Self::IdentityUnknown => (
                 "identity_unknown",
@@ -226,7 +226,9 @@ impl Approval {
                 "The approval failed ({attempts} {}) and is retried: {error}",
                 if *attempts == 1 { "time" } else { "times" }
             ),
-            Self::Withheld(SkipReason::Advisory) => "Advisory: nothing to approve".to_owned(),
+            Self::Withheld(why @ (SkipReason::Advisory | SkipReason::Off)) => {
+                why.texts().1.to_owned()
+            }
             Self::Withheld(why) => format!("Not approved by this VM: {}", why.texts().1),
         }
     }

@@ -267,7 +267,7 @@ fn card_shows_the_approval_decision() {
         ),
         (
             Approval::Withheld(SkipReason::Off),
-            "|Not approved by this VM: approvals are off: ",
+            "|Approvals are off. The event starts at NotBefore, or earlier if ",
         ),
     ];
     for (approval, expected) in approvals {
