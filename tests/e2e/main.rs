@@ -22,6 +22,7 @@ mod otlp;
 mod pages;
 mod promtool;
 mod scrapers;
+mod scripts;
 mod support;
 mod web_config;
 mod windows;
