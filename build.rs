@@ -1,13 +1,14 @@
-//! Sets the revision and the compiler version for `--version` and the build info metric.
+//! Sets the revision and the compiler version for `--version` and the build info metric, and the version resource of
+//! the program for Windows.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "cargo configures build scripts through the environment"
 )]
 
-use std::process::Command;
+use std::{io, process::Command};
 
-fn main() {
+fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=.git/HEAD");
     println!("cargo::rerun-if-changed=.git/logs/HEAD");
@@ -27,6 +28,14 @@ fn main() {
         .and_then(|line| line.split(' ').nth(1))
         .unwrap_or("unknown");
     println!("cargo::rustc-env=BUILD_RUSTC={version}");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("windows") {
+        // Of what it does not say, the version: that of the package.
+        winresource::WindowsResource::new()
+            .set("FileDescription", "Azure Scheduled Events exporter")
+            .set("ProductName", "Azure Scheduled Events exporter")
+            .compile_for(env!("CARGO_PKG_NAME"))?;
+    }
+    Ok(())
 }
 
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {

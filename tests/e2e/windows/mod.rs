@@ -1,5 +1,6 @@
 //! The Windows build of the exporter runs under Wine.
 
+mod installer;
 mod service;
 
 use std::ffi::OsStr;
@@ -12,8 +13,9 @@ use tempfile::TempDir;
 
 use crate::support::{Daemon, Tool, client, get, samples, system, wait_until_for};
 
-/// What the event log receives, and the settings of services that Wine does not keep.
-const DEBUG: &str = "-all,err+eventlog,warn+eventlog,trace+eventlog,fixme+service";
+/// What the event log receives, and what Wine does not do: the settings of services and the rules of the firewall.
+const DEBUG: &str =
+    "-all,fixme+advapi,err+eventlog,warn+eventlog,trace+eventlog,fixme+service,fixme+netsh";
 
 /// Wine creates its prefix before the program starts.
 const WINE_DEADLINE: Duration = Duration::from_mins(5);
