@@ -23,7 +23,7 @@ log_ids! {
     103 STARTED "it has started"
     104 INTERRUPTED "the end of a measured interruption of this VM"
     105 ENDED "it ended; `outcome` is `completed`, `cancelled` or `unknown`"
-    106 LEFT_VM "it no longer names this VM, and no later ID of this event follows"
+    106 LEFT_VM "it no longer names this VM; its later changes have the ID 1"
     107 ADVISORY "an advisory, such as a Spot rebalance recommendation, is in the document for the first time; its later changes have the ID 1"
     110 APPROVED "the event is approved, by this exporter or elsewhere"
     111 APPROVAL_SENT "the exporter sent its approval"

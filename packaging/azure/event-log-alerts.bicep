@@ -17,7 +17,7 @@ var stream = 'Microsoft-Event'
 var query = '''
 Event
 | where EventLog == "Application" and Source == "azure-scheduled-events-exporter" and EventID == 100
-| extend EventType = extract(@"event_type=(\S+)", 1, RenderedDescription), EventId = extract(@"event_id=(\S+)", 1, RenderedDescription)
+| extend EventType = extract(@"event_type=(\S+)", 1, RenderedDescription), AzureEventId = extract(@"event_id=(\S+)", 1, RenderedDescription)
 '''
 
 resource rule 'Microsoft.Insights/dataCollectionRules@2022-06-01' = {
@@ -73,7 +73,7 @@ resource alert 'Microsoft.Insights/scheduledQueryRules@2021-08-01' = {
           dimensions: [
             { name: 'Computer', operator: 'Include', values: ['*'] }
             { name: 'EventType', operator: 'Include', values: ['*'] }
-            { name: 'EventId', operator: 'Include', values: ['*'] }
+            { name: 'AzureEventId', operator: 'Include', values: ['*'] }
           ]
           timeAggregation: 'Count'
           operator: 'GreaterThan'
