@@ -48,7 +48,7 @@
 //! | [`web`] | status page, metrics, JSON and probes |
 //! | [`web_config`] | the file of `--web.config.file`: TLS, passwords, headers and a rate limit for [`web`] |
 //! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
-//! | `outbound` | what the HTTP clients have in common: setup, retry timing, name resolution, error causes, URL checks |
+//! | `outbound` | what the HTTP clients have in common: setup, credentials, retry timing, name resolution, error causes, URL checks |
 //! | [`file`](mod@file), `json` | files that survive a crash; JSON of a bounded size |
 //! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
 //! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
@@ -61,9 +61,9 @@
 //! main → command → cli, config, logs, app
 //! app, config → everything below
 //! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, web_config, simulator;
-//!   below them outbound::{http, resolver, error}, file, server, listen, worker, system
+//!   below them outbound::{http, credentials, resolver, error}, file, server, listen, worker, system
 //! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
-//!   alertmanager::alert, web::{status, api, probe},
+//!   alertmanager::alert, web::{status, api, probe}, command::watch::transitions,
 //!   imds::{backoff, timeouts}, approval, pause, azure_json, json, outbound::{retry, url},
 //!   web_config::{settings, tls_settings, yaml, password, rate_limit}
 //! core, pure: assessment; below it snapshot, lifecycle, document

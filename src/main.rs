@@ -28,6 +28,10 @@ fn main() -> ExitCode {
 
 /// A closed pipe (`list | head -1`) is not a failure, any other write error is.
 fn print_stdout(text: &str) -> ExitCode {
+    if text.is_empty() {
+        // A thread of `watch` may hold the lock of stdout.
+        return ExitCode::SUCCESS;
+    }
     let mut stdout = std::io::stdout();
     let result = stdout
         .write_all(text.as_bytes())

@@ -1,10 +1,11 @@
-//! Platform differences: signals, the boot id, the host name, file descriptors, private files, durable renames.
+//! Platform differences: signals, the boot id, the host name, file descriptors, closed pipes, private
+//! files, durable renames.
 
 use std::io;
 
 pub(crate) use self::platform::{
     Signals, boot_id, host_name, ignore_file_size_signal, is_named, make_private_directory,
-    max_open_files, private_file, sync_directory,
+    max_open_files, private_file, stdout_closed, sync_directory,
 };
 
 /// True if the process or the system has no file descriptor left.
@@ -19,11 +20,18 @@ mod platform {
         fs::{self, DirBuilder, File, OpenOptions},
         future::pending,
         io,
-        os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+        os::{
+            fd::AsFd as _,
+            unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+        },
         path::Path,
     };
 
-    use tokio::signal::unix::{Signal, SignalKind, signal};
+    use tokio::{
+        io::Interest,
+        net::unix::pipe::Sender,
+        signal::unix::{Signal, SignalKind, signal},
+    };
 
     /// Identifies the current boot; changes when the VM restarts.
     pub(crate) fn boot_id() -> Option<String> {
@@ -78,6 +86,16 @@ mod platform {
             return false;
         };
         (open.dev(), open.ino()) == (named.dev(), named.ino())
+    }
+
+    /// Waits until nobody can read what is written to stdout: the other end of the pipe is closed.
+    pub(crate) async fn stdout_closed() {
+        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        // Not checked: it stays in blocking mode for those who write, and may be a terminal. Files cannot be observed.
+        match stdout.and_then(Sender::from_owned_fd_unchecked) {
+            Ok(pipe) => drop(pipe.ready(Interest::ERROR).await),
+            Err(_) => pending().await,
+        }
     }
 
     /// Ignores the signal about a file that has reached its size limit (`RLIMIT_FSIZE`), which ends the process by
@@ -190,6 +208,11 @@ mod platform {
     /// The standard library exposes file identity only on Unix; any existing file is accepted.
     pub(crate) fn is_named(_file: &File, path: &Path) -> bool {
         path.exists()
+    }
+
+    /// Windows tells of a closed pipe only when it is written.
+    pub(crate) async fn stdout_closed() {
+        std::future::pending().await
     }
 
     /// Windows has no such signal.

@@ -13,7 +13,8 @@ mod push;
 mod queue;
 mod target;
 
+pub use crate::outbound::credentials::Credentials;
 pub(crate) use alert::ALERT_LABELS;
 pub(crate) use push::AlertPusher;
 pub use queue::{AlertBatch, AlertQueue, Wanted};
-pub use target::{Credentials, PushTiming, Target, TargetError};
+pub use target::{PushTiming, Target, TargetError};

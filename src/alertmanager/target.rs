@@ -1,16 +1,12 @@
 //! An Alertmanager: its URL, credentials and certificate authorities.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::PathBuf, time::Duration};
 
-use base64::{Engine as _, prelude::BASE64_STANDARD};
-use reqwest::{Url, header::HeaderValue};
+use reqwest::Url;
 
 use super::alert::Labels;
 use crate::outbound::{
+    credentials::Credentials,
     error::root_cause,
     http,
     resolver::Resolver,
@@ -38,14 +34,6 @@ pub enum TargetError {
          authorities (package ca-certificates, or SSL_CERT_FILE) or --alertmanager.ca-file"
     )]
     Client { address: String, cause: String },
-}
-
-/// The file with the credentials. It is read for each push, so that a secret can be rotated without a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Credentials {
-    /// `user:password`.
-    Basic(PathBuf),
-    Bearer(PathBuf),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,7 +127,7 @@ impl Target {
     pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, TargetError> {
         if let Some(credentials) = &self.credentials {
             credentials.header().map_err(|why| TargetError::File {
-                flag: credentials.flag(),
+                flag: flag(credentials),
                 path: credentials.path().to_owned(),
                 why,
             })?;
@@ -158,39 +146,10 @@ impl Target {
     }
 }
 
-impl Credentials {
-    fn flag(&self) -> &'static str {
-        match self {
-            Self::Basic(_) => "alertmanager.basic-auth-file",
-            Self::Bearer(_) => "alertmanager.bearer-token-file",
-        }
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        match self {
-            Self::Basic(path) | Self::Bearer(path) => path,
-        }
-    }
-
-    /// The header `Authorization`. Errors do not contain the content of the file.
-    pub(super) fn header(&self) -> Result<HeaderValue, String> {
-        let text =
-            fs::read_to_string(self.path()).map_err(|error| format!("cannot be read: {error}"))?;
-        let text = text.trim();
-        let header = match self {
-            Self::Basic(_) if !text.contains(':') => {
-                return Err("does not hold USER:PASSWORD in one line".to_owned());
-            }
-            Self::Basic(_) => format!("Basic {}", BASE64_STANDARD.encode(text)),
-            Self::Bearer(_) if text.is_empty() => {
-                return Err("is empty: write the token into it".to_owned());
-            }
-            Self::Bearer(_) => format!("Bearer {text}"),
-        };
-        let mut header =
-            HeaderValue::try_from(header).map_err(|_| "holds more than a token".to_owned())?;
-        header.set_sensitive(true);
-        Ok(header)
+fn flag(credentials: &Credentials) -> &'static str {
+    match credentials {
+        Credentials::Basic(_) => "alertmanager.basic-auth-file",
+        Credentials::Bearer(_) => "alertmanager.bearer-token-file",
     }
 }
 

@@ -147,6 +147,32 @@ pub(crate) struct ApproveCommand {
 }
 
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Exporter")]
+pub(crate) struct WatchFlags {
+    /// Base URL of the exporter.
+    #[arg(
+        long = "url",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:10169"
+    )]
+    pub(crate) url: String,
+    /// File with CA certificates (PEM) for an https URL [default: those of the system].
+    #[arg(long = "ca-file", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+    /// File with USER:PASSWORD; read for each request.
+    #[arg(long = "user-file", value_name = "FILE")]
+    pub(crate) user_file: Option<PathBuf>,
+    /// File that remembers what was printed: a later run prints what has changed since.
+    #[arg(long = "since", value_name = "FILE", help_heading = "Events")]
+    pub(crate) since: Option<PathBuf>,
+    /// Print the events of all VMs.
+    #[arg(long = "all", help_heading = "Events")]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) log: LogFlags,
+}
+
+#[derive(Debug, Args)]
 #[command(next_help_heading = "Web")]
 pub(crate) struct WebFlags {
     /// Address to serve on; an empty host means all addresses (repeatable).

@@ -5,6 +5,7 @@ mod list;
 mod query;
 #[cfg(windows)]
 mod service;
+mod watch;
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::{
     app,
     cli::{
         ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, QueryFlags, RunFlags,
-        SimulateFlags,
+        SimulateFlags, WatchFlags,
     },
     config::{self, Config, ConfigError, ImdsSettings},
     logs::{self, LogGuard, WriteLine},
@@ -82,6 +83,7 @@ pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
         Some(Command::Simulate(flags)) => simulate(&flags),
         Some(Command::List(flags)) => list(&flags),
         Some(Command::Approve(flags)) => approve(&flags),
+        Some(Command::Watch(flags)) => watch(&flags),
         #[cfg(windows)]
         Some(Command::Service(command)) => service::manage(&command),
     }
@@ -147,6 +149,12 @@ fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.query.imds)?;
     let _log_guard = init_process(flags.query.log, logs::write_stderr)?;
     runtime()?.block_on(approve::run(&settings, flags, Clock::start()))
+}
+
+fn watch(flags: &WatchFlags) -> Result<String, CommandError> {
+    let _log_guard = init_process(flags.log, logs::write_stderr)?;
+    runtime()?.block_on(watch::run(flags))?;
+    Ok(String::new())
 }
 
 /// Sets up logging and cryptography. Fails if it is called twice.

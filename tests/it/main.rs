@@ -72,6 +72,8 @@ mod tidy;
 #[cfg(test)]
 mod unreadable;
 #[cfg(test)]
+mod watch;
+#[cfg(test)]
 mod web;
 #[cfg(test)]
 mod web_config;

@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     io::{BufRead as _, BufReader, Read as _},
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex},
     thread::JoinHandle,
 };
@@ -114,6 +114,11 @@ impl Process {
         assert!(sent.unwrap().success(), "{kill}");
     }
 
+    /// What it prints from now on; [`Ended::stdout`] is empty then.
+    pub(crate) fn take_stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().unwrap()
+    }
+
     /// Waits for its end.
     pub(crate) async fn end(mut self) -> Ended {
         let status = wait_until(DEADLINE, "the process ends", || {
@@ -121,8 +126,9 @@ impl Process {
         })
         .await;
         let mut stdout = String::new();
-        let mut pipe = self.child.stdout.take().unwrap();
-        pipe.read_to_string(&mut stdout).unwrap();
+        if let Some(mut pipe) = self.child.stdout.take() {
+            pipe.read_to_string(&mut stdout).unwrap();
+        }
         wait_until(DEADLINE, "the log is read to its end", || {
             self.reader.is_finished().then_some(())
         })

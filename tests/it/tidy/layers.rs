@@ -36,6 +36,7 @@ const MODULES: &[(&str, u8)] = &[
     ("otlp::resource", PURE),
     ("otlp::settings", PURE),
     ("alertmanager::alert", PURE),
+    ("command::watch::transitions", PURE),
     ("outbound::retry", PURE),
     ("outbound::url", PURE),
     ("web_config::settings", PURE),

@@ -22,8 +22,9 @@ use client::{Client, Tls};
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const STARTED: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Started","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"","Description":"","EventSource":"Platform","DurationInSeconds":9}]}"#;
 
-const TLS: &str = "tls_server_config:\n  cert_file: server.pem\n  key_file: server-key.pem\n";
-const SERVER_NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
+pub(crate) const TLS: &str =
+    "tls_server_config:\n  cert_file: server.pem\n  key_file: server-key.pem\n";
+pub(crate) const SERVER_NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
 
 /// A running exporter and the folder of its file, `web.yml`.
 struct Protected {
@@ -92,7 +93,7 @@ fn hash(cost: u32, password: &str) -> String {
 }
 
 /// `basic_auth_users` with one user.
-fn user(name: &str, cost: u32, password: &str) -> String {
+pub(crate) fn user(name: &str, cost: u32, password: &str) -> String {
     format!("basic_auth_users:\n  {name}: {}\n", hash(cost, password))
 }
 

@@ -1,0 +1,191 @@
+//! What is printed.
+
+use serde_json::{Value, json};
+
+use super::{Exporter, FREEZE, FakeServer, REBOOT, Watch, reboot, scheduled, started};
+use crate::{
+    support::{
+        DEADLINE, Pki,
+        process::{Process, page},
+        wait_until,
+    },
+    web_config::{SERVER_NAMES, TLS, user},
+};
+
+/// The event of a line, and that of the exporter, without what changes with time.
+fn without_countdown(mut event: Value) -> Value {
+    let members = event.as_object_mut().unwrap();
+    members.remove("not_before_countdown_seconds").unwrap();
+    event
+}
+
+#[tokio::test]
+async fn each_transition_is_one_line_with_the_event_of_the_api() {
+    let exporter = Exporter::start([]).await;
+    let watch = exporter.watch(&[]);
+    exporter.now([scheduled()]);
+    watch.prints(&["announced"]).await;
+    let page = page(&exporter.address, "/api/v1/events").await;
+    let known: Value = serde_json::from_str(&page.unwrap()).unwrap();
+    let event = known["events"][0].clone();
+    let line = watch.lines().remove(0);
+    assert_eq!(line["at"], event["first_seen_at"]);
+    assert_eq!(line.as_object().unwrap().len(), 3, "{line}");
+    assert_eq!(
+        without_countdown(line["event"].clone()),
+        without_countdown(event)
+    );
+
+    let moved = "Fri, 31 Dec 2999 23:00:00 GMT";
+    exporter.now([reboot(&json!({"NotBefore": moved}))]);
+    watch.prints(&["announced", "rescheduled"]).await;
+    let described = json!({"NotBefore": moved, "Description": "other"});
+    exporter.now([reboot(&described)]);
+    watch.prints(&["announced", "rescheduled", "changed"]).await;
+    let running = json!({"EventStatus": "Started", "NotBefore": "", "Description": "other"});
+    exporter.now([reboot(&running)]);
+    let until_start = ["announced", "rescheduled", "changed", "started"];
+    watch.prints(&until_start).await;
+    exporter.now([]);
+    watch.prints(&[&until_start[..], &["ended"]].concat()).await;
+    let lines = watch.lines();
+    let change = &lines[1]["event"]["reschedulings"][0]["at"];
+    assert_eq!(&lines[1]["at"], change);
+    assert_eq!(lines[3]["at"], lines[3]["event"]["started_at"]);
+    assert_eq!(lines[4]["at"], lines[4]["event"]["ended_at"]);
+    assert_eq!(lines[4]["event"]["outcome"], "completed");
+    // The exporter still shows the ended event: nothing is printed again.
+    exporter.now([reboot(&json!({"EventId": FREEZE}))]);
+    let mut expected: Vec<_> = until_start.iter().map(|name| (*name, REBOOT)).collect();
+    expected.extend([("ended", REBOOT), ("announced", FREEZE)]);
+    watch.prints_of(&expected).await;
+}
+
+#[tokio::test]
+async fn open_events_are_pending_at_the_start_and_ended_ones_are_not_printed() {
+    let mut exporter = Exporter::start([started()]).await;
+    exporter.now([reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}))]);
+    exporter.observes("ended").await;
+    let watch = exporter.watch(&[]);
+    watch.prints_of(&[("pending", FREEZE)]).await;
+    exporter.now([]);
+    watch
+        .prints_of(&[("pending", FREEZE), ("ended", FREEZE)])
+        .await;
+    let lines = watch.lines();
+    assert_eq!(lines[1]["event"]["outcome"], "cancelled");
+}
+
+#[tokio::test]
+async fn an_advisory_is_no_pending_event() {
+    let advisory = json!({"EventStatus": "Advisory", "EventType": "SpotRebalanceRecommendation"});
+    let exporter = Exporter::start([reboot(&advisory)]).await;
+    let watch = exporter.watch(&[]);
+    watch.prints(&["advisory"]).await;
+    exporter.now([]);
+    watch.prints(&["advisory", "ended"]).await;
+}
+
+#[tokio::test]
+async fn events_of_other_vms_are_printed_on_request_only() {
+    let other = || reboot(&json!({"EventId": FREEZE, "Resources": ["web_1"]}));
+    let exporter = Exporter::start([other()]).await;
+    let (own, all) = (exporter.watch(&[]), exporter.watch(&["--all"]));
+    all.prints_of(&[("pending", FREEZE)]).await;
+    exporter.now([scheduled(), other()]);
+    all.prints_of(&[("pending", FREEZE), ("announced", REBOOT)])
+        .await;
+    own.prints(&["announced"]).await;
+    // The last line about an event that no longer names this VM.
+    exporter.now([reboot(&json!({"Resources": ["web_2"]})), other()]);
+    own.prints(&["announced", "changed"]).await;
+    assert_eq!(own.lines()[1]["event"]["scope"], "other");
+    exporter.now([other()]);
+    let expected = [
+        ("pending", FREEZE),
+        ("announced", REBOOT),
+        ("changed", REBOOT),
+        ("ended", REBOOT),
+    ];
+    all.prints_of(&expected).await;
+    assert_eq!(own.lines().len(), 2);
+}
+
+#[tokio::test]
+async fn an_exporter_with_tls_and_a_password_is_read() {
+    let pki = Pki::new();
+    pki.write_certificate("server", &SERVER_NAMES);
+    pki.write("web.yml", &(TLS.to_owned() + &user("script", 4, "secret")));
+    pki.write("user", "script:secret\n");
+    pki.write("wrong", "script:other");
+    let config = format!("--web.config.file={}", pki.path("web.yml"));
+    let exporter = Exporter::start_with([scheduled()], &[&config]).await;
+    let flag = |name: &str, file: &str| format!("--{name}={}", pki.path(file));
+    let url = format!("--url=https://{}", exporter.address);
+    let (ca, user, wrong) = (
+        flag("ca-file", "ca.pem"),
+        flag("user-file", "user"),
+        flag("user-file", "wrong"),
+    );
+    Watch::start(&[&url, &ca, &user]).prints(&["pending"]).await;
+    let own_ca = flag("ca-file", "server.pem");
+    for (flags, words) in [
+        (&[&url, &ca, &wrong][..], "HTTP 401"),
+        (&[&url, &ca], "(--user-file names"),
+        (&[&url, &own_ca, &user], "--ca-file"),
+    ] {
+        let flags: Vec<&str> = flags.iter().map(|flag| flag.as_str()).collect();
+        let mut watch = Watch::start(&flags);
+        let line = watch.process.says("cannot be read").await;
+        assert!(line.contains(words), "{flags:?}: {line}");
+        assert!(!line.contains("secret"), "{line}");
+        watch.terminate().await;
+    }
+}
+
+#[tokio::test]
+async fn a_flag_without_a_usable_value_ends_it_at_once() {
+    let absent = "--user-file=/nonexistent/user";
+    for (flags, words) in [
+        (&["--url=nowhere"][..], "--url: \"nowhere\" is not a URL"),
+        (&["--url=http://me:secret@localhost"], "use --user-file"),
+        (&[absent], "--user-file: /nonexistent/user cannot be read"),
+        (&["--ca-file=/nonexistent/ca"], "--ca-file: /nonexistent/ca"),
+        (&["--since=/nonexistent/file"], "--since: /nonexistent/file"),
+    ] {
+        let ended = Process::start([&["watch"], flags].concat()).end().await;
+        assert_eq!(ended.code, Some(64), "{ended:?}");
+        assert_eq!(ended.stdout, "");
+        assert_eq!(ended.log.lines().count(), 1, "{}", ended.log);
+        assert!(ended.log.contains(words), "{words}: {}", ended.log);
+        assert!(!ended.log.contains("secret"), "{}", ended.log);
+    }
+}
+
+/// What any other server may answer.
+#[tokio::test]
+async fn a_response_of_another_server_is_a_warning_and_nothing_known_is_lost() {
+    let exporter = Exporter::start([scheduled()]).await;
+    let page = page(&exporter.address, "/api/v1/events").await.unwrap();
+    let server = FakeServer::start().await;
+    server.now(&page);
+    let watch = Watch::start(&[&format!("--url=http://{}", server.address)]);
+    watch.prints(&["pending"]).await;
+    let long = format!("{{\"now\":\"{}\"}}", "x".repeat(100_000));
+    let half: String = page.chars().take(page.len() / 2).collect();
+    for body in ["<html>", "{}", "[]", "", &long, &half] {
+        let warnings = watch.logged("cannot be read");
+        server.now(body);
+        wait_until(DEADLINE, "a warning", || {
+            (watch.logged("cannot be read") > warnings).then_some(())
+        })
+        .await;
+        server.now(&page);
+        wait_until(DEADLINE, "an answer", || {
+            (watch.logged("is read again") > warnings).then_some(())
+        })
+        .await;
+    }
+    assert!(watch.process.log().len() < 10_000);
+    watch.prints(&["pending"]).await;
+}

@@ -1,0 +1,126 @@
+//! `--since`: what earlier runs have printed.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{Exporter, FREEZE, REBOOT, Watch, reboot, scheduled, started};
+use crate::support::{DEADLINE, process::Process, wait_until};
+
+#[tokio::test]
+async fn a_later_run_prints_what_has_changed_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("watch.json");
+    let since = format!("--since={}", file.display());
+    let mut exporter = Exporter::start([scheduled()]).await;
+    let saves = async |words: &str| {
+        wait_until(DEADLINE, "the file is written", || {
+            fs::read_to_string(&file)
+                .is_ok_and(|text| text.contains(words))
+                .then_some(())
+        })
+        .await;
+    };
+    let watch = exporter.watch(&[&since]);
+    watch.prints(&["pending"]).await;
+    saves(REBOOT).await;
+    watch.terminate().await;
+
+    let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
+    exporter.now([started(), freeze]);
+    exporter.observes("started").await;
+    let watch = exporter.watch(&[&since]);
+    let expected = [("started", REBOOT), ("announced", FREEZE)];
+    watch.prints_of(&expected).await;
+    saves(FREEZE).await;
+    watch.terminate().await;
+
+    exporter.now([]);
+    exporter.observes("ended").await;
+    let watch = exporter.watch(&[&since]);
+    watch
+        .prints_of(&[("ended", REBOOT), ("ended", FREEZE)])
+        .await;
+    saves("\"ended_at\":\"").await;
+    watch.terminate().await;
+
+    // Nothing is printed again: the next line is that of a new event.
+    exporter.now([reboot(&json!({"EventId": "NEW"}))]);
+    exporter.observes("announced").await;
+    let watch = exporter.watch(&[&since]);
+    watch.prints_of(&[("announced", "NEW")]).await;
+}
+
+#[tokio::test]
+async fn a_line_that_could_not_be_written_is_printed_by_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("watch.json");
+    let since = format!("--since={}", file.display());
+    let exporter = Exporter::start([scheduled()]).await;
+    let mut process = Process::start(["watch", &exporter.url(), &since]);
+    drop(process.take_stdout());
+    assert_eq!(process.end().await.code, Some(0));
+    assert!(!file.exists());
+    let watch = exporter.watch(&[&since]);
+    watch.prints(&["pending"]).await;
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file of somebody else")]
+#[tokio::test]
+async fn a_file_of_another_program_is_refused_and_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.json");
+    for (content, words) in [
+        ("my notes", "was not written by watch"),
+        ("", "was not written by watch"),
+        ("{\"events\":[]}", "was not written by watch"),
+        (
+            "{\"version\":1,\"events\":[{}]}",
+            "was not written by watch",
+        ),
+        (
+            "{\"version\":99,\"events\":[]}",
+            "was written by a newer version",
+        ),
+    ] {
+        fs::write(&file, content).unwrap();
+        let since = format!("--since={}", file.display());
+        let ended = Process::start(["watch", &since]).end().await;
+        assert_eq!((ended.code, &*ended.stdout), (Some(64), ""), "{ended:?}");
+        assert!(ended.log.contains(words), "{}", ended.log);
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+    }
+    let since = format!("--since={}", folder.path().display());
+    let ended = Process::start(["watch", &since]).end().await;
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let since = format!("--since={}", inner.join("watch.json").display());
+    let mut exporter = Exporter::start([]).await;
+    let mut watch = exporter.watch(&[&since]);
+    wait_until(DEADLINE, "the file is written", || {
+        inner.join("watch.json").exists().then_some(())
+    })
+    .await;
+    fs::remove_dir_all(&inner).unwrap();
+    exporter.now([scheduled()]);
+    exporter.observes("announced").await;
+    watch.process.says("--since cannot be written").await;
+    watch.prints(&["announced"]).await;
+    exporter.now([started()]);
+    watch.prints(&["announced", "started"]).await;
+    fs::create_dir(&inner).unwrap();
+    wait_until(DEADLINE, "the file is written again", || {
+        inner.join("watch.json").exists().then_some(())
+    })
+    .await;
+    assert_eq!(watch.logged("cannot be written"), 1);
+    let again = Watch::start(&[&exporter.url(), &since]);
+    exporter.now([]);
+    again.prints(&["ended"]).await;
+}
