@@ -1,10 +1,25 @@
-//! The script of docs/azure.md as it stands there.
+//! The scripts of docs/scripts.md and docs/azure.md as they stand there, with the simulator, the exporter and `watch`.
+//! `systemctl` and `kubectl` are replaced by programs that record their calls.
 
 use std::{
     fs,
     io::Write as _,
-    path::Path,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+use crate::support::{
+    Daemon, Tool, client,
+    exporter::{Exporter, PROGRAM},
+    get, system, wait_until,
 };
 
 /// The code block of a page that contains `marker`.
@@ -16,6 +31,11 @@ fn block(page: &str, marker: &str) -> String {
     let block = block.unwrap_or_else(|| panic!("{page} has no block with {marker:?}"));
     let (_language, code) = block.split_once('\n').unwrap();
     format!("{code}\n")
+}
+
+fn write_program(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Runs a program with `input`; returns what it printed, and fails if it does.
@@ -37,6 +57,384 @@ fn run(command: &mut Command, input: &str) -> String {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{command:?}: {stdout}{stderr}");
     stdout
+}
+
+/// A VM `web_0` with the simulator, the exporter and the programs that the scripts call.
+struct TestVm {
+    simulator: Exporter,
+    exporter: Exporter,
+    /// The last one, because it has the logs.
+    folder: tempfile::TempDir,
+}
+
+impl TestVm {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        let simulator = Exporter::simulator(path, &["--vm.name=web_0"]).await;
+        let imds = format!("--imds.url={}", simulator.url(""));
+        let listen = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+        let flags = ["--imds.poll-interval=200ms", &imds];
+        let exporter = Exporter::run(listen, &flags, path).await;
+        let programs = path.join("bin");
+        fs::create_dir(&programs).unwrap();
+        let url = exporter.url("");
+        let wrapper = format!(
+            "#!/bin/sh\ncommand=$1\nshift\ncase $command in\n\
+             watch) echo $$ >\"$HOME/watch.pid\"; exec '{PROGRAM}' watch --url='{url}' \"$@\" ;;\n\
+             approve) printf 'approve %s\\n' \"$*\" >>\"$HOME/calls\"\n\
+             [ ! -e \"$HOME/refused\" ] && exec '{PROGRAM}' approve '{imds}' \"$@\" ;;\nesac\n"
+        );
+        write_program(&programs.join("azure-scheduled-events-exporter"), &wrapper);
+        for name in ["systemctl", "kubectl"] {
+            let recorder = format!(
+                "#!/bin/sh\nprintf '{name} %s\\n' \"$*\" >>\"$HOME/calls\"\n\
+                 [ \"$1\" != create ] || cat >>\"$HOME/objects\"\n\
+                 [ ! -e \"$HOME/$1-fails\" ]\n"
+            );
+            write_program(&programs.join(name), &recorder);
+        }
+        Self {
+            simulator,
+            exporter,
+            folder,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a script of the page once `watch` is known to wait.
+    async fn script(&self, name: &str, variables: &[(&str, &str)]) -> Script {
+        let script = self.path(name);
+        write_program(&script, &block("docs/scripts.md", &format!("# {name}: ")));
+        let path = format!(
+            "{}:{}",
+            self.path("bin").display(),
+            std::env::var("PATH").unwrap()
+        );
+        let state = self.path("state");
+        fs::create_dir_all(&state).unwrap();
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (*name, (*value).as_ref()));
+        let variables: Vec<_> = variables
+            .chain([
+                ("PATH", path.as_ref()),
+                ("STATE_DIRECTORY", state.as_os_str()),
+            ])
+            .collect();
+        let watch = self.path("watch.pid");
+        fs::remove_file(&watch).ok();
+        let daemon = Daemon::start_with("script", &script, [""; 0], &variables, self.folder.path());
+        wait_until("the script has started watch", async || {
+            fs::read_to_string(&watch)
+                .ok()
+                .filter(|pid| pid.ends_with('\n'))
+        })
+        .await;
+        // Written with the first answer of the exporter.
+        wait_until("watch has read the exporter", async || {
+            state.join("printed").exists().then_some(())
+        })
+        .await;
+        Script { daemon, watch }
+    }
+
+    /// Announces events; returns their ids.
+    async fn announce(&self, events: Value) -> Vec<String> {
+        let body = json!({"scenario": {"events": events}}).to_string();
+        self.post("/simulator/start", body).await;
+        let count = events.as_array().unwrap().len();
+        let state = get(&client(), &self.simulator.url("/simulator/state"))
+            .await
+            .unwrap();
+        let state: Value = serde_json::from_str(&state).unwrap();
+        let all = state["events"].as_array().unwrap();
+        let ids = all
+            .iter()
+            .map(|event| event["event_id"].as_str().unwrap().to_owned());
+        ids.skip(all.len() - count).collect()
+    }
+
+    async fn post(&self, path: &str, body: String) {
+        let request = client().post(self.simulator.url(path)).body(body);
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 200, "{path}");
+    }
+
+    /// The calls of the recorded programs, once there are as many as expected.
+    async fn expect_calls(&self, expected: &[String]) {
+        wait_until(&format!("{expected:#?}"), async || {
+            let calls = fs::read_to_string(self.path("calls")).unwrap_or_default();
+            let calls: Vec<_> = calls.lines().collect();
+            assert!(
+                calls
+                    .iter()
+                    .zip(expected)
+                    .all(|(call, expected)| call == expected)
+                    && calls.len() <= expected.len(),
+                "{calls:#?} instead of {expected:#?}"
+            );
+            (calls.len() == expected.len()).then_some(())
+        })
+        .await;
+    }
+}
+
+/// A running script. Its pipeline ends with `watch`.
+struct Script {
+    daemon: Daemon,
+    watch: PathBuf,
+}
+
+impl Script {
+    fn log(&self) -> String {
+        self.daemon.log()
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        let pid = fs::read_to_string(&self.watch).unwrap_or_default();
+        let kill = format!("kill -s TERM {}", pid.trim());
+        // It fails only if watch has ended by itself.
+        Command::new("sh").args(["-c", &kill]).status().ok();
+    }
+}
+
+/// A restart that waits for an approval, and is over two seconds after it.
+fn restart(event_type: &str) -> Value {
+    json!({"event_type": event_type, "notice": "15m", "started_for": "2s"})
+}
+
+fn calls(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn service_is_stopped_before_a_reboot_and_started_after_it() {
+    let vm = TestVm::start().await;
+    let service = [("SERVICE", "db.service")];
+    let script = vm.script("before-reboot", &service).await;
+    // An id is data: `approve` gets it as one argument, and no shell runs it.
+    let hostile = format!(
+        "-n $(touch {0}) `touch {0}` ;' \"x\" *",
+        vm.path("run").display()
+    );
+    let mut reboot = restart("Reboot");
+    reboot["event_id"] = json!(hostile);
+    let freeze = json!({"event_type": "Freeze", "notice": "15m"});
+    vm.announce(json!([freeze, reboot])).await;
+    let mut expected = calls(&["systemctl stop db.service"]);
+    expected.push(format!("approve -- {hostile}"));
+    expected.push("systemctl start db.service".to_owned());
+    vm.expect_calls(&expected).await;
+    assert!(!vm.path("run").exists(), "the id was run");
+
+    // A failure ends no loop, and nothing is approved that is not prepared.
+    fs::write(vm.path("stop-fails"), "").unwrap();
+    let ids = vm.announce(json!([restart("Reboot")])).await;
+    expected.push("systemctl stop db.service".to_owned());
+    vm.expect_calls(&expected).await;
+    fs::remove_file(vm.path("stop-fails")).unwrap();
+    fs::write(vm.path("refused"), "").unwrap();
+    let more = vm.announce(json!([restart("Reboot")])).await;
+    expected.push("systemctl stop db.service".to_owned());
+    expected.push(format!("approve -- {}", more[0]));
+    vm.expect_calls(&expected).await;
+    wait_until("both are reported", async || {
+        let log = script.log();
+        let is_reported = |id: &String| log.contains(&format!("not approved: {id}"));
+        (is_reported(&ids[0]) && is_reported(&more[0])).then_some(())
+    })
+    .await;
+    fs::remove_file(vm.path("refused")).unwrap();
+
+    // A script that is started again repeats nothing, and gets what has ended meanwhile.
+    drop(script);
+    vm.post("/simulator/clear", String::new()).await;
+    vm.exporter
+        .until("azure_scheduled_events_pending{event_type=\"Reboot\",scope=\"self\"} 0")
+        .await;
+    let _script = vm.script("before-reboot", &service).await;
+    expected.extend(calls(&["systemctl start db.service"; 2]));
+    vm.expect_calls(&expected).await;
+    let last = vm.announce(json!([restart("Reboot")])).await;
+    expected.push("systemctl stop db.service".to_owned());
+    expected.push(format!("approve -- {}", last[0]));
+    expected.push("systemctl start db.service".to_owned());
+    vm.expect_calls(&expected).await;
+}
+
+#[tokio::test]
+async fn node_is_drained_before_a_redeploy_and_uncordoned_after_it() {
+    const DRAIN: &str =
+        "kubectl drain node-7 --ignore-daemonsets --delete-emptydir-data --timeout=10m";
+    let vm = TestVm::start().await;
+    let _script = vm.script("drain-node", &[("NODE_NAME", "node-7")]).await;
+    let freeze = json!({"event_type": "Freeze", "notice": "15m"});
+    let ids = vm.announce(json!([freeze, restart("Redeploy")])).await;
+    let mut expected = calls(&[
+        DRAIN,
+        &format!("approve -- {}", ids[1]),
+        "kubectl uncordon node-7",
+    ]);
+    vm.expect_calls(&expected).await;
+    // A node that cannot be drained in time keeps its event waiting.
+    fs::write(vm.path("drain-fails"), "").unwrap();
+    vm.announce(json!([restart("Reboot")])).await;
+    expected.push(DRAIN.to_owned());
+    vm.expect_calls(&expected).await;
+    vm.post("/simulator/clear", String::new()).await;
+    expected.push("kubectl uncordon node-7".to_owned());
+    vm.expect_calls(&expected).await;
+}
+
+/// Checks objects against the schemas of the newest tested Kubernetes.
+fn assert_valid(objects: &str) {
+    let check = r#"
+        cache=${XDG_CACHE_HOME:-$HOME/.cache}/azure-scheduled-events-exporter
+        source tests/tools/pins
+        schemas=$cache/kubernetes-schemas-$(cat tests/tools/pins tests/packages/schemas | sha256sum | cut -c1-12)
+        kubeconform=$cache/kubeconform-$KUBECONFORM_VERSION/kubeconform
+        [ -x "$kubeconform" ] && [ -d "$schemas" ] || { echo "missing; run: tests/tools/install chart" >&2; exit 1; }
+        "$kubeconform" -strict -summary -schema-location \
+          "$schemas/$KUBERNETES_VERSION/{{ .ResourceKind }}{{ .KindSuffix }}.json"
+    "#;
+    let mut bash = Command::new("bash");
+    bash.args(["-euc", check])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let summary = run(&mut bash, objects);
+    assert!(
+        summary.contains("Valid: 3, Invalid: 0, Errors: 0, Skipped: 0"),
+        "{summary}"
+    );
+}
+
+#[tokio::test]
+async fn each_change_becomes_a_kubernetes_event_of_the_node() {
+    let vm = TestVm::start().await;
+    let _script = vm.script("node-events", &[("NODE_NAME", "node-7")]).await;
+    let freeze = json!([{"event_type": "Freeze", "notice": "1s", "started_for": "2s"}]);
+    vm.announce(freeze).await;
+    vm.expect_calls(&calls(&["kubectl create -f -"; 3])).await;
+    let lines = fs::read_to_string(vm.path("objects")).unwrap();
+    let objects: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let shown: Vec<_> = objects
+        .iter()
+        .map(|object| {
+            (
+                object["reason"].as_str().unwrap(),
+                object["type"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("AzureScheduledEventAnnounced", "Warning"),
+            ("AzureScheduledEventStarted", "Warning"),
+            ("AzureScheduledEventEnded", "Normal"),
+        ]
+    );
+    assert_eq!(objects[0]["involvedObject"]["name"], "node-7");
+    assert_eq!(objects[2]["message"], "Freeze of web_0 completed");
+    // A document of YAML for each.
+    assert_valid(&lines.replace('\n', "\n---\n"));
+}
+
+/// A chat that refuses the first message; returns the bodies that it gets.
+async fn chat() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let received: Arc<Mutex<Vec<String>>> = Arc::default();
+    let bodies = Arc::clone(&received);
+    tokio::spawn(async move {
+        let mut status = "503 Service Unavailable";
+        loop {
+            let (mut stream, _peer) = listener.accept().await.unwrap();
+            let mut request = String::new();
+            while !request.ends_with('}') {
+                let mut buffer = [0; 4096];
+                let count = stream.read(&mut buffer).await.unwrap();
+                assert!(count > 0, "{request:?} is not complete");
+                request += std::str::from_utf8(&buffer[..count]).unwrap();
+            }
+            let (_head, body) = request.split_once("\r\n\r\n").unwrap();
+            bodies.lock().unwrap().push(body.to_owned());
+            let answer =
+                format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            status = "200 OK";
+        }
+    });
+    (url, received)
+}
+
+#[tokio::test]
+async fn chat_gets_one_message_for_each_event() {
+    let vm = TestVm::start().await;
+    let (url, received) = chat().await;
+    let config = vm.path("chat.conf");
+    fs::write(&config, format!("url = \"{url}\"\n")).unwrap();
+    let variables = [("CURL_CONFIG", config.to_str().unwrap())];
+    let texts = async |count: usize| {
+        wait_until("messages", async || {
+            let bodies = received.lock().unwrap().clone();
+            (bodies.len() >= count).then(|| {
+                let text =
+                    |body: &String| serde_json::from_str::<Value>(body).unwrap()["text"].clone();
+                bodies.iter().map(text).collect::<Vec<_>>()
+            })
+        })
+        .await
+    };
+    let script = vm.script("chat", &variables).await;
+    vm.announce(json!([restart("Reboot")])).await;
+    // The first one is refused and sent again.
+    let sent = texts(2).await;
+    assert!(
+        sent[0].as_str().unwrap().starts_with("Reboot of web_0 "),
+        "{sent:?}"
+    );
+    assert_eq!(sent[0], sent[1]);
+    drop(script);
+    let _script = vm.script("chat", &variables).await;
+    vm.announce(json!([{"event_type": "Preempt", "notice": "15m"}]))
+        .await;
+    let sent = texts(3).await;
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    assert!(sent[2].as_str().unwrap().contains("web_0"), "{sent:?}");
+    assert_ne!(sent[2], sent[1]);
+}
+
+#[test]
+fn scripts_are_short_and_pass_shellcheck() {
+    for name in ["before-reboot", "drain-node", "node-events", "chat"] {
+        let script = block("docs/scripts.md", &format!("# {name}: "));
+        assert!(script.lines().count() <= 15, "{name}");
+        let mut shellcheck = Command::new(system(Tool::Debian, "/usr/bin/shellcheck"));
+        run(shellcheck.args(["--shell=sh", "-"]), &script);
+    }
+}
+
+#[test]
+fn unit_is_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("before-reboot");
+    write_program(&script, "#!/bin/sh\n");
+    let unit = block("docs/scripts.md", "azure-event@.service");
+    let unit = unit.replace("/usr/local/sbin/%i", script.to_str().unwrap());
+    let file = folder.path().join("azure-event@before-reboot.service");
+    fs::write(&file, unit).unwrap();
+    let mut verify = Command::new(system(Tool::Debian, "/usr/bin/systemd-analyze"));
+    verify.args(["verify", "--man=no", "--recursive-errors=no"]);
+    run(verify.arg(&file), "");
 }
 
 #[test]
