@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ALERTS, PAGING, PAGE = ROOT / "alerts", ROOT / "docs" / "paging.md", ROOT / "alerts" / "tests" / "notifications.md"
+ALERTS, ALERTING, PAGE = ROOT / "alerts", ROOT / "docs" / "alerting.md", ROOT / "alerts" / "tests" / "notifications.md"
 PROMTOOL, AMTOOL, ROUTES = sys.argv[1:]
 # Scrape and evaluation. The last scrape of a VM that disappears is between two evaluations, because Prometheus 3 excludes
 # the left end of a range and Prometheus 2 includes it.
@@ -36,7 +36,7 @@ HEAD = """\
 
 <!-- Written by tests/rules/notifications.py: UPDATE_GOLDENS=1 tests/rules/run -->
 
-The notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. The times in UTC are those of the evaluations at which an alert fires and ends; the waits of Alertmanager follow (`group_wait`, `group_interval`), and the real delays are in [delivery.md](../../docs/delivery.md#latency). The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately.
+The notifications of a scripted day with the shipped files: the rules in `alerts/*.rules.yml`, evaluated every 15 seconds, and the receivers, titles and texts of `alerts/alertmanager.example.yml` and `alerts/alertmanager.tmpl`. The times in UTC are those of the evaluations at which an alert fires and ends; the waits of Alertmanager follow (`group_wait`, `group_interval`), and the real delays are in [push.md](../../docs/internals/push.md#latency). The VMs are in the cluster `prod`, and one is in `staging`. A scrape and an evaluation follow each announcement immediately.
 
 Receivers: `pager-and-chat` is PagerDuty and Slack. `chat` is Slack and Teams. `automation` is a webhook that gets each critical event by itself, without the templates.
 """
@@ -178,10 +178,10 @@ def template(status: str, alerts: list[tuple[dict, dict]]) -> tuple[str, str]:
 
 
 def check_page(page: str) -> list[str]:
-    """The page is current, and the titles and texts in docs/paging.md are on it."""
-    examples = "".join(re.findall(r"```text\n(.*?)```", PAGING.read_text(), re.DOTALL)).splitlines()
+    """The page is current, and the titles and texts in docs/alerting.md are on it."""
+    examples = "".join(re.findall(r"```text\n(.*?)```", ALERTING.read_text(), re.DOTALL)).splitlines()
     shown = set(page.replace("**", "").splitlines())
-    failures = [f"docs/paging.md: not in {PAGE.name}: {line}" for line in examples if line not in shown]
+    failures = [f"docs/alerting.md: not in {PAGE.name}: {line}" for line in examples if line not in shown]
     if os.environ.get("UPDATE_GOLDENS"):
         PAGE.write_text(page)
     elif PAGE.read_text() != page:
