@@ -1,4 +1,5 @@
-//! The scripts of docs/scripts.md and docs/azure.md as they stand there, with the simulator, the exporter and `watch`.
+//! The scripts of docs/scripts.md as they stand there, with the simulator, the exporter and `watch`, and that of
+//! packaging/azure for classic VMs.
 //! `systemctl` and `kubectl` are replaced by programs that record their calls.
 
 use std::{
@@ -439,7 +440,7 @@ fn unit_is_valid() {
 
 #[test]
 fn classic_endpoint_is_read_from_a_lease() {
-    for (file, lease) in [
+    for (name, lease) in [
         ("2", "ADDRESS=10.0.0.4\nOPTION_245=a83f8110\n"),
         (
             "dhclient.eth0.leases",
@@ -448,8 +449,10 @@ fn classic_endpoint_is_read_from_a_lease() {
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(file), lease).unwrap();
-        let mut script = block("docs/azure.md", "# Classic endpoint");
+        fs::write(folder.path().join(name), lease).unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let script = root.join("packaging/azure/classic-endpoint.sh");
+        let mut script = fs::read_to_string(script).unwrap();
         for path in ["/run/systemd/netif/leases", "/var/lib/dhcp"] {
             assert!(script.contains(path), "{script}");
             script = script.replace(path, folder.path().to_str().unwrap());
