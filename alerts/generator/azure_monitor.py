@@ -166,7 +166,8 @@ def _annotations(rule: dict) -> dict[str, str]:
         texts = {"summary": f"{prefix}{{{{ $labels.summary }}}}", "description": "{{ $labels.description }}"}
     else:
         texts = {name: rule["annotations"][name] for name in ("summary", "description")} | TEXTS.get(rule["alert"], {})
-    dashboard = rule["annotations"]["dashboard_url"].replace(" | urlquery", "")
+    dashboard = rule["annotations"]["dashboard_url"].replace("{{ with $labels.cluster }}", "").replace("{{ end }}", "")
+    dashboard = dashboard.replace("{{ . |", "{{ $labels.cluster |").replace(" | urlquery", "")
     anchor = rule["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
     return {
         **texts,
