@@ -94,14 +94,16 @@ def counts() -> list[p.Panel]:
         p.stat(
             "Coverage",
             "How many exporters report: Prometheus scrapes them, they can read the metadata service, and they are not warming up. "
-            "The others, by reason. Yellow, with an exclamation mark: an alert about these exporters fires.",
+            "The others, by reason. With an alert: the number of those about which an alert fires.",
             (20, 0, 4, 6),
             [
-                (f"count by (coverage) ({EXPORTERS} unless on ({r.VM}) {firing})", "{{coverage}}"),
-                (f"count by (coverage) ({EXPORTERS} and on ({r.VM}) {firing})", "{{coverage}} !"),
+                (f"count by (coverage) ({EXPORTERS})", "{{coverage}}"),
+                (f"count({EXPORTERS} and on ({r.VM}) {firing})", "with an alert"),
             ],
             text="value_and_name",
-            overrides=p.coloured({"/^(not scraped|no metadata|warming up)$/": p.BLIND, "/ !$/": p.WARNING}, regex=True),
+            overrides=p.coloured(
+                {"/^(not scraped|no metadata|warming up)$/": p.BLIND, "/alert/": p.WARNING}, regex=True
+            ),
         ),
     ]
 
@@ -140,7 +142,7 @@ def vms(y: int) -> p.Panel:
             "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 255}),
             "severity": ("Severity", SEVERITY),
             "summary": ("Event", p.WRAPPED),
-            "Value #B": ("Down since", {"unit": "dateTimeAsIsoNoDateIfToday", "custom__width": 110}),
+            "Value #B": ("Down since", {"unit": "time:HH:mm:ss", "custom__width": 110}),
             "cluster": ("In cluster", {"custom__width": 175}),
             "instance": ("Instance", p.HIDDEN),
             "in": ("Cluster", p.HIDDEN),

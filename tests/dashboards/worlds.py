@@ -441,7 +441,7 @@ def failing() -> World:
         (
             coverage(15, report=2, not_scraped=1, no_metadata=1, warming_up=1),
             # An alert fires.
-            Truth(FLEET, "Coverage", 25, {("not scraped",): 1}, ("coverage",), "B"),
+            figure(FLEET, "Coverage", 25, 1, ref="B"),
             idle(20, MISSING),
         ),
     )
