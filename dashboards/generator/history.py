@@ -99,7 +99,7 @@ def bars(at: p.Place, title: str, description: str, expr: str, unit: str) -> p.P
         at,
         [(expr, "{{event_type}}")],
         unit=unit,
-        decimals=0,
+        decimals=int(unit == "s"),
         interval="1d",
         calcs=("sum",),
         custom={
@@ -148,16 +148,16 @@ def by_type(y: int) -> p.Panel:
 
 def risk(y: int) -> list[p.Panel]:
     of = "cluster, vm_scale_set"
-    in_set = ', vm_scale_set!=""'
-    hit = f"count by ({r.EVENT}, vm_scale_set) ({lost(in_set)} >= 0)"
+    in_set = ', vm_scale_set!=""'  # SIZE has no series without a scale set
+    hit = f"count by ({r.EVENT}, vm_scale_set) (%s >= 0)"
     return [
         p.table(
             "Scale sets at risk",
-            "Most at once: the largest share of the scale set that one event hit, by its present size. VM hits: a VM counts once for each event. Lost: the interruptions that its VMs measured.",
+            "Most at once: the largest share of the scale set that one event hit, by its largest size in this time. VM hits: a VM counts once for each event. Lost: the interruptions that its VMs measured.",
             (0, y, 12, 10),
             [
-                f"max by ({of}) ({hit}) / on ({of}) {r.SIZE}",
-                f"sum by ({of}) ({hit})",
+                f"max by ({of}) ({hit % lost()}) / on ({of}) max_over_time({r.SIZE}[$__range])",
+                f"sum by ({of}) ({hit % lost(in_set)})",
                 f"sum by ({of}) ({lost(in_set)} > 0)",
             ],
             columns={

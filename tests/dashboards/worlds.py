@@ -316,6 +316,7 @@ def restarting() -> World:
             Truth(FLEET, "VMs of these events", 60, {("web_0",): begun(CRITICAL, down=True)}, ("vm_name",)),
             figure(FLEET, "VMs of these events", 60, 1000 * 20 * 60, ref="B"),
             figure(HISTORY, "VMs hit", 60, 1),
+            Truth(HISTORY, "Scale sets at risk", 60, {("web",): 0.5}, ("vm_scale_set",)),
             idle(72, NONE),
             figure(HISTORY, "Time lost", 78, 3000),
         ),
@@ -343,6 +344,7 @@ def evicted() -> World:
             now(13, says, VM, chosen={"instance": "spot_0"}),
             idle(28, NONE),
             figure(HISTORY, "VMs hit", 38, 1),
+            Truth(HISTORY, "Scale sets at risk", 38, {("spot",): 1}, ("vm_scale_set",)),
             figure(VM, "Past events", 38, 10 * 60 * 1000, chosen={"instance": "spot_0"}),
         ),
     )
