@@ -1,7 +1,4 @@
-"""What Grafana's dashboard-linter says about Prometheus dashboards, and additional rules of this project.
-
-The names of the rules are those of the linter (github.com/grafana/dashboard-linter, docs/index.md).
-"""
+"""Rules of this project for dashboards, and those of Grafana's dashboard-linter that it does not apply to single values."""
 
 from __future__ import annotations
 
@@ -18,33 +15,14 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 MAX_QUERY = 400
 
 
-def variables(board: Board) -> Iterator[Finding]:
-    source = board["templating"]["list"][0]
-    if (source["type"], source["name"], source["label"], source["query"]) != (
-        "datasource",
-        "datasource",
-        "Data source",
-        "prometheus",
-    ):
-        yield "template-datasource-rule", "", "the first variable must be datasource, Data source, prometheus"
-    for v in board["templating"]["list"]:
-        if v["type"] == "query" and v["refresh"] != 2:
-            yield "template-on-time-change-reload-rule", "", f"variable {v['name']} does not reload with the time"
-
-
 def panel_form(board: Board) -> Iterator[Finding]:
     for panel in boards.panels(board):
-        title = panel.get("title", "")
         if panel["type"] == "row":
             continue
-        if panel["datasource"] != DATASOURCE or any(t["datasource"] != DATASOURCE for t in panel["targets"]):
-            yield "panel-datasource-rule", title, "does not use ${datasource}"
-        if not title or not panel["description"]:
-            yield "panel-title-description-rule", title, "has no title or no description"
-        if not panel["targets"]:
-            yield "panel-no-targets-rule", title, "has no query"
+        if any(each["datasource"] != DATASOURCE for each in (panel, *panel["targets"])):
+            yield "panel-datasource-rule", panel["title"], "does not use ${datasource}"
         if not panel["fieldConfig"]["defaults"].get("unit") or not panel["fieldConfig"]["defaults"].get("noValue"):
-            yield "panel-units-rule", title, "has no unit, or no text for missing data"
+            yield "panel-units-rule", panel["title"], "has no unit, or no text for missing data"
 
 
 def targets(board: Board) -> Iterator[Finding]:
@@ -108,7 +86,7 @@ def links(board: Board) -> Iterator[Finding]:
             yield "links", title, f"leads to {to.group(1)}, which does not exist, or passes on no cluster"
 
 
-RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (variables, panel_form, targets, importable, columns, links)
+RULES: tuple[Callable[[Board], Iterator[Finding]], ...] = (panel_form, targets, importable, columns, links)
 
 
 def findings(board: Board) -> list[Finding]:
