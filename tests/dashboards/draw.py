@@ -100,10 +100,9 @@ def main() -> int:
     program, drawn = sys.argv[1], pictures()
     folder = Path(os.environ.get("OUT") or tempfile.mkdtemp(prefix="dashboards-"))
     report = gate.Report()
-    made = {world.name: world for world in (make() for make in worlds.ALL)}
-    for name in sys.argv[2:] or drawn:
+    for world in worlds.named(sys.argv[2:] or list(drawn), drawn):
         with parts.Stack() as stack:
-            write_blocks(made[name], stack.folder)
+            write_blocks(world, stack.folder)
             _, address = stack.listen(
                 parts.debian("prometheus"),
                 f"--config.file={os.devnull}",
@@ -113,9 +112,9 @@ def main() -> int:
                 f"--query.lookback-delta={worlds.STEP - 1}s",
             )
             parts.wait_for("Prometheus", lambda address=address: parts.request(f"http://{address}/-/ready"))
-            for picture in drawn[name]:
-                out = folder / f"{name}-{picture[0].split()[0]}.png"
-                report.check(f"{name}: {picture[0]}", draw(program, f"http://{address}", picture, out), str(out))
+            for picture in drawn[world.name]:
+                out = folder / f"{world.name}-{picture[0].split()[0]}.png"
+                report.check(f"{world.name}: {picture[0]}", draw(program, f"http://{address}", picture, out), str(out))
     return 1 if report.findings else 0
 
 

@@ -6,6 +6,8 @@ result of one query of a panel.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 STEP = 15
@@ -523,3 +525,11 @@ def no_rules() -> World:
 
 
 ALL = (quiet, frozen, restarting, evicted, worst_first, clusters, replicas, failing, past, approved, two_jobs, no_rules)
+
+
+def named(names: Iterable[str], known: Iterable[str] = ()) -> list[World]:
+    """The worlds with these names, or all of them; `known` limits the names."""
+    made = {world.name: world for world in (make() for make in ALL)}
+    if unknown := set(names) - set(known or made):
+        sys.exit(f"tests/dashboards/run: no world {', '.join(sorted(unknown))}: there are {', '.join(known or made)}")
+    return [made[name] for name in names or made]
