@@ -1,7 +1,7 @@
 //! The connection to IMDS: reused for every request, and reopened when IMDS has closed it.
 //!
 //! It is a plain hyper connection. A general HTTP client adds a pool, redirects, retries and proxies, none of which may
-//! be used here, and every poll on every VM would pay for them (`docs/performance.md`).
+//! be used here, and every poll on every VM would pay for them (`docs/internals/performance.md`).
 
 use std::time::Duration;
 

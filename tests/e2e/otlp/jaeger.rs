@@ -54,7 +54,7 @@ impl Jaeger {
         }
     }
 
-    /// As in docs/traces.md: Jaeger accepts no logs.
+    /// As in docs/otlp.md: Jaeger accepts no logs.
     fn environment(&self) -> [(&'static str, String); 2] {
         [
             (

@@ -1,10 +1,10 @@
-//! The tests that `docs/reliability.md` names exist and are run.
+//! The tests that `docs/internals/reliability.md` names exist and are run.
 
 use std::collections::BTreeSet;
 
 use super::{Source, below, root};
 
-const PAGE: &str = "docs/reliability.md";
+const PAGE: &str = "docs/internals/reliability.md";
 
 /// What the last column of the tables names: functions, and scripts with their path.
 fn named(page: &str) -> BTreeSet<&str> {
