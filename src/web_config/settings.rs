@@ -1,7 +1,7 @@
 //! The settings in the file of `--web.config.file`, in the format of exporter-toolkit 0.20
 //! (<https://github.com/prometheus/exporter-toolkit/blob/v0.20.0/docs/web-configuration.md>).
 //!
-//! `docs/http.md` lists what differs.
+//! `docs/internals/exporter-toolkit.md` lists what differs.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,8 +1,16 @@
-//! The tables of metrics in `docs/reference.md`, from the catalog. `UPDATE_GOLDENS=1 cargo test` rewrites them.
+//! The tables of commands, flags and metrics in `docs/reference.md`, from the command line and the catalog.
+//! `UPDATE_GOLDENS=1 cargo test` rewrites them.
 
 use std::fmt::Write as _;
 
-use azure_scheduled_events_exporter::metrics::catalog::{self, Kind, Metric};
+use azure_scheduled_events_exporter::{
+    cli::Cli,
+    document::AnomalyKind,
+    lifecycle::Outcome,
+    metrics::catalog::{self, Kind, Metric},
+    snapshot::{ApprovalResult, DropReason, ExportFailure, FailureReason},
+};
+use clap::{Arg, CommandFactory as _};
 
 use super::root;
 use crate::support::golden;
@@ -10,47 +18,109 @@ use crate::support::golden;
 /// Of all series of an event; the page has them once, above the table.
 const EVENT_LABELS: [&str; 4] = ["event_id", "event_type", "event_source", "scope"];
 
-fn row(metric: &Metric) -> String {
+fn page() -> String {
+    std::fs::read_to_string(root().join("docs/reference.md")).unwrap()
+}
+
+/// As a row of a table; nothing is `–`.
+fn row<const N: usize>(cells: [String; N]) -> String {
+    let cells = cells.map(|cell| {
+        let cell = cell.replace('|', "\\|").replace('\n', " ");
+        if cell.is_empty() { "–".into() } else { cell }
+    });
+    format!("| {} |\n", cells.join(" | "))
+}
+
+fn code(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("`{text}`")
+    }
+}
+
+fn metric(metric: &Metric) -> String {
     let kind = match metric.kind {
         Kind::Counter => "counter",
         Kind::Gauge => "gauge",
         Kind::Histogram => "histogram",
     };
     let labels = metric.labels.strip_prefix(&EVENT_LABELS);
-    let labels: Vec<_> = labels
-        .unwrap_or(metric.labels)
-        .iter()
-        .map(|label| format!("`{label}`"))
-        .collect();
-    let labels = if labels.is_empty() {
-        "–".to_owned()
-    } else {
-        labels.join(", ")
-    };
-    let name = metric.name;
-    let unit = if metric.unit.is_empty() {
-        "–".to_owned()
-    } else {
-        format!("`{}`", metric.unit)
-    };
-    format!(
-        "| `{name}` | {kind} | {unit} | {labels} | {} |\n",
-        metric.help
-    )
+    let labels = labels.unwrap_or(metric.labels).iter();
+    let labels: Vec<_> = labels.map(|label| code(label)).collect();
+    row([
+        code(metric.name),
+        kind.to_owned(),
+        labels.join(", "),
+        metric.help.to_owned(),
+    ])
 }
 
-/// The page with this table below a heading, after its text.
-fn with_table<'a>(page: &str, heading: &str, metrics: impl Iterator<Item = &'a Metric>) -> String {
-    let mut table =
-        "| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n".to_owned();
-    for metric in metrics {
-        table.push_str(&row(metric));
+/// The flag with its value, its default, and its help.
+fn flag(flag: &Arg) -> Option<[String; 3]> {
+    let values = flag.get_possible_values();
+    let names = values.iter().map(|value| value.get_name().to_owned());
+    let value = match names.collect::<Vec<_>>() {
+        names if !names.is_empty() => names.join("|"),
+        _ => flag.get_value_names().unwrap_or_default().join(" "),
+    };
+    let help = flag.get_help()?.to_string();
+    // A default that depends on something else is in the help.
+    let (help, in_help) = match help.strip_suffix(']').and_then(|it| it.split_once(" [default: ")) {
+        Some((help, default)) => (help.to_owned(), default.to_owned()),
+        None => (help, String::new()),
+    };
+    let given: Vec<_> = flag.get_default_values().iter().map(|it| it.to_string_lossy()).collect();
+    let default = match flag.get_env() {
+        _ if !flag.get_action().takes_values() => "off".to_owned(),
+        Some(variable) => code(&format!("${}", variable.to_string_lossy())),
+        None if given.is_empty() => in_help,
+        None => code(&given.join(" ")),
+    };
+    let name = format!("--{} {value}", flag.get_long()?);
+    Some([code(name.trim_end()), default, help])
+}
+
+/// The flags of the exporter, and those that only commands have, or have with another meaning.
+fn flags() -> [String; 2] {
+    let command = Cli::command();
+    let own: Vec<_> = command.get_arguments().filter_map(flag).collect();
+    let mut others: Vec<(Vec<String>, [String; 3])> = Vec::new();
+    for command in command.get_subcommands() {
+        for flag in command.get_arguments().filter_map(flag) {
+            let name = code(command.get_name());
+            match others.iter_mut().find(|(_, other)| *other == flag) {
+                Some((names, _)) => names.push(name),
+                None if own.contains(&flag) => {}
+                None => others.push((vec![name], flag)),
+            }
+        }
     }
-    let heading = format!("\n### {heading}\n");
+    let others = others.into_iter();
+    let others = others.map(|(names, [name, default, help])| row([names.join(", "), name, default, help]));
+    [own.into_iter().map(row).collect(), others.collect()]
+}
+
+fn commands() -> String {
+    let command = Cli::command();
+    let rows = command.get_subcommands().map(|command| {
+        let arguments = command.get_positionals().flat_map(|it| it.get_value_names().unwrap_or_default());
+        let arguments: Vec<_> = arguments.map(|it| it.as_str()).collect();
+        let usage = format!("{} {}", command.get_name(), arguments.join(" "));
+        let about = command.get_about().expect("a text").to_string();
+        row([code(usage.trim_end()), about])
+    });
+    rows.collect()
+}
+
+/// The page with these rows below a heading, after its text.
+fn with_table(page: &str, heading: &str, columns: &str, rows: &str) -> String {
+    let heading = format!("\n{heading}\n");
     let (before, rest) = page.split_once(&heading).expect("the heading");
     let (section, after) = rest.split_once("\n#").unwrap_or((rest, ""));
     let text = section.split("\n| ").next().unwrap().trim_end();
-    let mut page = format!("{before}{heading}{text}\n\n{table}");
+    let line = "|---".repeat(columns.split(" | ").count());
+    let mut page = format!("{before}{heading}{text}\n\n| {columns} |\n{line}|\n{rows}");
     if !after.is_empty() {
         // Writing to a String cannot fail.
         write!(page, "\n#{after}").ok();
@@ -59,24 +129,51 @@ fn with_table<'a>(page: &str, heading: &str, metrics: impl Iterator<Item = &'a M
 }
 
 #[test]
-fn page_has_the_metrics_of_the_catalog() {
-    let file = root().join("docs/reference.md");
-    let mut page = std::fs::read_to_string(&file).unwrap();
-    let all = catalog::ALL.iter();
-    let of = |prefix: &'static str| all.clone().filter(move |it| it.name.starts_with(prefix));
-    let tables = [
-        ("Of events", "azure_scheduled_event_"),
-        ("Of the exporter", "azure_scheduled_events_"),
-        ("Of the process", "process_"),
-    ];
-    let rows: usize = tables.iter().map(|(_, prefix)| of(prefix).count()).sum();
+fn page_has_the_commands_flags_and_metrics_of_the_program() {
+    let of = |prefix: &'static str| catalog::ALL.iter().filter(move |it| it.name.starts_with(prefix));
+    let prefixes = ["azure_scheduled_event_", "azure_scheduled_events_", "process_"];
+    let rows: usize = prefixes.iter().map(|prefix| of(prefix).count()).sum();
     assert_eq!(rows, catalog::ALL.len(), "each metric is in one table");
-    for (heading, prefix) in tables {
-        page = with_table(&page, heading, of(prefix));
+    let [of_events, of_exporter, of_process] = prefixes.map(|prefix| of(prefix).map(metric).collect());
+    let [flags, flags_of_commands] = flags();
+    let metrics = "metric | type | labels | meaning";
+    let mut written = page();
+    for (heading, columns, rows) in [
+        ("## Commands", "command | meaning", commands()),
+        ("## Flags", "flag | default | meaning", flags),
+        ("### Flags of the commands", "command | flag | default | meaning", flags_of_commands),
+        ("### Of events", metrics, of_events),
+        ("### Of the exporter", metrics, of_exporter),
+        ("### Of the process", metrics, of_process),
+    ] {
+        written = with_table(&written, heading, columns, &rows);
     }
-    let difference = golden::difference(&file, &page);
-    assert_eq!(
-        difference, None,
-        "UPDATE_GOLDENS=1 cargo test writes the tables"
-    );
+    let difference = golden::difference(&root().join("docs/reference.md"), &written);
+    assert_eq!(difference, None, "UPDATE_GOLDENS=1 cargo test writes the tables");
+}
+
+/// The values in code after the label in the section on label values, up to the end of the row.
+fn values<'a>(page: &'a str, label: &str) -> Vec<&'a str> {
+    let (_, section) = page.split_once("\n## Label values\n").unwrap();
+    let (_, row) = section.split_once(&format!("\n| {label} | ")).expect(label);
+    row.lines().next().unwrap().split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn page_has_the_values_of_labels() {
+    let page = page();
+    for (label, expected) in [
+        ("`outcome`", Outcome::ALL.map(Outcome::as_str).to_vec()),
+        ("`reason` of requests to IMDS", FailureReason::ALL.map(FailureReason::as_str).to_vec()),
+        ("`reason` of exports", ExportFailure::ALL.map(ExportFailure::as_str).to_vec()),
+        ("`reason` of dropped spans and log records", DropReason::ALL.map(DropReason::as_str).to_vec()),
+        ("`kind`", AnomalyKind::ALL.map(AnomalyKind::as_str).to_vec()),
+        ("`result`", ApprovalResult::ALL.map(ApprovalResult::as_str).to_vec()),
+    ] {
+        let mut listed = values(&page, label);
+        listed.sort_unstable();
+        let mut expected = expected;
+        expected.sort_unstable();
+        assert_eq!(listed, expected, "{label}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::super::{TLS, hash};
 
-/// A file, and the row of docs/http.md about a difference.
+/// A file, and the row of docs/internals/exporter-toolkit.md about a difference.
 pub(super) struct Case {
     pub(super) config: String,
     pub(super) difference: Option<&'static str>,

@@ -1,5 +1,5 @@
 //! The same files and requests with exporter-toolkit 0.20 and with the exporter. Each difference is in the table of
-//! docs/http.md.
+//! docs/internals/exporter-toolkit.md.
 
 mod cases;
 mod servers;
@@ -84,14 +84,14 @@ async fn compare(case: Case, documented: String) -> Option<String> {
             let is_listed = documented
                 .lines()
                 .any(|line| line.starts_with("| ") && line.contains(row));
-            (!is_listed).then(|| format!("docs/http.md has no row with {row:?}"))
+            (!is_listed).then(|| format!("docs/internals/exporter-toolkit.md has no row with {row:?}"))
         }
     }
 }
 
 #[tokio::test]
 async fn files_and_requests_have_the_results_of_exporter_toolkit_or_a_documented_difference() {
-    let documented = include_str!("../../../../docs/http.md");
+    let documented = include_str!("../../../../docs/internals/exporter-toolkit.md");
     let mut problems = Vec::new();
     let mut cases: Vec<Case> = tls_cases();
     cases.extend(other_cases());
@@ -137,7 +137,7 @@ async fn after_change(first: &str, second: &str, number: usize) -> [Vec<String>;
 #[expect(clippy::too_many_lines, reason = "one table")]
 #[tokio::test]
 async fn changes_have_the_results_of_exporter_toolkit_or_a_documented_difference() {
-    let documented = include_str!("../../../../docs/http.md");
+    let documented = include_str!("../../../../docs/internals/exporter-toolkit.md");
     let (bob, other) = (users(&hash(4, "a")), users(&hash(4, "b")));
     let deny = headers("X-Frame-Options: deny");
     let same_origin = headers("X-Frame-Options: sameorigin");
