@@ -1,9 +1,9 @@
 //! The IDs of log lines in the event log of Windows: an operator's script or query waits for an ID.
 //!
 //! A line names its constant as its `name`. Lines without one have the ID of their level. IDs keep their meaning
-//! between versions. `docs/windows.md` has the same table.
+//! between versions. `docs/reference.md` has the same table.
 
-/// Each ID once, in the order of the table in `docs/windows.md`.
+/// Each ID once, in the order of the table in `docs/reference.md`.
 macro_rules! log_ids {
     ($($id:literal $name:ident $meaning:literal)*) => {
         $(#[doc = $meaning] pub(crate) const $name: &str = stringify!($name);)*
@@ -16,20 +16,20 @@ macro_rules! log_ids {
 
 log_ids! {
     10 STARTING "the exporter starts"
-    11 SHUTTING_DOWN "the exporter stops: the service or Windows is stopped"
-    100 ANNOUNCED "an event that names this VM is in the document for the first time, again after its end, or names this VM from now on"
+    11 SHUTTING_DOWN "it stops: the service or Windows is stopped"
+    100 ANNOUNCED "an event that names this VM is there for the first time, again after its end, or names this VM from now on"
     101 RESCHEDULED "its NotBefore changed, or was given for the first time"
     102 CHANGED "its type, status, resources, duration, description or source changed"
     103 STARTED "it has started"
     104 INTERRUPTED "the end of a measured interruption of this VM"
-    105 ENDED "it ended; `outcome` is `completed`, `cancelled` or `unknown`"
+    105 ENDED "it ended; `outcome` says how"
     106 LEFT_VM "it no longer names this VM; its later changes have the ID 1"
-    107 ADVISORY "an advisory, such as a Spot rebalance recommendation, is in the document for the first time; its later changes have the ID 1"
+    107 ADVISORY "an advisory, such as a Spot rebalance recommendation, is there for the first time; its later changes have the ID 1"
     110 APPROVED "the event is approved, by this exporter or elsewhere"
     111 APPROVAL_SENT "the exporter sent its approval"
     112 APPROVAL_FAILED "Azure refused the approval or did not answer; with `reason=gave_up` it is not sent again"
     113 APPROVAL_DECISION "any other decision of the `--approve.*` flags about the event, such as `draining`"
-    200 POLLING_FAILED "the metadata service does not answer or sends no document, or the reason of this changed"
+    200 POLLING_FAILED "IMDS does not answer or sends no document, or the reason of this changed"
     201 POLLING_RECOVERED "the first document of this process, or after a failure"
     202 VM_NAME_UNKNOWN "instance metadata cannot be read, and `--vm.name` is not set: no event can be recognised as one of this VM"
     203 VM_NAME_CONTRADICTION "instance metadata have another name than `--vm.name`: nothing is approved"
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn page_has_the_ids_and_their_meanings() {
-        let page = include_str!("../docs/windows.md");
+        let page = include_str!("../docs/reference.md");
         let documented = page.lines().filter_map(|line| {
             let mut cells = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
             let id = cells.next()?.parse().ok()?;

@@ -20,7 +20,7 @@ pub(crate) struct RunFlags {
     pub(crate) web: WebFlags,
     #[command(flatten)]
     pub(crate) imds: ImdsFlags,
-    /// Interval between polls; at least 200ms, because IMDS allows five requests per second and VM.
+    /// Interval between polls, 200ms to 1h. IMDS allows five requests per second and VM, for all clients together.
     #[arg(
         long = "imds.poll-interval",
         value_name = "DURATION",
@@ -212,15 +212,15 @@ pub(crate) struct ImdsFlags {
         default_value = "http://169.254.169.254"
     )]
     pub(crate) url: String,
-    /// Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them.
+    /// Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them. A
+    /// version that Microsoft has not documented is accepted with a warning.
     #[arg(
         long = "imds.api-version",
         value_name = "YYYY-MM-DD",
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
-    /// Timeout of one request. It is at least 130s until the first success, after that once after two timeouts in a row
-    /// and once an hour without a success, because the first response after enabling may take two minutes.
+    /// Timeout of one request; at least 130s where Azure may be enabling Scheduled Events, which takes up to two minutes.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
     /// Name of this VM in Resources [default: the name in instance metadata].

@@ -1,7 +1,7 @@
 //! The simulated metadata service: request checks, the document, approvals and instance metadata.
 //!
 //! The behaviour follows <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service> and
-//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. `docs/simulator.md` lists the
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. `docs/internals/simulator.md` lists the
 //! assumptions where these are silent, such as the response to an approval of an unknown event.
 
 use std::{

@@ -81,34 +81,24 @@ fn flag(flag: &Arg) -> Option<[String; 3]> {
     Some([code(name.trim_end()), default, help])
 }
 
-/// The flags of the exporter, and those that only commands have, or have with another meaning.
-fn flags() -> [String; 2] {
-    let command = Cli::command();
-    let own: Vec<_> = command.get_arguments().filter_map(flag).collect();
-    let mut others: Vec<(Vec<String>, [String; 3])> = Vec::new();
-    for command in command.get_subcommands() {
-        for flag in command.get_arguments().filter_map(flag) {
-            let name = code(command.get_name());
-            match others.iter_mut().find(|(_, other)| *other == flag) {
-                Some((names, _)) => names.push(name),
-                None if own.contains(&flag) => {}
-                None => others.push((vec![name], flag)),
-            }
-        }
-    }
-    let others = others.into_iter();
-    let others = others.map(|(names, [name, default, help])| row([names.join(", "), name, default, help]));
-    [own.into_iter().map(row).collect(), others.collect()]
-}
-
+/// Each command with the flags that are not those of the exporter.
 fn commands() -> String {
-    let command = Cli::command();
-    let rows = command.get_subcommands().map(|command| {
+    let exporter = Cli::command();
+    let common: Vec<_> = exporter.get_arguments().filter_map(flag).collect();
+    let rows = exporter.get_subcommands().map(|command| {
         let arguments = command.get_positionals().flat_map(|it| it.get_value_names().unwrap_or_default());
         let arguments: Vec<_> = arguments.map(|it| it.as_str()).collect();
         let usage = format!("{} {}", command.get_name(), arguments.join(" "));
+        let flags = command.get_arguments().filter_map(flag);
+        let flags = flags.filter(|flag| !common.contains(flag));
+        let flags: Vec<_> = flags
+            .map(|[name, default, _]| match &*default {
+                "" | "off" => name,
+                _ => format!("{name} ({default})"),
+            })
+            .collect();
         let about = command.get_about().expect("a text").to_string();
-        row([code(usage.trim_end()), about])
+        row([code(usage.trim_end()), about, flags.join(", ")])
     });
     rows.collect()
 }
@@ -135,13 +125,12 @@ fn page_has_the_commands_flags_and_metrics_of_the_program() {
     let rows: usize = prefixes.iter().map(|prefix| of(prefix).count()).sum();
     assert_eq!(rows, catalog::ALL.len(), "each metric is in one table");
     let [of_events, of_exporter, of_process] = prefixes.map(|prefix| of(prefix).map(metric).collect());
-    let [flags, flags_of_commands] = flags();
+    let flags = Cli::command().get_arguments().filter_map(flag).map(row).collect();
     let metrics = "metric | type | labels | meaning";
     let mut written = page();
     for (heading, columns, rows) in [
-        ("## Commands", "command | meaning", commands()),
+        ("## Commands", "command | meaning | flags of its own", commands()),
         ("## Flags", "flag | default | meaning", flags),
-        ("### Flags of the commands", "command | flag | default | meaning", flags_of_commands),
         ("### Of events", metrics, of_events),
         ("### Of the exporter", metrics, of_exporter),
         ("### Of the process", metrics, of_process),
