@@ -110,7 +110,7 @@ impl SkipReason {
         match self {
             Self::Off => (
                 "off",
-                "Approvals are off. The event starts at NotBefore, or earlier if someone approves it.",
+                "Approvals are off. The event starts at NotBefore, or earlier if someone approves it",
             ),
             Self::Contradictory => (
                 "contradictory",

@@ -267,7 +267,7 @@ fn card_shows_the_approval_decision() {
         ),
         (
             Approval::Withheld(SkipReason::Off),
-            "|Approvals are off. The event starts at NotBefore, or earlier if ",
+            "|Approvals are off. The event starts at NotBefore, or earlier if someone approves it.|",
         ),
     ];
     for (approval, expected) in approvals {
