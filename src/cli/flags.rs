@@ -20,7 +20,7 @@ pub(crate) struct RunFlags {
     pub(crate) web: WebFlags,
     #[command(flatten)]
     pub(crate) imds: ImdsFlags,
-    /// Interval between polls, 200ms to 1h. IMDS allows five requests per second and VM, for all clients together.
+    /// Interval between polls, 200ms to 1h. IMDS allows five requests per second and VM for all clients.
     #[arg(
         long = "imds.poll-interval",
         value_name = "DURATION",
@@ -193,11 +193,11 @@ pub(crate) struct WebFlags {
     /// request.
     #[arg(long = "web.config.file", value_name = "FILE")]
     pub(crate) config_file: Option<PathBuf>,
-    /// Host names that may be used for / and /api/v1/events, besides IP addresses, localhost and the names of this VM;
-    /// `*.DOMAIN` means all names in a domain, `*` all names (comma-separated, repeatable).
+    /// Host names for / and /api/v1/events, besides IP addresses, localhost and the names of this VM; `*.DOMAIN` means
+    /// all names in a domain, `*` all names (comma-separated, repeatable).
     #[arg(long = "web.allowed-hosts", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<String>,
-    /// How long before NotBefore /-/serving starts to return 503, so that a load balancer drains this VM.
+    /// How long before NotBefore /-/serving starts to return 503.
     #[arg(long = "serving.lead-time", value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub(crate) serving_lead_time: Duration,
 }
@@ -212,15 +212,16 @@ pub(crate) struct ImdsFlags {
         default_value = "http://169.254.169.254"
     )]
     pub(crate) url: String,
-    /// Version of the Scheduled Events API: any date. Older versions lack event types and fields; the log lists them. A
-    /// version that Microsoft has not documented is accepted with a warning.
+    /// Version of the Scheduled Events API: any date. Older ones lack event types and fields, which the log lists;
+    /// undocumented ones are accepted with a warning.
     #[arg(
         long = "imds.api-version",
         value_name = "YYYY-MM-DD",
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
-    /// Timeout of one request; at least 130s where Azure may be enabling Scheduled Events, which takes up to two minutes.
+    /// Timeout of one request; at least 130s where Azure may be enabling Scheduled Events, which takes up to two
+    /// minutes.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
     /// Name of this VM in Resources [default: the name in instance metadata].
@@ -249,16 +250,16 @@ pub(crate) struct ApproveFlags {
     /// Approve freezes with an announced duration shorter than this; never those of unknown duration.
     #[arg(long = "approve.freeze-below", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) freeze_below: Option<Duration>,
-    /// VMs whose events --approve.user-events approves. Those of other VMs are approved after --approve.delay, so that
-    /// a VM that hangs does not delay its restart.
+    /// VMs whose events --approve.user-events approves. Those of other VMs, which may hang, are approved after
+    /// --approve.delay.
     #[arg(long = "approve.for", value_name = "VMS", value_enum, default_value_t = ApproveFor::Own)]
     pub(crate) approve_for: ApproveFor,
     /// How long after the announcement a VM that is not first in Resources, or not among them, approves, if the event
     /// is still Scheduled [default: 60s].
     #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) delay: Option<Duration>,
-    /// How long an event counts as due, so that /-/serving returns 503 and a load balancer drains this VM, before its
-    /// approval is sent; at most 10m [default: 0s].
+    /// How long /-/serving returns 503, so that a load balancer drains this VM, before an approval is sent; at most 10m
+    /// [default: 0s].
     #[arg(long = "approve.drain", value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) drain: Option<Duration>,
     /// Decide, log and count approvals, but send nothing and drain nothing.

@@ -73,12 +73,11 @@ pub(crate) enum Command {
     /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
     /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes.
     Approve(ApproveCommand),
-    /// Print each transition of an event that names this VM as one line of JSON, as the exporter on this machine
-    /// reports it: what a script waits for.
+    /// Print each transition of an event that names this VM as one line of JSON, for scripts.
     ///
-    /// Sends no request to Azure. A line has the members `at`, `transition` (pending, announced, rescheduled, changed,
-    /// started, advisory or ended) and `event`, which is that of /api/v1/events. A signal or a closed pipe ends the
-    /// command with exit code 0.
+    /// Reads the exporter on this machine and sends no request to Azure. A line has the members `at`, `transition`
+    /// (pending, announced, rescheduled, changed, started, advisory or ended) and `event`, which is that of
+    /// /api/v1/events. A signal or a closed pipe ends the command with exit code 0.
     Watch(WatchFlags),
     /// Install, remove, start or stop the exporter as a Windows service. Needs an elevated prompt.
     #[cfg(windows)]

@@ -51,7 +51,10 @@ fn in_code(text: &str) -> impl Iterator<Item = &str> {
 /// What the rows of the table with this heading begin with.
 fn first_cells<'a>(page: &'a str, heading: &str) -> BTreeSet<&'a str> {
     let (_, table) = page.split_once(&format!("\n| {heading} | ")).unwrap();
-    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with("| "));
     rows.filter_map(|row| row.split(" | ").next())
         .flat_map(in_code)
         .collect()

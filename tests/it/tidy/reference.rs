@@ -10,7 +10,7 @@ use azure_scheduled_events_exporter::{
     metrics::catalog::{self, Kind, Metric},
     snapshot::{ApprovalResult, DropReason, ExportFailure, FailureReason},
 };
-use clap::{Arg, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _};
 
 use super::root;
 use crate::support::golden;
@@ -39,54 +39,77 @@ fn code(text: &str) -> String {
     }
 }
 
+/// The metric with its labels, and its help.
 fn metric(metric: &Metric) -> String {
-    let kind = match metric.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
-    };
     let labels = metric.labels.strip_prefix(&EVENT_LABELS);
-    let labels = labels.unwrap_or(metric.labels).iter();
-    let labels: Vec<_> = labels.map(|label| code(label)).collect();
+    let labels = labels.unwrap_or(metric.labels).join(", ");
+    let labels = if labels.is_empty() {
+        labels
+    } else {
+        format!("{{{labels}}}")
+    };
+    let kind = match metric.kind {
+        Kind::Histogram => "Histogram. ",
+        Kind::Counter | Kind::Gauge => "",
+    };
+    let name = format!("{}{labels}", metric.name);
     row([
-        code(metric.name),
-        kind.to_owned(),
-        labels.join(", "),
-        metric.help.to_owned(),
+        code(&name),
+        format!("{kind}{}", metric.help.trim_end_matches('.')),
     ])
 }
 
 /// The flag with its value, its default, and its help.
 fn flag(flag: &Arg) -> Option<[String; 3]> {
+    let takes_value = flag.get_action().takes_values();
     let values = flag.get_possible_values();
-    let names = values.iter().map(|value| value.get_name().to_owned());
-    let value = match names.collect::<Vec<_>>() {
-        names if !names.is_empty() => names.join("|"),
-        _ => flag.get_value_names().unwrap_or_default().join(" "),
+    let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+    let value = match flag.get_value_names() {
+        Some(names) if takes_value && values.is_empty() => names.join(" "),
+        _ => values.join("|"),
     };
     let help = flag.get_help()?.to_string();
     // A default that depends on something else is in the help.
-    let (help, in_help) = match help.strip_suffix(']').and_then(|it| it.split_once(" [default: ")) {
+    let (help, in_help) = match help
+        .strip_suffix(']')
+        .and_then(|it| it.split_once(" [default: "))
+    {
         Some((help, default)) => (help.to_owned(), default.to_owned()),
         None => (help, String::new()),
     };
-    let given: Vec<_> = flag.get_default_values().iter().map(|it| it.to_string_lossy()).collect();
+    let given: Vec<_> = flag
+        .get_default_values()
+        .iter()
+        .map(|it| it.to_string_lossy())
+        .collect();
     let default = match flag.get_env() {
-        _ if !flag.get_action().takes_values() => "off".to_owned(),
+        _ if !takes_value => "off".to_owned(),
         Some(variable) => code(&format!("${}", variable.to_string_lossy())),
         None if given.is_empty() => in_help,
         None => code(&given.join(" ")),
     };
-    let name = format!("--{} {value}", flag.get_long()?);
+    let name = flag
+        .get_long()
+        .filter(|name| !["help", "version"].contains(name))?;
+    let name = format!("--{name} {value}");
     Some([code(name.trim_end()), default, help])
+}
+
+fn command() -> Command {
+    let mut command = Cli::command();
+    // Flags without a value become such.
+    command.build();
+    command
 }
 
 /// Each command with the flags that are not those of the exporter.
 fn commands() -> String {
-    let exporter = Cli::command();
+    let exporter = command();
     let common: Vec<_> = exporter.get_arguments().filter_map(flag).collect();
     let rows = exporter.get_subcommands().map(|command| {
-        let arguments = command.get_positionals().flat_map(|it| it.get_value_names().unwrap_or_default());
+        let arguments = command
+            .get_positionals()
+            .flat_map(|it| it.get_value_names().unwrap_or_default());
         let arguments: Vec<_> = arguments.map(|it| it.as_str()).collect();
         let usage = format!("{} {}", command.get_name(), arguments.join(" "));
         let flags = command.get_arguments().filter_map(flag);
@@ -119,47 +142,80 @@ fn with_table(page: &str, heading: &str, columns: &str, rows: &str) -> String {
 }
 
 #[test]
-fn page_has_the_commands_flags_and_metrics_of_the_program() {
-    let of = |prefix: &'static str| catalog::ALL.iter().filter(move |it| it.name.starts_with(prefix));
-    let prefixes = ["azure_scheduled_event_", "azure_scheduled_events_", "process_"];
-    let rows: usize = prefixes.iter().map(|prefix| of(prefix).count()).sum();
-    assert_eq!(rows, catalog::ALL.len(), "each metric is in one table");
-    let [of_events, of_exporter, of_process] = prefixes.map(|prefix| of(prefix).map(metric).collect());
-    let flags = Cli::command().get_arguments().filter_map(flag).map(row).collect();
-    let metrics = "metric | type | labels | meaning";
+fn page_has_the_commands_flags_metrics_and_labels_of_the_program() {
     let mut written = page();
+    let [mut of_events, mut of_exporter] = [String::new(), String::new()];
+    for it in catalog::ALL {
+        if it.name.starts_with("azure_scheduled_event_") {
+            of_events.push_str(&metric(it));
+        } else if it.name.starts_with("azure_scheduled_events_") {
+            of_exporter.push_str(&metric(it));
+        } else {
+            let name = code(it.name);
+            assert!(written.contains(&name), "{name} is not on the page");
+        }
+    }
+    let flags = command()
+        .get_arguments()
+        .filter_map(flag)
+        .map(row)
+        .collect();
+    let metrics = "metric | meaning";
     for (heading, columns, rows) in [
-        ("## Commands", "command | meaning | flags of its own", commands()),
+        (
+            "## Commands",
+            "command | meaning | flags of its own",
+            commands(),
+        ),
         ("## Flags", "flag | default | meaning", flags),
         ("### Of events", metrics, of_events),
         ("### Of the exporter", metrics, of_exporter),
-        ("### Of the process", metrics, of_process),
     ] {
         written = with_table(&written, heading, columns, &rows);
     }
+    assert_has_values_of_labels(&written);
     let difference = golden::difference(&root().join("docs/reference.md"), &written);
-    assert_eq!(difference, None, "UPDATE_GOLDENS=1 cargo test writes the tables");
+    assert_eq!(
+        difference, None,
+        "UPDATE_GOLDENS=1 cargo test writes the tables"
+    );
 }
 
 /// The values in code after the label in the section on label values, up to the end of the row.
 fn values<'a>(page: &'a str, label: &str) -> Vec<&'a str> {
     let (_, section) = page.split_once("\n## Label values\n").unwrap();
     let (_, row) = section.split_once(&format!("\n| {label} | ")).expect(label);
-    row.lines().next().unwrap().split('`').skip(1).step_by(2).collect()
+    row.lines()
+        .next()
+        .unwrap()
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .collect()
 }
 
-#[test]
-fn page_has_the_values_of_labels() {
-    let page = page();
+fn assert_has_values_of_labels(page: &str) {
     for (label, expected) in [
         ("`outcome`", Outcome::ALL.map(Outcome::as_str).to_vec()),
-        ("`reason` of requests to IMDS", FailureReason::ALL.map(FailureReason::as_str).to_vec()),
-        ("`reason` of exports", ExportFailure::ALL.map(ExportFailure::as_str).to_vec()),
-        ("`reason` of dropped spans and log records", DropReason::ALL.map(DropReason::as_str).to_vec()),
+        (
+            "`reason` of requests to IMDS",
+            FailureReason::ALL.map(FailureReason::as_str).to_vec(),
+        ),
+        (
+            "`reason` of exports",
+            ExportFailure::ALL.map(ExportFailure::as_str).to_vec(),
+        ),
+        (
+            "`reason` of dropped spans and log records",
+            DropReason::ALL.map(DropReason::as_str).to_vec(),
+        ),
         ("`kind`", AnomalyKind::ALL.map(AnomalyKind::as_str).to_vec()),
-        ("`result`", ApprovalResult::ALL.map(ApprovalResult::as_str).to_vec()),
+        (
+            "`result`",
+            ApprovalResult::ALL.map(ApprovalResult::as_str).to_vec(),
+        ),
     ] {
-        let mut listed = values(&page, label);
+        let mut listed = values(page, label);
         listed.sort_unstable();
         let mut expected = expected;
         expected.sort_unstable();

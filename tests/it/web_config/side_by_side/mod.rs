@@ -84,7 +84,8 @@ async fn compare(case: Case, documented: String) -> Option<String> {
             let is_listed = documented
                 .lines()
                 .any(|line| line.starts_with("| ") && line.contains(row));
-            (!is_listed).then(|| format!("docs/internals/exporter-toolkit.md has no row with {row:?}"))
+            (!is_listed)
+                .then(|| format!("docs/internals/exporter-toolkit.md has no row with {row:?}"))
         }
     }
 }
