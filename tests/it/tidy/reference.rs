@@ -63,7 +63,10 @@ fn metric(metric: &Metric) -> String {
 fn flag(flag: &Arg) -> Option<[String; 3]> {
     let takes_value = flag.get_action().takes_values();
     let values = flag.get_possible_values();
-    let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+    let values: Vec<_> = values
+        .iter()
+        .map(clap::builder::PossibleValue::get_name)
+        .collect();
     let value = match flag.get_value_names() {
         Some(names) if takes_value && values.is_empty() => names.join(" "),
         _ => values.join("|"),
@@ -110,7 +113,7 @@ fn commands() -> String {
         let arguments = command
             .get_positionals()
             .flat_map(|it| it.get_value_names().unwrap_or_default());
-        let arguments: Vec<_> = arguments.map(|it| it.as_str()).collect();
+        let arguments: Vec<_> = arguments.map(clap::builder::Str::as_str).collect();
         let usage = format!("{} {}", command.get_name(), arguments.join(" "));
         let flags = command.get_arguments().filter_map(flag);
         let flags = flags.filter(|flag| !common.contains(flag));
