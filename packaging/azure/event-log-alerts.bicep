@@ -1,5 +1,5 @@
 // Collects the event log of the exporter on Windows VMs with Azure Monitor Agent, and alerts when an event is announced.
-// docs/windows.md has the IDs and the query. The VMs need the agent.
+// README.md has more queries, docs/reference.md the IDs. The VMs need the agent.
 
 @description('Resource ID of the Log Analytics workspace')
 param workspaceId string

@@ -1,4 +1,4 @@
-// Installs the exporter on existing VMs and scale sets with the custom script extension. docs/install.md shows its use.
+// Installs the exporter on existing VMs and scale sets with the custom script extension. README.md shows its use.
 //
 // A VM has at most one custom script extension. If yours is taken, call install.sh from your own script.
 

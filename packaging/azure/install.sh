@@ -4,7 +4,7 @@
 #     install.sh FILE SHA256 [FLAGS]
 #
 # FILE is a .deb or a .rpm. FLAGS become the line ARGS=… in /etc/default; other lines, and without FLAGS all, stay.
-# For the custom script extension (exporter.bicep, docs/install.md) and for a shell on the VM. Needs root.
+# For the custom script extension (exporter.bicep, README.md) and for a shell on the VM. Needs root.
 set -eu
 
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then

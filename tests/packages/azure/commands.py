@@ -36,11 +36,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "packaging").symlink_to(ROOT / "packaging")
         # Read by a command; the content is a block of the page.
-        page = (ROOT / "docs" / "install.md").read_text()
+        page = (ROOT / "packaging" / "azure" / "README.md").read_text()
         (block,) = re.findall(r'```json\n(\{\n *"fileUris".*?)```', page, re.DOTALL)
         Path(folder, "settings.json").write_text(block)
         environment["AZURE_CONFIG_DIR"] = folder
-        for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for path in [ROOT / "README.md", ROOT / "packaging" / "azure" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
             for words in commands(path.read_text()):
                 if words[0] in EXTENSIONS:
                     skipped += 1
@@ -50,7 +50,7 @@ def main() -> int:
                 done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
                 if not any(reason in done.stderr for reason in ACCEPTED):
                     failed += 1
-                    print(f"{path.name}: az {shlex.join(words)}\n{done.stderr}", file=sys.stderr)
+                    print(f"{path.relative_to(ROOT)}: az {shlex.join(words)}\n{done.stderr}", file=sys.stderr)
     print(f"{checked} commands, {skipped} of extensions not checked")
     # Documents without a command would pass as well.
     return 1 if failed or not checked else 0
