@@ -40,7 +40,8 @@ def main() -> int:
         (block,) = re.findall(r'```json\n(\{\n *"fileUris".*?)```', page, re.DOTALL)
         Path(folder, "settings.json").write_text(block)
         environment["AZURE_CONFIG_DIR"] = folder
-        for path in [ROOT / "README.md", ROOT / "packaging" / "azure" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        pages = [path for name in ("docs", "packaging") for path in sorted((ROOT / name).rglob("*.md"))]
+        for path in [ROOT / "README.md", *pages]:
             for words in commands(path.read_text()):
                 if words[0] in EXTENSIONS:
                     skipped += 1
