@@ -1,7 +1,8 @@
 """Checks the files in packaging/prometheus: python3 tests/rules/forms.py PROMTOOL.
 
 The forms of the rules are current and have the rules of alerts/*.rules.yml. Those of Azure Monitor have annotations without
-functions, and pass azure-monitor.yml in promtool. Its scrape configurations are valid, and have the job of the rules.
+functions, and pass azure-monitor.yml in promtool. Its scrape configurations and those of docs/linux.md are valid, and have the job of the
+rules.
 """
 
 from __future__ import annotations
@@ -88,10 +89,15 @@ def check_scraping(promtool: str) -> None:
     embedded = config_map["data"]["prometheus-config"]
     expect("job_name: azure-scheduled-events\n" in embedded, "ConfigMap: not the job that the rules select")
     run(promtool, "check", "config", AZURE / "remote-write.yml")
-    with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
-        file.write(embedded)
-        file.flush()
-        run(promtool, "check", "config", file.name)
+    # The configuration on the page, and with what it adds for TLS.
+    blocks = re.findall(r"(?ms)^```yaml\n(.*?)^```", (ROOT / "docs" / "linux.md").read_text())
+    [plain] = [block for block in blocks if "job_name: azure-scheduled-events " in block]
+    [tls] = [block for block in blocks if "scheme: https" in block]
+    for text in (embedded, plain, plain.replace("    static_configs:", tls + "    static_configs:", 1)):
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            file.write(text)
+            file.flush()
+            run(promtool, "check", "config", "--syntax-only", file.name)
 
 
 if __name__ == "__main__":
