@@ -105,6 +105,17 @@ fn every_link_leads_to_a_file_and_a_heading() {
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
 
+#[test]
+fn every_page_is_in_the_index() {
+    let pages = pages();
+    let index: BTreeSet<_> = targets(&pages["docs/README.md"]).collect();
+    let names = pages.keys().filter_map(|page| page.strip_prefix("docs/"));
+    let missing: Vec<_> = names
+        .filter(|name| *name != "README.md" && !index.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/README.md: {missing:?}");
+}
+
 /// The paths of this repository in a text. A pattern or a placeholder ends them.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "._-/*…{}$".contains(c);
