@@ -1,8 +1,8 @@
 """Checks the files in packaging/prometheus: python3 tests/rules/forms.py PROMTOOL.
 
 The forms of the rules are current and have the rules of alerts/*.rules.yml. Those of Azure Monitor have annotations without
-functions, and pass azure-monitor.yml in promtool. Its scrape configurations and those of docs/linux.md are valid, and have the job of the
-rules.
+functions, and pass azure-monitor.yml in promtool. Its scrape configurations and those of docs/linux.md are valid, and have
+the job of the rules.
 """
 
 from __future__ import annotations
