@@ -43,8 +43,6 @@ pub(super) enum ReadError {
     Tls(String),
     #[error("{0}")]
     Status(String),
-    #[error("{0} (--user-file names the file with user and password)")]
-    Unauthorized(String),
     #[error("--user-file: {0}")]
     Credentials(String),
     #[error("the response is not that of this exporter: {0}")]
@@ -87,6 +85,10 @@ impl Client {
         })
     }
 
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
     pub(super) async fn read(&self) -> Result<Bytes, ReadError> {
         let mut request = self.http.get(self.url.clone());
         let mut secrets = Secrets::of(&self.url);
@@ -109,12 +111,18 @@ impl Client {
         let mut response = request.send().await.map_err(failed)?;
         let status = response.status();
         if status != StatusCode::OK {
-            let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-            let message = describe(status, &body, MAX_MESSAGE, &secrets);
-            return Err(match status {
-                StatusCode::UNAUTHORIZED => ReadError::Unauthorized(message),
-                _ => ReadError::Status(message),
-            });
+            return Err(ReadError::Status(match status {
+                StatusCode::UNAUTHORIZED => {
+                    format!("HTTP {status} (--user-file names the file with user and password)")
+                }
+                StatusCode::NOT_FOUND => {
+                    format!("HTTP {status} (--url is the base URL of the exporter)")
+                }
+                _ => {
+                    let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
+                    describe(status, &body, MAX_MESSAGE, &secrets)
+                }
+            }));
         }
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use self::{
@@ -30,6 +30,10 @@ use crate::{
 const INTERVAL: Duration = Duration::from_secs(1);
 /// After an answer with an error status: a check of a wrong password takes 80 ms of the exporter's CPU time.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(5);
+
+/// At the end, for the file of `--since` after lines that were written. A reader that does not read delays the end by
+/// this time.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Characters of an error that are logged.
 const MAX_MESSAGE: usize = 300;
@@ -68,6 +72,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
         () = signals.next() => Ok(()),
         () = stdout_closed() => Ok(()),
     };
+    timeout(SAVE_TIMEOUT, watch.stdout.run(|| ())).await.ok();
     match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(CommandError::system("cannot write to stdout", &error))
@@ -101,7 +106,7 @@ impl Watch {
         let read = self.client.read().await;
         let read = read.and_then(|body| self.advance(&body));
         let interval = match &read {
-            Err(ReadError::Status(_) | ReadError::Unauthorized(_)) => REFUSED_INTERVAL,
+            Err(ReadError::Status(_)) => REFUSED_INTERVAL,
             _ => INTERVAL,
         };
         let failure = read.as_ref().err().map(discriminant);
@@ -117,7 +122,8 @@ impl Watch {
                 }
             }
             Err(error) if was_failure != failure => {
-                warn!(%error, "the exporter cannot be read");
+                let url = self.client.url();
+                warn!(%url, %error, "the exporter cannot be read");
             }
             Err(_) => {}
         }

@@ -1,8 +1,7 @@
 //! The file of `--since`: what earlier runs have printed.
 
 use std::{
-    fs::File,
-    io::{self, ErrorKind, Read as _},
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
 };
 
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{client::file_error, transitions::Printed};
 use crate::{
     command::CommandError,
-    file::{self, OsFilesystem},
+    file::{self, Filesystem as _, OsFilesystem},
 };
 
 /// The version written; a newer one is refused.
@@ -33,7 +32,7 @@ pub(super) struct SinceFile {
 }
 
 impl SinceFile {
-    /// Opens the file and reads what it says; `None` where there is no file yet.
+    /// Opens the file and reads what it says; `None` where there is no file yet, or an empty one.
     ///
     /// # Errors
     /// When the file cannot be read or is none of this command, which leaves it as it is, or when it has no directory.
@@ -64,16 +63,13 @@ pub(super) fn content(printed: &Printed) -> serde_json::Result<Vec<u8>> {
 }
 
 fn read(path: &Path) -> Result<Option<Printed>, String> {
-    let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text));
-    match read {
+    let text = match OsFilesystem.read(path, MAX_BYTES) {
+        // As `mktemp` leaves it.
+        Ok(text) if text.is_empty() => return Ok(None),
+        Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot be read: {error}")),
-        Ok(_) if text.len() as u64 > MAX_BYTES => {
-            return Err(format!("is longer than {MAX_BYTES} bytes"));
-        }
-        Ok(_) => {}
-    }
+    };
     let remedy = "name another file, or remove it to begin anew";
     let content: Content<Printed> = serde_json::from_slice(&text)
         .map_err(|error| format!("was not written by watch: {error}: {remedy}"))?;

@@ -126,6 +126,7 @@ impl Printed {
         }
         let known = was.map_or(&[][..], |was| &was.events);
         let mut known: BTreeMap<_, _> = known.iter().map(|state| (&state.id, state)).collect();
+        let is_named = |state: &EventState| all || state.content.scope == EventScope::Own;
         let (mut events, mut news) = (Vec::new(), News::default());
         for event in &answer.events {
             let mut state: EventState = serde_json::from_str(event.get())?;
@@ -133,26 +134,27 @@ impl Printed {
             if let Some(before) = before {
                 state.keep_of(before);
             }
-            let is_named = |state: &EventState| all || state.content.scope == EventScope::Own;
-            // The line for an event that names this VM no longer is its last one.
+            // The line for an event that names this VM no longer is its last one, unless it comes back.
             if is_named(&state) || before.is_some_and(is_named) {
                 let transitions = match was {
                     None => state.at_the_start(),
-                    Some(_) => state.since(before),
+                    Some(_) => state.since(before, before.is_some_and(is_named)),
                 };
                 for (transition, at) in transitions {
                     let at = at.unwrap_or(answer.now);
                     news.lines.push_str(&line(at, transition, event)?);
                 }
             }
-            if is_named(&state) {
+            if is_named(&state) || before.is_some() {
                 events.push(state);
             }
         }
         // Those that the answer lacks. A document that may lack an open event does not show that it is over.
         let is_complete = !answer.warming_up && answer.unreadable_entries == 0;
         if is_complete || events.len() + known.len() > MAX_KNOWN {
-            let open = known.values().filter(|state| state.ended_at.is_none());
+            let open = known
+                .values()
+                .filter(|state| state.ended_at.is_none() && is_named(state));
             news.lost = open.map(|state| state.id.clone()).collect();
         } else {
             events.extend(known.into_values().cloned());
@@ -189,13 +191,14 @@ impl EventState {
         is_open.then_some((transition, None)).into_iter().collect()
     }
 
-    /// The transitions since `was`, in their order, each with its time where the exporter tells it.
-    fn since<'a>(&'a self, was: Option<&Self>) -> Found<'a> {
+    /// The transitions since `was`, in their order, each with its time where the exporter tells it. An event that was
+    /// not named had left this VM.
+    fn since<'a>(&'a self, was: Option<&Self>, was_named: bool) -> Found<'a> {
         let mut found = Vec::new();
-        // It is new, was over, or has become maintenance or an advisory.
+        // It is new or back, was over, or has become maintenance or an advisory.
         let begins = was.is_none_or(|was| {
             let is_over = was.ended_at.is_some() && was.ended_at != self.ended_at;
-            is_over || was.advisory != self.advisory
+            !was_named || is_over || was.advisory != self.advisory
         });
         if begins {
             let is_new = was.is_none_or(|was| was.first_seen_at != self.first_seen_at);

@@ -96,19 +96,37 @@ async fn events_of_other_vms_are_printed_on_request_only() {
     all.prints_of(&[("pending", FREEZE), ("announced", REBOOT)])
         .await;
     own.prints(&["announced"]).await;
-    // The last line about an event that no longer names this VM.
-    exporter.now([reboot(&json!({"Resources": ["web_2"]})), other()]);
-    own.prints(&["announced", "changed"]).await;
-    assert_eq!(own.lines()[1]["event"]["scope"], "other");
+    let moved = |resource: &str| {
+        let not_before = "Fri, 31 Dec 2999 23:00:00 GMT";
+        reboot(&json!({"NotBefore": not_before, "Resources": [resource]}))
+    };
+    exporter.now([moved("web_0"), other()]);
+    own.prints(&["announced", "rescheduled"]).await;
+    // The last line about an event that no longer names this VM, unless it comes back.
+    exporter.now([moved("web_2"), other()]);
+    let until_left = ["announced", "rescheduled", "changed"];
+    own.prints(&until_left).await;
+    assert_eq!(own.lines()[2]["event"]["scope"], "other");
+    exporter.now([moved("web_0"), other()]);
+    own.prints(&[&until_left[..], &["announced"]].concat())
+        .await;
+    exporter.now([moved("web_2"), other()]);
+    let until_left = [&until_left[..], &["announced", "changed"]].concat();
+    own.prints(&until_left).await;
     exporter.now([other()]);
-    let expected = [
-        ("pending", FREEZE),
-        ("announced", REBOOT),
-        ("changed", REBOOT),
-        ("ended", REBOOT),
+    let mut expected = vec![("pending", FREEZE)];
+    let names = [
+        "announced",
+        "rescheduled",
+        "changed",
+        "changed",
+        "changed",
+        "ended",
     ];
+    expected.extend(names.map(|name| (name, REBOOT)));
     all.prints_of(&expected).await;
-    assert_eq!(own.lines().len(), 2);
+    assert_eq!(own.lines().len(), until_left.len());
+    assert_eq!(own.logged("level=warn"), 0, "{}", own.process.log());
 }
 
 #[tokio::test]
@@ -166,13 +184,13 @@ async fn a_flag_without_a_usable_value_ends_it_at_once() {
 #[tokio::test]
 async fn a_response_of_another_server_is_a_warning_and_nothing_known_is_lost() {
     let exporter = Exporter::start([scheduled()]).await;
-    let page = page(&exporter.address, "/api/v1/events").await.unwrap();
+    let known = page(&exporter.address, "/api/v1/events").await.unwrap();
     let server = FakeServer::start().await;
-    server.now(&page);
+    server.now(&known);
     let watch = Watch::start(&[&format!("--url=http://{}", server.address)]);
     watch.prints(&["pending"]).await;
     let long = format!("{{\"now\":\"{}\"}}", "x".repeat(100_000));
-    let half: String = page.chars().take(page.len() / 2).collect();
+    let half: String = known.chars().take(known.len() / 2).collect();
     for body in ["<html>", "{}", "[]", "", &long, &half] {
         let warnings = watch.logged("cannot be read");
         server.now(body);
@@ -180,7 +198,7 @@ async fn a_response_of_another_server_is_a_warning_and_nothing_known_is_lost() {
             (watch.logged("cannot be read") > warnings).then_some(())
         })
         .await;
-        server.now(&page);
+        server.now(&known);
         wait_until(DEADLINE, "an answer", || {
             (watch.logged("is read again") > warnings).then_some(())
         })
@@ -188,4 +206,13 @@ async fn a_response_of_another_server_is_a_warning_and_nothing_known_is_lost() {
     }
     assert!(watch.process.log().len() < 10_000);
     watch.prints(&["pending"]).await;
+    // The page of the exporter about an unknown path is not repeated.
+    let mut watch = Watch::start(&[&format!("{}/api", exporter.url())]);
+    let line = watch.process.says("cannot be read").await;
+    let expected = "HTTP 404 Not Found (--url is the base URL of the exporter)\"";
+    assert!(line.ends_with(expected), "{line}");
+    assert!(
+        line.contains(&format!("url=http://{}/api/api", exporter.address)),
+        "{line}"
+    );
 }

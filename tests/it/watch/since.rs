@@ -1,8 +1,11 @@
 //! `--since`: what earlier runs have printed.
 
-use std::fs;
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Exporter, FREEZE, REBOOT, Watch, reboot, scheduled, started};
 use crate::support::{DEADLINE, process::Process, wait_until};
@@ -65,6 +68,45 @@ async fn a_line_that_could_not_be_written_is_printed_by_the_next_run() {
     watch.prints(&["pending"]).await;
 }
 
+/// A script that takes one line and closes the pipe.
+#[tokio::test]
+async fn a_line_that_was_read_is_not_repeated_by_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("watch.json");
+    // As `mktemp` makes it.
+    File::create(&file).unwrap();
+    let since = format!("--since={}", file.display());
+    let mut exporter = Exporter::start([scheduled()]).await;
+    let first_line = async |flags: [&str; 3]| {
+        let mut process = Process::start(flags);
+        let stdout = BufReader::new(process.take_stdout());
+        let read = tokio::task::spawn_blocking(|| stdout.lines().next().unwrap().unwrap());
+        let line: Value = serde_json::from_str(&read.await.unwrap()).unwrap();
+        assert_eq!(process.end().await.code, Some(0));
+        line["transition"].clone()
+    };
+    let flags = ["watch", &exporter.url(), &since];
+    assert_eq!(first_line(flags).await, "pending");
+    exporter.now([started()]);
+    exporter.observes("started").await;
+    assert_eq!(first_line(flags).await, "started");
+    exporter.now([]);
+    exporter.observes("ended").await;
+    exporter.watch(&[&since]).prints(&["ended"]).await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_is_no_regular_one_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    let since = format!("--since={}", link.display());
+    let ended = Process::start(["watch", &since]).end().await;
+    assert_eq!(ended.code, Some(64), "{ended:?}");
+    assert!(link.is_symlink());
+}
+
 #[expect(clippy::disallowed_methods, reason = "a file of somebody else")]
 #[tokio::test]
 async fn a_file_of_another_program_is_refused_and_kept() {
@@ -72,7 +114,6 @@ async fn a_file_of_another_program_is_refused_and_kept() {
     let file = folder.path().join("notes.json");
     for (content, words) in [
         ("my notes", "was not written by watch"),
-        ("", "was not written by watch"),
         ("{\"events\":[]}", "was not written by watch"),
         (
             "{\"version\":1,\"events\":[{}]}",
