@@ -124,7 +124,8 @@ impl Poller {
         let clock = self.event_loop.clock;
         let began = clock.now();
         let timeout = self.imds.timeout.min(REQUEST_TIMEOUT);
-        let request = self.client.approve(&id, timeout, clock);
+        let ids = [&id];
+        let request = self.client.approve(&ids, timeout, clock);
         let result = self.event_loop.run_while(request).await;
         let took = elapsed(began, clock.now());
         self.event_loop

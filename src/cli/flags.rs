@@ -136,10 +136,20 @@ pub(crate) struct QueryFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct ApproveCommand {
-    /// EventId as printed by `list`; case-insensitive.
-    #[arg(value_name = "EVENT_ID", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) event_id: String,
-    /// Print what would be approved, but send nothing.
+    /// EventId as printed by `list`, one or several; case-insensitive.
+    #[arg(
+        value_name = "EVENT_ID",
+        value_parser = NonEmptyStringValueParser::new(),
+        required_unless_present = "all_mine"
+    )]
+    pub(crate) event_ids: Vec<String>,
+    /// Approve all scheduled events that name this VM, of any type.
+    #[arg(long = "all-mine", conflicts_with = "event_ids")]
+    pub(crate) all_mine: bool,
+    /// Ask for each event. Another answer than `y` or `yes`, and the end of input, is no.
+    #[arg(long = "confirm")]
+    pub(crate) confirm: bool,
+    /// Print what would be approved, but ask and send nothing.
     #[arg(long = "dry-run")]
     pub(crate) dry_run: bool,
     #[command(flatten)]

@@ -65,7 +65,7 @@ pub(crate) enum Command {
     /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes. Events may take five
     /// minutes to appear after the first request.
     List(QueryFlags),
-    /// Approve one event: Azure may then start it before its NotBefore, on every VM in its Resources.
+    /// Approve events in one request: Azure may then start them before their NotBefore, on every VM in their Resources.
     ///
     /// The approval is sent at once, and this VM is not drained first. To drain it, let the exporter approve the event
     /// with --approve.drain.

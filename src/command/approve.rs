@@ -1,6 +1,9 @@
-//! `approve`: prints the event and the effect of its approval, sends the approval, prints the result.
+//! `approve`: prints the events and the effect of their approval, sends the approval, prints the results.
 
-use std::{io::Write as _, time::Duration};
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
 
 use serde::Serialize;
 
@@ -15,61 +18,120 @@ use crate::{
     imds::Client,
     text::sanitize,
     time::{Clock, Timestamp, in_words},
+    worker::Worker,
 };
 
-/// Reads the event from IMDS, prints its description on stderr, so that stdout contains only the result, and then
-/// approves it.
+/// Reads the events from IMDS, prints their description on stderr, so that stdout contains only the results, and then
+/// approves them in one request.
 ///
 /// # Errors
-/// When IMDS does not answer, has no such event, or refuses the approval.
+/// When IMDS does not answer, lacks one of the events, or refuses the approval.
 pub(super) async fn run(
     settings: &ImdsSettings,
     flags: &ApproveCommand,
     clock: Clock,
 ) -> Result<String, CommandError> {
-    let id = EventId::new(flags.event_id.trim());
     let mut client = Client::new(&settings.endpoint).map_err(Error::from)?;
     let vm_name = query::vm_name(&mut client, settings, clock).await;
+    let vm_name = vm_name.as_deref();
     let document = query::read(&mut client, settings.first_timeout, clock).await?;
-    let event = find(&document, &id).ok_or_else(|| missing(&document, &id))?;
-    if document.contradictory.contains(&event.id) {
-        let id = id.as_str();
-        return Err(CommandError::new(format!(
-            "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
-        )));
+    let mut results = Vec::new();
+    for event in chosen(&document, flags, vm_name)? {
+        let announcement = announcement(event, vm_name, clock.now().wall);
+        // The approval does not depend on who reads it.
+        io::stderr().write_all(announcement.as_bytes()).ok();
+        let result = if event.is_advisory() {
+            ApproveOutcome::Advisory
+        } else if event.status == Status::Started {
+            ApproveOutcome::AlreadyStarted
+        } else if flags.dry_run {
+            ApproveOutcome::DryRun
+        } else if flags.confirm && !is_confirmed(event).await? {
+            ApproveOutcome::Declined
+        } else {
+            ApproveOutcome::Approved
+        };
+        results.push((event, result));
     }
-    let announcement = announcement(event, vm_name.as_deref(), clock.now().wall);
-    // The approval does not depend on who reads it.
-    std::io::stderr().write_all(announcement.as_bytes()).ok();
-    let outcome = if event.is_advisory() {
-        ApproveOutcome::Advisory
-    } else if event.status == Status::Started {
-        ApproveOutcome::AlreadyStarted
-    } else if flags.dry_run {
-        ApproveOutcome::DryRun
-    } else {
-        // The id in Azure's spelling, which may differ in case from the one on the command line.
-        match client.approve(&event.id, settings.timeout, clock).await {
-            Ok(()) => ApproveOutcome::Approved,
-            Err(cause) => {
-                client.forget_document();
-                let now = query::read(&mut client, settings.timeout, clock).await.ok();
-                let now = now.map_or_else(
-                    || "the state of the event is unknown: run `list`".to_owned(),
-                    |document| state(&document, &event.id),
-                );
-                return Err(CommandError::new(format!("not approved: {cause}; {now}")));
-            }
-        }
-    };
+    let approved = results
+        .iter()
+        .filter(|(_, it)| *it == ApproveOutcome::Approved);
+    // In Azure's spelling, which may differ in case from that on the command line.
+    let ids: Vec<_> = approved.map(|(event, _)| &event.id).collect();
+    if !ids.is_empty()
+        && let Err(cause) = client.approve(&ids, settings.timeout, clock).await
+    {
+        client.forget_document();
+        let now = query::read(&mut client, settings.timeout, clock).await.ok();
+        let now = now.map_or_else(
+            || "the state of the events is unknown: run `list`".to_owned(),
+            |document| states(&document, &ids),
+        );
+        return Err(CommandError::new(format!("not approved: {cause}; {now}")));
+    }
     match flags.query.output {
-        Output::Table => Ok(sentence(event, outcome)),
-        Output::Json => azure_json::to_text(&Report {
-            result: outcome,
-            event: AzureForm(event),
-        })
-        .map_err(|error| CommandError::new(error.to_string())),
+        Output::Table if results.is_empty() => {
+            Ok("No scheduled event names this VM: nothing to approve.\n".to_owned())
+        }
+        Output::Table => Ok(results
+            .iter()
+            .map(|(event, it)| sentence(event, *it))
+            .collect()),
+        Output::Json => {
+            let report = |&(event, result)| {
+                let event = AzureForm(event);
+                azure_json::to_text(&Report { result, event })
+            };
+            let reports: Result<String, _> = results.iter().map(report).collect();
+            reports.map_err(|error| CommandError::new(error.to_string()))
+        }
     }
+}
+
+/// The events that the flags name, each once. Nothing is approved if one of them cannot be.
+fn chosen<'a>(
+    document: &'a Document,
+    flags: &ApproveCommand,
+    vm_name: Option<&str>,
+) -> Result<Vec<&'a Event>, CommandError> {
+    let mut events = Vec::new();
+    if flags.all_mine {
+        let unknown = "the name of this VM is unknown: set --vm.name";
+        let name = vm_name.ok_or_else(|| CommandError::new(unknown.to_owned()))?;
+        let is_mine = |event: &&Event| event.scope(Some(name)) == EventScope::Own;
+        let is_waiting = |event: &&Event| event.status == Status::Scheduled && !event.is_advisory();
+        events.extend(document.events.iter().filter(is_waiting).filter(is_mine));
+    }
+    for id in &flags.event_ids {
+        let id = EventId::new(id.trim());
+        let event = find(document, &id).ok_or_else(|| missing(document, &id))?;
+        if !events.contains(&event) {
+            events.push(event);
+        }
+    }
+    for event in &events {
+        if document.contradictory.contains(&event.id) {
+            let id = event.id.as_str();
+            return Err(CommandError::new(format!(
+                "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
+            )));
+        }
+    }
+    Ok(events)
+}
+
+/// The end of input, and an answer that is no text, is no.
+async fn is_confirmed(event: &Event) -> Result<bool, CommandError> {
+    // A thread of its own: meanwhile IMDS may close the connection.
+    let stdin = Worker::start("stdin")
+        .map_err(|cause| CommandError::system("cannot start a thread", &cause))?;
+    let question = format!("Approve {} {}? [y/N] ", event.event_type.as_str(), event.id);
+    io::stderr().write_all(sanitize(&question).as_bytes()).ok();
+    let mut answer = String::new();
+    let read = move || io::stdin().read_line(&mut answer).map(|_length| answer);
+    let answer = stdin.run(read).await.and_then(Result::ok);
+    let answer = answer.unwrap_or_default().trim().to_ascii_lowercase();
+    Ok(["y", "yes"].contains(&answer.as_str()))
 }
 
 fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
@@ -93,7 +155,18 @@ fn missing(document: &Document, id: &EventId) -> CommandError {
     })
 }
 
-/// The event in the document after a failed approval.
+/// The events in the document after a failed approval.
+fn states(document: &Document, ids: &[&EventId]) -> String {
+    let states: Vec<_> = match ids {
+        [id] => vec![state(document, id)],
+        ids => ids
+            .iter()
+            .map(|id| format!("{}: {}", sanitize(id.as_str()), state(document, id)))
+            .collect(),
+    };
+    states.join("; ")
+}
+
 fn state(document: &Document, id: &EventId) -> String {
     match find(document, id) {
         None => "it is gone from the document now".to_owned(),
@@ -112,6 +185,8 @@ enum ApproveOutcome {
     Approved,
     /// A dry run sent nothing.
     DryRun,
+    /// The answer to `--confirm` was no; nothing was sent.
+    Declined,
     /// The event has started; nothing was sent.
     AlreadyStarted,
     /// An advisory has nothing to approve; nothing was sent.
@@ -169,6 +244,7 @@ fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let result = match outcome {
         ApproveOutcome::Approved => format!("Approved: {kind} {id} may start at any moment now."),
         ApproveOutcome::DryRun => format!("Dry run: {kind} {id} was not approved."),
+        ApproveOutcome::Declined => format!("{kind} {id} was not approved."),
         ApproveOutcome::AlreadyStarted => {
             format!("{kind} {id} has already started; nothing was sent.")
         }

@@ -92,15 +92,18 @@ impl Client {
         })
     }
 
-    /// Approves one event: it may start before its `NotBefore`, on every VM that it names. After an error the document
-    /// must be polled before another attempt.
+    /// Approves events: they may start before their `NotBefore`, on every VM that they name. After an error the
+    /// document must be polled before another attempt.
     pub async fn approve(
         &mut self,
-        id: &EventId,
+        ids: &[&EventId],
         timeout: Duration,
         clock: Clock,
     ) -> Result<(), RequestError> {
-        let mut body = serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] });
+        let requests = ids
+            .iter()
+            .map(|id| serde_json::json!({ "EventId": id.as_str() }));
+        let mut body = serde_json::json!({ "StartRequests": requests.collect::<Vec<_>>() });
         if let (true, Some(incarnation), Some(members)) = (
             self.endpoint.approvals_name_incarnation,
             self.known.incarnation,

@@ -13,7 +13,7 @@ async fn an_approval_names_the_event_byte_for_byte() {
     let imds = FakeImds::scripted([Reply::ok("")]).await;
     let mut client = client_of(&imds.base());
     client
-        .approve(&EventId::new(ID), DEADLINE, Clock::start())
+        .approve(&[&EventId::new(ID)], DEADLINE, Clock::start())
         .await
         .unwrap();
     let requests = imds.requests();
@@ -48,7 +48,7 @@ async fn an_approval_of_the_preview_version_names_the_current_incarnation() {
         client.poll(DEADLINE, clock).await.unwrap();
         imds.approvals(Reply::ok(""));
         client
-            .approve(&EventId::new(ID), DEADLINE, clock)
+            .approve(&[&EventId::new(ID)], DEADLINE, clock)
             .await
             .unwrap();
         let requests = imds.requests();
@@ -66,7 +66,10 @@ async fn an_id_cannot_break_out_of_the_body() {
     let imds = FakeImds::scripted([Reply::ok("")]).await;
     let mut client = client_of(&imds.base());
     let id = EventId::new("\"}],\"x\":\"\\");
-    client.approve(&id, DEADLINE, Clock::start()).await.unwrap();
+    client
+        .approve(&[&id], DEADLINE, Clock::start())
+        .await
+        .unwrap();
     let sent: serde_json::Value = serde_json::from_str(&imds.requests()[0].body).unwrap();
     assert_eq!(
         sent,
@@ -85,7 +88,7 @@ async fn a_200_is_an_approval_with_any_body() {
     let mut client = client_of(&imds.base());
     for _ in 0..3 {
         client
-            .approve(&EventId::new(ID), DEADLINE, Clock::start())
+            .approve(&[&EventId::new(ID)], DEADLINE, Clock::start())
             .await
             .unwrap();
     }
@@ -121,7 +124,7 @@ async fn any_other_status_than_200_is_an_error() {
         let imds = FakeImds::scripted([reply]).await;
         let mut client = client_of(&imds.base());
         let approved = client
-            .approve(&EventId::new(ID), DEADLINE, Clock::start())
+            .approve(&[&EventId::new(ID)], DEADLINE, Clock::start())
             .await;
         assert_eq!(approved.unwrap_err().reason, reason);
     }

@@ -14,6 +14,7 @@ mod off;
 mod policy;
 mod restarts;
 mod retries;
+mod several;
 mod timing;
 
 use std::time::Duration;
