@@ -1,9 +1,6 @@
 //! The binary. Exit codes: 0, 64 for an invalid command line or environment, 1 for all other failures.
 
-use std::{
-    io::{ErrorKind, Write as _},
-    process::ExitCode,
-};
+use std::{io::Write as _, process::ExitCode};
 
 use azure_scheduled_events_exporter::{
     cli::{self, EXIT_USAGE, Parsed},
@@ -37,7 +34,7 @@ fn print_stdout(text: &str) -> ExitCode {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
     match result {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+        Err(error) if !command::is_closed_pipe(&error) => {
             fail(&format!("cannot write to stdout: {error}"), 1)
         }
         _ => ExitCode::SUCCESS,

@@ -14,6 +14,12 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     code.is_some_and(|code| platform::OUT_OF_DESCRIPTORS.contains(&code))
 }
 
+/// True if nobody reads the pipe that was written.
+pub fn is_closed_pipe(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+        || error.raw_os_error() == Some(platform::PIPE_NOT_CONNECTED)
+}
+
 #[cfg(unix)]
 mod platform {
     use std::{
@@ -49,6 +55,8 @@ mod platform {
     }
 
     pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [libc::EMFILE, libc::ENFILE];
+
+    pub(super) const PIPE_NOT_CONNECTED: i32 = libc::EPIPE;
 
     /// The number of files that this process may have open at a time, on Linux: the soft limit.
     pub(crate) fn max_open_files() -> Option<usize> {
@@ -180,6 +188,9 @@ mod platform {
 
     /// `WSAEMFILE`.
     pub(super) const OUT_OF_DESCRIPTORS: [i32; 1] = [10024];
+
+    /// `ERROR_PIPE_NOT_CONNECTED`, which has no kind in the standard library.
+    pub(super) const PIPE_NOT_CONNECTED: i32 = 233;
 
     /// Windows has no limit of this kind.
     pub(crate) fn max_open_files() -> Option<usize> {

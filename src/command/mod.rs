@@ -14,6 +14,7 @@ use tracing::warn;
 
 #[cfg(windows)]
 pub use self::service::run_as_service;
+pub use crate::system::is_closed_pipe;
 use crate::{
     app,
     cli::{

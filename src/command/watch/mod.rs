@@ -5,7 +5,7 @@ mod since;
 mod transitions;
 
 use std::{
-    io::{self, ErrorKind, Write as _},
+    io::{self, Write as _},
     mem::{Discriminant, discriminant},
     time::Duration,
 };
@@ -21,7 +21,7 @@ use self::{
 use super::CommandError;
 use crate::{
     cli::WatchFlags,
-    system::{Signals, stdout_closed},
+    system::{Signals, is_closed_pipe, stdout_closed},
     text::excerpt,
     worker::Worker,
 };
@@ -74,7 +74,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
     };
     timeout(SAVE_TIMEOUT, watch.stdout.run(|| ())).await.ok();
     match result {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+        Err(error) if !is_closed_pipe(&error) => {
             Err(CommandError::system("cannot write to stdout", &error))
         }
         _ => Ok(()),

@@ -1,5 +1,6 @@
 //! The Windows build of the exporter runs under Wine.
 
+mod commands;
 mod installer;
 mod service;
 

@@ -8,7 +8,7 @@ use crate::support::{
 };
 
 pub(super) const NAME: &str = "azure-scheduled-events-exporter";
-const PROGRAM: &str = r"C:\Program Files\exporter\azure-scheduled-events-exporter.exe";
+pub(super) const PROGRAM: &str = r"C:\Program Files\exporter\azure-scheduled-events-exporter.exe";
 pub(super) const SERVICE: &str =
     r"HKLM\SYSTEM\CurrentControlSet\Services\azure-scheduled-events-exporter";
 const EVENT_SOURCE: &str =
@@ -27,7 +27,7 @@ pub(super) struct Windows {
     azure: Exporter,
     pub(super) wine: Wine,
     /// Of the exporter: a host of its own in place of a port of its own.
-    address: String,
+    pub(super) address: String,
 }
 
 impl Windows {
