@@ -1,6 +1,7 @@
 //! What is printed.
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::{Exporter, FREEZE, FakeServer, REBOOT, Watch, reboot, scheduled, started};
 use crate::{
@@ -22,7 +23,8 @@ fn without_countdown(mut event: Value) -> Value {
 #[tokio::test]
 async fn each_transition_is_one_line_with_the_event_of_the_api() {
     let exporter = Exporter::start([]).await;
-    let watch = exporter.watch(&[]);
+    let folder = TempDir::new().unwrap();
+    let watch = exporter.watching(&folder).await;
     exporter.now([scheduled()]);
     watch.prints(&["announced"]).await;
     let page = page(&exporter.address, "/api/v1/events").await;
@@ -90,7 +92,9 @@ async fn an_advisory_is_no_pending_event() {
 async fn events_of_other_vms_are_printed_on_request_only() {
     let other = || reboot(&json!({"EventId": FREEZE, "Resources": ["web_1"]}));
     let exporter = Exporter::start([other()]).await;
-    let (own, all) = (exporter.watch(&[]), exporter.watch(&["--all"]));
+    let folder = TempDir::new().unwrap();
+    let own = exporter.watching(&folder).await;
+    let all = exporter.watch(&["--all"]);
     all.prints_of(&[("pending", FREEZE)]).await;
     exporter.now([scheduled(), other()]);
     all.prints_of(&[("pending", FREEZE), ("announced", REBOOT)])

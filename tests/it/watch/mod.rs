@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
@@ -129,6 +130,17 @@ impl Exporter {
 
     fn watch(&self, flags: &[&str]) -> Watch {
         Watch::start(&[&[&*self.url()], flags].concat())
+    }
+
+    /// A `watch` that has read the exporter.
+    async fn watching(&self, folder: &TempDir) -> Watch {
+        let file = folder.path().join("printed");
+        let watch = self.watch(&[&format!("--since={}", file.display())]);
+        wait_until(DEADLINE, "watch has read the exporter", || {
+            file.exists().then_some(())
+        })
+        .await;
+        watch
     }
 }
 
