@@ -96,40 +96,30 @@ async fn events_of_other_vms_are_printed_on_request_only() {
     let own = exporter.watching(&folder).await;
     let all = exporter.watch(&["--all"]);
     all.prints_of(&[("pending", FREEZE)]).await;
-    exporter.now([scheduled(), other()]);
-    all.prints_of(&[("pending", FREEZE), ("announced", REBOOT)])
-        .await;
-    own.prints(&["announced"]).await;
     let moved = |resource: &str| {
         let not_before = "Fri, 31 Dec 2999 23:00:00 GMT";
         reboot(&json!({"NotBefore": not_before, "Resources": [resource]}))
     };
-    exporter.now([moved("web_0"), other()]);
-    own.prints(&["announced", "rescheduled"]).await;
-    // The last line about an event that no longer names this VM, unless it comes back.
-    exporter.now([moved("web_2"), other()]);
-    let until_left = ["announced", "rescheduled", "changed"];
-    own.prints(&until_left).await;
+    let (mut of_own, mut of_all) = (Vec::new(), vec![("pending", FREEZE)]);
+    for (event, own_line, line) in [
+        (scheduled(), "announced", "announced"),
+        (moved("web_0"), "rescheduled", "rescheduled"),
+        // The last line about an event that no longer names this VM, unless it comes back.
+        (moved("web_2"), "changed", "changed"),
+        (moved("web_0"), "announced", "changed"),
+        (moved("web_2"), "changed", "changed"),
+    ] {
+        exporter.now([event, other()]);
+        of_own.push(own_line);
+        of_all.push((line, REBOOT));
+        own.prints(&of_own).await;
+        all.prints_of(&of_all).await;
+    }
     assert_eq!(own.lines()[2]["event"]["scope"], "other");
-    exporter.now([moved("web_0"), other()]);
-    own.prints(&[&until_left[..], &["announced"]].concat())
-        .await;
-    exporter.now([moved("web_2"), other()]);
-    let until_left = [&until_left[..], &["announced", "changed"]].concat();
-    own.prints(&until_left).await;
     exporter.now([other()]);
-    let mut expected = vec![("pending", FREEZE)];
-    let names = [
-        "announced",
-        "rescheduled",
-        "changed",
-        "changed",
-        "changed",
-        "ended",
-    ];
-    expected.extend(names.map(|name| (name, REBOOT)));
-    all.prints_of(&expected).await;
-    assert_eq!(own.lines().len(), until_left.len());
+    of_all.push(("ended", REBOOT));
+    all.prints_of(&of_all).await;
+    assert_eq!(own.lines().len(), of_own.len());
     assert_eq!(own.logged("level=warn"), 0, "{}", own.process.log());
 }
 
