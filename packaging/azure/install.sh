@@ -24,8 +24,10 @@ printf '%s  %s\n' "$sha256" "$file" | sha256sum --check --strict
 # Before the package, which starts the service.
 if [ -n "$flags" ]; then
     defaults=/etc/default/$name
-    { sed '/^ARGS=/d' "$defaults" 2>/dev/null || :; printf 'ARGS="%s"\n' "$flags"; } >"$defaults.new"
-    mv "$defaults.new" "$defaults"
+    touch "$defaults"
+    # Keeps owner and mode, as OTEL_* lines may be secret. The last line may lack its end.
+    sed -i -e '/^ARGS=/d' -e '$a\' "$defaults"
+    printf 'ARGS="%s"\n' "$flags" >>"$defaults"
 fi
 
 case $file in

@@ -36,8 +36,9 @@ class Done:
     status: int
     errors: str
     calls: list[str]
-    # The environment file of the unit, where there is one
+    # The environment file of the unit, where there is one, and its mode
     defaults: str | None
+    mode: int | None
 
     def commands(self) -> list[str]:
         return [" ".join(call.split()[:2]) for call in self.calls]
@@ -56,11 +57,14 @@ def run(script: str, *arguments: str, inactive: int = 0, defaults: str | None = 
             stub.chmod(0o755)
         if defaults is not None:
             file.write_text(defaults)
+            file.chmod(0o640)
         environment = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "CALLS": str(calls), "INACTIVE": str(inactive)}
         command = ["sh", "-euc", script.replace("/etc/default", folder), "sh", *arguments]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         called = calls.read_text().splitlines() if calls.exists() else []
-        return Done(done.returncode, done.stderr, called, file.read_text() if file.exists() else None)
+        is_there = file.exists()
+        defaults, mode = (file.read_text(), file.stat().st_mode & 0o777) if is_there else (None, None)
+        return Done(done.returncode, done.stderr, called, defaults, mode)
 
 
 def install(*arguments: str, inactive: int = 0, defaults: str | None = None) -> Done:
@@ -68,9 +72,16 @@ def install(*arguments: str, inactive: int = 0, defaults: str | None = None) -> 
 
 
 def cloud_init(sha256: str, inactive: int = 0) -> Done:
-    [[*shell, script]] = yaml.safe_load((AZURE / "cloud-init.yaml").read_text())["runcmd"]
+    text = (AZURE / "cloud-init.yaml").read_text()
+    placeholders = re.findall(r"replace\(\w+, '(\w+)'", (AZURE / "scale-set.bicep").read_text())
+    assert set(placeholders) == set(re.findall("[A-Z]+_[A-Z0-9]+", text.partition("write_files")[0])), placeholders
+    for placeholder, value in zip(placeholders, ("URL", sha256, "--log.format=json"), strict=True):
+        text = text.replace(placeholder, value)
+    document = yaml.safe_load(text)
+    assert document["write_files"][0]["content"] == 'ARGS="--log.format=json"\n', document
+    [[*shell, script]] = document["runcmd"]
     assert shell == ["sh", "-euc"], shell
-    return run(script.replace("PACKAGE_URL", "URL").replace("PACKAGE_SHA256", sha256), inactive=inactive)
+    return run(script, inactive=inactive)
 
 
 def extension(flags: str) -> Done:
@@ -91,7 +102,9 @@ def main() -> None:
 
     kept = "# A comment\nOTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318\n"
     done = install("exporter.deb", SHA256, "--log.format=json", defaults=f'ARGS="--log.level=debug"\n{kept}')
-    assert done.defaults == f'{kept}ARGS="--log.format=json"\n', done
+    assert (done.defaults, done.mode) == (f'{kept}ARGS="--log.format=json"\n', 0o640), done
+    done = install("exporter.deb", SHA256, "--log.format=json", defaults="OTEL_SERVICE_NAME=a")
+    assert done.defaults == 'OTEL_SERVICE_NAME=a\nARGS="--log.format=json"\n', done
 
     done = install("exporter.rpm", SHA256)
     assert (done.status, done.commands()) == (0, ["rpm --upgrade", *start]), done
