@@ -49,8 +49,11 @@ class Deb:
     def install(self, path: str) -> None:
         self.machine.run("dpkg", "--install", path)
 
-    def upgrade(self, path: str) -> None:
+    def downgrade(self, path: str) -> None:
         self.machine.run("dpkg", "--force-confold", "--install", path)
+
+    def upgrade(self, path: str) -> None:
+        self.downgrade(path)
         new = self.machine.path(f"{DEFAULTS}.dpkg-dist")
         check(new.exists(), "the new /etc/default file is beside the changed one")
 
@@ -75,6 +78,9 @@ class Rpm:
         # Here, rpm does not know the files of Debian's packages.
         self.machine.run("rpm", "--install", "--nodeps", path)
 
+    def downgrade(self, path: str) -> None:
+        self.machine.run("rpm", "--upgrade", "--oldpackage", "--nodeps", path)
+
     def upgrade(self, path: str) -> None:
         self.machine.run("rpm", "--upgrade", "--nodeps", path)
         check(self.machine.path(f"{DEFAULTS}.rpmnew").exists(), "the new /etc/default file is beside the changed one")
@@ -96,12 +102,19 @@ class Service:
     def property(self, name: str) -> str:
         return self.machine.run("systemctl", "show", "--value", f"--property={name}", UNIT).strip()
 
-    def set_environment(self, *lines: str) -> None:
-        """Changes the /etc/default file as a user does, and restarts the service."""
+    def write_environment(self, *lines: str) -> None:
+        """Changes the /etc/default file as a user does."""
         path = self.machine.path(DEFAULTS)
         kept = [line for line in path.read_text("utf-8").splitlines() if line.startswith("#") or not line]
         path.write_text("\n".join([*kept, *lines, ""]), "utf-8")
+
+    def set_environment(self, *lines: str) -> None:
+        self.write_environment(*lines)
         self.machine.run("systemctl", "restart", UNIT, check=False)
+
+    def refuses_its_flags(self) -> None:
+        wait_for("the service fails", lambda: self.property("ActiveState") == "failed")
+        check(self.property("ExecMainStatus") == "64", "a wrong flag is exit code 64, without a restart")
 
     def metrics(self) -> dict[str, float]:
         text = self.machine.get(f"{self.url}/metrics", *self.flags)
@@ -201,8 +214,7 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
     service.value("azure_scheduled_events_up")
     check(True, "ARGS of the /etc/default file take effect")
     service.set_environment('ARGS="--no-such-flag"')
-    wait_for("the service fails", lambda: service.property("ActiveState") == "failed")
-    check(service.property("ExecMainStatus") == "64", "a wrong flag is exit code 64, without a restart")
+    service.refuses_its_flags()
     check("--no-such-flag" in service.log(), "and a line in the journal")
     service.set_environment(args)
     machine.run("systemctl", "kill", "--signal=KILL", UNIT)
@@ -221,6 +233,13 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
     check(service.property("MainPID") not in {pid, "0"}, "the service has been restarted")
     check(args in machine.path(DEFAULTS).read_text("utf-8").splitlines(), "the /etc/default file has its flags")
     check(service.value(*freeze) == first_seen, "the state survived")
+
+    print(f"back to {old.name} with a wrong flag")
+    service.write_environment('ARGS="--another-flag"')
+    package.downgrade(f"/srv/{old.name}")
+    service.refuses_its_flags()
+    service.set_environment(args)
+    check(service.value(*freeze) == first_seen, "with right flags it goes on from its state")
 
     print("remove")
     package.remove()
