@@ -26,7 +26,7 @@ if [ -n "$flags" ]; then
     defaults=/etc/default/$name
     touch "$defaults"
     # Keeps owner and mode, as OTEL_* lines may be secret. The last line may lack its end.
-    sed -i -e '/^ARGS=/d' -e '$a\' "$defaults"
+    sed -i -e '/^ARGS=/d' -e "\$a\\" "$defaults"
     printf 'ARGS="%s"\n' "$flags" >>"$defaults"
 fi
 
