@@ -1,4 +1,4 @@
-//! The expected outcomes: read from the documents by the rules of docs/reference.md, without the engine.
+//! The expected outcomes: read from the documents by the rules of docs/internals/design.md, without the engine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -117,11 +117,9 @@ fn commands() -> String {
         let usage = format!("{} {}", command.get_name(), arguments.join(" "));
         let flags = command.get_arguments().filter_map(flag);
         let flags = flags.filter(|flag| !common.contains(flag));
+        // Its help has their values and defaults.
         let flags: Vec<_> = flags
-            .map(|[name, default, _]| match &*default {
-                "" | "off" => name,
-                _ => format!("{name} ({default})"),
-            })
+            .map(|[name, ..]| code(name.trim_matches('`').split(' ').next().unwrap()))
             .collect();
         let about = command.get_about().expect("a text").to_string();
         row([code(usage.trim_end()), about, flags.join(", ")])
