@@ -110,10 +110,7 @@ fn commands() -> String {
     let exporter = command();
     let common: Vec<_> = exporter.get_arguments().filter_map(flag).collect();
     let rows = exporter.get_subcommands().map(|command| {
-        let arguments = command
-            .get_positionals()
-            .flat_map(|it| it.get_value_names().unwrap_or_default());
-        let arguments: Vec<_> = arguments.map(clap::builder::Str::as_str).collect();
+        let arguments: Vec<_> = command.get_positionals().map(Arg::to_string).collect();
         let usage = format!("{} {}", command.get_name(), arguments.join(" "));
         let flags = command.get_arguments().filter_map(flag);
         let flags = flags.filter(|flag| !common.contains(flag));
