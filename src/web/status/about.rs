@@ -5,8 +5,11 @@ use maud::{Markup, html};
 use super::{elapsed, fact, freshness, labels, plain};
 use crate::{snapshot::Snapshot, time::Moment, web::ProbeResult};
 
-const DOCUMENTATION: &str =
-    "https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events";
+pub(super) const DOCUMENTATION: &str = if cfg!(windows) {
+    "https://learn.microsoft.com/azure/virtual-machines/windows/scheduled-events"
+} else {
+    "https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events"
+};
 
 pub(super) fn section(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
     html! {

@@ -333,10 +333,7 @@ fn page_loads_nothing_from_other_hosts_and_needs_no_script() {
         .split(['"'])
         .filter(|value| value.starts_with("http") || value.starts_with("//"))
         .collect();
-    assert_eq!(
-        urls,
-        ["https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events"]
-    );
+    assert_eq!(urls, [about::DOCUMENTATION]);
     assert!(!page.contains(" style=") && !page.contains("<style"));
     assert!(page.contains("<noscript><meta http-equiv=\"refresh\""));
 }
