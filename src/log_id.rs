@@ -23,7 +23,7 @@ log_ids! {
     103 STARTED "it has started"
     104 INTERRUPTED "the end of a measured interruption of this VM"
     105 ENDED "it ended; `outcome` says how"
-    106 LEFT_VM "it no longer names this VM; its later changes have the ID 1"
+    106 LEFT_VM "it does not name this VM, or no longer; its later changes have the ID 1"
     107 ADVISORY "an advisory, such as a Spot rebalance recommendation, is new; its later changes have the ID 1"
     110 APPROVED "the event is approved, by this exporter or elsewhere"
     111 APPROVAL_SENT "the exporter sent its approval"

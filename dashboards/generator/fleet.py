@@ -142,7 +142,7 @@ def vms(y: int) -> p.Panel:
             "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 255}),
             "severity": ("Severity", SEVERITY),
             "summary": ("Event", p.WRAPPED),
-            "Value #B": ("Down since", {"unit": "time:HH:mm:ss", "custom__width": 110}),
+            "Value #B": ("Down since", {"unit": "time:MM-DD HH:mm", "custom__width": 110}),
             "cluster": ("In cluster", {"custom__width": 175}),
             "instance": ("Instance", p.HIDDEN),
             "in": ("Cluster", p.HIDDEN),

@@ -70,9 +70,7 @@ pub(super) async fn run(
         return Err(CommandError::new(format!("not approved: {cause}; {now}")));
     }
     match flags.query.output {
-        Output::Table if results.is_empty() => {
-            Ok("No scheduled event names this VM: nothing to approve.\n".to_owned())
-        }
+        Output::Table if results.is_empty() => Ok(nothing_to_approve(&document, clock.now().wall)),
         Output::Table => Ok(results
             .iter()
             .map(|(event, it)| sentence(event, *it))
@@ -118,6 +116,24 @@ fn chosen<'a>(
         }
     }
     Ok(events)
+}
+
+fn nothing_to_approve(document: &Document, now: Timestamp) -> String {
+    if let Some(text) = query::no_events_yet(document, now) {
+        return text;
+    }
+    let unread = document.unreadable.entries
+        + document
+            .events
+            .iter()
+            .filter(|event| event.resources.is_none())
+            .count();
+    match unread {
+        0 => "No event that names this VM waits for an approval.\n".to_owned(),
+        _ => format!(
+            "No event that is known to name this VM waits for an approval. {unread} may name it: see the log lines above.\n"
+        ),
+    }
 }
 
 /// The end of input, and an answer that is no text, is no.

@@ -14,7 +14,6 @@ use crate::{
     document::Document,
     event::{Event, Source, is_same_vm, resource_name},
     imds::Client,
-    lifecycle::WarmUp,
     text::excerpt,
     time::{Clock, Timestamp, in_words},
 };
@@ -35,15 +34,11 @@ pub(super) async fn run(
     };
     let document = query::read(&mut client, settings.first_timeout, clock).await?;
     let now = clock.now().wall;
-    // This request may have enabled the feature.
-    let warming_up_until = document.has_no_events().then(|| now.after(WarmUp::TIME));
-    match (output, warming_up_until) {
-        (Output::Table, None) => Ok(table(&document, vm_name.as_deref(), now)),
-        (Output::Table, Some(until)) => Ok(format!(
-            "No events yet; they may take until {} to appear if no client has polled Scheduled Events here for a day.\n",
-            until.time_of_day()
-        )),
-        (Output::Json, until) => {
+    match output {
+        Output::Table => Ok(query::no_events_yet(&document, now)
+            .unwrap_or_else(|| table(&document, vm_name.as_deref(), now))),
+        Output::Json => {
+            let until = query::warming_up_until(&document, now);
             if let Some(until) = until {
                 info!(
                     until = until.rfc3339(),

@@ -8,7 +8,8 @@ use crate::{
     config::ImdsSettings,
     document::{Answer, Document},
     imds::Client,
-    time::Clock,
+    lifecycle::WarmUp,
+    time::{Clock, Timestamp},
 };
 
 /// The value of `--vm.name`, else the name in instance metadata, if IMDS returns it.
@@ -42,4 +43,17 @@ pub(super) async fn read(
         // Only for a client that knows a document.
         Answer::Unchanged => Err(CommandError::new("the document is unchanged".to_owned())),
     }
+}
+
+/// Until when events may be missing from a document without any, since the request for it may have enabled the feature.
+pub(super) fn warming_up_until(document: &Document, now: Timestamp) -> Option<Timestamp> {
+    document.has_no_events().then(|| now.after(WarmUp::TIME))
+}
+
+/// What a document without events means.
+pub(super) fn no_events_yet(document: &Document, now: Timestamp) -> Option<String> {
+    let until = warming_up_until(document, now)?.time_of_day();
+    Some(format!(
+        "No events yet; they may take until {until} to appear if no client has polled Scheduled Events here for a day.\n"
+    ))
 }

@@ -26,7 +26,7 @@ pub use self::{
 };
 pub use crate::lifecycle::SavedState;
 use crate::{
-    event::EventId,
+    event::{EventId, EventScope},
     lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
     pause::PauseDetector,
     snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
@@ -82,8 +82,11 @@ impl Engine {
             None => Tracker::new(ENDED_RETENTION),
         };
         tracker.poll_interval = config.poll_interval;
-        let newly_own = tracker.set_vm_name(vm_name.as_deref(), now.wall);
+        let changed = tracker.set_vm_name(vm_name.as_deref(), now.wall);
+        let newly_own = changed.into_iter().map(|(_, tracked)| tracked);
+        let newly_own = newly_own.filter(|tracked| tracked.scope == EventScope::Own);
         Self {
+            newly_own: newly_own.collect(),
             tracker,
             pauses: PauseDetector::default(),
             health,
@@ -99,7 +102,6 @@ impl Engine {
             anomalies: AnomalyTracker::default(),
             saves: SaveSchedule::new(config.is_persistent),
             transitions: Vec::new(),
-            newly_own,
             effects: Vec::new(),
             publish: false,
             approve: None,

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use super::{ENDED_RETENTION, Effect, Engine, LogEntry};
 use crate::{
     document::{Anomalies, Answer, Document},
-    event::{EventId, EventType},
-    lifecycle::{Tracker, Transition},
+    event::{EventId, EventScope, EventType},
+    lifecycle::{Tracker, Transition, TransitionKind},
     snapshot::{ApprovalResult, Identity, RequestError, SkipReason, TypeLabel},
     time::{Moment, Timestamp},
 };
@@ -159,8 +159,19 @@ impl Engine {
             vm_name,
         });
         self.identity = Some(identity);
-        self.newly_own
-            .extend(self.tracker.set_vm_name(self.vm_name.as_deref(), now));
+        for (was_scope, tracked) in self.tracker.set_vm_name(self.vm_name.as_deref(), now) {
+            if tracked.scope == EventScope::Own {
+                self.newly_own.push(tracked);
+            } else {
+                // It was logged as one that may name this VM. No other output has it.
+                let kind = TransitionKind::Amended { was_scope };
+                self.log(LogEntry::Transition(Transition {
+                    at: now,
+                    kind,
+                    tracked,
+                }));
+            }
+        }
     }
 
     fn confirm_owner(&mut self) {

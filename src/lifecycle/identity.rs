@@ -20,13 +20,14 @@ impl Tracker {
         }
     }
 
-    /// The name of this VM is known now, or has changed. Returns the events that name this VM and did not before.
+    /// The name of this VM is known now, or has changed. Returns the events whose scope this changes, each with the
+    /// scope before.
     pub(crate) fn set_vm_name(
         &mut self,
         vm_name: Option<&str>,
         now: Timestamp,
-    ) -> Vec<Arc<TrackedEvent>> {
-        let mut own = Vec::new();
+    ) -> Vec<(EventScope, Arc<TrackedEvent>)> {
+        let mut changed = Vec::new();
         for entry in self.entries.values_mut() {
             let was = entry.tracked.scope;
             let scope = entry.tracked.event.scope(vm_name);
@@ -35,10 +36,10 @@ impl Tracker {
             if !is_outdated {
                 entry.set_scope(scope, now);
             }
-            if entry.tracked.scope == EventScope::Own && was != EventScope::Own {
-                own.push(Arc::clone(&entry.tracked));
+            if entry.tracked.scope != was {
+                changed.push((was, Arc::clone(&entry.tracked)));
             }
         }
-        own
+        changed
     }
 }

@@ -168,6 +168,20 @@ async fn a_vm_without_instance_metadata_is_pointed_to_the_flag_of_its_name() {
     }
 }
 
+/// It is announced as one that may name this VM.
+#[tokio::test]
+async fn an_event_that_turns_out_to_be_of_another_vm_is_logged_so() {
+    let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
+    imds.identity(Reply::error("500 Internal Server Error", "no"));
+    let url = format!("--imds.url={}", imds.base());
+    let mut exporter = Process::start(["--web.listen-address=127.0.0.1:0", &url]);
+    let line = exporter.says("transition=announced").await;
+    assert!(line.contains("scope=unknown"), "{line}");
+    imds.identity(Reply::ok(r#"{"name":"Role_IN_1"}"#));
+    let line = exporter.says("transition=amended").await;
+    assert!(line.contains("scope=other"), "{line}");
+}
+
 #[tokio::test]
 async fn throttled_identity_obeys_retry_after() {
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;

@@ -7,6 +7,11 @@ mod transitions;
 use std::{
     io::{self, Write as _},
     mem::{Discriminant, discriminant},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,9 +36,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// After an answer with an error status: a check of a wrong password takes 80 ms of the exporter's CPU time.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(5);
 
-/// At the end, for the file of `--since` after lines that were written. A reader that does not read delays the end by
-/// this time.
-const SAVE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the end waits for lines that are being written. A reader that does not read delays the end by this time.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the end then waits for the file of `--since`, so that the next run does not repeat the lines.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Characters of an error that are logged.
 const MAX_MESSAGE: usize = 300;
@@ -54,6 +60,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
         client: Client::new(flags)?,
         stdout: Worker::start("stdout")
             .map_err(|cause| CommandError::system("cannot start a thread", &cause))?,
+        is_writing: Arc::default(),
         all: flags.all,
         since,
         is_saved: true,
@@ -72,7 +79,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
         () = signals.next() => Ok(()),
         () = stdout_closed() => Ok(()),
     };
-    timeout(SAVE_TIMEOUT, watch.stdout.run(|| ())).await.ok();
+    watch.finish().await;
     match result {
         Err(error) if !is_closed_pipe(&error) => {
             Err(CommandError::system("cannot write to stdout", &error))
@@ -85,6 +92,8 @@ struct Watch {
     client: Client,
     /// Writes the lines and the file: a reader that does not read must not delay the end by a signal.
     stdout: Worker,
+    /// Lines are being written.
+    is_writing: Arc<AtomicBool>,
     all: bool,
     since: Option<SinceFile>,
     /// The last write of `since` succeeded.
@@ -162,10 +171,13 @@ impl Watch {
         if news.lines.is_empty() && save.is_none() {
             return Ok(());
         }
+        let is_writing = Arc::clone(&self.is_writing);
         let write = move || {
             let mut stdout = io::stdout().lock();
-            stdout.write_all(news.lines.as_bytes())?;
-            stdout.flush()?;
+            is_writing.store(true, Ordering::Relaxed);
+            let written = stdout.write_all(news.lines.as_bytes());
+            written.and_then(|()| stdout.flush())?;
+            is_writing.store(false, Ordering::Relaxed);
             Ok(save.map_or(Ok(()), |(file, content)| file.write(&content)))
         };
         let written = self.stdout.run(write).await;
@@ -178,5 +190,14 @@ impl Watch {
         }
         self.is_saved = saved.is_ok();
         Ok(())
+    }
+
+    /// Waits for what is being written.
+    async fn finish(&self) {
+        let mut written = pin!(self.stdout.run(|| ()));
+        let is_late = timeout(WRITE_TIMEOUT, &mut written).await.is_err();
+        if is_late && !self.is_writing.load(Ordering::Relaxed) {
+            timeout(SAVE_TIMEOUT, written).await.ok();
+        }
     }
 }

@@ -25,6 +25,12 @@ struct Content<T> {
     printed: T,
 }
 
+/// Of a file whose other members may be unknown to this version.
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct SinceFile {
     /// Absolute, since its directory is synchronised.
@@ -71,10 +77,11 @@ fn read(path: &Path) -> Result<Option<Printed>, String> {
         Err(error) => return Err(format!("cannot be read: {error}")),
     };
     let remedy = "name another file, or remove it to begin anew";
-    let content: Content<Printed> = serde_json::from_slice(&text)
-        .map_err(|error| format!("was not written by watch: {error}: {remedy}"))?;
-    if content.version > VERSION {
+    let is_newer = serde_json::from_slice::<Version>(&text).is_ok_and(|it| it.version > VERSION);
+    if is_newer {
         return Err(format!("was written by a newer version: {remedy}"));
     }
+    let content: Content<Printed> = serde_json::from_slice(&text)
+        .map_err(|error| format!("was not written by watch: {error}: {remedy}"))?;
     Ok(Some(content.printed))
 }

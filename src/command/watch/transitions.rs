@@ -69,6 +69,9 @@ struct EventState {
     started_at: Option<String>,
     ended_at: Option<String>,
     reschedulings: Vec<Rescheduling>,
+    /// The start that an earlier answer had. A start that follows keeps this time in the answers, and has another one.
+    #[serde(default)]
+    known_start: Option<String>,
 }
 
 /// A difference in one of these is the transition `changed`.
@@ -166,12 +169,14 @@ impl Printed {
 type Found<'a> = Vec<(Transition, Option<&'a str>)>;
 
 impl EventState {
-    /// What an exporter that was restarted without its state may lack.
+    /// What the answer may lack, such as that of an exporter that was restarted without its state.
     fn keep_of(&mut self, was: &Self) {
         self.content.scope = was.content.scope.revised(self.content.scope);
         if self.not_before.is_none() {
             self.not_before.clone_from(&was.not_before);
         }
+        let known_start = was.started_at.as_ref().or(was.known_start.as_ref());
+        self.known_start = known_start.cloned();
     }
 
     fn beginning(&self) -> Transition {
@@ -231,7 +236,9 @@ impl EventState {
             found.push((Transition::Changed, None));
         }
         if starts {
-            found.push((Transition::Started, self.started_at.as_deref()));
+            let is_first = self.started_at != self.known_start;
+            let at = self.started_at.as_deref().filter(|_| is_first);
+            found.push((Transition::Started, at));
         }
         if self.ended_at.is_some() && was.is_none_or(|was| was.ended_at != self.ended_at) {
             found.push((Transition::Ended, self.ended_at.as_deref()));
@@ -258,4 +265,119 @@ fn line(at: &str, transition: Transition, event: &RawValue) -> serde_json::Resul
         event,
     };
     Ok(escape_json(serde_json::to_string(&line)? + "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An event of `/api/v1/events`, with some members replaced.
+    fn event(members: &Value) -> Value {
+        let mut event = json!({
+            "EventId": "E", "EventStatus": "Scheduled", "EventType": "Reboot", "ResourceType": "VirtualMachine",
+            "Resources": ["web_0"], "Description": "", "EventSource": "Platform", "DurationInSeconds": -1,
+            "scope": "self", "advisory": false, "not_before": null, "first_seen_at": "first",
+            "started_at": null, "ended_at": null, "reschedulings": [],
+        });
+        for (name, value) in members.as_object().unwrap() {
+            event[name] = value.clone();
+        }
+        event
+    }
+
+    fn answer(now: u32, events: &[Value]) -> Value {
+        json!({
+            "now": now.to_string(), "has_document": true, "warming_up": false, "unreadable_entries": 0,
+            "vm": {"name": "web_0"}, "events": events,
+        })
+    }
+
+    /// What follows from each answer after the first one: times and transitions, and lost events as `lost`.
+    fn follow(answers: &[Value]) -> Vec<String> {
+        let mut printed: Option<Printed> = None;
+        let mut found = Vec::new();
+        for (number, value) in answers.iter().enumerate() {
+            let text = value.to_string();
+            let answer: Answer<'_> = serde_json::from_str(&text).unwrap();
+            let (now, news) = Printed::advance(printed.as_ref(), &answer, false)
+                .unwrap()
+                .unwrap();
+            // As a later run reads it.
+            let saved = serde_json::to_string(&now).unwrap();
+            assert_eq!(serde_json::from_str::<Printed>(&saved).unwrap(), now);
+            printed = Some(now);
+            if number > 0 {
+                found.extend(news.lines.lines().map(|line| {
+                    let line: Value = serde_json::from_str(line).unwrap();
+                    let text = |name: &str| line[name].as_str().unwrap().to_owned();
+                    format!("{} {}", text("transition"), text("at"))
+                }));
+                found.extend(news.lost.iter().map(|id| format!("lost {}", id.as_str())));
+            }
+        }
+        found
+    }
+
+    fn of_states(states: &[Value]) -> Vec<String> {
+        let answers = states.iter().zip(0..);
+        let answers = answers.map(|(members, now)| answer(now, &[event(members)]));
+        follow(&answers.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_start_after_a_start_has_a_time_of_its_own() {
+        let started = json!({"EventStatus": "Started", "started_at": "start"});
+        let states = [json!({}), started.clone(), json!({}), started.clone()];
+        assert_eq!(
+            of_states(&states),
+            ["started start", "changed 2", "started 3"]
+        );
+        let ended = json!({"EventStatus": "Started", "started_at": "start", "ended_at": "end"});
+        let states = [json!({}), started.clone(), ended, started];
+        let expected = ["started start", "ended end", "announced 3", "started 3"];
+        assert_eq!(of_states(&states), expected);
+    }
+
+    #[test]
+    fn an_advisory_that_becomes_maintenance_is_announced() {
+        let advisory = json!({"EventStatus": "Advisory", "advisory": true});
+        let maintenance = json!({"first_seen_at": "later"});
+        assert_eq!(of_states(&[advisory, maintenance]), ["announced later"]);
+    }
+
+    #[test]
+    fn an_event_whose_scope_becomes_known_is_announced_if_it_names_this_vm() {
+        let unknown = json!({"scope": "unknown"});
+        assert_eq!(
+            of_states(&[unknown.clone(), json!({})]),
+            ["announced first"]
+        );
+        assert!(of_states(&[unknown, json!({"scope": "other"})]).is_empty());
+    }
+
+    #[test]
+    fn an_open_event_that_the_exporter_forgot_is_lost_unless_the_answer_may_lack_it() {
+        let open = answer(0, &[event(&json!({}))]);
+        let none = answer(1, &[]);
+        assert_eq!(
+            follow(&[open.clone(), none.clone(), none.clone()]),
+            ["lost E"]
+        );
+        let ended = answer(0, &[event(&json!({"ended_at": "end"}))]);
+        assert!(follow(&[ended, none.clone()]).is_empty());
+        for (member, value) in [
+            ("warming_up", json!(true)),
+            ("unreadable_entries", json!(1)),
+        ] {
+            let mut incomplete = none.clone();
+            incomplete[member] = value;
+            let again = answer(2, &[event(&json!({}))]);
+            assert!(
+                follow(&[open.clone(), incomplete, again]).is_empty(),
+                "{member}"
+            );
+        }
+    }
 }

@@ -80,5 +80,5 @@ async fn watch_ends_by_ctrl_c_or_a_closed_pipe_and_remembers_its_lines() {
     assert_success(unread).await;
     // Nobody has read it.
     assert_eq!(printed().await, ["started"]);
-    windows.approve(&[]).assert(0, "nothing to approve");
+    windows.approve(&[]).assert(0, "waits for an approval");
 }

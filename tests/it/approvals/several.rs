@@ -149,8 +149,26 @@ async fn all_scheduled_events_of_this_vm_are_approved_on_request() {
     assert_output(&ended, &lines.map(|(kind, id)| approved(kind, id)));
     assert_eq!(approvals(&imds), [document(&[REBOOT, FREEZE])]);
     let none = approve(&imds, &["--all-mine", "--vm.name=web_2"], "").await;
-    let text = "No scheduled event names this VM: nothing to approve.";
+    let text = "No event that names this VM waits for an approval.";
     assert_output(&none, &[text.to_owned()]);
+}
+
+#[tokio::test]
+async fn what_is_not_known_is_no_reason_to_approve_nothing() {
+    let document = |events: Value| {
+        Reply::ok(json!({"DocumentIncarnation": 3, "Events": events}).to_string()).then_close()
+    };
+    let imds = FakeImds::standing(document(json!([]))).await;
+    let none = approve(&imds, &["--all-mine", "--vm.name=web_0"], "").await;
+    let text = String::from_utf8_lossy(&none.stdout);
+    assert!(text.starts_with("No events yet; they may take "), "{text}");
+    let mut unnamed = event(REBOOT, "Reboot", "Scheduled", "web_0");
+    unnamed["Resources"] = json!(7);
+    imds.now(document(json!([unnamed, "unreadable"])));
+    let unread = approve(&imds, &["--all-mine", "--vm.name=web_0"], "").await;
+    let text = "No event that is known to name this VM waits for an approval. 2 may name it: see the log lines above.";
+    assert_output(&unread, &[text.to_owned()]);
+    assert_eq!(imds.posts(), 0);
 }
 
 #[tokio::test]

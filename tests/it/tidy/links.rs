@@ -21,7 +21,7 @@ const FOLDERS: [&str; 8] = [
 
 /// Pages in Markdown.
 fn pages() -> BTreeMap<String, String> {
-    let folders = ["docs", "packaging"].into_iter().flat_map(below);
+    let folders = ["docs", "packaging", "alerts"].into_iter().flat_map(below);
     let top = std::fs::read_dir(root()).expect("the root is readable");
     let top = top.filter_map(|entry| {
         let path = entry.expect("the root is readable").path();

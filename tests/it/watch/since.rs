@@ -3,12 +3,17 @@
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader},
+    process::Command,
 };
 
 use serde_json::{Value, json};
 
 use super::{Exporter, FREEZE, REBOOT, Watch, reboot, scheduled, started};
-use crate::support::{DEADLINE, process::Process, wait_until};
+use crate::support::{
+    DEADLINE,
+    process::{PROGRAM, Process},
+    wait_until,
+};
 
 #[tokio::test]
 async fn a_later_run_prints_what_has_changed_since() {
@@ -60,9 +65,14 @@ async fn a_line_that_could_not_be_written_is_printed_by_the_next_run() {
     let file = folder.path().join("watch.json");
     let since = format!("--since={}", file.display());
     let exporter = Exporter::start([scheduled()]).await;
-    let mut process = Process::start(["watch", &exporter.url(), &since]);
-    drop(process.take_stdout());
-    assert_eq!(process.end().await.code, Some(0));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(PROGRAM);
+    command
+        .args(["watch", &exporter.url(), &since])
+        .stdout(writer);
+    let ended = tokio::task::spawn_blocking(move || command.status().unwrap());
+    assert_eq!(ended.await.unwrap().code(), Some(0));
     assert!(!file.exists());
     let watch = exporter.watch(&[&since]);
     watch.prints(&["pending"]).await;
@@ -121,6 +131,10 @@ async fn a_file_of_another_program_is_refused_and_kept() {
         ),
         (
             "{\"version\":99,\"events\":[]}",
+            "was written by a newer version",
+        ),
+        (
+            "{\"version\":2,\"events\":{}}",
             "was written by a newer version",
         ),
     ] {
