@@ -13,7 +13,7 @@
 {{- $args = concat $args (fromJsonArray (include "azse.alertmanagerArgs" $values.alertmanager)) }}
 {{- end }}
 {{- $args = concat $args (list (printf "--log.level=%s" $values.log.level) (printf "--log.format=%s" $values.log.format)) }}
-{{- toJson (concat $args $values.extraArgs) }}
+{{- toJson (concat $args (default list $values.extraArgs)) }}
 {{- end }}
 
 {{- define "azse.alertmanagerArgs" -}}
@@ -38,7 +38,7 @@
 {{- if $values.otlp.endpoint }}
 {{- $env = fromJsonArray (include "azse.otlpEnv" $values.otlp) }}
 {{- end }}
-{{- with concat $env $values.extraEnv }}
+{{- with concat $env (default list $values.extraEnv) }}
 {{- toYaml . }}
 {{- end }}
 {{- end }}

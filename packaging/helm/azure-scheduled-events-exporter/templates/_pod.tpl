@@ -104,7 +104,7 @@ spec:
       dnsConfig:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with concat (default list (default dict $values.global).imagePullSecrets) $values.imagePullSecrets }}
+      {{- with concat (default list (default dict $values.global).imagePullSecrets) (default list $values.imagePullSecrets) }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
       {{- end }}
