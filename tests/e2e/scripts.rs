@@ -454,6 +454,24 @@ fn unit_is_valid() {
     run(verify.arg(&file), "");
 }
 
+/// Exit code, output and errors of packaging/azure/classic-endpoint.sh with the leases in this folder.
+fn classic_endpoint(leases: &Path) -> (Option<i32>, String, String) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let script = root.join("packaging/azure/classic-endpoint.sh");
+    let mut script = fs::read_to_string(script).unwrap();
+    for path in [
+        "/run/systemd/netif/leases",
+        "/var/lib/dhcp",
+        "/var/lib/dhclient",
+    ] {
+        assert!(script.contains(path), "{script}");
+        script = script.replace(path, leases.to_str().unwrap());
+    }
+    let done = Command::new("sh").args(["-euc", &script]).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (done.status.code(), text(&done.stdout), text(&done.stderr))
+}
+
 #[test]
 fn classic_endpoint_is_read_from_a_lease() {
     for (name, lease) in [
@@ -466,14 +484,16 @@ fn classic_endpoint_is_read_from_a_lease() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(name), lease).unwrap();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let script = root.join("packaging/azure/classic-endpoint.sh");
-        let mut script = fs::read_to_string(script).unwrap();
-        for path in ["/run/systemd/netif/leases", "/var/lib/dhcp"] {
-            assert!(script.contains(path), "{script}");
-            script = script.replace(path, folder.path().to_str().unwrap());
-        }
-        let printed = run(Command::new("sh").args(["-euc", &script]), "");
-        assert_eq!(printed, "http://168.63.129.16\n");
+        let expected = (Some(0), "http://168.63.129.16\n".to_owned(), String::new());
+        assert_eq!(classic_endpoint(folder.path()), expected);
     }
+}
+
+#[test]
+fn classic_endpoint_without_the_option_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("2"), "ADDRESS=10.0.0.4\n").unwrap();
+    let error = "classic-endpoint.sh: no lease has DHCP option 245\n";
+    let expected = (Some(1), String::new(), error.to_owned());
+    assert_eq!(classic_endpoint(folder.path()), expected);
 }
