@@ -27,7 +27,7 @@ param scaleSetNames array = []
 @description('Flags of the exporter, such as --log.format=json. Empty: those of an earlier installation stay')
 param flags string = ''
 
-@description('Open the port of the exporter in the firewall of Windows, for its program only. Network security groups are not changed')
+@description('The first installation adds a rule for the program to the firewall of Windows; a later one leaves the rule as it is. false: no rule, and an existing one is removed. Network security groups are not changed')
 param openFirewall bool = true
 
 @description('Download with the system-assigned identity of the VM, which needs the role Storage Blob Data Reader')
@@ -43,7 +43,7 @@ var quotedFlags = replace(flags, '\'', '\'\\\'\'')
 var linuxScript = base64(loadTextContent('install.sh'))
 var linuxCommand = 'echo ${linuxScript} | base64 -d >install.sh && sh install.sh \'${file}\' ${packageSha256} \'${quotedFlags}\''
 // certutil prints the digest on a line of its own (Windows Server 2016 or newer).
-var windowsCommand = 'cmd /d /c "certutil -hashfile "${file}" SHA256 | findstr /i /x ${packageSha256} && start /wait "" msiexec /i "${file}" /qn /norestart FIREWALL=${openFirewall ? 1 : 0} ARGS="${flags}""'
+var windowsCommand = 'cmd /d /c "certutil -hashfile "${file}" SHA256 | findstr /i /x ${packageSha256} && start /wait "" msiexec /i "${file}" /qn /norestart ${openFirewall ? '' : 'FIREWALL=0 '}ARGS="${flags}""'
 var identity = useManagedIdentity ? { managedIdentity: {} } : {}
 
 var handler = {
