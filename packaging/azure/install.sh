@@ -25,8 +25,8 @@ printf '%s  %s\n' "$sha256" "$file" | sha256sum --check --strict
 if [ -n "$flags" ]; then
     defaults=/etc/default/$name
     touch "$defaults"
-    # Keeps owner and mode, as OTEL_* lines may be secret. The last line may lack its end.
-    sed -i -e '/^ARGS=/d' -e "\$a\\" "$defaults"
+    # Keeps owner and mode, as OTEL_* lines may be secret. A line that ends in \ continues. The last may lack its end.
+    sed -i --follow-symlinks -e '/^ARGS=/{:line; /\\$/{$!{N; b line;};}; d;}' -e "\$a\\" "$defaults"
     printf 'ARGS="%s"\n' "$flags" >>"$defaults"
 fi
 

@@ -1,7 +1,7 @@
 """Runs the scripts of packaging/azure with stubs of apt-get, rpm, systemctl and curl.
 
 They are install.sh, the command in exporter.bicep and the script in cloud-init.yaml. Each run has a directory in place of
-/etc/default.
+/etc/default, where an environment file that exists is a link.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ def run(script: str, *arguments: str, inactive: int = 0, defaults: str | None = 
             stub.write_text(STUB)
             stub.chmod(0o755)
         if defaults is not None:
+            link, file = file, Path(folder, "defaults")
             file.write_text(defaults)
             file.chmod(0o640)
+            link.symlink_to(file)
         environment = {"PATH": f"{folder}/bin:{os.environ['PATH']}", "CALLS": str(calls), "INACTIVE": str(inactive)}
         command = ["sh", "-euc", script.replace("/etc/default", folder), "sh", *arguments]
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -103,6 +105,11 @@ def main() -> None:
     kept = "# A comment\nOTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318\n"
     done = install("exporter.deb", SHA256, "--log.format=json", defaults=f'ARGS="--log.level=debug"\n{kept}')
     assert (done.defaults, done.mode) == (f'{kept}ARGS="--log.format=json"\n', 0o640), done
+    continued = 'ARGS="--log.level=debug \\\n  --vm.name=a \\\n  --events.scope=all"\n'
+    done = install("exporter.deb", SHA256, "--log.format=json", defaults=f"{continued}{kept}")
+    assert done.defaults == f'{kept}ARGS="--log.format=json"\n', done
+    done = install("exporter.deb", SHA256, "--log.format=json", defaults="ARGS=--log.level=debug \\")
+    assert done.defaults == 'ARGS="--log.format=json"\n', done
     done = install("exporter.deb", SHA256, "--log.format=json", defaults="OTEL_SERVICE_NAME=a")
     assert done.defaults == 'OTEL_SERVICE_NAME=a\nARGS="--log.format=json"\n', done
 
