@@ -149,7 +149,12 @@ class Cluster:
             # Its own Service cannot have a loopback address. HostProcess containers are privileged.
             *("--endpoint-reconciler-type=none", "--allow-privileged"),
         )
-        wait_for("the API server", lambda: process.poll() or self.kubectl("get", "--raw=/readyz").returncode == 0)
+
+        def ready() -> bool:
+            stack.check_runs(process)
+            return self.kubectl("get", "--raw=/readyz").returncode == 0
+
+        wait_for("the API server", ready)
         client, no_server = f"--kubeconfig={self.folder}/kubeconfig", ("--secure-port=0", "--leader-elect=false")
         keys = f"--service-account-private-key-file={key}", f"--root-ca-file={cert}"
         stack.start(installed("kubernetes", "KUBERNETES", "kube-controller-manager"), client, *no_server, *keys)

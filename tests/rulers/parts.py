@@ -106,14 +106,17 @@ class Stack:
     def log(self, process: subprocess.Popen[bytes]) -> str:
         return next(log for one, log in self.processes if one is process).read_text(encoding="utf-8", errors="replace")
 
+    def check_runs(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is not None:
+            raise SystemExit(f"{process.args[0]} ended with {process.returncode}:\n{self.log(process)[-2000:]}")
+
     def listen(self, *command: object, **variables: str) -> Started:
         """Starts a program with port 0."""
         process = self.start(*command, **variables)
         links = Path(f"/proc/{process.pid}/fd")
 
         def port() -> int:
-            if process.poll() is not None:
-                raise SystemExit(f"{command[0]} ended with {process.returncode}:\n{self.log(process)[-2000:]}")
+            self.check_runs(process)
             inodes = {str(link.readlink()).removeprefix("socket:[").rstrip("]") for link in links.iterdir()}
             rows = (row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
             return next((int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[9] in inodes), 0)
