@@ -101,9 +101,7 @@ def counts() -> list[p.Panel]:
                 (f"count({EXPORTERS} and on ({r.VM}) {firing})", "with an alert"),
             ],
             text="value_and_name",
-            overrides=p.coloured(
-                {"/^(not scraped|no metadata|warming up)$/": p.BLIND, "/alert/": p.WARNING}, regex=True
-            ),
+            overrides=p.coloured({"/^(no|not|warming) /": p.BLIND, "/alert/": p.WARNING}, regex=True),
         ),
     ]
 
