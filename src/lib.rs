@@ -90,37 +90,17 @@
 //! - External input cannot cause a panic. At most one request to IMDS is in flight.
 //! - No approval is sent without a flag or the command that asks for it.
 
-pub mod alertmanager;
-pub mod api_version;
-pub mod app;
-pub mod approval;
-mod assessment;
-mod azure_json;
-pub mod cli;
-pub mod command;
-pub mod config;
-pub mod document;
-pub mod engine;
-pub mod event;
-pub mod file;
-pub mod imds;
-mod json;
-mod label;
-pub mod lifecycle;
-pub mod listen;
-mod log_id;
-pub mod logs;
-pub mod metrics;
-pub mod otlp;
-mod outbound;
-pub mod pause;
-pub mod server;
+mod azure;
+mod base;
+mod core;
+mod http;
+mod outputs;
+mod program;
 pub mod simulator;
-pub mod snapshot;
-pub mod state;
-mod system;
-mod text;
-pub mod time;
-pub mod web;
-pub mod web_config;
-pub mod worker;
+
+pub use azure::{api_version, document, event, imds};
+pub use base::{file, time, worker};
+pub use core::{approval, engine, lifecycle, pause, snapshot};
+pub use http::{listen, server, web_config};
+pub use outputs::{alertmanager, metrics, otlp, state, web};
+pub use program::{app, cli, command, config, logs};

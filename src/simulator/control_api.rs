@@ -21,7 +21,7 @@ use super::{
     scenario::Scenario,
     world::World,
 };
-use crate::time::{Moment, Timestamp};
+use crate::base::time::{Moment, Timestamp};
 
 /// Allows the page's own style sheet and forms only.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";

@@ -8,9 +8,11 @@ use super::{
     world::{PendingEvent, SimulatedStatus},
 };
 use crate::{
-    api_version::{ApiVersion, EventField, LATEST_API_VERSION},
-    event::EventType,
-    time::is_date,
+    azure::{
+        api_version::{ApiVersion, EventField, LATEST_API_VERSION},
+        event::EventType,
+    },
+    base::time::is_date,
 };
 
 /// The version of the Scheduled Events API in a request: a documented one, or a newer date.

@@ -11,7 +11,7 @@ use super::{
     builtin::SCENARIOS,
     scenario::{EventSpec, Fault, FaultSpec, MAX_DURATION, Play, Scenario},
 };
-use crate::{text::excerpt, time::format_duration};
+use crate::base::{text::excerpt, time::format_duration};
 
 /// In characters.
 const MAX_PROBLEM: usize = 500;

@@ -23,7 +23,10 @@ use super::{
     scenario::{Fault, FaultSpec},
     world::World,
 };
-use crate::{api_version::INSTANCE_API_VERSIONS, event::EventId, time::Moment};
+use crate::{
+    azure::{api_version::INSTANCE_API_VERSIONS, event::EventId},
+    base::time::Moment,
+};
 
 /// Per request.
 const MAX_APPROVALS: usize = 1_000;

@@ -37,9 +37,8 @@ pub use self::{
 };
 use self::{http::Request, imds_api::Action, world::World};
 use crate::{
-    server::{Abort, Handler, HandlerResponse, RequestedHost, requested_host},
-    system,
-    time::Clock,
+    base::{system, time::Clock},
+    http::server::{Abort, Handler, HandlerResponse, RequestedHost, requested_host},
 };
 
 /// In bytes; bodies are scenario files and approvals.

@@ -10,7 +10,7 @@ use super::{
     file::catalog,
     world::{PendingEvent, SimulatedStatus, World},
 };
-use crate::time::{Moment, in_words};
+use crate::base::time::{Moment, in_words};
 
 pub(super) const STYLE: &str = include_str!("page.css");
 

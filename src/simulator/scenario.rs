@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
-use crate::{event::EventType, time::parse_duration};
+use crate::{azure::event::EventType, base::time::parse_duration};
 
 /// Azure removes an event about ten minutes after its start.
 const DEFAULT_STARTED_FOR: Duration = Duration::from_mins(10);

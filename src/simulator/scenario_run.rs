@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use super::scenario::{Fault, FaultSpec, Scenario};
-use crate::time::Moment;
+use crate::base::time::Moment;
 
 #[derive(Debug)]
 pub struct ScenarioRun {

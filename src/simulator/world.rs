@@ -14,8 +14,8 @@ use super::{
     vm::Vm,
 };
 use crate::{
-    event::EventId,
-    time::{Moment, Timestamp},
+    azure::event::EventId,
+    base::time::{Moment, Timestamp},
 };
 
 const MAX_RUNS: usize = 100;

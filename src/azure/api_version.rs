@@ -1,0 +1,220 @@
+//! The versions of the Scheduled Events API and of instance metadata.
+//!
+//! Sources:
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability> and
+//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#supported-api-versions>.
+
+use std::sync::Arc;
+
+use crate::{
+    azure::event::EventType,
+    base::{label::label_values, time},
+};
+
+/// A documented version of the Scheduled Events API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApiVersion {
+    pub(crate) name: &'static str,
+}
+
+/// The version that is requested: any date, since Azure publishes versions that this table does not have, such as that
+/// of the Spot rebalance recommendations
+/// (<https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestedVersion {
+    pub(crate) name: Arc<str>,
+    /// What its documents are assumed to contain: the newest documented version that is not newer, or the oldest one.
+    pub(crate) documented: ApiVersion,
+}
+
+label_values! {
+    /// A field of an event that older versions do not have, by its name in the document.
+    EventField {
+        Description = "Description",
+        EventSource = "EventSource",
+        DurationInSeconds = "DurationInSeconds",
+    }
+}
+
+/// Oldest first.
+const API_VERSIONS: [&str; 7] = [
+    PREVIEW,
+    "2017-08-01",
+    "2017-11-01",
+    "2019-01-01",
+    "2019-04-01",
+    "2019-08-01",
+    LATEST_API_VERSION,
+];
+
+const PREVIEW: &str = "2017-03-01";
+
+/// The default of `--imds.api-version`; the only version with all event types and fields.
+pub(crate) const LATEST_API_VERSION: &str = "2020-07-01";
+
+/// The versions of `/metadata/instance`, oldest first.
+pub(crate) const INSTANCE_API_VERSIONS: [&str; 34] = [
+    "2017-03-01",
+    "2017-04-02",
+    "2017-08-01",
+    "2017-10-01",
+    "2017-12-01",
+    "2018-02-01",
+    "2018-04-02",
+    "2018-10-01",
+    "2019-02-01",
+    "2019-03-11",
+    "2019-04-30",
+    "2019-06-01",
+    "2019-06-04",
+    "2019-08-01",
+    "2019-08-15",
+    "2019-11-01",
+    "2020-06-01",
+    "2020-07-15",
+    "2020-09-01",
+    "2020-10-01",
+    "2020-12-01",
+    "2021-01-01",
+    "2021-02-01",
+    "2021-03-01",
+    "2021-05-01",
+    "2021-10-01",
+    "2021-11-01",
+    "2021-11-15",
+    "2021-12-13",
+    "2023-07-01",
+    "2023-11-15",
+    "2024-03-15",
+    "2024-07-17",
+    "2025-04-07",
+];
+
+impl RequestedVersion {
+    /// `None` unless `name` is a date as `YYYY-MM-DD`.
+    pub fn parse(name: &str) -> Option<Self> {
+        if !time::is_date(name) {
+            return None;
+        }
+        let mut newest_first = API_VERSIONS.into_iter().rev();
+        let not_newer = newest_first.find(|documented| *documented <= name);
+        Some(Self {
+            name: Arc::from(name),
+            documented: ApiVersion {
+                name: not_newer.unwrap_or(PREVIEW),
+            },
+        })
+    }
+
+    pub(crate) fn is_documented(&self) -> bool {
+        *self.name == *self.documented.name
+    }
+}
+
+impl ApiVersion {
+    pub fn find(name: &str) -> Option<Self> {
+        let mut versions = API_VERSIONS.into_iter();
+        let name = versions.find(|documented| *documented == name)?;
+        Some(Self { name })
+    }
+
+    /// True also for types without a documented version: no version is known to leave them out.
+    pub(crate) fn has_event_type(self, event_type: &EventType) -> bool {
+        let since = event_type.spec().api_version;
+        since.is_none_or(|since| since <= self.name)
+    }
+
+    pub(crate) fn has_field(self, field: EventField) -> bool {
+        let since = match field {
+            EventField::Description => "2019-04-01",
+            EventField::EventSource => "2019-08-01",
+            EventField::DurationInSeconds => LATEST_API_VERSION,
+        };
+        since <= self.name
+    }
+
+    /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
+    pub(crate) fn is_preview(self) -> bool {
+        self.name == PREVIEW
+    }
+
+    /// The event types and fields that this version leaves out, as a list for the log; empty for the latest version.
+    pub(crate) fn missing(self) -> String {
+        let event_types = EventType::KNOWN
+            .into_iter()
+            .filter(|known| !self.has_event_type(known))
+            .map(|event_type| format!("{} events", event_type.as_str()));
+        let fields = EventField::ALL
+            .into_iter()
+            .filter(|field| !self.has_field(*field))
+            .map(|field| field.as_str().to_owned());
+        event_types.chain(fields).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_in_order_and_each_has_what_the_one_before_has() {
+        for pair in API_VERSIONS.windows(2) {
+            let (older, newer) = (pair[0], pair[1]);
+            assert!(older < newer);
+            let types = |name| EventType::KNOWN.map(|it| ApiVersion { name }.has_event_type(&it));
+            assert!(types(older) <= types(newer));
+        }
+        assert!(INSTANCE_API_VERSIONS.is_sorted());
+    }
+
+    #[test]
+    fn missing_event_types_and_fields_are_listed() {
+        let missing = |name| ApiVersion::find(name).unwrap().missing();
+        assert_eq!(
+            missing("2017-08-01"),
+            "Preempt events, Terminate events, Description, EventSource, DurationInSeconds"
+        );
+        assert_eq!(
+            missing("2019-01-01"),
+            "Description, EventSource, DurationInSeconds"
+        );
+        assert_eq!(missing("2019-08-01"), "DurationInSeconds");
+        assert_eq!(missing(LATEST_API_VERSION), "");
+        assert_eq!(ApiVersion::find("2018-01-01"), None);
+    }
+
+    #[test]
+    fn an_undocumented_version_is_assumed_to_contain_what_the_documented_one_before_it_contains() {
+        for (name, documented) in [
+            ("2016-12-31", "2017-03-01"),
+            ("2017-03-01", "2017-03-01"),
+            ("2018-01-01", "2017-11-01"),
+            ("2020-06-30", "2019-08-01"),
+            ("2020-07-01", LATEST_API_VERSION),
+            ("2027-02-28", LATEST_API_VERSION),
+        ] {
+            let requested = RequestedVersion::parse(name).unwrap();
+            assert_eq!(requested.documented.name, documented, "{name}");
+            assert_eq!(requested.is_documented(), name == documented, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_a_date_that_exists() {
+        for name in [
+            "",
+            "latest",
+            "2020-7-1",
+            "20200701",
+            "2020-07-01 ",
+            "2020-13-01",
+            "2021-02-29",
+            "2020/07/01",
+            "+020-07-01",
+            "2020-W27-3",
+            "２０２０-07-01",
+        ] {
+            assert_eq!(RequestedVersion::parse(name), None, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What deviates from the documented form: counted by kind and described in the log.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::base::label::label_values;
+
+/// Anomalies that are described individually; the rest is only counted.
+pub(super) const MAX_ANOMALIES: usize = 64;
+
+label_values! {
+    /// Values of the label `kind`.
+    AnomalyKind {
+        /// An entry of `Events` contradicts another one, itself, or an earlier document. The event is never approved.
+        Contradiction = "contradiction",
+        /// `Description` is too long or not a string.
+        Description = "description",
+        /// Two entries have the same id: they are one event with the resources of both.
+        DuplicateEvent = "duplicate_event",
+        /// The document or an entry of `Events` has two members of one name; the last one counts.
+        DuplicateMember = "duplicate_member",
+        /// `DurationInSeconds` is not a whole number of seconds.
+        Duration = "duration",
+        /// Only empty bodies for so long that they were accepted as "no events".
+        EmptyBody = "empty_body",
+        /// The body is not UTF-8.
+        Encoding = "encoding",
+        /// An entry of `Events` could not be read, or more events are pending than are tracked.
+        Event = "event",
+        /// `EventSource` is too long or not a string.
+        EventSource = "event_source",
+        /// `EventStatus` is missing, too long or not a string.
+        EventStatus = "event_status",
+        /// `EventType` is missing, too long or not a string.
+        EventType = "event_type",
+        /// `DocumentIncarnation` is missing or not a whole number.
+        Incarnation = "incarnation",
+        /// `NotBefore` is not a time.
+        NotBefore = "not_before",
+        /// `ResourceType` is too long or not a string.
+        ResourceType = "resource_type",
+        /// `Resources` is missing, has too many or too long names, or is not an array of strings.
+        Resources = "resources",
+        /// A started event is reported as scheduled again.
+        StatusRegressed = "status_regressed",
+        /// Undocumented members were dropped: too many, too long, with values that some JSON decoders refuse, or with
+        /// names that differ from a documented one only in case.
+        UnknownMember = "unknown_member",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Anomaly {
+    pub kind: AnomalyKind,
+    /// For the log; at most a few hundred characters, without control characters.
+    pub detail: String,
+}
+
+impl fmt::Display for Anomaly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.as_str(), self.detail)
+    }
+}
+
+/// The anomalies of one document, bounded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Anomalies {
+    /// At most 64, in the order of the document.
+    pub described: Vec<Anomaly>,
+    /// How many more there are of each kind.
+    pub(crate) suppressed: BTreeMap<AnomalyKind, u64>,
+}
+
+impl Anomalies {
+    pub(crate) fn add(&mut self, kind: AnomalyKind, detail: impl Into<String>) {
+        if self.described.len() < MAX_ANOMALIES {
+            let detail = detail.into();
+            self.described.push(Anomaly { kind, detail });
+        } else {
+            *self.suppressed.entry(kind).or_default() += 1;
+        }
+    }
+
+    /// Adds those of `other`.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        for anomaly in &other.described {
+            self.add(anomaly.kind, anomaly.detail.clone());
+        }
+        for (kind, count) in &other.suppressed {
+            *self.suppressed.entry(*kind).or_default() += count;
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Azure's vocabulary: event ids, types, statuses, sources, and one event of a document.
+//!
+//! Azure's values are kept verbatim, unknown ones included. Comparisons ignore case, since Microsoft documents no case:
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>.
+
+/// An enumeration of Azure's values, and any other one verbatim. In the state file it is Azure's text.
+macro_rules! azure_values {
+    ($(#[$meta:meta])* $set:ident { $($(#[$doc:meta])* $value:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $set {
+            $($(#[$doc])* $value,)*
+            /// An undocumented value, verbatim.
+            #[serde(untagged)]
+            Other(Box<str>),
+        }
+
+        impl $set {
+            /// Ignores case.
+            pub(crate) fn new(name: &str) -> Self {
+                [$(Self::$value),*]
+                    .into_iter()
+                    .find(|known| known.as_str().eq_ignore_ascii_case(name))
+                    .unwrap_or_else(|| Self::Other(name.into()))
+            }
+
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$value => stringify!($value),)*
+                    Self::Other(name) => name,
+                }
+            }
+        }
+    };
+}
+
+mod event_type;
+mod id;
+mod scope;
+
+/// Placeholder for an unreadable type or status.
+pub(crate) const UNREADABLE: &str = "Unknown";
+
+pub(crate) use self::event_type::Impact;
+pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
+pub use self::{event_type::EventType, id::EventId, scope::EventScope};
+use serde::{Deserialize, Serialize};
+
+use crate::base::time::Timestamp;
+
+azure_values! {
+    /// `EventStatus`. An ended event has no status: Azure drops it from the document.
+    Status {
+        /// It starts at `NotBefore` or after its approval.
+        Scheduled,
+        Started,
+        /// Advice that never starts. Azure sends it with a Spot rebalance recommendation.
+        Advisory,
+    }
+}
+
+azure_values! {
+    /// `EventSource`.
+    Source {
+        Platform,
+        /// A user or tool with permissions on the VM.
+        User,
+    }
+}
+
+impl Source {
+    /// How a missing source is shown.
+    pub(crate) const NOT_GIVEN: &str = "not given, treated as Platform";
+}
+
+/// Name and JSON text of an undocumented member of an event.
+pub(crate) type UnknownMember = (Box<str>, Box<str>);
+
+/// One event of a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub id: EventId,
+    pub event_type: EventType,
+    pub status: Status,
+    /// Absent before api-version 2019-08-01.
+    pub source: Option<Source>,
+    /// `VirtualMachine` in every captured document.
+    pub resource_type: Option<Box<str>>,
+    /// `None` if the document has no readable name of them, which differs from an empty list.
+    pub resources: Option<Vec<Box<str>>>,
+    /// The list has more entries: unreadable ones, or too many.
+    #[serde(default)]
+    pub has_more_resources: bool,
+    /// `None` once the event has started.
+    pub not_before: Option<Timestamp>,
+    /// Announced interruption; `None` if unknown (-1).
+    pub duration_seconds: Option<u64>,
+    /// Absent before api-version 2019-04-01; empty in captured Preempt and user events.
+    pub description: Option<Box<str>>,
+    #[serde(default)]
+    pub unknown_members: Vec<UnknownMember>,
+}
+
+/// What determines the alerts of an event, and can differ between two versions of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventKind {
+    pub event_type: EventType,
+    pub source: Option<Source>,
+    pub duration_seconds: Option<u64>,
+    #[serde(default)]
+    pub is_advisory: bool,
+}
+
+impl Event {
+    /// The names of the documented members, in the order of Microsoft's documentation.
+    pub(crate) const MEMBERS: [&str; 9] = [
+        "EventId",
+        "EventStatus",
+        "EventType",
+        "ResourceType",
+        "Resources",
+        "NotBefore",
+        "Description",
+        "EventSource",
+        "DurationInSeconds",
+    ];
+
+    pub(crate) fn kind(&self) -> EventKind {
+        EventKind {
+            event_type: self.event_type.clone(),
+            source: self.source.clone(),
+            duration_seconds: self.duration_seconds,
+            is_advisory: self.is_advisory(),
+        }
+    }
+
+    /// Advice, not maintenance: nothing starts, and there is nothing to approve. Its `NotBefore`, if any, is no
+    /// deadline.
+    pub(crate) fn is_advisory(&self) -> bool {
+        self.status == Status::Advisory || self.event_type.spec().impact == Impact::None
+    }
+
+    /// An advisory of a type of maintenance. No page of Microsoft describes one.
+    pub(crate) fn is_other_advisory(&self) -> bool {
+        self.is_advisory() && self.event_type.spec().impact != Impact::None
+    }
+
+    /// `NotBefore`, unless the event is an advisory.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        self.not_before.filter(|_| !self.is_advisory())
+    }
+
+    /// The source unless it is empty.
+    pub(crate) fn source_text(&self) -> Option<&str> {
+        Some(self.source.as_ref()?.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// Whether Azure expects no interruption: `DurationInSeconds` is 0. Other types than Freeze stop the VM whatever
+    /// their duration is.
+    pub(crate) fn is_without_interruption(&self) -> bool {
+        self.event_type == EventType::Freeze && self.duration_seconds == Some(0)
+    }
+
+    pub(crate) fn impact(&self) -> Impact {
+        if self.is_advisory() {
+            Impact::None
+        } else {
+            self.event_type.spec().impact
+        }
+    }
+
+    /// What the event does to the VM: a clause of the texts for people.
+    pub(crate) fn meaning(&self) -> &'static str {
+        if self.is_other_advisory() {
+            "this is advice, no maintenance is scheduled"
+        } else if self.is_without_interruption() {
+            "host maintenance; no interruption of the VM is expected"
+        } else {
+            self.event_type.spec().meaning
+        }
+    }
+
+    pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
+        match scope_of(self.resources.as_deref(), vm_name) {
+            EventScope::Other if self.has_more_resources => EventScope::Unknown,
+            scope => scope,
+        }
+    }
+
+    /// About the memory of its texts, in bytes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        /// Of a pointer with its length, and of the allocator.
+        const OVERHEAD: usize = 32;
+        /// Of the id, type, status, source and type of resources.
+        const SHORT_TEXTS: usize = 512;
+        let names = self.resources.iter().flatten().map(|name| name.len());
+        let members = self.unknown_members.iter();
+        let members = members.map(|(name, value)| name.len() + value.len());
+        let description = self.description.iter().map(|text| text.len());
+        let long_texts = names.chain(members).chain(description);
+        SHORT_TEXTS + long_texts.map(|length| length + OVERHEAD).sum::<usize>()
+    }
+
+    /// The description unless it is empty.
+    pub(crate) fn description_text(&self) -> Option<&str> {
+        self.description.as_deref().filter(|text| !text.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_any_case_and_unknown_ones_are_kept() {
+        assert_eq!(EventType::new("FREEZE"), EventType::Freeze);
+        assert_eq!(EventType::new("Hibernate").as_str(), "Hibernate");
+        assert_eq!(Status::new("started"), Status::Started);
+        assert_eq!(Status::new("ADVISORY"), Status::Advisory);
+        assert_eq!(Status::new("Paused").as_str(), "Paused");
+        assert_eq!(Source::new("user"), Source::User);
+        assert_eq!(Source::new("Partner").as_str(), "Partner");
+    }
+
+    #[test]
+    fn an_event_is_advisory_by_its_status_or_its_type() {
+        let event = |event_type: &str, status: &str| Event {
+            id: EventId::new("a"),
+            event_type: EventType::new(event_type),
+            status: Status::new(status),
+            source: None,
+            resource_type: None,
+            resources: None,
+            has_more_resources: false,
+            not_before: None,
+            duration_seconds: None,
+            description: None,
+            unknown_members: Vec::new(),
+        };
+        assert!(event("Preempt", "ADVISORY").is_advisory());
+        assert!(event("spotRebalanceRecommendation", "Scheduled").is_advisory());
+        assert!(!event("Preempt", "Scheduled").is_advisory());
+        assert!(!event("Hibernate", "Paused").is_advisory());
+    }
+}

@@ -1,0 +1,347 @@
+//! The HTTP client for IMDS.
+//!
+//! A 304 is accepted only if the request carried the `ETag` of the last document. Without an `ETag`, the same bytes
+//! again are the same answer. A 200 with an empty body, which has been observed in production, is a failure at first;
+//! after a minute of only empty bodies it is an empty document.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    Method, Response, StatusCode,
+    body::{Body as _, Incoming},
+    header::{self, HeaderValue},
+};
+use tokio::time::sleep;
+
+use super::{
+    backoff,
+    connection::{ImdsConnection, ImdsRequest},
+    empty::EmptyBodies,
+    endpoint::{Endpoint, EndpointError},
+    error,
+    known_document::KnownDocument,
+};
+use crate::{
+    azure::{
+        document::{self, Anomalies, AnomalyKind, Answer, Document},
+        event::EventId,
+    },
+    base::time::{Clock, Moment},
+    core::snapshot::{FailureReason, RequestError},
+    http::outbound::error::root_cause,
+};
+
+/// Upper bound of a body.
+const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+/// Upper bound of the body of an error response.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Sends one request at a time to one IMDS.
+#[derive(Debug)]
+pub struct Client {
+    connection: ImdsConnection,
+    endpoint: Endpoint,
+    known: KnownDocument,
+    empty_bodies: EmptyBodies,
+    /// Monotonic start time of the last request.
+    last_start: Option<Duration>,
+}
+
+impl Client {
+    /// A rustls crypto provider must be installed in the process.
+    pub fn new(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        Ok(Self {
+            connection: ImdsConnection::new(endpoint)?,
+            endpoint: endpoint.clone(),
+            known: KnownDocument::default(),
+            empty_bodies: EmptyBodies::default(),
+            last_start: None,
+        })
+    }
+
+    /// The next poll requests and reads the whole document, even if it is the same as the last one.
+    pub(crate) fn forget_document(&mut self) {
+        self.known.forget();
+    }
+
+    /// Requests the document.
+    pub async fn poll(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, RequestError> {
+        let answer = self.request_document(timeout, clock).await;
+        let Some(answer) = answer.transpose() else {
+            return self.accept_empty_body(clock.now());
+        };
+        self.empty_bodies.reset();
+        answer
+    }
+
+    fn accept_empty_body(&mut self, now: Moment) -> Result<Answer, RequestError> {
+        if !self.empty_bodies.record(now) {
+            let message = "HTTP 200 with an empty body; known events are kept";
+            return Err(RequestError::new(FailureReason::Body, message));
+        }
+        // A 304 to the old ETag, or the old document, would restore no event.
+        self.forget_document();
+        let mut anomalies = Anomalies::default();
+        anomalies.add(
+            AnomalyKind::EmptyBody,
+            "only empty bodies for a minute: accepted as no events",
+        );
+        Ok(Answer::Document {
+            document: Document::default(),
+            anomalies,
+        })
+    }
+
+    /// Approves events: they may start before their `NotBefore`, on every VM that they name. After an error the
+    /// document must be polled before another attempt.
+    pub async fn approve(
+        &mut self,
+        ids: &[&EventId],
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<(), RequestError> {
+        let requests = ids
+            .iter()
+            .map(|id| serde_json::json!({ "EventId": id.as_str() }));
+        let mut body = serde_json::json!({ "StartRequests": requests.collect::<Vec<_>>() });
+        if let (true, Some(incarnation), Some(members)) = (
+            self.endpoint.approvals_name_incarnation,
+            self.known.incarnation,
+            body.as_object_mut(),
+        ) {
+            members.insert(
+                "DocumentIncarnation".to_owned(),
+                incarnation.to_string().into(),
+            );
+        }
+        let mut request = self.connection.request(&self.endpoint.events);
+        *request.method_mut() = Method::POST;
+        *request.body_mut() = Full::from(body.to_string());
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(header::CONTENT_TYPE, json);
+        let response = self.send(request, timeout, clock).await?;
+        if response.status() != StatusCode::OK {
+            return Err(status_error(response, false, clock).await);
+        }
+        // The content is undocumented; reading it makes the connection reusable.
+        error_body(response.into_body()).await;
+        Ok(())
+    }
+
+    /// `None` for an empty body.
+    async fn request_document(
+        &mut self,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<Option<Answer>, RequestError> {
+        let mut request = self.connection.request(&self.endpoint.events);
+        if let Some(etag) = &self.known.etag {
+            let headers = request.headers_mut();
+            headers.insert(header::IF_NONE_MATCH, etag.clone());
+        }
+        let mut response = self.send(request, timeout, clock).await?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_MODIFIED if self.known.etag.is_some() => {
+                return Ok(Some(Answer::Unchanged));
+            }
+            _ => return Err(status_error(response, false, clock).await),
+        }
+        let etag = response.headers_mut().remove(header::ETAG);
+        let body = self.read(response.into_body(), timeout, clock).await?;
+        if body.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        if self.known.has_body(&body) {
+            self.known.etag = etag;
+            return Ok(Some(Answer::Unchanged));
+        }
+        let (document, anomalies) =
+            document::parse(&body).map_err(|error| error::parse(error, &body))?;
+        self.known.etag = etag;
+        self.known.incarnation = document.incarnation;
+        self.known.replace_body(body);
+        Ok(Some(Answer::Document {
+            document,
+            anomalies,
+        }))
+    }
+
+    /// The instance metadata of this VM.
+    pub(super) async fn request_compute(
+        &mut self,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<Vec<u8>, RequestError> {
+        let request = self.connection.request(&self.endpoint.compute);
+        let response = self.send(request, timeout, clock).await?;
+        if response.status() == StatusCode::OK {
+            self.read(response.into_body(), timeout, clock).await
+        } else {
+            Err(status_error(response, true, clock).await)
+        }
+    }
+
+    /// Sends one request, at least [`backoff::MIN_REQUEST_INTERVAL`] after the previous one.
+    async fn send(
+        &mut self,
+        request: ImdsRequest,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<Response<Incoming>, RequestError> {
+        let since = self.since_last_start(clock);
+        let delay = since.map_or(Duration::ZERO, |since| {
+            backoff::MIN_REQUEST_INTERVAL.saturating_sub(since)
+        });
+        // `sleep(0)` takes a millisecond.
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+        self.last_start = Some(clock.now().monotonic);
+        let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
+        let response = sent.unwrap_or_else(|_| Err(self.timeout_error(timeout)))?;
+        if response.status() == StatusCode::MISDIRECTED_REQUEST {
+            self.connection.close();
+        }
+        Ok(response)
+    }
+
+    /// Reads the body of the last response within what remains of `timeout`.
+    async fn read(
+        &mut self,
+        body: Incoming,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<Vec<u8>, RequestError> {
+        let since = self.since_last_start(clock).unwrap_or_default();
+        let left = timeout.saturating_sub(since);
+        let read = tokio::time::timeout(left, read_body(body, MAX_BODY_BYTES)).await;
+        read.unwrap_or_else(|_| Err(self.timeout_error(timeout)))
+    }
+
+    fn since_last_start(&self, clock: Clock) -> Option<Duration> {
+        let last_start = self.last_start?;
+        Some(clock.now().monotonic.saturating_sub(last_start))
+    }
+
+    fn timeout_error(&self, timeout: Duration) -> RequestError {
+        let base = self.endpoint.base();
+        if self.connection.is_opening {
+            error::connect_timeout(base)
+        } else {
+            error::timeout(base, timeout)
+        }
+    }
+}
+
+/// Reads a body of at most `max_bytes`.
+async fn read_body(mut body: Incoming, max_bytes: usize) -> Result<Vec<u8>, RequestError> {
+    let too_large = || {
+        let message = format!("the body has more than {max_bytes} bytes, the limit for IMDS");
+        RequestError::new(FailureReason::Body, message)
+    };
+    let content_length = body.size_hint().lower();
+    if usize::try_from(content_length).map_or(true, |length| length > max_bytes) {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|cause| {
+            let (received, cause) = (bytes.len(), root_cause(&cause));
+            let message = format!("the body was truncated after {received} bytes: {cause}");
+            RequestError::new(FailureReason::Body, message)
+        })?;
+        let Some(chunk) = frame.data_ref() else {
+            continue;
+        };
+        if bytes.len() + chunk.len() > max_bytes {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(chunk);
+    }
+    Ok(bytes)
+}
+
+/// The body of a response that is classified by its status; empty if it does not arrive in time.
+async fn error_body(body: Incoming) -> Vec<u8> {
+    let read = read_body(body, MAX_ERROR_BYTES);
+    match tokio::time::timeout(ERROR_BODY_TIMEOUT, read).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}
+
+/// The error of an unexpected status. The body of a redirect is not read.
+async fn status_error(
+    response: Response<Incoming>,
+    is_compute: bool,
+    clock: Clock,
+) -> RequestError {
+    let (parts, body) = response.into_parts();
+    let body = if parts.status.is_redirection() {
+        Vec::new()
+    } else {
+        error_body(body).await
+    };
+    error::status(&parts, &body, is_compute, clock.now().wall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{azure::api_version::RequestedVersion, base::time::Timestamp};
+
+    #[tokio::test]
+    async fn a_minute_of_empty_bodies_is_an_empty_document_and_forgets_the_last_one() {
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let base = format!("http://{}", closed.local_addr().unwrap());
+        drop(closed);
+        let version = RequestedVersion::parse("2020-07-01").unwrap();
+        let endpoint = Endpoint::new(&base, &version).unwrap();
+        let mut client = Client::new(&endpoint).unwrap();
+        client.known.etag = Some(HeaderValue::from_static("\"7\""));
+        client.known.replace_body(b"{}".to_vec());
+        let moment = |seconds| {
+            Moment {
+                wall: Timestamp::UNIX_EPOCH,
+                monotonic: Duration::ZERO,
+            }
+            .after(Duration::from_secs(seconds))
+        };
+        for second in 0..60 {
+            let error = client.accept_empty_body(moment(second)).unwrap_err();
+            assert_eq!(error.reason, FailureReason::Body, "{second}");
+            assert!(client.known.etag.is_some(), "{second}");
+            assert!(client.known.has_body(b"{}"), "{second}");
+        }
+        let Ok(Answer::Document {
+            document,
+            anomalies,
+        }) = client.accept_empty_body(moment(60))
+        else {
+            panic!("not accepted");
+        };
+        assert_eq!(document, Document::default());
+        assert!(document.is_complete());
+        let kinds: Vec<_> = anomalies
+            .described
+            .iter()
+            .map(|anomaly| anomaly.kind)
+            .collect();
+        assert_eq!(kinds, [AnomalyKind::EmptyBody]);
+        assert_eq!(client.known.etag, None);
+        assert!(!client.known.has_body(b"{}"), "the old document is news");
+        assert!(client.accept_empty_body(moment(61)).is_ok());
+
+        let clock = Clock::start();
+        let refused = client.poll(Duration::from_secs(5), clock).await;
+        assert!(refused.unwrap_err().is_unsent);
+        let again = client.accept_empty_body(moment(62));
+        assert!(again.is_err(), "the minute restarts");
+    }
+}

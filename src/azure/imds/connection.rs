@@ -1,0 +1,160 @@
+//! The connection to IMDS: reused for every request, and reopened when IMDS has closed it.
+//!
+//! It is a plain hyper connection. A general HTTP client adds a pool, redirects, retries and proxies, none of which may
+//! be used here, and every poll on every VM would pay for them (`docs/internals/performance.md`).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Request, Response, Uri,
+    body::Incoming,
+    client::conn::http1::{SendRequest, handshake},
+    header::{self, HeaderMap, HeaderValue},
+    http::uri::Scheme,
+};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::time::timeout;
+use tower_service::Service as _;
+
+use super::{
+    endpoint::{Endpoint, EndpointError},
+    error,
+};
+use crate::{
+    core::snapshot::RequestError,
+    http::outbound::{error::root_cause, http::USER_AGENT, resolver::Resolver},
+};
+
+/// IMDS runs on the host, so connecting takes milliseconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) type ImdsRequest = Request<Full<Bytes>>;
+
+type RequestSender = SendRequest<Full<Bytes>>;
+
+#[derive(Debug)]
+pub(super) struct ImdsConnection {
+    connector: HttpsConnector<HttpConnector<Resolver>>,
+    uri: Uri,
+    base: String,
+    /// Sent with every request.
+    headers: HeaderMap,
+    idle: Option<RequestSender>,
+    /// While [`ImdsConnection::send`] opens a connection; if it was dropped then, nothing was sent.
+    pub(super) is_opening: bool,
+}
+
+impl ImdsConnection {
+    /// The first request opens the connection. A rustls crypto provider must be installed in the process.
+    pub(super) fn new(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+        let builder = HttpsConnectorBuilder::new();
+        // Plain HTTP needs no certificate authorities, and a container image may have none.
+        let builder = if endpoint.is_https() {
+            builder
+                .try_with_platform_verifier()
+                .map_err(|error| EndpointError::Client {
+                    address: endpoint.base().to_owned(),
+                    cause: root_cause(&error),
+                })?
+        } else {
+            let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
+            builder.with_tls_config(tls.with_no_client_auth())
+        };
+        let uri = endpoint.events.clone();
+        // The URL of an endpoint has a host.
+        let resolver = Resolver::for_host(uri.host().unwrap_or_default())?;
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        let mut headers = HeaderMap::new();
+        headers.insert("Metadata", HeaderValue::from_static("true"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+        if let Some(host) = uri
+            .authority()
+            .and_then(|host| HeaderValue::from_str(host.as_str()).ok())
+        {
+            headers.insert(header::HOST, host);
+        }
+        Ok(Self {
+            connector: builder.https_or_http().enable_http1().wrap_connector(tcp),
+            uri,
+            base: endpoint.base().to_owned(),
+            headers,
+            idle: None,
+            is_opening: false,
+        })
+    }
+
+    /// A GET without a body. The request target is in origin form (RFC 9112, section 3.2.1).
+    pub(super) fn request(&self, uri: &Uri) -> ImdsRequest {
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() = uri
+            .path_and_query()
+            .cloned()
+            .map(Uri::from)
+            .unwrap_or_default();
+        *request.headers_mut() = self.headers.clone();
+        request
+    }
+
+    /// Sends one request and returns once the response headers have arrived. If the future is dropped before, the
+    /// connection is closed, so that a late response is never matched with a later request.
+    pub(super) async fn send(
+        &mut self,
+        request: ImdsRequest,
+    ) -> Result<Response<Incoming>, RequestError> {
+        self.is_opening = false;
+        let (mut sender, is_reused) = match self.take_idle().await {
+            Some(sender) => (sender, true),
+            None => (Box::pin(self.open()).await?, false),
+        };
+        let response = match sender.try_send_request(request).await {
+            Ok(response) => response,
+            Err(mut failed) => match failed.take_message() {
+                // IMDS closed the idle connection before the request was sent.
+                Some(unsent) if is_reused => {
+                    sender = Box::pin(self.open()).await?;
+                    let sent = sender.send_request(unsent).await;
+                    sent.map_err(|error| error::exchange(&error, &self.base))?
+                }
+                _ => return Err(error::exchange(failed.error(), &self.base)),
+            },
+        };
+        self.idle = Some(sender);
+        Ok(response)
+    }
+
+    /// The next request opens another connection.
+    pub(super) fn close(&mut self) {
+        self.idle = None;
+    }
+
+    async fn take_idle(&mut self) -> Option<RequestSender> {
+        let mut sender = self.idle.take()?;
+        sender.ready().await.ok()?;
+        Some(sender)
+    }
+
+    /// The future is large (TLS) and rarely needed: callers box it.
+    async fn open(&mut self) -> Result<RequestSender, RequestError> {
+        let base = &self.base;
+        let is_https = self.uri.scheme() == Some(&Scheme::HTTPS);
+        self.is_opening = true;
+        let opened = timeout(CONNECT_TIMEOUT, self.connector.call(self.uri.clone())).await;
+        let stream = opened
+            .map_err(|_elapsed| error::connect_timeout(base))?
+            .map_err(|error| error::connect(&*error, is_https, base))?;
+        let (sender, connection) = handshake(stream)
+            .await
+            .map_err(|error| error::exchange(&error, base))?;
+        self.is_opening = false;
+        // The task ends with its sender or when IMDS closes the connection; the request reports the error.
+        drop(tokio::spawn(connection));
+        Ok(sender)
+    }
+}

@@ -1,0 +1,110 @@
+//! The timeout of the next poll. Pure: reads no clock.
+
+use std::time::Duration;
+
+use crate::core::snapshot::FailureReason;
+
+/// After this time without a success, one poll has the long timeout: Scheduled Events may have been disabled.
+const LONG_TIMEOUT_INTERVAL: Duration = Duration::from_hours(1);
+/// Consecutive timeouts before a poll has the long timeout: one alone may be a lost connection.
+const TIMEOUTS_BEFORE_LONG: u32 = 2;
+
+/// Decides which polls have the long timeout.
+///
+/// The first response after Scheduled Events was enabled takes up to two minutes, also when it is enabled again
+/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>).
+/// So the long timeout applies until the first success, and after a success to the poll that follows two timeouts in a
+/// row. If that poll fails too, it applies again after an hour without a success, but not before: no event is seen
+/// while a lost response is waited for, and a Spot eviction gives 30 seconds' notice.
+#[derive(Debug, Default)]
+pub(crate) struct PollTimeouts {
+    /// Monotonic time.
+    last_success: Option<Duration>,
+    /// Monotonic time of the last poll with the long timeout since then.
+    last_long: Option<Duration>,
+    consecutive_timeouts: u32,
+}
+
+impl PollTimeouts {
+    /// Whether a poll that starts now has the long timeout. `now` is monotonic.
+    pub(crate) fn is_long(&self, now: Duration) -> bool {
+        let Some(last_success) = self.last_success else {
+            return true;
+        };
+        let is_slow = self.last_long.is_none() && self.consecutive_timeouts >= TIMEOUTS_BEFORE_LONG;
+        let since = now.saturating_sub(self.last_long.unwrap_or(last_success));
+        is_slow || since >= LONG_TIMEOUT_INTERVAL
+    }
+
+    /// A poll ended at `now`, with `failure` unless it succeeded.
+    pub(crate) fn record(&mut self, was_long: bool, failure: Option<FailureReason>, now: Duration) {
+        if failure.is_none() {
+            *self = Self {
+                last_success: Some(now),
+                ..Self::default()
+            };
+        } else if was_long {
+            self.last_long = Some(now);
+        } else if failure == Some(FailureReason::Timeout) {
+            self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(1);
+        } else {
+            self.consecutive_timeouts = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends one poll per row, started at these seconds; `x` exceeds its timeout, `5` fails otherwise, `.` succeeds.
+    /// Returns `L` for each poll with the long timeout and `n` for each other one.
+    fn timeouts(polls: impl IntoIterator<Item = (u64, char)>) -> String {
+        let mut timeouts = PollTimeouts::default();
+        let poll = |(second, end): (u64, char)| {
+            let now = Duration::from_secs(second);
+            let is_long = timeouts.is_long(now);
+            let failure = match end {
+                'x' => Some(FailureReason::Timeout),
+                '5' => Some(FailureReason::Status5xx),
+                _ => None,
+            };
+            timeouts.record(is_long, failure, now);
+            if is_long { 'L' } else { 'n' }
+        };
+        polls.into_iter().map(poll).collect()
+    }
+
+    fn every(step: u64, ends: &str) -> String {
+        timeouts(
+            (0..)
+                .step_by(usize::try_from(step).unwrap())
+                .zip(ends.chars()),
+        )
+    }
+
+    #[test]
+    fn the_long_timeout_applies_until_the_first_success() {
+        assert_eq!(every(1, "xx5x....5."), "LLLLLnnnnn");
+    }
+
+    /// A single connection that hangs must not hide a Spot eviction.
+    #[test]
+    fn the_long_timeout_applies_once_after_two_timeouts_in_a_row() {
+        assert_eq!(every(1, "..x..x.."), "Lnnnnnnn");
+        assert_eq!(every(1, ".x5x5x5."), "Lnnnnnnn");
+        assert_eq!(every(1, ".xxxxxx."), "LnnLnnnn", "once without a success");
+        assert_eq!(every(1, ".xx5xx."), "LnnLnnn");
+        assert_eq!(every(1, ".xx.xx.."), "LnnLnnLn", "again after a success");
+    }
+
+    #[test]
+    fn the_long_timeout_applies_once_an_hour_without_a_success() {
+        // A failure every minute; polls 0 and 60 are an hour apart.
+        let failures = every(60, &format!(".{}", "5".repeat(180)));
+        let long: Vec<_> = failures.match_indices('L').map(|(at, _)| at).collect();
+        assert_eq!(long, [0, 60, 120, 180]);
+        assert_eq!(every(3_600, "...."), "LLLL", "the longest poll interval");
+        assert_eq!(every(3_599, "...."), "Lnnn");
+    }
+}

@@ -1,0 +1,7 @@
+//! Azure's terms and their forms: event types and IDs, API versions, the document, the client of the Instance Metadata Service.
+
+pub mod api_version;
+pub(crate) mod azure_json;
+pub mod document;
+pub mod event;
+pub mod imds;

@@ -1,0 +1,189 @@
+//! Files that must survive a crash: the file system as a trait, so that tests can fail each step, and atomic
+//! replacement.
+
+use std::{
+    fmt, fs,
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use crate::base::system;
+
+/// The operations of the state file and the spool. The process may be killed after any of them.
+pub trait Filesystem: fmt::Debug + Send {
+    /// Creates a directory and its parents, with mode 0700 where the system has modes.
+    fn make_directory(&mut self, directory: &Path) -> io::Result<()>;
+    /// Names and sizes of the files in a directory.
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>>;
+    /// Reads a file of at most `max` bytes. A larger one is [`io::ErrorKind::FileTooLarge`], and nothing of it is read.
+    fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>>;
+    /// Writes and syncs a new file with mode 0600 in place of any other one. A failure may leave a part of it.
+    fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+    /// Renames a file atomically.
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
+    fn remove(&mut self, path: &Path) -> io::Result<()>;
+    /// Makes created, renamed and removed names in a directory durable.
+    fn sync_directory(&mut self, directory: &Path) -> io::Result<()>;
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsFilesystem;
+
+impl Filesystem for OsFilesystem {
+    fn make_directory(&mut self, directory: &Path) -> io::Result<()> {
+        system::make_private_directory(directory)
+    }
+
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            if metadata.is_file()
+                && let Ok(name) = entry.file_name().into_string()
+            {
+                found.push((name, metadata.len()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
+        let file = system::private_file().read(true).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "too large");
+        if metadata.len() > max {
+            return Err(too_large());
+        }
+        let mut content = Vec::new();
+        // It may grow meanwhile.
+        let read = file.take(max.saturating_add(1)).read_to_end(&mut content)?;
+        if read as u64 > max {
+            return Err(too_large());
+        }
+        Ok(content)
+    }
+
+    fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = system::private_file()
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        file.write_all(content)?;
+        file.sync_all()
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
+        system::sync_directory(directory)
+    }
+}
+
+/// What is appended to the name of a file while it is written.
+pub(crate) const DRAFT_SUFFIX: &str = ".new";
+
+/// Replaces a file as a whole: after a crash it has the old content or the new, and once this returns, the new.
+pub fn replace(files: &mut dyn Filesystem, path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(DRAFT_SUFFIX);
+    let draft = Path::new(&draft);
+    let written = files
+        .write(draft, content)
+        .and_then(|()| files.rename(draft, path));
+    if let Err(error) = written {
+        // On a full disk a part of the file would take space from others. The next replacement overwrites it otherwise.
+        files.remove(draft).ok();
+        return Err(error);
+    }
+    match path.parent() {
+        Some(directory) => files.sync_directory(directory),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replace_leaves_the_new_content_and_no_draft() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        for content in [&b"old and long"[..], b"new"] {
+            replace(&mut OsFilesystem, &path, content).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_larger_than_the_bound_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse");
+        let file = fs::File::create(&path).unwrap();
+        for (length, expected) in [(7, Ok(7)), (8, Ok(8)), (9, Err(())), (2 << 30, Err(()))] {
+            file.set_len(length).unwrap();
+            let read = OsFilesystem.read(&path, 8);
+            let is_too_large =
+                |error: io::Error| assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+            assert_eq!(read.map(|it| it.len()).map_err(is_too_large), expected);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_for_their_owner_only_and_symbolic_links_are_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("a").join("b");
+        OsFilesystem.make_directory(&directory).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory), 0o700);
+        let (path, other) = (directory.join("state.json"), folder.path().join("other"));
+        OsFilesystem.write(&other, b"of someone else").unwrap();
+        for name in ["state.json", "state.json.new"] {
+            symlink(&other, directory.join(name)).unwrap();
+        }
+        OsFilesystem.read(&path, 100).unwrap_err();
+        replace(&mut OsFilesystem, &path, b"ours").unwrap();
+        assert_eq!(fs::read(&other).unwrap(), b"of someone else");
+        assert_eq!(OsFilesystem.read(&path, 100).unwrap(), b"ours");
+        assert!(path.symlink_metadata().unwrap().is_file());
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_fifo_is_an_error_and_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        let error = OsFilesystem.read(&path, 100).unwrap_err();
+        assert_eq!(error.to_string(), "not a regular file");
+    }
+
+    #[test]
+    fn failed_replace_keeps_the_old_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.json");
+        replace(&mut OsFilesystem, &path, b"old").unwrap();
+        fs::create_dir(folder.path().join("state.json.new")).unwrap();
+        replace(&mut OsFilesystem, &path, b"new").unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+    }
+}

@@ -1,0 +1,260 @@
+//! The sans-I/O engine: the state machine that maps inputs to effects.
+//!
+//! The engine owns the tracked events, the counters, the health of polling, the identity of the VM and the approval
+//! decisions. [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to perform in
+//! their order. It never awaits, reads no clock, and touches no file and no socket. The event loop in `app` and the
+//! tests drive the same engine.
+//!
+//! Invariants: an input that carries an error ends no event; what is sent of a change comes before the state that
+//! counts it, and the state before the snapshot, so that a crash between two effects repeats and loses nothing; an
+//! approval is part of the state before its request is sent.
+
+mod anomalies;
+mod approvals;
+mod health;
+mod interface;
+mod log;
+mod requests;
+mod save_schedule;
+
+use std::{sync::Arc, time::Duration};
+
+use self::{anomalies::AnomalyTracker, approvals::Approvals, save_schedule::SaveSchedule};
+pub use self::{
+    interface::{Changes, Effect, EngineConfig, Input},
+    log::LogEntry,
+};
+pub use crate::core::lifecycle::SavedState;
+use crate::{
+    azure::event::{EventId, EventScope},
+    base::time::Moment,
+    core::{
+        lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
+        pause::PauseDetector,
+        snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
+    },
+};
+
+/// Transitions of restored events that wait for the identity of this VM. Further ones are not logged, counted or sent.
+const MAX_HELD: usize = 1_000;
+
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    tracker: Tracker,
+    pauses: PauseDetector,
+    health: Health,
+    /// The HTTP status of the last failed poll.
+    failed_status: Option<u16>,
+    counters: Arc<EventCounters>,
+    outputs: Arc<OutputCounters>,
+    identity: Option<Arc<Identity>>,
+    vm_name: Option<Arc<str>>,
+    /// From instance metadata or, until they answer, from the restored state.
+    vm_id: Option<String>,
+    /// Transitions of restored events until it is known that the state is that of this VM.
+    held: Vec<Transition>,
+    identity_failed: bool,
+    approvals: Approvals,
+    anomalies: AnomalyTracker,
+    saves: SaveSchedule,
+    /// Transitions since the last effects, which have not been emitted.
+    transitions: Vec<Transition>,
+    /// Events that were found late to name this VM; their past has not been emitted.
+    newly_own: Vec<Arc<TrackedEvent>>,
+    effects: Vec<Effect>,
+    publish: bool,
+    approve: Option<EventId>,
+}
+
+impl Engine {
+    /// An engine that continues from `restored`, the state of an earlier process.
+    pub fn new(config: EngineConfig, restored: Option<SavedState>, now: Moment) -> Self {
+        let saved = restored.as_ref();
+        let saved_name = saved.and_then(|saved| saved.vm_name.as_deref());
+        let vm_name = config.vm_name.clone().or(saved_name.map(Arc::from));
+        let vm_id = saved.and_then(SavedState::owner).map(str::to_owned);
+        let mut health = saved.map_or_else(Health::default, |saved| Health::restore(saved, now));
+        health.poll_interval = config.poll_interval;
+        let mut tracker = match restored {
+            Some(saved) => {
+                let is_rebooted = saved.is_rebooted(config.boot_id.as_deref());
+                Tracker::restore(ENDED_RETENTION, saved, is_rebooted, now)
+            }
+            None => Tracker::new(ENDED_RETENTION),
+        };
+        tracker.poll_interval = config.poll_interval;
+        let changed = tracker.set_vm_name(vm_name.as_deref(), now.wall);
+        let newly_own = changed.into_iter().map(|(_, tracked)| tracked);
+        let newly_own = newly_own.filter(|tracked| tracked.scope == EventScope::Own);
+        Self {
+            newly_own: newly_own.collect(),
+            tracker,
+            pauses: PauseDetector::default(),
+            health,
+            failed_status: None,
+            counters: Arc::default(),
+            outputs: Arc::default(),
+            identity: None,
+            vm_name,
+            vm_id,
+            held: Vec::new(),
+            identity_failed: false,
+            approvals: Approvals::new(config.approvals),
+            anomalies: AnomalyTracker::default(),
+            saves: SaveSchedule::new(config.is_persistent),
+            transitions: Vec::new(),
+            effects: Vec::new(),
+            publish: false,
+            approve: None,
+            config,
+        }
+    }
+
+    pub fn handle(&mut self, input: Input, now: Moment) -> Vec<Effect> {
+        match input {
+            Input::Polled { result, took } => self.polled(result, took, now),
+            Input::Identified { result, took } => self.identified(result, took, now),
+            Input::ApprovalSent { id, result, took } => {
+                self.approval_sent(&id, result.err().as_ref(), took, now);
+            }
+            Input::Tick => self.tick(now),
+            Input::StateWritten(result) => {
+                let log = self.saves.written(result);
+                self.report_saves(log);
+            }
+            Input::SpanCounts(counts) => self.outputs().spans = counts,
+            Input::LogRecordCounts(counts) => self.outputs().log_records = Some(counts),
+            Input::MetricCounts(counts) => self.outputs().metrics = Some(counts),
+            Input::PushCounts(counts) => self.outputs().pushes = counts,
+            Input::Shutdown => {
+                self.saves.mark_urgent();
+                self.publish = true;
+            }
+        }
+        if !self.looks_for_pauses() {
+            self.pauses.reset();
+        }
+        let stalled = self.saves.check_stall(now);
+        self.report_saves(stalled);
+        self.take_effects(now)
+    }
+
+    /// Whether heartbeat ticks are needed: an event that names this VM is pending.
+    pub fn looks_for_pauses(&self) -> bool {
+        self.tracker.is_own_pending()
+    }
+
+    pub(crate) fn needs_identity(&self) -> bool {
+        self.identity.is_none()
+    }
+
+    pub(crate) fn has_succeeded(&self) -> bool {
+        self.health.last_success.is_some()
+    }
+
+    /// The time until an approval becomes due: the next poll should not be later. A document precedes each approval.
+    pub(crate) fn approval_due_in(&self, now: Moment) -> Option<Duration> {
+        self.approvals.due_in(now)
+    }
+
+    pub fn snapshot(&self, now: Moment) -> Snapshot {
+        Snapshot {
+            events: self.tracker.events().into(),
+            has_document: self.tracker.document_at().is_some(),
+            health: self.health.clone(),
+            counters: Arc::clone(&self.counters),
+            outputs: Arc::clone(&self.outputs),
+            approvals: self.approvals.decisions(),
+            identity: self.identity.clone(),
+            vm_name: self.vm_name.clone(),
+            as_of: now,
+        }
+    }
+
+    /// The counters, to be changed and published.
+    fn outputs(&mut self) -> &mut OutputCounters {
+        self.publish = true;
+        Arc::make_mut(&mut self.outputs)
+    }
+
+    fn tick(&mut self, now: Moment) {
+        if let Some(interruption) = self.pauses.tick(now) {
+            let transitions = self.tracker.record_interruption(interruption, now.wall);
+            self.publish |= !transitions.is_empty();
+            self.apply(transitions);
+        }
+    }
+
+    fn report_saves(&mut self, log: Option<LogEntry>) {
+        self.effects.extend(log.map(Effect::Log));
+        let failures = self.saves.failures();
+        // The snapshots share the counters as long as they are equal.
+        if self.outputs.state_write_failures != failures {
+            self.outputs().state_write_failures = failures;
+        }
+    }
+
+    /// Transitions of restored events wait until it is known whose they are.
+    fn apply(&mut self, transitions: Vec<Transition>) {
+        let is_held = |transition: &Transition| transition.tracked.is_owner_unknown;
+        let (held, transitions): (Vec<_>, Vec<_>) = transitions.into_iter().partition(is_held);
+        let free = MAX_HELD.saturating_sub(self.held.len());
+        self.held.extend(held.into_iter().take(free));
+        self.emit(transitions);
+    }
+
+    /// Counts and logs transitions, and lets the outputs send them.
+    fn emit(&mut self, transitions: Vec<Transition>) {
+        for transition in &transitions {
+            Arc::make_mut(&mut self.counters).count(transition);
+            self.log(LogEntry::Transition(transition.clone()));
+        }
+        if !transitions.is_empty() {
+            self.saves.mark();
+        }
+        self.transitions.extend(transitions);
+    }
+
+    fn log(&mut self, entry: LogEntry) {
+        self.effects.push(Effect::Log(entry));
+    }
+
+    fn take_effects(&mut self, now: Moment) -> Vec<Effect> {
+        let mut effects = std::mem::take(&mut self.effects);
+        let transitions = std::mem::take(&mut self.transitions);
+        let mut newly_own = Vec::new();
+        if !self.tracker.is_owner_unknown() {
+            newly_own.append(&mut self.newly_own);
+        }
+        let emits = !transitions.is_empty() || !newly_own.is_empty();
+        let publishes = std::mem::take(&mut self.publish);
+        let snapshot = (emits || publishes).then(|| Arc::new(self.snapshot(now)));
+        effects.extend(snapshot.clone().filter(|_| emits).map(|snapshot| {
+            Effect::Emit(Changes {
+                newly_own,
+                transitions,
+                snapshot,
+            })
+        }));
+        if self.saves.begin(self.tracker.pending() > 0, now) {
+            effects.push(Effect::SaveState(Box::new(self.saved_state(now))));
+        }
+        effects.extend(snapshot.filter(|_| publishes).map(Effect::Publish));
+        effects.extend(self.approve.take().map(Effect::Approve));
+        effects
+    }
+
+    fn saved_state(&self, now: Moment) -> SavedState {
+        SavedState {
+            boot_id: self.config.boot_id.clone(),
+            heartbeat_at: now.wall,
+            document_at: self.tracker.document_at(),
+            document_incarnation: self.health.known_incarnation,
+            warming_up_until: self.health.warming_up_until(now),
+            vm_name: self.vm_name.as_deref().map(str::to_owned),
+            vm_id: self.vm_id.clone(),
+            events: self.tracker.events(),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The inputs that end a request to IMDS: the document, the identity, an approval.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{ENDED_RETENTION, Effect, Engine, LogEntry};
+use crate::{
+    azure::{
+        document::{Anomalies, Answer, Document},
+        event::{EventId, EventScope, EventType},
+    },
+    base::time::{Moment, Timestamp},
+    core::{
+        lifecycle::{Tracker, Transition, TransitionKind},
+        snapshot::{ApprovalResult, Identity, RequestError, SkipReason, TypeLabel},
+    },
+};
+
+impl Engine {
+    pub(super) fn polled(
+        &mut self,
+        result: Result<Answer, RequestError>,
+        took: Duration,
+        now: Moment,
+    ) {
+        self.publish = true;
+        let reason = result.as_ref().err().map(|error| error.reason);
+        self.health.count_request(took, reason);
+        // A pause that ends with the answer is measured before the document is judged.
+        if self.pauses.is_running() {
+            self.tick(now);
+        }
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => return self.poll_failed(error, now),
+        };
+        if let Answer::Document { document, .. } = &answer {
+            self.health.incarnation = document.incarnation;
+            self.health.unreadable_entries = document.unreadable.entries;
+            self.approvals.set_document(document);
+        }
+        let is_first = !self.has_succeeded();
+        // This document may begin a warm-up, in which it ends less.
+        let (ended_failure, warming_up) = self.health.succeed(now);
+        let transitions = match answer {
+            Answer::Document {
+                document,
+                anomalies,
+            } => self.observe(&document, anomalies, now),
+            Answer::Unchanged => self.tracker.document_unchanged(now),
+        };
+        if is_first || ended_failure.is_some() {
+            self.saves.mark();
+            self.log(LogEntry::PollingRecovered {
+                failed_for: ended_failure.map(|failure| now.wall.saturating_since(failure.since)),
+                incarnation: self.health.incarnation,
+                pending: self.tracker.pending(),
+            });
+        }
+        if let Some(until) = warming_up {
+            self.saves.mark();
+            self.log(LogEntry::WarmingUp { until });
+        }
+        self.apply(transitions);
+        self.evaluate_approvals(true, now);
+    }
+
+    fn poll_failed(&mut self, error: RequestError, now: Moment) {
+        self.tracker.expire_ended(now);
+        // A reason covers several statuses, which have different causes.
+        let last_status = std::mem::replace(&mut self.failed_status, error.status);
+        let is_new_status = last_status != error.status;
+        let is_new = self.health.fail(error.reason, error.message, now.wall);
+        if let Some(failure) = self
+            .health
+            .failure
+            .clone()
+            .filter(|_| is_new || is_new_status)
+        {
+            let pending = self.tracker.pending();
+            self.log(LogEntry::PollingFailed { failure, pending });
+        }
+    }
+
+    fn observe(
+        &mut self,
+        document: &Document,
+        mut anomalies: Anomalies,
+        now: Moment,
+    ) -> Vec<Transition> {
+        self.tracker.warm_up = self.health.warm_up.filter(|warm_up| warm_up.lasts(now));
+        let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
+        anomalies.extend(self.tracker.anomalies());
+        for (kind, count, log) in self.anomalies.compare(anomalies, &transitions) {
+            Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
+            self.log(log);
+        }
+        transitions
+    }
+
+    pub(super) fn identified(
+        &mut self,
+        result: Result<Identity, RequestError>,
+        took: Duration,
+        now: Moment,
+    ) {
+        self.publish = true;
+        let is_name_configured = self.config.vm_name.is_some();
+        let error = result.as_ref().err();
+        let counted = error.filter(|error| !error.is_identity_unavailable(is_name_configured));
+        let reason = counted.map(|error| error.reason);
+        self.health.count_request(took, reason);
+        match result {
+            Ok(identity) => {
+                self.set_identity(identity, now.wall);
+                self.saves.mark();
+                self.evaluate_approvals(false, now);
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.identity_failed, true) {
+                    self.log(LogEntry::IdentityUnavailable {
+                        error: error.message,
+                        is_name_configured,
+                    });
+                }
+            }
+        }
+    }
+
+    fn set_identity(&mut self, identity: Identity, now: Timestamp) {
+        // An empty id is a missing one.
+        let vm_id = Some(identity.vm_id.clone()).filter(|id| !id.is_empty());
+        let is_foreign = match (&self.vm_id, &vm_id) {
+            (Some(known), Some(current)) => !known.eq_ignore_ascii_case(current),
+            _ => false,
+        };
+        self.vm_id = vm_id.or(self.vm_id.take());
+        if is_foreign {
+            self.log(LogEntry::ForeignState {
+                vm_id: identity.vm_id.clone(),
+            });
+            self.tracker = Tracker::new(ENDED_RETENTION);
+            self.tracker.poll_interval = self.config.poll_interval;
+            self.health.discard_restored();
+            self.held.clear();
+            self.newly_own.clear();
+            self.effects.push(Effect::DiscardForeignState);
+        } else {
+            self.confirm_owner();
+        }
+        if self.config.vm_name.is_none() {
+            self.vm_name = Some(Arc::from(identity.name.as_str()));
+        }
+        let identity = Arc::new(identity);
+        let vm_name = self.vm_name.clone();
+        if identity.contradicts(vm_name.as_deref()) {
+            self.log(LogEntry::NameContradiction {
+                identity: Arc::clone(&identity),
+                vm_name: vm_name.clone(),
+            });
+        }
+        self.log(LogEntry::Identified {
+            identity: Arc::clone(&identity),
+            vm_name,
+        });
+        self.identity = Some(identity);
+        for (was_scope, tracked) in self.tracker.set_vm_name(self.vm_name.as_deref(), now) {
+            if tracked.scope == EventScope::Own {
+                self.newly_own.push(tracked);
+            } else {
+                // It was logged as one that may name this VM. No other output has it.
+                let kind = TransitionKind::Amended { was_scope };
+                self.log(LogEntry::Transition(Transition {
+                    at: now,
+                    kind,
+                    tracked,
+                }));
+            }
+        }
+    }
+
+    fn confirm_owner(&mut self) {
+        self.tracker.confirm_owner();
+        for tracked in &mut self.newly_own {
+            Arc::make_mut(tracked).is_owner_unknown = false;
+        }
+        let mut held = std::mem::take(&mut self.held);
+        for transition in &mut held {
+            Arc::make_mut(&mut transition.tracked).is_owner_unknown = false;
+        }
+        self.emit(held);
+    }
+
+    pub(super) fn approval_sent(
+        &mut self,
+        id: &EventId,
+        error: Option<&RequestError>,
+        took: Duration,
+        now: Moment,
+    ) {
+        self.publish = true;
+        self.health
+            .count_request(took, error.map(|error| error.reason));
+        let event_type = self.approvals.sent(id, error, now);
+        let result = if error.is_none() {
+            let transitions = self.tracker.record_approval(id, now.wall);
+            self.apply(transitions.into_iter().collect());
+            ApprovalResult::Approved
+        } else {
+            let may_be_accepted = self.approvals.may_be_accepted(id);
+            self.tracker
+                .record_failed_approval(id, may_be_accepted, now.wall);
+            self.saves.mark();
+            ApprovalResult::Failed
+        };
+        if let Some(event_type) = event_type {
+            self.count_approval(event_type, result);
+        }
+        self.evaluate_approvals(false, now);
+    }
+
+    /// Decides about every event. `may_send`: a poll has just succeeded, so one approval may be sent.
+    fn evaluate_approvals(&mut self, may_send: bool, now: Moment) {
+        let vm_name = self.certain_name();
+        let events = self.tracker.events();
+        let evaluation = self.approvals.evaluate(
+            &events,
+            vm_name.as_deref().map_err(|why| *why),
+            may_send,
+            now,
+        );
+        self.effects
+            .extend(evaluation.log.into_iter().map(Effect::Log));
+        for event_type in evaluation.dry_runs {
+            self.count_approval(event_type, ApprovalResult::DryRun);
+        }
+        for (id, is_intended) in evaluation.intentions {
+            self.tracker.record_intention(&id, is_intended, now.wall);
+            self.saves.mark();
+        }
+        if let Some(id) = evaluation.send {
+            self.tracker.record_approval_request(&id, now.wall);
+            self.saves.mark_urgent();
+            self.approve = Some(id);
+        }
+    }
+
+    /// The name of this VM where this process got it from the operator or from instance metadata, and they do not
+    /// contradict each other. The name in a restored state may be that of the VM whose disk was cloned.
+    fn certain_name(&self) -> Result<Arc<str>, SkipReason> {
+        let vm_name = self.vm_name.clone().ok_or(SkipReason::IdentityUnknown)?;
+        match &self.identity {
+            Some(identity) if identity.contradicts(Some(&vm_name)) => {
+                Err(SkipReason::NameContradiction)
+            }
+            None if self.config.vm_name.is_none() => Err(SkipReason::IdentityUnknown),
+            Some(_) | None => Ok(vm_name),
+        }
+    }
+
+    fn count_approval(&mut self, event_type: EventType, result: ApprovalResult) {
+        let approvals = &mut self.outputs().approvals;
+        *approvals
+            .entry((TypeLabel::from(event_type), result))
+            .or_default() += 1;
+    }
+}

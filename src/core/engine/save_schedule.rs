@@ -1,0 +1,236 @@
+//! When the state is saved: after each change, once a second while an event is pending, and once a second after a
+//! failure. Otherwise every ten minutes, so that a restart knows how old the last document is.
+
+use std::time::Duration;
+
+use super::LogEntry;
+use crate::base::time::Moment;
+
+/// A write that takes longer is reported and counted as a failure.
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
+/// From one write to the next while an event is pending, and from one attempt to the next while writes fail.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// From one write to the next while no event is pending.
+const IDLE_INTERVAL: Duration = Duration::from_mins(10);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Write {
+    None,
+    Outstanding,
+    Stalled,
+}
+
+/// One write is outstanding at a time; the changes during it are saved by the next one.
+#[derive(Debug)]
+pub(super) struct SaveSchedule {
+    is_persistent: bool,
+    /// Something changed since the last write began, or that write failed.
+    is_dirty: bool,
+    is_failing: bool,
+    write: Write,
+    begun_at: Option<Duration>,
+    failures: u64,
+}
+
+impl SaveSchedule {
+    /// A first write is due at once: it shows whether the directory can be written to.
+    pub(super) fn new(is_persistent: bool) -> Self {
+        Self {
+            is_persistent,
+            is_dirty: true,
+            is_failing: false,
+            write: Write::None,
+            begun_at: None,
+            failures: 0,
+        }
+    }
+
+    pub(super) fn mark(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// The next write does not wait for [`INTERVAL`].
+    pub(super) fn mark_urgent(&mut self) {
+        self.is_dirty = true;
+        self.begun_at = None;
+    }
+
+    /// Writes that failed or stalled.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures
+    }
+
+    /// Whether a write is due; it counts as begun then.
+    pub(super) fn begin(&mut self, is_pending: bool, now: Moment) -> bool {
+        if !self.is_persistent || self.write != Write::None {
+            return false;
+        }
+        let interval = if self.is_failing || is_pending {
+            INTERVAL
+        } else {
+            IDLE_INTERVAL
+        };
+        let begun_at = self.begun_at;
+        let is_over = begun_at.is_none_or(|at| now.monotonic.saturating_sub(at) >= interval);
+        let is_due = is_over || self.is_dirty && !self.is_failing;
+        if is_due {
+            self.is_dirty = false;
+            self.write = Write::Outstanding;
+            self.begun_at = Some(now.monotonic);
+        }
+        is_due
+    }
+
+    /// The outstanding write ended. Only a change is logged.
+    pub(super) fn written(&mut self, result: Result<(), String>) -> Option<LogEntry> {
+        let was_stalled = std::mem::replace(&mut self.write, Write::None) == Write::Stalled;
+        // After a late write the next one may be late too, even if this one succeeded.
+        let is_failing = result.is_err() || was_stalled;
+        let was_failing = std::mem::replace(&mut self.is_failing, is_failing);
+        match result {
+            Ok(()) => (was_failing && !is_failing).then_some(LogEntry::StateWriteRecovered),
+            Err(error) => {
+                self.is_dirty = true;
+                self.failures += u64::from(!was_stalled);
+                (!was_failing).then_some(LogEntry::StateWriteFailed { error })
+            }
+        }
+    }
+
+    /// Checks whether the outstanding write takes too long. It is counted as failed, once.
+    pub(super) fn check_stall(&mut self, now: Moment) -> Option<LogEntry> {
+        let begun_at = self.begun_at.filter(|_| self.write == Write::Outstanding)?;
+        if now.monotonic.saturating_sub(begun_at) < STALL_TIMEOUT {
+            return None;
+        }
+        self.write = Write::Stalled;
+        self.failures += 1;
+        let was_failing = std::mem::replace(&mut self.is_failing, true);
+        (!was_failing).then_some(LogEntry::StateWriteStalled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::time::Timestamp;
+
+    fn at(millis: u64) -> Moment {
+        let start = Moment {
+            wall: Timestamp::UNIX_EPOCH,
+            monotonic: Duration::from_secs(100),
+        };
+        start.after(Duration::from_millis(millis))
+    }
+
+    fn failed() -> Result<(), String> {
+        Err("disk full".to_owned())
+    }
+
+    #[test]
+    fn a_change_is_written_at_once_and_a_pending_event_once_a_second() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        assert_eq!(saves.written(Ok(())), None);
+        assert!(!saves.begin(false, at(5_000)), "nothing has changed");
+        assert!(saves.begin(true, at(5_000)));
+        saves.written(Ok(()));
+        assert!(!saves.begin(true, at(5_999)));
+        saves.mark();
+        assert!(saves.begin(true, at(5_999)));
+    }
+
+    #[test]
+    fn without_a_pending_event_the_state_is_written_every_ten_minutes() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        saves.written(Ok(()));
+        assert!(!saves.begin(false, at(599_999)));
+        assert!(saves.begin(false, at(600_000)));
+    }
+
+    #[test]
+    fn a_change_during_a_write_is_written_after_it() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        saves.mark();
+        assert!(!saves.begin(false, at(0)), "one write at a time");
+        saves.written(Ok(()));
+        assert!(saves.begin(false, at(1)));
+    }
+
+    #[test]
+    fn a_failing_disk_is_tried_once_a_second_and_logged_on_change() {
+        let mut saves = SaveSchedule::new(true);
+        let mut attempts = 0;
+        let mut logged = 0;
+        for tenth in 0..30 {
+            saves.mark();
+            if saves.begin(true, at(100 * tenth)) {
+                attempts += 1;
+                logged += u32::from(saves.written(failed()).is_some());
+            }
+        }
+        assert_eq!((attempts, logged, saves.failures()), (3, 1, 3));
+        assert!(saves.begin(false, at(3_000)), "what was not written is due");
+        assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
+        assert_eq!(saves.failures(), 3);
+    }
+
+    #[test]
+    fn a_stalled_write_is_one_failure_and_two_log_lines() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        assert_eq!(saves.check_stall(at(4_999)), None);
+        assert_eq!(
+            saves.check_stall(at(5_000)),
+            Some(LogEntry::StateWriteStalled)
+        );
+        assert_eq!(saves.check_stall(at(6_000)), None);
+        assert!(!saves.begin(true, at(60_000)), "it is still outstanding");
+        assert_eq!(saves.written(Ok(())), None, "it was late");
+        assert!(saves.begin(true, at(60_000)));
+        assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
+        assert_eq!(saves.failures(), 1);
+    }
+
+    #[test]
+    fn a_disk_that_is_always_late_is_logged_once() {
+        let mut saves = SaveSchedule::new(true);
+        let mut logged = 0;
+        for minute in 0..10 {
+            assert!(saves.begin(true, at(60_000 * minute)));
+            logged += usize::from(saves.check_stall(at(60_000 * minute + 7_000)).is_some());
+            logged += usize::from(saves.written(Ok(())).is_some());
+        }
+        assert_eq!((logged, saves.failures()), (1, 10));
+    }
+
+    #[test]
+    fn a_write_that_is_only_slow_is_not_a_failure() {
+        let mut saves = SaveSchedule::new(true);
+        for minute in 0..10 {
+            assert!(saves.begin(true, at(60_000 * minute)));
+            assert_eq!(saves.check_stall(at(60_000 * minute + 3_000)), None);
+            assert_eq!(saves.written(Ok(())), None);
+        }
+        assert_eq!(saves.failures(), 0);
+    }
+
+    #[test]
+    fn nothing_is_written_without_a_state_directory() {
+        let mut saves = SaveSchedule::new(false);
+        saves.mark_urgent();
+        assert!(!saves.begin(true, at(0)));
+    }
+
+    #[test]
+    fn the_last_write_does_not_wait_for_the_interval() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(false, at(0)));
+        saves.written(failed());
+        assert!(!saves.begin(false, at(10)));
+        saves.mark_urgent();
+        assert!(saves.begin(false, at(10)));
+    }
+}

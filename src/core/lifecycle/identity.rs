@@ -1,0 +1,45 @@
+//! What the identity of this VM decides: whether restored events are its own, and which events name it.
+
+use std::sync::Arc;
+
+use super::{tracked_event::TrackedEvent, tracker::Tracker};
+use crate::{azure::event::EventScope, base::time::Timestamp};
+
+impl Tracker {
+    /// Whether restored events may be those of another VM.
+    pub(crate) fn is_owner_unknown(&self) -> bool {
+        let mut entries = self.entries.values();
+        entries.any(|entry| entry.tracked.is_owner_unknown)
+    }
+
+    pub(crate) fn confirm_owner(&mut self) {
+        for entry in self.entries.values_mut() {
+            if entry.tracked.is_owner_unknown {
+                entry.tracked_mut().is_owner_unknown = false;
+            }
+        }
+    }
+
+    /// The name of this VM is known now, or has changed. Returns the events whose scope this changes, each with the
+    /// scope before.
+    pub(crate) fn set_vm_name(
+        &mut self,
+        vm_name: Option<&str>,
+        now: Timestamp,
+    ) -> Vec<(EventScope, Arc<TrackedEvent>)> {
+        let mut changed = Vec::new();
+        for entry in self.entries.values_mut() {
+            let was = entry.tracked.scope;
+            let scope = entry.tracked.event.scope(vm_name);
+            // The names are those of an earlier document.
+            let is_outdated = entry.tracked.missing.resources && scope == EventScope::Other;
+            if !is_outdated {
+                entry.set_scope(scope, now);
+            }
+            if entry.tracked.scope != was {
+                changed.push((was, Arc::clone(&entry.tracked)));
+            }
+        }
+        changed
+    }
+}

@@ -1,0 +1,50 @@
+//! Tracks events from document to document.
+//!
+//! ```text
+//!                 ┌───────────┐  seen as Started   ┌─────────┐
+//!  first seen ──▶ │ Scheduled │ ─────────────────▶ │ Started │ ◀── first seen as Started (hardware failure)
+//!                 └─────┬─────┘                    └────┬────┘
+//!                       │ gone from a document          │ gone from a document
+//!                       ▼                               ▼
+//!             Ended: completed │ cancelled │ unknown    Ended: completed
+//!                       │
+//!                       └── the id comes back while the ended event is still shown: the same event continues
+//! ```
+//!
+//! An advisory never starts and has the outcome `unknown`. If its id becomes maintenance, the advisory ends, and the
+//! maintenance is announced as a new event.
+//!
+//! Azure has no status for the end of an event: it leaves the document. So the outcome follows from the evidence, and
+//! is `unknown` without any.
+//!
+//! Invariants: time is an argument; nothing here does I/O, logs or fails; an event ends only if a
+//! [`Document`](crate::azure::document::Document) lacks it and none of the document's unreadable entries can be it, those
+//! without an id for a minute at most; an empty document of the warm-up ends a known event only if it may have started;
+//! a restored event ends only on the VM that saved it; an event ends once each time that it was announced or returned;
+//! no duration is negative, whatever the clocks do.
+
+mod absence;
+mod approvals;
+mod durations;
+mod entry;
+mod evidence;
+mod identity;
+mod last_document;
+mod outcome;
+mod revision;
+mod saved_state;
+mod tracked_event;
+mod tracker;
+mod transition;
+
+pub use absence::WarmUp;
+pub(crate) use last_document::LastDocument;
+pub use outcome::{End, Outcome};
+pub use saved_state::SavedState;
+pub(crate) use tracked_event::IMMINENT_SECONDS;
+pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
+pub use tracker::Tracker;
+pub use transition::{Transition, TransitionKind};
+
+/// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
+pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);

@@ -1,0 +1,42 @@
+//! What a tracker, and the engine around it, continue from.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::tracked_event::TrackedEvent;
+use crate::base::time::Timestamp;
+
+/// The state that survives a restart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SavedState {
+    /// The boot in which it was written.
+    pub boot_id: Option<String>,
+    /// When the exporter was last known to run.
+    pub heartbeat_at: Timestamp,
+    /// When a document was last read or confirmed; `None` before the first.
+    pub document_at: Option<Timestamp>,
+    /// `DocumentIncarnation` of the last document that had one.
+    pub document_incarnation: Option<i64>,
+    /// Until then, events may take some time to appear, because the feature was just enabled.
+    pub warming_up_until: Option<Timestamp>,
+    pub vm_name: Option<String>,
+    /// The id of the VM: a state that was cloned with a disk is recognized by it.
+    pub vm_id: Option<String>,
+    pub events: Vec<Arc<TrackedEvent>>,
+}
+
+impl SavedState {
+    /// The id of the VM that wrote it, where that was known.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.vm_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// Whether the VM was booted after the state was written; false where a boot id is unknown.
+    pub(crate) fn is_rebooted(&self, boot_id: Option<&str>) -> bool {
+        match (self.boot_id.as_deref(), boot_id) {
+            (Some(saved), Some(current)) => saved != current,
+            _ => false,
+        }
+    }
+}

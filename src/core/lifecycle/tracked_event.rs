@@ -1,0 +1,329 @@
+//! The record of one event.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{End, Outcome};
+use crate::{
+    azure::event::{Event, EventKind, EventScope, EventType, Source, Status, UNREADABLE},
+    base::{label::label_values, time::Timestamp},
+};
+
+/// An event that is due within an hour is urgent.
+pub(crate) const IMMINENT_SECONDS: f64 = 3_600.0;
+/// Changes of `NotBefore`, and interruptions, that are kept per event.
+const MAX_KEPT: usize = 32;
+
+/// One event from its first document to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
+pub struct TrackedEvent {
+    /// The event as last seen; `not_before` stays when Azure blanks it at the start.
+    pub event: Event,
+    /// The type that identifies its critical alert. A Reboot that becomes a Redeploy, or the reverse, is the same
+    /// danger, so this is the type that the restart had when it was urgent first.
+    pub urgent_type: EventType,
+    pub scope: EventScope,
+    /// Members that the last document lacked.
+    #[serde(default)]
+    pub missing: MissingMembers,
+    /// The last document contradicted itself about this event.
+    #[serde(default)]
+    pub is_contradictory: bool,
+    /// Its type or its source changed from one document to another.
+    #[serde(default)]
+    pub has_changed_kind: bool,
+    /// The types and sources that earlier documents gave the event, oldest first and without the current ones.
+    #[serde(default)]
+    pub former_kinds: Vec<EventKind>,
+    /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
+    #[serde(skip)]
+    pub is_owner_unknown: bool,
+    pub first_seen_at: Timestamp,
+    /// How long no document was read before the first one with the event.
+    pub gap: PollGap,
+    /// Of a pending event that the last document lacks, although it may not have ended: the last document with it.
+    pub last_listed_at: Option<Timestamp>,
+    /// When a document first had it as Started. The phase says whether it still is.
+    pub started_at: Option<Timestamp>,
+    pub end: Option<End>,
+    /// When a document no longer named this VM, although one before did.
+    pub left_at: Option<Timestamp>,
+    /// Of an event that came back after its end: the outcome that it seemed to have.
+    pub previous_outcome: Option<Outcome>,
+    /// More than one where the event came back after its end.
+    #[serde(default)]
+    pub times_ended: u32,
+    /// Those of [`Self::times_ended`] before it was seen as Started.
+    #[serde(default)]
+    pub times_ended_unstarted: u32,
+    /// When it was first seen, a document changed it, it ended or came back: the last of these.
+    pub changed_at: Timestamp,
+    /// Documents that had another version of it than the one before.
+    #[serde(default)]
+    pub times_changed: u32,
+    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event.
+    pub approval_decided_at: Option<Timestamp>,
+    /// When it took that back, before the event started.
+    pub approval_withdrawn_at: Option<Timestamp>,
+    /// When the last approval was about to be sent. Removed when IMDS refuses it. Without `approved_at`, the answer is
+    /// outstanding or was lost: the approval may have been accepted.
+    pub approval_sent_at: Option<Timestamp>,
+    /// When IMDS accepted the approval of this exporter.
+    pub approved_at: Option<Timestamp>,
+    /// When a document showed an approval that this exporter did not send, until a document disproves it.
+    pub approved_elsewhere_at: Option<Timestamp>,
+    /// When an approval last failed, by a refusal or without an answer, until IMDS accepts one.
+    pub approval_failed_at: Option<Timestamp>,
+    #[serde(default)]
+    pub reschedulings: Vec<Rescheduling>,
+    #[serde(default)]
+    pub interruptions: Vec<Interruption>,
+    /// This VM was booted while the event was pending, and no document since then has it as Scheduled.
+    #[serde(default)]
+    pub rebooted: bool,
+    /// The last heartbeat before that boot, until the first document after it.
+    pub down_since: Option<Timestamp>,
+}
+
+/// How long no document was read before an event was first seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PollGap {
+    Normal,
+    /// More than a minute and three poll intervals: the event may have started earlier.
+    Long,
+    /// At least the minimum notice of the event, or no document was read before: the event may have been announced, and
+    /// started, earlier.
+    MinimumNotice,
+}
+
+/// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
+/// last values, which are shown; decisions must not use them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each member")]
+pub struct MissingMembers {
+    pub event_type: bool,
+    pub source: bool,
+    pub resources: bool,
+    /// Azure blanks it when the event starts.
+    pub not_before: bool,
+}
+
+impl MissingMembers {
+    pub(super) fn between(known: &Event, current: &Event) -> Self {
+        let is_unreadable = |event: &Event| event.event_type.as_str() == UNREADABLE;
+        Self {
+            event_type: !is_unreadable(known) && is_unreadable(current),
+            source: known.source.is_some() && current.source.is_none(),
+            resources: known.resources.is_some() && current.resources.is_none(),
+            not_before: known.not_before.is_some() && current.not_before.is_none(),
+        }
+    }
+}
+
+label_values! {
+    /// The progress of an event, as seen by this exporter.
+    Phase {
+        /// Advice that never starts.
+        Advisory = "advisory",
+        Scheduled = "scheduled",
+        Started = "started",
+        Ended = "ended",
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rescheduling {
+    pub at: Timestamp,
+    pub from: Option<Timestamp>,
+    pub to: Timestamp,
+}
+
+/// A time in which this VM did not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interruption {
+    pub until: Timestamp,
+    pub length: Duration,
+}
+
+impl Interruption {
+    /// A shorter gap is the scheduling noise of a busy machine.
+    pub(crate) const MIN_LENGTH: Duration = Duration::from_secs(1);
+}
+
+impl TrackedEvent {
+    pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
+        Self {
+            urgent_type: event.event_type.clone(),
+            event,
+            scope,
+            missing: MissingMembers::default(),
+            is_contradictory: false,
+            has_changed_kind: false,
+            former_kinds: Vec::new(),
+            is_owner_unknown: false,
+            first_seen_at: now,
+            gap,
+            last_listed_at: None,
+            started_at: None,
+            end: None,
+            left_at: None,
+            previous_outcome: None,
+            times_ended: 0,
+            times_ended_unstarted: 0,
+            changed_at: now,
+            times_changed: 0,
+            approval_decided_at: None,
+            approval_withdrawn_at: None,
+            approval_sent_at: None,
+            approved_at: None,
+            approved_elsewhere_at: None,
+            approval_failed_at: None,
+            reschedulings: Vec::new(),
+            interruptions: Vec::new(),
+            rebooted: false,
+            down_since: None,
+        }
+    }
+
+    pub(crate) fn names_only_this_vm(&self) -> bool {
+        let resources = self.event.resources.as_deref();
+        let is_alone = resources.is_some_and(|names| names.len() == 1);
+        self.scope == EventScope::Own && is_alone && !self.event.has_more_resources
+    }
+
+    /// Restored, perhaps from the state of another VM, and not listed by the documents of this process.
+    pub(crate) fn may_be_foreign(&self) -> bool {
+        self.is_owner_unknown && (self.last_listed_at.is_some() || self.end.is_some())
+    }
+
+    pub(crate) fn has_left_vm(&self, was_scope: EventScope) -> bool {
+        was_scope == EventScope::Own && self.scope != EventScope::Own
+    }
+
+    /// By this exporter or elsewhere.
+    pub(crate) fn is_approved(&self) -> bool {
+        self.approved_at.or(self.approved_elsewhere_at).is_some()
+    }
+
+    /// When the approval was decided, unless that was taken back.
+    pub(crate) fn approval_decision_at(&self) -> Option<Timestamp> {
+        self.approval_decided_at
+            .filter(|_| self.approval_withdrawn_at.is_none())
+    }
+
+    /// Approved, or the approval was sent and its result is not known.
+    pub(crate) fn may_be_approved(&self) -> bool {
+        self.is_approved() || self.approval_sent_at.is_some()
+    }
+
+    /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this
+    /// exporter is about to approve it.
+    pub(crate) fn is_due_by_approval(&self) -> bool {
+        self.phase() == Phase::Scheduled
+            && (self.approval_decision_at().is_some() || self.may_be_approved())
+    }
+
+    /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.
+    pub(crate) fn is_before_its_approval(&self, now: Timestamp) -> bool {
+        let is_early = self.event.not_before.is_none_or(|due| due > now);
+        is_early && self.is_due_by_approval() && !self.may_be_approved()
+    }
+
+    /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the
+    /// end, and for an advisory, which has no deadline.
+    pub(crate) fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
+        let not_before = self.event.not_before?;
+        match self.phase() {
+            Phase::Scheduled => Some(not_before.seconds_from(now)),
+            Phase::Started => Some(0.0),
+            Phase::Advisory | Phase::Ended => None,
+        }
+    }
+
+    /// An event that was Started and is Scheduled again, which Azure rules out, is Scheduled.
+    pub(crate) fn phase(&self) -> Phase {
+        match (self.end, self.started_at) {
+            (Some(_), _) => Phase::Ended,
+            (None, _) if self.event.is_advisory() => Phase::Advisory,
+            (None, Some(_)) if self.event.status != Status::Scheduled => Phase::Started,
+            (None, _) => Phase::Scheduled,
+        }
+    }
+
+    /// When it started, unless it is Scheduled again.
+    pub(crate) fn running_since(&self) -> Option<Timestamp> {
+        self.started_at.filter(|_| self.phase() != Phase::Scheduled)
+    }
+
+    /// It has started, or may have: its `NotBefore` has passed, it may be approved, or this VM was booted.
+    pub(super) fn may_have_started(&self, now: Timestamp) -> bool {
+        let is_due = self.event.deadline().is_some_and(|due| due <= now);
+        let booted = self.rebooted && self.event.event_type.restarts_vm();
+        self.started_at.is_some() || is_due || self.may_be_approved() || booted
+    }
+
+    pub fn is_pending(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// True until the event has ended, except for an advisory: it announces no maintenance.
+    pub(crate) fn is_maintenance_pending(&self) -> bool {
+        matches!(self.phase(), Phase::Scheduled | Phase::Started)
+    }
+
+    /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A
+    /// source that was User and is missing now is a contradiction.
+    pub(crate) fn is_contradictory(&self) -> bool {
+        self.is_contradictory || self.has_changed_kind || self.has_lost_user_source()
+    }
+
+    pub(super) fn has_lost_user_source(&self) -> bool {
+        self.missing.source && self.event.source == Some(Source::User)
+    }
+
+    /// Whether the event was started, approved, due within the hour, or without a time, at any moment until `at`. What
+    /// was urgent stays so: a postponement must not cause a second page when the new time comes.
+    pub(crate) fn has_been_imminent(&self, at: Timestamp) -> bool {
+        let is_close = |not_before: Option<Timestamp>, at: Timestamp| {
+            // The clock may have been set back.
+            let at = at.max(self.first_seen_at);
+            not_before.is_none_or(|not_before| not_before.seconds_from(at) < IMMINENT_SECONDS)
+        };
+        let earlier = self.reschedulings.iter();
+        self.started_at.is_some()
+            || self.is_approved()
+            || is_close(self.event.not_before, at)
+            || earlier
+                .map(|change| (change.from, change.at))
+                .any(|(not_before, until)| is_close(not_before, until))
+    }
+
+    pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
+        self.event.not_before = Some(rescheduling.to);
+        push_bounded(&mut self.reschedulings, rescheduling);
+    }
+
+    /// To be called after another version of the event, or another event of its id, has replaced it.
+    pub(super) fn record_former_kind(&mut self, was: EventKind) {
+        self.former_kinds.retain(|kind| *kind != was);
+        push_bounded(&mut self.former_kinds, was);
+        let current = self.event.kind();
+        self.former_kinds.retain(|kind| *kind != current);
+    }
+
+    pub(super) fn interrupt(&mut self, interruption: Interruption) {
+        push_bounded(&mut self.interruptions, interruption);
+    }
+}
+
+/// Keeps the first, which is the announcement, and the newest.
+fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
+    if kept.len() >= MAX_KEPT {
+        kept.remove(1);
+    }
+    kept.push(newest);
+}

@@ -1,0 +1,63 @@
+//! Changes of events.
+
+use std::sync::Arc;
+
+use super::{
+    outcome::Outcome,
+    tracked_event::{Interruption, Rescheduling, TrackedEvent},
+};
+use crate::{
+    azure::event::{EventScope, Status},
+    base::time::Timestamp,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    pub at: Timestamp,
+    pub kind: TransitionKind,
+    /// The event after the change.
+    pub tracked: Arc<TrackedEvent>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransitionKind {
+    /// A document has it for the first time, or for the first time as maintenance after an advisory of the same id.
+    Announced,
+    Started,
+    /// Its `NotBefore` changed, or was given for the first time.
+    Rescheduled(Rescheduling),
+    /// Its status changed otherwise than from Scheduled to Started; the value is the former status.
+    StatusChanged(Status),
+    /// Its type, resources, duration, description or source changed.
+    Amended {
+        /// Whether it named this VM before the change.
+        was_scope: EventScope,
+    },
+    /// IMDS accepted the approval of this exporter.
+    Approved,
+    /// The document shows that it was approved, but this exporter sent no approval.
+    ApprovedElsewhere,
+    /// This VM was interrupted while it was pending.
+    Interrupted(Interruption),
+    Ended(Outcome),
+    /// It had ended, and a document has it again.
+    Returned,
+}
+
+impl TransitionKind {
+    /// The value of `transition` in the log.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Announced => "announced",
+            Self::Started => "started",
+            Self::Rescheduled(_) => "rescheduled",
+            Self::StatusChanged(_) => "status changed",
+            Self::Amended { .. } => "amended",
+            Self::Approved => "approved",
+            Self::ApprovedElsewhere => "approved elsewhere",
+            Self::Interrupted(_) => "interrupted",
+            Self::Ended(_) => "ended",
+            Self::Returned => "returned",
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What is known and decided about events. Pure: no clock, no socket, no file.
+
+pub mod approval;
+pub(crate) mod assessment;
+pub mod engine;
+pub mod lifecycle;
+pub mod pause;
+pub mod snapshot;

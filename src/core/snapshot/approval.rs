@@ -1,0 +1,235 @@
+//! The decision of this exporter about the approval of an event, and its reason.
+
+use crate::base::time::Timestamp;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// It is approved once a load balancer had the time to drain this VM.
+    Draining {
+        reason: ApprovalReason,
+        until: Timestamp,
+    },
+    /// The next request approves it.
+    Due(ApprovalReason),
+    /// The request that approves it has been sent; the answer is outstanding.
+    Sent {
+        reason: ApprovalReason,
+        at: Timestamp,
+    },
+    /// Another VM approves it; this one does if it is still Scheduled later.
+    Waiting {
+        reason: ApprovalReason,
+        /// The first VM in `Resources`.
+        leader: Box<str>,
+        until: Timestamp,
+    },
+    DryRun {
+        reason: ApprovalReason,
+        at: Timestamp,
+    },
+    /// IMDS accepted the approval of this exporter.
+    Approved {
+        at: Timestamp,
+    },
+    /// The document shows that it was approved, but not by this exporter.
+    ApprovedElsewhere {
+        at: Timestamp,
+    },
+    /// IMDS refused the approval, or did not answer; it is sent again.
+    Failed {
+        reason: ApprovalReason,
+        attempts: u32,
+        error: Box<str>,
+        /// The earliest time of the next attempt.
+        retry_at: Timestamp,
+    },
+    Withheld(SkipReason),
+}
+
+/// The flag that allows an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ApprovalReason {
+    /// `--approve.user-events`: a user requested the event.
+    UserEvent,
+    /// `--approve.for=group`: a user requested the event for other VMs.
+    GroupEvent,
+    /// `--approve.freeze-below`: a short freeze.
+    ShortFreeze,
+}
+
+/// Why an event is not approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SkipReason {
+    Off,
+    Contradictory,
+    Ended,
+    Advisory,
+    NotScheduled,
+    IdentityUnknown,
+    NameContradiction,
+    ResourcesUnknown,
+    OtherVm,
+    /// A Preempt or Terminate is never approved.
+    Deletion,
+    TypeUnknown,
+    SourceMissing,
+    SourceUnknown,
+    DurationUnknown,
+    NotAskedFor,
+    NotBeforeUnknown,
+    NotBeforePassed,
+    GaveUp,
+    ResultUnknown,
+}
+
+impl ApprovalReason {
+    /// The value of `reason` in the JSON and the log, and the words for people.
+    fn texts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::UserEvent => ("user_event", "a user requested it (--approve.user-events)"),
+            Self::GroupEvent => (
+                "group_event",
+                "a user requested it (--approve.user-events, --approve.for=group)",
+            ),
+            Self::ShortFreeze => (
+                "short_freeze",
+                "it is a short freeze (--approve.freeze-below)",
+            ),
+        }
+    }
+}
+
+impl SkipReason {
+    /// The value of `reason` in the JSON and the log.
+    pub fn as_str(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// The same, and the words for people.
+    fn texts(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Off => (
+                "off",
+                "Approvals are off. The event starts at NotBefore, or earlier if someone approves it",
+            ),
+            Self::Contradictory => (
+                "contradictory",
+                "the documents contradict each other about it",
+            ),
+            Self::Ended => ("ended", "it has ended"),
+            Self::Advisory => ("advisory", "Advisory: nothing to approve"),
+            Self::NotScheduled => ("not_scheduled", "it has started, or is not Scheduled"),
+            Self::IdentityUnknown => (
+                "identity_unknown",
+                "the name of this VM is not known for certain",
+            ),
+            Self::NameContradiction => (
+                "name_contradiction",
+                "--vm.name differs from the name in instance metadata",
+            ),
+            Self::ResourcesUnknown => ("resources_unknown", "its resources are missing"),
+            Self::OtherVm => ("other_vm", "it does not name this VM"),
+            Self::Deletion => ("deletion", "an event that ends the VM is never approved"),
+            Self::TypeUnknown => ("type_unknown", "its type is unknown"),
+            Self::SourceMissing => ("source_unknown", "its source was not given"),
+            Self::SourceUnknown => ("source_unknown", "its source is unknown"),
+            Self::DurationUnknown => ("duration_unknown", "its duration is unknown"),
+            Self::NotAskedFor => ("not_asked_for", "no --approve flag covers it"),
+            Self::NotBeforeUnknown => ("not_before_unknown", "its NotBefore is missing"),
+            Self::NotBeforePassed => (
+                "not_before_passed",
+                "NotBefore has passed: it may start without an approval",
+            ),
+            Self::GaveUp => ("gave_up", "the approval failed too often"),
+            Self::ResultUnknown => (
+                "result_unknown",
+                "an earlier process sent the approval and ended before the answer",
+            ),
+        }
+    }
+}
+
+impl Approval {
+    /// The value of `decision` in the JSON and the log.
+    pub(crate) fn decision(&self) -> &'static str {
+        match self {
+            Self::Draining { .. } => "draining",
+            Self::Due(_) => "due",
+            Self::Sent { .. } => "sent",
+            Self::Waiting { .. } => "waiting",
+            Self::DryRun { .. } => "dry_run",
+            Self::Approved { .. } => "approved",
+            Self::ApprovedElsewhere { .. } => "approved_elsewhere",
+            Self::Failed { .. } => "failed",
+            Self::Withheld(_) => "withheld",
+        }
+    }
+
+    /// The value of `reason` in the JSON and the log.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Approved { .. } | Self::ApprovedElsewhere { .. } => None,
+            Self::Due(reason)
+            | Self::Draining { reason, .. }
+            | Self::Sent { reason, .. }
+            | Self::Waiting { reason, .. }
+            | Self::DryRun { reason, .. }
+            | Self::Failed { reason, .. } => Some(reason.texts().0),
+            Self::Withheld(why) => Some(why.as_str()),
+        }
+    }
+
+    /// When it was approved, would have been, or will be; of [`Self::Sent`], when the request was sent.
+    pub(crate) fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Draining { until: at, .. }
+            | Self::Sent { at, .. }
+            | Self::Waiting { until: at, .. }
+            | Self::DryRun { at, .. }
+            | Self::Approved { at }
+            | Self::ApprovedElsewhere { at }
+            | Self::Failed { retry_at: at, .. } => Some(*at),
+            Self::Due(_) | Self::Withheld(_) => None,
+        }
+    }
+
+    /// One sentence, without the times.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Draining { reason, .. } => format!(
+                "This VM is drained first (--approve.drain) and approves it at the given time: {}",
+                reason.texts().1
+            ),
+            Self::Due(reason) => format!("This VM approves it now: {}", reason.texts().1),
+            Self::Sent { reason, .. } => format!(
+                "This VM has sent the approval, and the answer is outstanding: {}",
+                reason.texts().1
+            ),
+            Self::Waiting { reason, leader, .. } => format!(
+                "{leader} is its first resource and approves it; this VM does if it is still Scheduled at the given time: {}",
+                reason.texts().1
+            ),
+            Self::DryRun { reason, .. } => format!(
+                "Dry run: this VM would have approved it: {}",
+                reason.texts().1
+            ),
+            Self::Approved { .. } => {
+                "Approved by this VM: it does not wait for NotBefore".to_owned()
+            }
+            Self::ApprovedElsewhere { .. } => {
+                "Approved by another VM, a user or a policy, not by this exporter: it does not wait for NotBefore"
+                    .to_owned()
+            }
+            Self::Failed {
+                attempts, error, ..
+            } => format!(
+                "The approval failed ({attempts} {}) and is retried: {error}",
+                if *attempts == 1 { "time" } else { "times" }
+            ),
+            Self::Withheld(why @ (SkipReason::Advisory | SkipReason::Off)) => {
+                why.texts().1.to_owned()
+            }
+            Self::Withheld(why) => format!("Not approved by this VM: {}", why.texts().1),
+        }
+    }
+}

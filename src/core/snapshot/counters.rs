@@ -1,0 +1,260 @@
+//! Counters of events since the start of the process: never by event id, and from zero for all documented values.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use super::Histogram;
+use crate::{
+    azure::{
+        document::AnomalyKind,
+        event::{EventId, EventScope, EventType},
+    },
+    base::{text::visible, time::Timestamp},
+    core::lifecycle::{Outcome, Transition, TransitionKind},
+};
+
+/// Undocumented event types that are counted by name; further ones are counted together as `other`.
+const MAX_OTHER_TYPES: usize = 16;
+/// Upper bounds of the notice: a Spot eviction gives at most 30 s, degraded hardware up to a week.
+const NOTICE_BOUNDS: &[f64] = &[
+    5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 86_400.0, 604_800.0,
+];
+/// Upper bounds of the time that an event is Started: usually five to ten minutes.
+const IMPACT_BOUNDS: &[f64] = &[
+    1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1_800.0, 3_600.0, 7_200.0,
+];
+/// Upper bounds of an interruption: a freeze takes seconds, a reboot minutes.
+const INTERRUPTION_BOUNDS: &[f64] = &[
+    1.0, 2.0, 5.0, 9.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0,
+];
+
+/// An event type as a label of a counter, bounded in length and number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TypeLabel(Box<str>);
+
+impl TypeLabel {
+    const MAX_CHARS: usize = 64;
+
+    fn new(event_type: &EventType) -> Self {
+        let shown = event_type.as_str().chars().take(Self::MAX_CHARS);
+        Self(shown.map(visible).collect())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<EventType> for TypeLabel {
+    fn from(event_type: EventType) -> Self {
+        Self::new(&event_type)
+    }
+}
+
+impl fmt::Display for TypeLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A counter with the last counted event.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExemplarCounter {
+    pub count: u64,
+    /// Its trace is the exemplar.
+    pub last: Option<LastEvent>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastEvent {
+    pub id: EventId,
+    /// When it was counted.
+    pub at: Timestamp,
+}
+
+impl ExemplarCounter {
+    fn add(&mut self, transition: &Transition) {
+        self.count += 1;
+        self.last = Some(LastEvent {
+            id: transition.tracked.event.id.clone(),
+            at: transition.at,
+        });
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventCounters {
+    pub observed: BTreeMap<(TypeLabel, EventScope), ExemplarCounter>,
+    pub ended: BTreeMap<(TypeLabel, Outcome), ExemplarCounter>,
+    /// From the first document with the event to its start.
+    pub notice: BTreeMap<TypeLabel, Histogram>,
+    /// From start to end.
+    pub impact: BTreeMap<TypeLabel, Histogram>,
+    /// Measured interruptions of this VM.
+    pub interruption: BTreeMap<TypeLabel, Histogram>,
+    /// Each anomaly is counted when it appears, not at every poll.
+    pub anomalies: BTreeMap<AnomalyKind, u64>,
+    /// The undocumented types that are counted by name.
+    other_types: BTreeSet<TypeLabel>,
+}
+
+impl Default for EventCounters {
+    fn default() -> Self {
+        let types = || EventType::KNOWN.into_iter().map(TypeLabel::from);
+        let observed = types().flat_map(|label| {
+            [EventScope::Own, EventScope::Other].map(|scope| (label.clone(), scope))
+        });
+        let ended = types().flat_map(|label| Outcome::ALL.map(|outcome| (label.clone(), outcome)));
+        Self {
+            observed: observed
+                .map(|key| (key, ExemplarCounter::default()))
+                .collect(),
+            ended: ended.map(|key| (key, ExemplarCounter::default())).collect(),
+            notice: BTreeMap::new(),
+            impact: BTreeMap::new(),
+            interruption: BTreeMap::new(),
+            anomalies: AnomalyKind::ALL.into_iter().map(|kind| (kind, 0)).collect(),
+            other_types: BTreeSet::new(),
+        }
+    }
+}
+
+impl EventCounters {
+    /// Counts a transition. An event that came back and ends again is counted twice only if its outcome differs, and
+    /// its impact only if it started after it came back.
+    pub fn count(&mut self, transition: &Transition) {
+        let tracked = &transition.tracked;
+        let event = &tracked.event;
+        // Otherwise an advisory that becomes maintenance of the same type would be counted twice.
+        if event.is_other_advisory() {
+            return;
+        }
+        let label = self.label(&event.event_type);
+        match &transition.kind {
+            TransitionKind::Announced => self
+                .observed
+                .entry((label, tracked.scope))
+                .or_default()
+                .add(transition),
+            TransitionKind::Started => {
+                observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
+            }
+            TransitionKind::Interrupted(interruption) => {
+                observe(
+                    &mut self.interruption,
+                    label,
+                    INTERRUPTION_BOUNDS,
+                    Some(interruption.length),
+                );
+            }
+            TransitionKind::Ended(outcome) => self.count_end(label, *outcome, transition),
+            TransitionKind::Rescheduled(_)
+            | TransitionKind::StatusChanged(_)
+            | TransitionKind::Amended { .. }
+            | TransitionKind::Approved
+            | TransitionKind::ApprovedElsewhere
+            | TransitionKind::Returned => {}
+        }
+    }
+
+    pub fn count_anomalies(&mut self, kind: AnomalyKind, count: u64) {
+        *self.anomalies.entry(kind).or_default() += count;
+    }
+
+    fn count_end(&mut self, label: TypeLabel, outcome: Outcome, transition: &Transition) {
+        let tracked = &transition.tracked;
+        if tracked.is_first_impact() {
+            observe(
+                &mut self.impact,
+                label.clone(),
+                IMPACT_BOUNDS,
+                tracked.impact(),
+            );
+        }
+        if tracked.previous_outcome == Some(outcome) {
+            return;
+        }
+        self.ended
+            .entry((label.clone(), outcome))
+            .or_default()
+            .add(transition);
+        if tracked.started_at.is_none() {
+            observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
+        }
+    }
+
+    /// The label of a type. The number of undocumented types is bounded: a fault could send a new one with each event.
+    fn label(&mut self, event_type: &EventType) -> TypeLabel {
+        let label = TypeLabel::new(event_type);
+        if matches!(event_type, EventType::Other(_)) && !self.other_types.contains(&label) {
+            if self.other_types.len() >= MAX_OTHER_TYPES {
+                return TypeLabel("other".into());
+            }
+            self.other_types.insert(label.clone());
+        }
+        label
+    }
+}
+
+fn observe(
+    histograms: &mut BTreeMap<TypeLabel, Histogram>,
+    label: TypeLabel,
+    bounds: &'static [f64],
+    duration: Option<std::time::Duration>,
+) {
+    if let Some(duration) = duration {
+        histograms
+            .entry(label)
+            .or_insert_with(|| Histogram::new(bounds))
+            .observe(duration);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        azure::document,
+        base::time::{Moment, Timestamp},
+        core::lifecycle::Tracker,
+    };
+
+    #[test]
+    fn the_number_of_undocumented_types_is_bounded() {
+        let mut counters = EventCounters::default();
+        let mut tracker = Tracker::new(Duration::ZERO);
+        let now = Moment {
+            wall: Timestamp::UNIX_EPOCH,
+            monotonic: Duration::ZERO,
+        };
+        let mut see = |events: &str| {
+            let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{events}]}}"#);
+            let (document, _) = document::parse(body.as_bytes()).unwrap();
+            for transition in tracker.observe(&document, None, now) {
+                counters.count(&transition);
+            }
+        };
+        let event = |event_type: &str| {
+            format!(r#"{{"EventId":"a","EventType":"{event_type}","EventStatus":"Started"}}"#)
+        };
+        // The start of an event in the first document was not seen.
+        see("");
+        for number in 0..1_000 {
+            see(&event("Freeze"));
+            see(&event(&format!("Freeze{number}")));
+            see("");
+        }
+        let types: BTreeSet<_> = counters
+            .ended
+            .keys()
+            .map(|(label, _)| label.as_str())
+            .collect();
+        assert_eq!(types.len(), EventType::KNOWN.len() + MAX_OTHER_TYPES + 1);
+        assert!(types.contains("other"), "{types:?}");
+        assert_eq!(counters.impact.len(), MAX_OTHER_TYPES + 1);
+    }
+}

@@ -1,0 +1,76 @@
+//! The counters of exported spans or log records: all but the number of those that wait only grow.
+
+use std::collections::BTreeMap;
+
+use crate::base::label::label_values;
+
+label_values! {
+    /// Why an attempt to export failed: the closed set of values of the label `reason`.
+    ExportFailure {
+        /// No connection, or a reset one.
+        Connect = "connect",
+        /// The collector accepted only a part of the batch.
+        PartialSuccess = "partial_success",
+        /// A status that is not retried, such as 400.
+        Rejected = "rejected",
+        /// 401, 403, 404, 407, 408.
+        Status4xx = "status_4xx",
+        Status5xx = "status_5xx",
+        /// 429.
+        Throttled = "throttled",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// The TLS handshake failed, or no CA certificates were found.
+        Tls = "tls",
+        /// 413.
+        TooLarge = "too_large",
+    }
+}
+
+label_values! {
+    /// Why a span or log record will never be exported: the closed set of values of the label `reason`.
+    DropReason {
+        /// The collector rejected it.
+        Rejected = "rejected",
+        /// It was the oldest of a full spool.
+        SpoolFull = "spool_full",
+        /// Alone, it is larger than the spool, or the collector, accepts.
+        TooLarge = "too_large",
+        /// Its spool file could not be read, or it could not be encoded for it.
+        Unreadable = "unreadable",
+    }
+}
+
+/// Of one signal, since the start of the process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportCounts {
+    /// Spans, or log records, that a collector accepted.
+    pub exported: u64,
+    pub failures: BTreeMap<ExportFailure, u64>,
+    pub dropped: BTreeMap<DropReason, u64>,
+    pub spooled: u64,
+    /// Failed writes to the directory of the spool.
+    pub write_failures: u64,
+}
+
+impl Default for ExportCounts {
+    fn default() -> Self {
+        Self {
+            exported: 0,
+            failures: ExportFailure::ALL.map(|reason| (reason, 0)).into(),
+            dropped: DropReason::ALL.map(|reason| (reason, 0)).into(),
+            spooled: 0,
+            write_failures: 0,
+        }
+    }
+}
+
+impl ExportCounts {
+    pub(crate) fn drop_records(&mut self, reason: DropReason, records: u64) {
+        *self.dropped.entry(reason).or_default() += records;
+    }
+
+    pub(crate) fn fail(&mut self, reason: ExportFailure) {
+        *self.failures.entry(reason).or_default() += 1;
+    }
+}

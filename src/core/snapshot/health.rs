@@ -1,0 +1,192 @@
+//! The health of polling.
+
+use std::time::Duration;
+
+use super::Histogram;
+use crate::{
+    base::{
+        label::label_values,
+        time::{Moment, Timestamp},
+    },
+    core::lifecycle::{LastDocument, WarmUp},
+};
+
+/// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
+const REQUEST_BOUNDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 130.0,
+];
+
+/// Events are announced minutes ahead: after this time without a document, the last one says nothing about the present.
+const STALE_AFTER: Duration = Duration::from_hours(1);
+
+/// A Spot eviction gives 30 seconds' notice: when the next document is late by more, the last one is out of date, even
+/// though its poll has not failed yet.
+const OVERDUE_AFTER: Duration = Duration::from_secs(30);
+
+label_values! {
+    /// Why a request to IMDS failed: the closed set of values of the label `reason`.
+    FailureReason {
+        /// The body was truncated or too large.
+        Body = "body",
+        /// No connection, or a reset one.
+        Connect = "connect",
+        /// 410: IMDS is being updated.
+        Gone = "gone",
+        /// The body of a 200 is not JSON.
+        Json = "json",
+        /// A redirect, which IMDS never sends.
+        Redirect = "redirect",
+        /// The body of a 200 is JSON but not a scheduled-events document.
+        Shape = "shape",
+        /// 400, 403, 404, 405 and so on.
+        Status4xx = "status_4xx",
+        /// 500 and so on.
+        Status5xx = "status_5xx",
+        /// 429: more than five requests a second by all clients of this VM together.
+        Throttled = "throttled",
+        /// No answer in time.
+        Timeout = "timeout",
+        /// The TLS handshake failed.
+        Tls = "tls",
+    }
+}
+
+/// A failed request to IMDS.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RequestError {
+    pub reason: FailureReason,
+    /// HTTP status, where the failure is one.
+    pub status: Option<u16>,
+    /// A sentence for the log and the status page.
+    pub message: String,
+    /// `Retry-After` of a 429.
+    pub retry_after: Option<Duration>,
+    /// No connection was opened, so the request was not sent.
+    pub is_unsent: bool,
+}
+
+impl RequestError {
+    pub(crate) fn new(reason: FailureReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            status: None,
+            message: message.into(),
+            retry_after: None,
+            is_unsent: false,
+        }
+    }
+
+    /// Whether the request had no effect for certain: it was not sent, or a 3xx or 4xx refused it. IMDS may have acted
+    /// on a request without an answer, and a 5xx may be that of a proxy in front of IMDS.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_unsent || matches!(self.status, Some(300..500))
+    }
+
+    /// Of a request of the instance metadata: whether it is no failure of polling. Where the name of this VM is
+    /// configured, they only add labels; and the response is 400 or 404 in a classic cloud service, which has no
+    /// `compute`.
+    pub(crate) fn is_identity_unavailable(&self, is_name_configured: bool) -> bool {
+        is_name_configured || matches!(self.status, Some(400 | 404))
+    }
+}
+
+/// A series of failed polls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The reason of the last failed poll.
+    pub reason: FailureReason,
+    /// A sentence for the log and the status page.
+    pub message: String,
+    /// The first failed poll of the series.
+    pub since: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Health {
+    /// Of this process.
+    pub last_success: Option<Moment>,
+    /// `--imds.poll-interval`.
+    pub(crate) poll_interval: Duration,
+    /// The last successful poll of an earlier process.
+    pub(crate) restored: Option<LastDocument>,
+    /// The last warm-up. `None` before the first success, and where none was known within a day: the next success
+    /// begins one.
+    pub(crate) warm_up: Option<WarmUp>,
+    /// The current series of failed polls.
+    pub failure: Option<Failure>,
+    /// `DocumentIncarnation` of the last document, also before a restart.
+    pub incarnation: Option<i64>,
+    /// That of the last document that had one, for the warm-up.
+    pub(crate) known_incarnation: Option<i64>,
+    /// Entries of the last document that could not be read. Each may be an event.
+    pub unreadable_entries: usize,
+    /// Requests to IMDS of every kind.
+    pub requests: u64,
+    /// By reason, in the order of [`FailureReason::ALL`].
+    pub failures: [u64; FailureReason::ALL.len()],
+    pub request_duration: Histogram,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            last_success: None,
+            poll_interval: Duration::ZERO,
+            restored: None,
+            warm_up: None,
+            known_incarnation: None,
+            failure: None,
+            incarnation: None,
+            unreadable_entries: 0,
+            requests: 0,
+            failures: [0; FailureReason::ALL.len()],
+            request_duration: Histogram::new(REQUEST_BOUNDS),
+        }
+    }
+}
+
+impl Health {
+    /// The last successful poll of this process or an earlier one.
+    pub(crate) fn last_success_at(&self) -> Option<Timestamp> {
+        let own = self.last_success.map(|at| at.wall);
+        own.or(self.restored.map(|restored| restored.at))
+    }
+
+    /// The time since the last successful poll, including the time in which the VM was suspended.
+    pub(crate) fn age(&self, now: Moment) -> Option<Duration> {
+        let own = self.last_success.map(|last| now.elapsed_since(last));
+        own.or_else(|| Some(self.restored?.elapsed(now)))
+    }
+
+    /// The end of the warm-up, while it lasts; `None` before the first success, too.
+    pub(crate) fn warming_up_until(&self, now: Moment) -> Option<Timestamp> {
+        let warm_up = self.warm_up.filter(|warm_up| warm_up.lasts(now));
+        warm_up.map(|warm_up| warm_up.until.wall)
+    }
+
+    /// True until the end of the warm-up, and before the first success: an empty document does not mean that no event
+    /// is scheduled.
+    pub(crate) fn is_warming_up(&self, now: Moment) -> bool {
+        self.warm_up.is_none_or(|warm_up| warm_up.lasts(now))
+    }
+
+    /// Whether the last document is too old to say anything about the present. It is not if the last poll succeeded,
+    /// however long the poll interval is.
+    pub(crate) fn is_stale(&self, now: Moment) -> bool {
+        !self.is_up(now) && self.age(now).is_some_and(|age| age > STALE_AFTER)
+    }
+
+    /// Whether the last poll succeeded and the next one is not overdue; false before the first.
+    pub(crate) fn is_up(&self, now: Moment) -> bool {
+        let max_age = self.poll_interval.saturating_add(OVERDUE_AFTER);
+        self.last_success
+            .is_some_and(|last| now.elapsed_since(last) <= max_age)
+            && self.failure.is_none()
+    }
+
+    /// By reason, zeros included.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
+        FailureReason::ALL.into_iter().zip(self.failures)
+    }
+}

@@ -1,0 +1,127 @@
+//! The snapshot: one immutable value with all known data, made by the engine after each change. A scrape, a page or a
+//! probe takes it once, so that all values of a response are consistent.
+
+mod approval;
+mod counters;
+mod export_counts;
+mod health;
+mod histogram;
+mod outputs;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+pub use approval::{Approval, ApprovalReason, SkipReason};
+pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
+pub use export_counts::{DropReason, ExportCounts, ExportFailure};
+pub use health::{Failure, FailureReason, Health, RequestError};
+pub(crate) use histogram::Histogram;
+pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
+
+use crate::{
+    azure::event::{EventId, EventScope, is_same_vm},
+    base::time::Moment,
+    core::lifecycle::{Phase, TrackedEvent},
+};
+
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Pending events and recently ended ones, in the order of the ids.
+    pub events: Arc<[Arc<TrackedEvent>]>,
+    /// Whether a document was ever read, by this process or by the one whose state it restored. Without one, an empty
+    /// list does not mean that no event is pending.
+    pub has_document: bool,
+    pub health: Health,
+    pub counters: Arc<EventCounters>,
+    pub outputs: Arc<OutputCounters>,
+    /// The approval decision about each pending event.
+    pub approvals: Arc<BTreeMap<EventId, Approval>>,
+    /// From instance metadata, once they have been received.
+    pub identity: Option<Arc<Identity>>,
+    /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
+    pub vm_name: Option<Arc<str>>,
+    pub as_of: Moment,
+}
+
+/// The identity of this VM, from `/metadata/instance/compute`. A missing value is an empty string, as it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// `name`: this VM in `Resources`.
+    pub name: String,
+    pub vm_id: String,
+    pub scale_set: String,
+    pub vm_size: String,
+    pub location: String,
+    pub zone: String,
+    pub subscription_id: String,
+    pub resource_group: String,
+    pub resource_id: String,
+    /// `osProfile.computerName`.
+    pub computer_name: String,
+}
+
+impl Identity {
+    /// Whether `--vm.name` is another name than that in instance metadata.
+    pub(crate) fn contradicts(&self, vm_name: Option<&str>) -> bool {
+        vm_name.is_some_and(|vm_name| !is_same_vm(vm_name, &self.name))
+    }
+}
+
+impl Snapshot {
+    /// The snapshot before the first poll.
+    pub fn empty(vm_name: Option<Arc<str>>, now: Moment) -> Self {
+        Self {
+            events: Arc::from([]),
+            has_document: false,
+            health: Health::default(),
+            counters: Arc::new(EventCounters::default()),
+            outputs: Arc::default(),
+            approvals: Arc::default(),
+            identity: None,
+            vm_name,
+            as_of: now,
+        }
+    }
+
+    /// Whether the events are known: a document was read, and it is not too old.
+    pub(crate) fn knows_events(&self, now: Moment) -> bool {
+        self.has_document && !self.health.is_stale(now)
+    }
+
+    /// Pending events without advisories.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.filter(TrackedEvent::is_maintenance_pending)
+    }
+
+    /// Advisories that have not ended.
+    pub(crate) fn advisories(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.filter(|tracked| tracked.phase() == Phase::Advisory)
+    }
+
+    /// Ended events that are still shown.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.filter(|tracked| !tracked.is_pending())
+    }
+
+    /// The events with series of their own.
+    pub(crate) fn exposed(&self, scope: SeriesScope) -> impl Iterator<Item = &TrackedEvent> {
+        self.filter(move |tracked| scope == SeriesScope::All || tracked.scope != EventScope::Other)
+    }
+
+    fn filter(
+        &self,
+        is_included: impl Fn(&TrackedEvent) -> bool,
+    ) -> impl Iterator<Item = &TrackedEvent> {
+        let events = self.events.iter().map(AsRef::as_ref);
+        events.filter(move |tracked| is_included(tracked))
+    }
+}
+
+/// `--events.scope`: the events with series of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SeriesScope {
+    /// Events that name this VM
+    #[value(name = "self")]
+    Own,
+    /// All events
+    All,
+}

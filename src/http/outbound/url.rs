@@ -1,0 +1,341 @@
+//! Checks of the URLs that flags and environment variables name, and their form in messages. Pure.
+//!
+//! A URL may hold secrets: user info, a token in the path or in the query. Messages and log lines contain URLs as
+//! [`redacted`] returns them, and text of a server after [`Secrets::mask`].
+
+use std::{fmt, str::FromStr};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+
+use crate::base::text::excerpt;
+
+/// In place of a secret, as in Go's `url.URL.Redacted`.
+const MASK: &str = "xxxxx";
+/// Path segments of documented APIs, which are no secrets.
+const PUBLIC_SEGMENTS: [&str; 7] = [
+    "otlp",
+    "traces",
+    "logs",
+    "metrics",
+    "alerts",
+    "metadata",
+    "alertmanager",
+];
+/// Characters of a URL in a message.
+const MAX_CHARS: usize = 256;
+/// A shorter text is no secret, and masking it would make messages unreadable.
+const MIN_SECRET: usize = 4;
+
+/// Why a URL cannot be used. The text continues a sentence that begins with the URL.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UrlError {
+    #[error("is not a URL ({0})")]
+    Syntax(<Url as FromStr>::Err),
+    #[error("is neither http nor https")]
+    Scheme,
+    #[error("has a user name or a password")]
+    Credentials,
+    #[error("has a query or a fragment")]
+    Query,
+}
+
+/// A URL whose scheme is http or https; such a URL always has a host.
+pub(crate) fn http(text: &str) -> Result<Url, UrlError> {
+    let url: Url = text.parse().map_err(UrlError::Syntax)?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        _ => Err(UrlError::Scheme),
+    }
+}
+
+/// A URL that consists of scheme, host, port and path only.
+pub(crate) fn base(text: &str) -> Result<Url, UrlError> {
+    let url = http(text)?;
+    if !url.username().is_empty() || url.password().is_some() {
+        Err(UrlError::Credentials)
+    } else if url.query().is_some() || url.fragment().is_some() {
+        Err(UrlError::Query)
+    } else {
+        Ok(url)
+    }
+}
+
+/// The URL of `path` under a base, which may have a path of its own.
+pub(crate) fn under(base: &Url, path: &str) -> Url {
+    let mut url = base.clone();
+    url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
+    url
+}
+
+/// A URL, or a text in the place of one, for messages: one line with scheme, host, port and what is public of the path.
+pub(crate) fn redacted(text: &str) -> String {
+    let redacted = match text.parse::<Url>() {
+        Ok(url) if url.has_host() => redacted_url(&url),
+        _ => redacted_text(text),
+    };
+    excerpt(&redacted, MAX_CHARS)
+}
+
+fn redacted_url(url: &Url) -> String {
+    let has_user_info = !url.username().is_empty() || url.password().is_some();
+    let user_info = if has_user_info { "xxxxx@" } else { "" };
+    let host = url.host_str().unwrap_or_default();
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let path = public_path(url.path().trim_end_matches('/'));
+    let query = url.query().map_or("", |_| "?xxxxx");
+    let fragment = url.fragment().map_or("", |_| "#xxxxx");
+    format!(
+        "{}://{user_info}{host}{port}{path}{query}{fragment}",
+        url.scheme()
+    )
+}
+
+/// Without the rules of a URL, a password may contain any character: it ends at the last `@`, in whatever form.
+fn redacted_text(text: &str) -> String {
+    let is_scheme = |scheme: &str| scheme.chars().all(|c| c.is_ascii_alphanumeric());
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => (format!("{scheme}://"), rest),
+        _ => (String::new(), text),
+    };
+    let ends = ["@", "%40", "\u{ff20}"].iter();
+    let user_info = ends.filter_map(|end| Some(rest.rfind(end)? + end.len()));
+    let (user_info, rest) = match user_info.max().and_then(|end| rest.get(end..)) {
+        Some(rest) => ("xxxxx@", rest),
+        None => ("", rest),
+    };
+    let query = rest.find(['?', '#']).unwrap_or(rest.len());
+    let (rest, query) = rest.split_at(query);
+    let query = query
+        .get(..1)
+        .map_or_else(String::new, |mark| format!("{mark}{MASK}"));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    format!("{scheme}{user_info}{authority}{}{query}", public_path(path))
+}
+
+fn public_path(path: &str) -> String {
+    let segments = path
+        .split('/')
+        .map(|segment| if is_public(segment) { segment } else { MASK });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+fn is_public(segment: &str) -> bool {
+    segment.len() < MIN_SECRET || PUBLIC_SEGMENTS.contains(&segment) || is_ipv4_address(segment)
+}
+
+/// Also with a port. The host of a URL without `://` looks like a segment of a path.
+fn is_ipv4_address(segment: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'.' || byte == b':';
+    segment.contains('.') && segment.bytes().all(is_part)
+}
+
+/// The secrets of a URL and of a request, to be masked in what a server answers.
+pub(crate) struct Secrets(Vec<String>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl Secrets {
+    pub(crate) fn of(url: &Url) -> Self {
+        let mut secrets = Self(Vec::new());
+        let path = url.path().split('/').filter(|segment| !is_public(segment));
+        let query = url.query().into_iter();
+        let pairs = query.clone().flat_map(|query| query.split(['&', '=']));
+        [url.username(), url.password().unwrap_or_default()]
+            .into_iter()
+            .chain(url.fragment())
+            .chain(path)
+            .chain(query)
+            .chain(pairs)
+            .for_each(|secret| secrets.add(secret));
+        if !url.username().is_empty() || url.password().is_some() {
+            // The header contains them without percent-encoding.
+            let decoded = |text| percent_decode_str(text).decode_utf8_lossy();
+            let password = url.password().unwrap_or_default();
+            secrets.add_basic(&decoded(url.username()), &decoded(password));
+        }
+        secrets
+    }
+
+    /// The credentials of a proxy, whose URL may lack the scheme.
+    pub(crate) fn add_proxy(&mut self, text: &str) {
+        let is_complete = text.contains("://");
+        let url = if is_complete {
+            text.parse()
+        } else {
+            format!("http://{text}").parse()
+        };
+        let secrets = url.map_or_else(|_| Vec::new(), |url| Self::of(&url).0);
+        for secret in &secrets {
+            self.add(secret);
+        }
+    }
+
+    /// Credentials of basic authentication, also as the header contains them (RFC 7617).
+    pub(crate) fn add_basic(&mut self, user: &str, password: &str) {
+        self.add(password);
+        self.add(&BASE64_STANDARD.encode(format!("{user}:{password}")));
+    }
+
+    /// The value of a header, and the credentials after a scheme such as `Bearer`.
+    pub(crate) fn add_header(&mut self, value: &str) {
+        self.add(value);
+        let credentials = value.rsplit(' ').next().unwrap_or_default();
+        self.add(credentials);
+        let basic = BASE64_STANDARD.decode(credentials).ok();
+        let basic = basic.and_then(|basic| String::from_utf8(basic).ok());
+        if let Some((user, password)) = basic.as_deref().and_then(|basic| basic.split_once(':')) {
+            self.add_basic(user, password);
+        }
+    }
+
+    /// Also as it is without percent-encoding.
+    pub(crate) fn add(&mut self, secret: &str) {
+        let decoded = percent_decode_str(secret).decode_utf8_lossy();
+        for secret in [secret, &*decoded] {
+            if secret.len() >= MIN_SECRET && !self.0.iter().any(|known| known == secret) {
+                self.0.push(secret.to_owned());
+            }
+        }
+        // A secret that contains another one is masked first.
+        self.0.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    }
+
+    pub(crate) fn mask(&self, text: &str) -> String {
+        let mask = |text: String, secret: &String| text.replace(secret.as_str(), MASK);
+        self.0.iter().fold(text.to_owned(), mask)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_urls_have_scheme_host_port_and_path_only() {
+        for text in ["http://h", "https://h:1/a/", "http://[::1]:80"] {
+            assert!(base(text).is_ok(), "{text}");
+        }
+        for (text, problem) in [
+            ("h", "is not a URL"),
+            ("http://", "is not a URL"),
+            ("h:9093", "neither http nor https"),
+            ("ftp://h", "neither http nor https"),
+            ("http://user@h", "a user name"),
+            ("http://:password@h", "a user name"),
+            ("http://h?x=1", "a query"),
+            ("http://h#x", "a query"),
+        ] {
+            let error = base(text).unwrap_err().to_string();
+            assert!(error.contains(problem), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn redacted_url_has_no_secrets_and_says_where_they_were() {
+        for (text, expected) in [
+            ("http://am:9093", "http://am:9093"),
+            ("https://am:9093/", "https://am:9093"),
+            (
+                "http://[::1]:80/otlp/v1/traces",
+                "http://[::1]/otlp/v1/traces",
+            ),
+            ("http://127.0.0.1:8080/vm/7", "http://127.0.0.1:8080/vm/7"),
+            (
+                "http://h/alertmanager/api/v2/alerts",
+                "http://h/alertmanager/api/v2/alerts",
+            ),
+            ("https://me:secret@h/x", "https://xxxxx@h/x"),
+            ("https://secret@h", "https://xxxxx@h"),
+            ("https://h/secret/v1/traces", "https://h/xxxxx/v1/traces"),
+            (
+                "https://h/v1/traces?key=secret",
+                "https://h/v1/traces?xxxxx",
+            ),
+            ("https://h#secret", "https://h#xxxxx"),
+            ("ftp://me:secret@h", "ftp://xxxxx@h"),
+            ("h:9093", "h:9093"),
+            ("nowhere", "nowhere"),
+            ("http://", "http://"),
+            ("me:secret@h:9093", "xxxxx@h:9093"),
+            ("http//me:secret@h", "xxxxx@h"),
+            ("http://me:secret@h:port", "http://xxxxx@h:port"),
+            ("http://me:sec@ret@h:port", "http://xxxxx@h:port"),
+            ("http://me:sec#secret@h", "http://xxxxx@h"),
+            ("http://me:sec/ret?a=b@h", "http://xxxxx@h"),
+            ("http://me:sec ret@h", "http://xxxxx@h"),
+            ("http://me:sec\\ret@h:port/", "http://xxxxx@h:port/"),
+            ("http://me:sec\nret@h:port", "http://xxxxx@h:port"),
+            ("http://me:[ret]@h:port", "http://xxxxx@h:port"),
+            ("http://me:secret%40h:port", "http://xxxxx@h:port"),
+            ("http://me:secret\u{ff20}h", "http://xxxxx@h"),
+            ("me:http://secret@h", "xxxxx@h"),
+            ("http:///secret@", "http://xxxxx@"),
+            ("file:///me:secret@h", "file://xxxxx@h"),
+            ("@", "xxxxx@"),
+            ("http:// /?key=secret", "http:// /?xxxxx"),
+            ("http://h:port#secret", "http://h:port#xxxxx"),
+            ("http://h:port/secret/v1", "http://h:port/xxxxx/v1"),
+            ("http://169.254.169.254:8O", "http://169.254.169.254:8O"),
+            ("http//169.254.169.254", "http//169.254.169.254"),
+            ("http//h.example:80/secret", "http//xxxxx/xxxxx"),
+            ("h.example/secret/v1/traces", "h.example/xxxxx/v1/traces"),
+            ("h:9093/secret", "h:9093/xxxxx"),
+            ("a b\r\nc", "a b  c"),
+        ] {
+            assert_eq!(redacted(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn basic_credentials_are_masked_as_they_are_in_the_header() {
+        let encoded = BASE64_STANDARD.encode("me:p@ss");
+        let echo = format!("authorization: Basic {encoded}, decoded me:p@ss");
+        let mut of_header = Secrets::of(&"http://h".parse().unwrap());
+        of_header.add_header(&format!("Basic {encoded}"));
+        let mut of_file = Secrets::of(&"http://h".parse().unwrap());
+        of_file.add_basic("me", "p@ss");
+        let of_url = Secrets::of(&"http://me:p%40ss@h".parse().unwrap());
+        for secrets in [of_header, of_file, of_url] {
+            let masked = secrets.mask(&echo);
+            assert!(
+                !masked.contains(&encoded) && !masked.contains("p@ss"),
+                "{masked}"
+            );
+        }
+    }
+
+    #[test]
+    fn credentials_of_a_proxy_are_masked_with_and_without_its_scheme() {
+        let encoded = BASE64_STANDARD.encode("me:p@ss");
+        for proxy in ["http://me:p%40ss@proxy:3128", "me:p%40ss@proxy:3128"] {
+            let mut secrets = Secrets::of(&"http://h".parse().unwrap());
+            secrets.add_proxy(proxy);
+            let masked = secrets.mask(&format!("p%40ss, p@ss, Basic {encoded} for proxy:3128"));
+            assert_eq!(masked, "xxxxx, xxxxx, Basic xxxxx for proxy:3128");
+        }
+        let mut secrets = Secrets::of(&"http://h".parse().unwrap());
+        secrets.add_proxy("no proxy");
+        assert_eq!(secrets.mask("no proxy"), "no proxy");
+    }
+
+    #[test]
+    fn secrets_are_masked_in_the_text_of_a_server() {
+        let url = "http://me:p%40ss@h/secret-path/v1/traces?key=secret&x=a";
+        let mut secrets = Secrets::of(&url.parse().unwrap());
+        secrets.add("Bearer token");
+        assert_eq!(
+            secrets
+                .mask("POST /secret-path/v1/traces?key=secret for me:p@ss, p%40ss, Bearer token"),
+            "POST /xxxxx/v1/traces?xxxxx for me:xxxxx, xxxxx, xxxxx"
+                .replace("?xxxxx", "?key=xxxxx")
+        );
+    }
+}

@@ -1,0 +1,187 @@
+//! Which results are remembered, and for whom.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+use super::super::{
+    password::PasswordHash,
+    passwords::{Credentials, Passwords},
+};
+use crate::base::worker::Worker;
+
+/// Of the password `a`, with a cost of 6.
+const HASH: &str = "$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe";
+
+fn passwords() -> Passwords {
+    Passwords::new(Worker::start("test").unwrap()).unwrap()
+}
+
+fn hash(text: &str) -> PasswordHash {
+    PasswordHash::try_from(text.to_owned()).ok().unwrap()
+}
+
+fn users(names: &[&str]) -> BTreeMap<String, PasswordHash> {
+    let user = |name: &&str| ((*name).to_owned(), hash(HASH));
+    names.iter().map(user).collect()
+}
+
+fn credentials(text: &str) -> Credentials {
+    let header = format!("Basic {}", STANDARD.encode(text));
+    Credentials::parse(header.as_bytes()).unwrap()
+}
+
+#[test]
+fn credentials_are_read_as_go_does() {
+    for (header, is_accepted) in [
+        (&b"Basic YTpi"[..], true),
+        (b"bAsIc YTpi", true),
+        (b"Basic OmI=", true),
+        (b"Basic YTo=", true),
+        (b"Basic YTpiOmM=", true),
+        (b"Basic \xff", false),
+        (b"Basic YWI=", false),
+        (b"Basic YTpi ", false),
+        (b"Basic  YTpi", false),
+        (b"Basic OmI", false),
+        (b"Basic", false),
+        (b"Bearer YTpi", false),
+        (b"", false),
+    ] {
+        let found = Credentials::parse(header);
+        assert_eq!(found.is_some(), is_accepted, "{}", header.escape_ascii());
+    }
+    assert!(credentials("a:b:c") != credentials("a:b") && credentials("a:b") == credentials("a:b"));
+}
+
+#[tokio::test]
+async fn only_the_password_of_a_known_user_is_accepted_also_the_second_time() {
+    let (passwords, users) = (passwords(), users(&["alice", "bob"]));
+    for _ in 0..2 {
+        for (text, expected) in [
+            ("alice:a", true),
+            ("bob:a", true),
+            ("alice:b", false),
+            ("alice:", false),
+            // Each is compared with the hash of alice or of bob.
+            ("carol:a", false),
+            (":a", false),
+            ("dave:b", false),
+            ("Alice:a", false),
+        ] {
+            let found = passwords.accepts(&users, &credentials(text)).await;
+            assert_eq!(found, Some(expected), "{text}");
+        }
+    }
+}
+
+/// CVE-2022-46146: in a cache whose key was a concatenation, a user could log in as another one. All splits of one text
+/// into a name and a password are different credentials.
+#[tokio::test]
+async fn no_two_users_share_a_result() {
+    let (passwords, users) = (passwords(), users(&["a", "a:a", "aa", "aaa"]));
+    for (user, password, expected) in [
+        ("aa", "a", true),
+        ("a", "aa", false),
+        ("aaa", "a", true),
+        ("a", "aaa", false),
+        ("a", "a", true),
+    ] {
+        let given = credentials(&format!("{user}:{password}"));
+        let found = passwords.accepts(&users, &given).await;
+        assert_eq!(found, Some(expected), "{user} {password}");
+    }
+    // The name of a user that was added, with the hash and the password of another, is checked for itself.
+    let fewer = self::users(&["a"]);
+    assert_eq!(
+        passwords.accepts(&fewer, &credentials("aa:a")).await,
+        Some(false)
+    );
+}
+
+#[tokio::test]
+async fn a_replaced_hash_makes_the_old_password_invalid_at_once() {
+    let (passwords, mut users) = (passwords(), users(&["alice"]));
+    assert_eq!(
+        passwords.accepts(&users, &credentials("alice:a")).await,
+        Some(true)
+    );
+    let of_dave = "$2y$10$2UXri9cIDdgeKjBo4Rlpx.U3ZLDV8X1IxKmsfOvhcM5oXQt/mLmXq";
+    users.insert("alice".to_owned(), hash(of_dave));
+    assert_eq!(
+        passwords.accepts(&users, &credentials("alice:a")).await,
+        Some(false)
+    );
+    assert_eq!(
+        passwords
+            .accepts(&users, &credentials("alice:dave123"))
+            .await,
+        Some(true)
+    );
+}
+
+/// Two hundred wrong passwords, with the cheapest hash.
+#[tokio::test]
+async fn wrong_passwords_do_not_displace_right_ones() {
+    let passwords = passwords();
+    let cheap = HASH.replace("$06$", "$04$");
+    let users = BTreeMap::from([
+        ("alice".to_owned(), hash(HASH)),
+        ("bob".to_owned(), hash(&cheap)),
+    ]);
+    let right = credentials("alice:a");
+    assert_eq!(passwords.accepts(&users, &right).await, Some(true));
+    for number in 0..200 {
+        let wrong = credentials(&format!("bob:{number}"));
+        assert_eq!(passwords.accepts(&users, &wrong).await, Some(false));
+    }
+    // The thread is busy: only what is remembered can be decided.
+    let (release, busy) = std::sync::mpsc::channel::<()>();
+    assert!(
+        passwords
+            .worker()
+            .submit(move || busy.recv().unwrap_or_default())
+    );
+    assert_eq!(passwords.accepts(&users, &right).await, Some(true));
+    let forgotten = credentials("bob:0");
+    let waiting = passwords.accepts(&users, &forgotten);
+    let waited = tokio::time::timeout(std::time::Duration::from_millis(50), waiting);
+    assert!(
+        waited.await.is_err(),
+        "the oldest wrong passwords are forgotten"
+    );
+    drop(release);
+}
+
+#[tokio::test]
+async fn equal_credentials_of_parallel_requests_are_checked_once() {
+    let (passwords, users) = (passwords(), users(&["alice"]));
+    let (release, busy) = std::sync::mpsc::channel::<()>();
+    assert!(
+        passwords
+            .worker()
+            .submit(move || busy.recv().unwrap_or_default())
+    );
+    let right = credentials("alice:a");
+    let mut logins: Vec<_> = (0..1_000)
+        .map(|_| Box::pin(passwords.accepts(&users, &right)))
+        .collect();
+    // Each is polled once, so that all of them wait. More of them than the queue of the thread has places.
+    for login in &mut logins {
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(login.as_mut().poll(cx)));
+        assert!(polled.await.is_pending());
+    }
+    drop(release);
+    let first = logins.remove(0);
+    assert_eq!(first.await, Some(true));
+    // The others need no more checks.
+    let (_release, busy) = std::sync::mpsc::channel::<()>();
+    assert!(
+        passwords
+            .worker()
+            .submit(move || busy.recv().unwrap_or_default())
+    );
+    for login in logins {
+        assert_eq!(login.await, Some(true));
+    }
+}

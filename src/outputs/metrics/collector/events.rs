@@ -1,0 +1,215 @@
+//! The series of each pending or recently ended event.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashSet},
+    fmt,
+};
+
+use super::Write;
+use crate::{
+    azure::event::{Source, Status, resource_name},
+    base::{text::label_value, time::Moment},
+    core::{
+        assessment::{self, AlertState},
+        lifecycle::{Phase, TrackedEvent},
+        snapshot::Snapshot,
+    },
+    outputs::metrics::{
+        MetricsOptions,
+        catalog::{self, Metric},
+        family::{Family, Label},
+    },
+};
+
+/// In the order of the catalog.
+pub(super) fn write(
+    snapshot: &Snapshot,
+    options: MetricsOptions,
+    now: Moment,
+    write: &mut Write<'_>,
+) -> fmt::Result {
+    let events = labelled(snapshot.exposed(options.scope));
+    let all = snapshot.events.iter().map(AsRef::as_ref);
+    let own = labelled(all.filter(|tracked| assessment::concerns_vm(tracked, now.wall)));
+    write(alerts(&own, now))?;
+    write(gauge(&catalog::EVENT_DURATION, &events, |tracked| {
+        tracked.event.duration_seconds.map(|s| s as f64)
+    }))?;
+    write(ended(&events))?;
+    write(gauge(&catalog::EVENT_FIRST_SEEN, &events, |tracked| {
+        Some(tracked.first_seen_at.as_unix_seconds())
+    }))?;
+    write(info(&events))?;
+    write(messages(&own, snapshot, now))?;
+    write(gauge(&catalog::EVENT_COUNTDOWN, &events, |tracked| {
+        tracked.countdown_seconds(now.wall)
+    }))?;
+    write(gauge(&catalog::EVENT_NOT_BEFORE, &events, |tracked| {
+        Some(tracked.event.not_before?.as_unix_seconds())
+    }))?;
+    let interruption = &catalog::EVENT_OBSERVED_INTERRUPTION;
+    write(gauge(interruption, &events, |tracked| {
+        Some(tracked.observed_interruption()?.as_secs_f64())
+    }))?;
+    write(open(&own, snapshot, now))?;
+    if options.resources {
+        write(resource_info(&events))?;
+    }
+    write(gauge(&catalog::EVENT_RESOURCES, &events, |tracked| {
+        let names = tracked.event.resources.as_ref();
+        let all = names.filter(|_| !tracked.event.has_more_resources);
+        Some(all?.len() as f64)
+    }))?;
+    write(gauge(&catalog::EVENT_STARTED, &events, |tracked| {
+        Some(tracked.running_since()?.as_unix_seconds())
+    }))?;
+    write(status(&events))
+}
+
+/// An event and the labels of all its series.
+struct EventLabels<'a> {
+    tracked: &'a TrackedEvent,
+    event_id: Cow<'a, str>,
+    event_type: Cow<'a, str>,
+    source: Cow<'a, str>,
+}
+
+impl<'a> EventLabels<'a> {
+    fn new(tracked: &'a TrackedEvent) -> Self {
+        let source = tracked.event.source.as_ref().map_or("", Source::as_str);
+        Self {
+            tracked,
+            event_id: label_value(tracked.event.id.as_str()),
+            event_type: label_value(tracked.event.event_type.as_str()),
+            source: label_value(source),
+        }
+    }
+
+    fn id(&self) -> Label<'_> {
+        ("event_id", Cow::Borrowed(&*self.event_id))
+    }
+
+    /// These labels, and then `own`.
+    fn with<'s, const N: usize>(&'s self, own: [Label<'s>; N]) -> Vec<Label<'s>> {
+        let shared = [
+            self.id(),
+            ("event_type", Cow::Borrowed(&*self.event_type)),
+            ("event_source", Cow::Borrowed(&*self.source)),
+            ("scope", self.tracked.scope.as_str().into()),
+        ];
+        shared.into_iter().chain(own).collect()
+    }
+}
+
+fn labelled<'a>(events: impl Iterator<Item = &'a TrackedEvent>) -> Vec<EventLabels<'a>> {
+    // Ids that differ only in characters that labels do not show would be duplicate series.
+    let mut ids = HashSet::new();
+    events
+        .map(EventLabels::new)
+        .filter(|event| ids.insert(event.event_id.clone()))
+        .collect()
+}
+
+/// A gauge for each event that has a value.
+fn gauge<'a>(
+    metric: &'static Metric,
+    events: &'a [EventLabels<'_>],
+    value: impl Fn(&TrackedEvent) -> Option<f64>,
+) -> Family<'a> {
+    let values = events
+        .iter()
+        .filter_map(|event| Some((event.with([]), value(event.tracked)?)));
+    Family::new(metric, values)
+}
+
+fn ended<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
+    let ended = events.iter().filter_map(|event| {
+        let end = event.tracked.end?;
+        let outcome = ("outcome", end.outcome.as_str().into());
+        Some((event.with([outcome]), end.at.as_unix_seconds()))
+    });
+    Family::new(&catalog::EVENT_ENDED, ended)
+}
+
+fn info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
+    let info = events.iter().map(|labels| {
+        let event = &labels.tracked.event;
+        let resource_type = event.resource_type.as_deref().unwrap_or_default();
+        let description = event.description.as_deref().unwrap_or_default();
+        let own = [
+            ("resource_type", label_value(resource_type)),
+            ("description", label_value(description)),
+        ];
+        (labels.with(own), true)
+    });
+    Family::new(&catalog::EVENT_INFO, info)
+}
+
+/// A state set: 1 for the current status, 0 for the others.
+fn status<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
+    let states = events.iter().flat_map(|event| {
+        let ended = event.tracked.phase() == Phase::Ended;
+        let status = &event.tracked.event.status;
+        let known = [
+            ("Scheduled", !ended && *status == Status::Scheduled),
+            ("Started", !ended && *status == Status::Started),
+            ("Ended", ended),
+        ];
+        let is_known = known.iter().any(|(known, _)| *known == status.as_str());
+        let unknown = (!is_known).then(|| (label_value(status.as_str()), !ended));
+        let known = known.map(|(status, is_current)| (status.into(), is_current));
+        let all = known.into_iter().chain(unknown);
+        all.map(|(status, is_current)| (event.with([("event_status", status)]), is_current))
+    });
+    Family::new(&catalog::EVENT_STATUS, states)
+}
+
+fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
+    let resources = events.iter().flat_map(|event| {
+        // Names that differ only in characters that labels do not show would be duplicate series.
+        let names = event.tracked.event.resources.iter().flatten();
+        let names: BTreeSet<_> = names.map(|name| label_value(resource_name(name))).collect();
+        let labels = move |name| [event.id(), ("resource", name)];
+        names.into_iter().map(move |name| (labels(name), true))
+    });
+    Family::new(&catalog::EVENT_RESOURCE_INFO, resources)
+}
+
+fn alerts<'a>(own: &'a [EventLabels<'_>], now: Moment) -> Family<'a> {
+    let alerts = own.iter().flat_map(|event| {
+        let alerts = assessment::alerts(event.tracked, now.wall).into_iter();
+        alerts.map(|alert| {
+            let labels = [
+                event.id(),
+                ("event_type", label_value(alert.event_type.as_str())),
+                ("event_source", label_value(alert.source)),
+                ("alert", alert.rule.name.into()),
+                ("severity", alert.rule.severity.into()),
+            ];
+            (labels, !matches!(alert.state, AlertState::Obsolete(_)))
+        })
+    });
+    Family::new(&catalog::EVENT_ALERT, alerts)
+}
+
+fn messages<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Family<'a> {
+    let messages = own.iter().map(|event| {
+        let message = assessment::message(event.tracked, snapshot, now.wall);
+        let labels = [
+            event.id(),
+            ("summary", message.summary.into()),
+            ("description", message.description.into()),
+        ];
+        (labels, message.since.as_unix_seconds())
+    });
+    Family::new(&catalog::EVENT_MESSAGE, messages)
+}
+
+fn open<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Family<'a> {
+    let open = own.iter().filter_map(|event| {
+        let is_open = assessment::is_open(event.tracked, snapshot, now)?;
+        Some(([event.id()], is_open))
+    });
+    Family::new(&catalog::EVENT_OPEN, open)
+}

@@ -1,0 +1,257 @@
+//! The samples of a snapshot: those of the exporter here, those of events in [`events`].
+
+mod events;
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use super::{
+    MetricsOptions,
+    catalog::{self, Metric},
+    family::{Family, Label},
+    process,
+};
+use crate::{
+    azure::event::{EventScope, EventType},
+    base::{
+        text::label_value,
+        time::{Moment, Timestamp},
+    },
+    core::{
+        lifecycle::TrackedEvent,
+        snapshot::{ExportCounts, Histogram, Snapshot, TypeLabel},
+    },
+};
+
+/// Writes a family to a back end.
+pub(super) type Write<'w> = dyn FnMut(Family<'_>) -> fmt::Result + 'w;
+
+#[derive(Debug)]
+pub(super) struct Scrape {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) options: MetricsOptions,
+    pub(super) dropped_log_lines: u64,
+    pub(super) now: Moment,
+}
+
+impl Scrape {
+    /// In the order of the catalog. There may be thousands of events: their families are written one by one.
+    pub(super) fn write(&self, write: &mut Write<'_>) -> fmt::Result {
+        events::write(&self.snapshot, self.options, self.now, write)?;
+        let mut families: Vec<_> = self.polling().into_iter().chain(self.events()).collect();
+        families.extend(self.outputs());
+        families.sort_unstable_by_key(|family| family.metric.name);
+        if self.options.process {
+            families.extend(process::families());
+        }
+        families.into_iter().try_for_each(write)
+    }
+
+    fn polling(&self) -> [Family<'_>; 10] {
+        let health = &self.snapshot.health;
+        let duration = [([], &health.request_duration)];
+        let failures = health.failures();
+        let failures = failures.map(|(reason, count)| (reason.as_str(), count));
+        let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
+        let is_warming_up = health.is_warming_up(self.now);
+        [
+            Family::single(&catalog::INCARNATION, health.incarnation),
+            build_info(),
+            Family::new(&catalog::IMDS_DURATION, duration),
+            by_text(&catalog::IMDS_FAILURES, "reason", failures),
+            Family::single(&catalog::IMDS_REQUESTS, Some(health.requests)),
+            Family::single(&catalog::LAST_SUCCESS, last_success),
+            Family::single(&catalog::LOG_LINES_DROPPED, Some(self.dropped_log_lines)),
+            Family::single(&catalog::UP, Some(health.is_up(self.now))),
+            self.vm_info(),
+            Family::single(&catalog::WARMING_UP, Some(is_warming_up)),
+        ]
+    }
+
+    fn events(&self) -> [Family<'_>; 8] {
+        let counters = &self.snapshot.counters;
+        let advisories = [EventType::SpotRebalanceRecommendation];
+        let anomalies = counters.anomalies.iter();
+        let anomalies = anomalies.map(|(kind, count)| (kind.as_str(), *count));
+        let ended = counters.ended.iter().map(|((event_type, outcome), ended)| {
+            let outcome = ("outcome", outcome.as_str().into());
+            ([type_label(event_type), outcome], ended)
+        });
+        let observed = counters.observed.iter();
+        let observed = observed.map(|((event_type, scope), observed)| {
+            ([type_label(event_type), scope_label(*scope)], observed)
+        });
+        [
+            self.by_type_and_scope(
+                &catalog::ADVISORIES,
+                &advisories,
+                self.snapshot.advisories(),
+            ),
+            by_text(&catalog::ANOMALIES, "kind", anomalies),
+            Family::new(&catalog::ENDED, ended),
+            by_type(&catalog::IMPACT, &counters.impact),
+            by_type(&catalog::NOTICE, &counters.notice),
+            by_type(&catalog::OBSERVED_INTERRUPTION, &counters.interruption),
+            Family::new(&catalog::OBSERVED, observed),
+            self.by_type_and_scope(
+                &catalog::PENDING,
+                &EventType::KNOWN,
+                self.snapshot.pending(),
+            ),
+        ]
+    }
+
+    fn outputs(&self) -> Vec<Family<'_>> {
+        let outputs = &self.snapshot.outputs;
+        let pushes = &outputs.pushes;
+        let approvals = outputs.approvals.iter();
+        let approvals = approvals.map(|((event_type, result), count)| {
+            let result = ("result", result.as_str().into());
+            ([type_label(event_type), result], *count)
+        });
+        let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
+        let spools = spools.into_iter().flatten();
+        let write_failures: u64 = spools.map(|counts| counts.write_failures).sum();
+        let write_failures = outputs.state_write_failures + write_failures;
+        let mut families = vec![
+            Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
+            Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
+            Family::new(&catalog::APPROVALS, approvals),
+            Family::single(&catalog::STATE_WRITE_FAILURES, Some(write_failures)),
+        ];
+        families.extend(exports(&SPAN_METRICS, &outputs.spans));
+        if let Some(counts) = &outputs.log_records {
+            families.extend(exports(&LOG_RECORD_METRICS, counts));
+        }
+        if let Some(counts) = &outputs.metrics {
+            let exported = Some(counts.exported);
+            families.push(failures(&catalog::METRIC_EXPORT_FAILURES, counts));
+            families.push(Family::single(&catalog::METRIC_POINTS_EXPORTED, exported));
+        }
+        families
+    }
+
+    /// The number of events, from zero for the known types. Absent before the first document, and while the last one is
+    /// too old: a zero would state that there is no event.
+    fn by_type_and_scope<'a>(
+        &self,
+        metric: &'static Metric,
+        known: &[EventType],
+        events: impl Iterator<Item = &'a TrackedEvent>,
+    ) -> Family<'static> {
+        if !self.snapshot.knows_events(self.now) {
+            return Family::single(metric, None::<i64>);
+        }
+        // An entry that could not be read may be an event of any type, and while the name of this VM is unknown, each
+        // event may be its own: then no zero is known.
+        let is_complete = self.snapshot.health.unreadable_entries == 0;
+        let has_name = self.snapshot.vm_name.is_some();
+        let known = if is_complete && has_name { known } else { &[] };
+        let known = known.iter().cloned().map(TypeLabel::from);
+        let zeros = known.flat_map(|label| {
+            [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_i64))
+        });
+        let mut counts: BTreeMap<_, _> = zeros.collect();
+        for tracked in events {
+            let event_type = TypeLabel::from(tracked.event.event_type.clone());
+            *counts.entry((event_type, tracked.scope)).or_default() += 1;
+        }
+        let counts = counts.into_iter().map(|((event_type, scope), count)| {
+            let event_type = ("event_type", event_type.as_str().to_owned().into());
+            ([event_type, scope_label(scope)], count)
+        });
+        Family::new(metric, counts)
+    }
+
+    fn vm_info(&self) -> Family<'_> {
+        let vm_name = self.snapshot.vm_name.as_deref();
+        let info = self.snapshot.identity.as_ref().map(|identity| {
+            let labels = [
+                ("vm_name", vm_name.unwrap_or(&identity.name)),
+                ("vm_id", &identity.vm_id),
+                ("vm_scale_set", &identity.scale_set),
+                ("vm_size", &identity.vm_size),
+                ("location", &identity.location),
+                ("resource_group", &identity.resource_group),
+                ("subscription_id", &identity.subscription_id),
+            ];
+            (labels.map(|(name, value)| (name, label_value(value))), true)
+        });
+        Family::new(&catalog::VM_INFO, info)
+    }
+}
+
+/// Failures, dropped, exported and waiting records of one signal.
+type ExportMetrics = [&'static Metric; 4];
+
+const LOG_RECORD_METRICS: ExportMetrics = [
+    &catalog::LOG_RECORD_EXPORT_FAILURES,
+    &catalog::LOG_RECORDS_DROPPED,
+    &catalog::LOG_RECORDS_EXPORTED,
+    &catalog::LOG_RECORDS_SPOOLED,
+];
+const SPAN_METRICS: ExportMetrics = [
+    &catalog::SPAN_EXPORT_FAILURES,
+    &catalog::SPANS_DROPPED,
+    &catalog::SPANS_EXPORTED,
+    &catalog::SPANS_SPOOLED,
+];
+
+fn exports(
+    [failed, dropped, exported, spooled]: &ExportMetrics,
+    counts: &ExportCounts,
+) -> [Family<'static>; 4] {
+    let reasons = counts.dropped.iter();
+    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
+    [
+        failures(failed, counts),
+        by_text(dropped, "reason", reasons),
+        Family::single(exported, Some(counts.exported)),
+        Family::single(spooled, Some(counts.spooled as f64)),
+    ]
+}
+
+fn failures(metric: &'static Metric, counts: &ExportCounts) -> Family<'static> {
+    let reasons = counts.failures.iter();
+    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
+    by_text(metric, "reason", reasons)
+}
+
+/// Counters with one label.
+fn by_text(
+    metric: &'static Metric,
+    label: &'static str,
+    counts: impl Iterator<Item = (&'static str, u64)>,
+) -> Family<'static> {
+    Family::new(
+        metric,
+        counts.map(|(text, count)| ([(label, text.into())], count)),
+    )
+}
+
+fn by_type<'a>(
+    metric: &'static Metric,
+    histograms: &'a BTreeMap<TypeLabel, Histogram>,
+) -> Family<'a> {
+    let histograms = histograms.iter();
+    Family::new(
+        metric,
+        histograms.map(|(event_type, histogram)| ([type_label(event_type)], histogram)),
+    )
+}
+
+fn build_info() -> Family<'static> {
+    let labels = [
+        ("version", env!("CARGO_PKG_VERSION").into()),
+        ("revision", env!("BUILD_REVISION").into()),
+        ("rustc", env!("BUILD_RUSTC").into()),
+    ];
+    Family::new(&catalog::BUILD_INFO, [(labels, true)])
+}
+
+fn type_label(event_type: &TypeLabel) -> Label<'_> {
+    ("event_type", event_type.as_str().into())
+}
+
+fn scope_label(scope: EventScope) -> Label<'static> {
+    ("scope", scope.as_str().into())
+}

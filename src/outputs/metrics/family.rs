@@ -1,0 +1,148 @@
+//! A metric of the catalog with its samples, as the collector gives it to both back ends; and its text.
+
+use std::{borrow::Cow, fmt};
+
+use prometheus_client::{
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet},
+    metrics::exemplar::CounterWithExemplar,
+};
+
+use super::{
+    catalog::{Kind, Metric},
+    exposition::Format,
+};
+use crate::core::snapshot::{ExemplarCounter, Histogram};
+
+/// A name of the catalog, and the value.
+pub(super) type Label<'a> = (&'static str, Cow<'a, str>);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value<'a> {
+    /// Not negative in a counter.
+    Int(i64),
+    Float(f64),
+    /// The trace of the last event is the exemplar, where the format has exemplars.
+    Events(&'a ExemplarCounter),
+    Histogram(&'a Histogram),
+}
+
+/// It is not written without samples.
+#[derive(Debug)]
+pub(super) struct Family<'a> {
+    pub(super) metric: &'static Metric,
+    pub(super) samples: Vec<(Vec<Label<'a>>, Value<'a>)>,
+}
+
+impl<'a> Family<'a> {
+    pub(super) fn new<L: Into<Vec<Label<'a>>>, V: Into<Value<'a>>>(
+        metric: &'static Metric,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) -> Self {
+        let samples = samples.into_iter();
+        let samples = samples.map(|(labels, value)| (labels.into(), value.into()));
+        Self {
+            metric,
+            samples: samples.collect(),
+        }
+    }
+
+    /// Without labels; without a sample if the value is unknown.
+    pub(super) fn single(metric: &'static Metric, value: Option<impl Into<Value<'a>>>) -> Self {
+        Self::new(metric, value.map(|value| ([], value)))
+    }
+
+    pub(super) fn encode_text(
+        &self,
+        format: Format,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> fmt::Result {
+        if self.samples.is_empty() {
+            return Ok(());
+        }
+        let (name, unit) = match format {
+            Format::OpenMetrics => self.metric.stem_and_unit(),
+            Format::Text => (self.metric.name, None),
+        };
+        let kind = self.metric.kind.metric_type();
+        let mut encoder = encoder.encode_descriptor(name, self.metric.help, unit, kind)?;
+        // The encoder appends a suffix to the name of a counter, which has it already in text 0.0.4.
+        let is_counter = self.metric.kind == Kind::Counter && format == Format::OpenMetrics;
+        self.samples
+            .iter()
+            .try_for_each(|(labels, value)| encode(&mut encoder, labels, *value, is_counter))
+    }
+}
+
+fn encode(
+    encoder: &mut MetricEncoder<'_>,
+    labels: &[Label<'_>],
+    value: Value<'_>,
+    is_counter: bool,
+) -> fmt::Result {
+    match value {
+        Value::Events(ExemplarCounter {
+            count,
+            last: Some(last),
+        }) if is_counter && *count > 0 => {
+            let trace_id = format!("{:032x}", u128::from_be_bytes(last.id.trace_id()));
+            let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
+            counter.inc_by(count - 1, None, None);
+            counter.inc_by(1, Some([("trace_id", trace_id)]), None);
+            counter.encode(encoder.encode_family(&labels)?)
+        }
+        // Without labels, the encoder must not write braces.
+        _ if !labels.is_empty() => {
+            encode(&mut encoder.encode_family(&labels)?, &[], value, is_counter)
+        }
+        Value::Events(counter) => encode(encoder, labels, counter.count.into(), is_counter),
+        Value::Int(value) if is_counter => {
+            encoder.encode_counter::<NoLabelSet, u64, f64>(&value.unsigned_abs(), None)
+        }
+        Value::Float(value) if is_counter => {
+            encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+        }
+        Value::Int(value) => encoder.encode_gauge(&value),
+        Value::Float(value) => encoder.encode_gauge(&value),
+        Value::Histogram(histogram) => {
+            let buckets: Vec<_> = histogram.buckets().collect();
+            let (sum, count) = (histogram.sum(), histogram.count());
+            encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        }
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Self::Int(value.into())
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl<'a> From<&'a ExemplarCounter> for Value<'a> {
+    fn from(counter: &'a ExemplarCounter) -> Self {
+        Self::Events(counter)
+    }
+}
+
+impl<'a> From<&'a Histogram> for Value<'a> {
+    fn from(histogram: &'a Histogram) -> Self {
+        Self::Histogram(histogram)
+    }
+}

@@ -1,0 +1,109 @@
+//! Metrics of one [`Snapshot`], as OpenMetrics 1.0, as Prometheus text 0.0.4, and as data points of OTLP.
+//!
+//! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. Label values are
+//! escaped by the encoder of `prometheus-client`.
+
+pub mod catalog;
+mod collector;
+pub mod exposition;
+mod family;
+pub(crate) mod negotiation;
+mod points;
+mod process;
+
+use std::{fmt, sync::Arc};
+
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{
+        DescriptorEncoder,
+        text::{encode_eof, encode_registry},
+    },
+    registry::Registry,
+};
+
+use self::{collector::Scrape, exposition::Format};
+use crate::{
+    base::time::{Moment, Timestamp},
+    core::snapshot::{SeriesScope, Snapshot},
+};
+
+/// Selects the optional series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricsOptions {
+    /// Events with their own series.
+    pub scope: SeriesScope,
+    /// One series for each VM that an event names.
+    pub resources: bool,
+    /// `process_*` metrics. Off where the text must be reproducible.
+    pub process: bool,
+}
+
+/// # Errors
+/// None in practice: writing into a string does not fail.
+pub fn render(
+    snapshot: &Arc<Snapshot>,
+    format: Format,
+    options: MetricsOptions,
+    dropped_log_lines: u64,
+    now: Moment,
+) -> Result<String, fmt::Error> {
+    let scrape = Scrape {
+        snapshot: Arc::clone(snapshot),
+        options,
+        dropped_log_lines,
+        now,
+    };
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Exposition { scrape, format }));
+    let mut text = String::with_capacity(16 * 1024);
+    encode_registry(&mut text, &registry)?;
+    if format == Format::OpenMetrics {
+        encode_eof(&mut text)?;
+    }
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Exposition {
+    scrape: Scrape,
+    format: Format,
+}
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.scrape
+            .write(&mut |family| family.encode_text(self.format, &mut encoder))
+    }
+}
+
+/// The same metrics over OTLP. The names have no suffixes of types and units, which a receiver adds; counters and
+/// histograms count since `start`.
+///
+/// # Errors
+/// None in practice: the kinds of the samples are those of the catalog.
+pub fn data_points(
+    snapshot: &Arc<Snapshot>,
+    options: MetricsOptions,
+    dropped_log_lines: u64,
+    start: Timestamp,
+    now: Moment,
+) -> Result<Vec<Metric>, fmt::Error> {
+    let scrape = Scrape {
+        snapshot: Arc::clone(snapshot),
+        options,
+        dropped_log_lines,
+        now,
+    };
+    let mut metrics = Vec::new();
+    scrape.write(&mut |family| {
+        // The resource has the identity. Receivers make `target_info` of it.
+        let is_of_resource = family.metric.name == catalog::VM_INFO.name;
+        if !family.samples.is_empty() && !is_of_resource {
+            metrics.push(points::metric(&family, start, now.wall));
+        }
+        Ok(())
+    })?;
+    Ok(metrics)
+}

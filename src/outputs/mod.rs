@@ -1,0 +1,7 @@
+//! What leaves the process: metrics, web pages, OTLP, alerts, and the state file.
+
+pub mod alertmanager;
+pub mod metrics;
+pub mod otlp;
+pub mod state;
+pub mod web;

@@ -1,0 +1,101 @@
+//! What is exported in one request.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    log_record::{self, LogRecord},
+    resource::{self, Resource},
+    settings::OtlpSettings,
+    signal::Signal,
+    trace::{self, Span},
+};
+use crate::{base::json, core::engine::Changes};
+
+/// Spans, or log records, that are exported together, with their resource.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Batch {
+    pub resource: Resource,
+    /// All of the same signal.
+    pub records: Vec<Record>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    Span(Span),
+    Log(LogRecord),
+}
+
+/// A batch in a file of the spool, with the version of the format: another one when older readers would misread it.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "version")]
+enum Stored<'a> {
+    #[serde(rename = "1")]
+    Batch(Cow<'a, Batch>),
+}
+
+/// The spans and log records of changes, for the signals that are exported.
+pub fn of(changes: &Changes, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
+    let snapshot = changes.snapshot.as_ref();
+    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
+    let vm = trace::vm_key(identity, vm_name);
+    let (past, new) = (&changes.newly_own, &changes.transitions);
+    let batch = |signal| {
+        let records: Vec<_> = match signal {
+            Signal::Traces => {
+                let past = past.iter().flat_map(|event| trace::backfill(event, &vm));
+                let new = new.iter().flat_map(|change| trace::spans(change, &vm));
+                past.chain(new).map(Record::Span).collect()
+            }
+            Signal::Logs => {
+                let past = past
+                    .iter()
+                    .flat_map(|event| log_record::backfill(event, &vm, snapshot));
+                let new = new
+                    .iter()
+                    .flat_map(|change| log_record::records(change, &vm, snapshot));
+                past.chain(new).map(Record::Log).collect()
+            }
+            // Pushed from snapshots.
+            Signal::Metrics => Vec::new(),
+        };
+        (!records.is_empty()).then(|| Batch {
+            resource: resource::of(settings, identity, vm_name),
+            records,
+        })
+    };
+    let signals = settings.exporters.iter().map(|exporter| exporter.signal);
+    signals
+        .filter_map(|signal| Some((signal, batch(signal)?)))
+        .collect()
+}
+
+impl Batch {
+    /// `None` if it has more than `max` bytes.
+    #[doc(hidden)] // for the fuzz targets
+    pub fn to_json(&self, max: usize) -> Result<Option<Vec<u8>>, serde_json::Error> {
+        json::to_vec_up_to(&Stored::Batch(Cow::Borrowed(self)), max)
+    }
+
+    #[doc(hidden)] // for the fuzz targets
+    pub fn from_json(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let Stored::Batch(batch) = serde_json::from_slice(json)?;
+        Ok(batch.into_owned())
+    }
+
+    pub fn spans(&self) -> impl Iterator<Item = &Span> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Span(span) => Some(span),
+            Record::Log(_) => None,
+        })
+    }
+
+    pub fn log_records(&self) -> impl Iterator<Item = &LogRecord> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Span(_) => None,
+            Record::Log(record) => Some(record),
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! This VM, an event of it and its transitions, for the tests of spans, log records and resources.
+
+use std::time::Duration;
+
+use super::{
+    attribute::{Attribute, Value},
+    trace::vm_key,
+};
+use crate::{
+    azure::{
+        document::Document,
+        event::{Event, EventId, EventType, Source, Status},
+    },
+    base::time::{Moment, Timestamp},
+    core::{
+        lifecycle::{Interruption, Tracker, Transition},
+        snapshot::Identity,
+    },
+};
+
+pub(super) const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
+pub(super) const OWN: &str = "web_0";
+
+pub(super) fn identity() -> Identity {
+    Identity {
+        name: "aks-pool1-41265337-vmss_2".to_owned(),
+        vm_id: "8f1e9b6a-32b7-4b0c-9d21-6a4b6f7c1e55".to_owned(),
+        scale_set: "aks-pool1-41265337-vmss".to_owned(),
+        vm_size: "Standard_D8s_v5".to_owned(),
+        location: "westeurope".to_owned(),
+        subscription_id: "5d9c1c62-51e5-4d4c-8a2f-0f8a2d9f5a10".to_owned(),
+        resource_group: "mc_prod".to_owned(),
+        resource_id: "/subscriptions/x/vm".to_owned(),
+        computer_name: "aks-pool1-41265337-vmss000002".to_owned(),
+        zone: String::new(),
+    }
+}
+
+pub(super) fn event(status: Status) -> Event {
+    Event {
+        id: EventId::new(ID),
+        event_type: EventType::Reboot,
+        status,
+        source: Some(Source::Platform),
+        resource_type: Some("VirtualMachine".into()),
+        resources: Some(vec![OWN.into(), "_web_1".into()]),
+        has_more_resources: false,
+        not_before: Timestamp::from_unix_seconds(2_000),
+        duration_seconds: Some(9),
+        description: Some("Host server is undergoing maintenance.".into()),
+        unknown_members: Vec::new(),
+    }
+}
+
+/// Scheduled, with another `NotBefore`.
+pub(super) fn moved(seconds: i64) -> Event {
+    Event {
+        not_before: Timestamp::from_unix_seconds(seconds),
+        ..event(Status::Scheduled)
+    }
+}
+
+/// An event that does not name this VM.
+pub(super) fn of_another_vm(status: Status) -> Event {
+    Event {
+        resources: Some(vec!["web_1".into()]),
+        ..event(status)
+    }
+}
+
+pub(super) fn moment(seconds: i64) -> Moment {
+    Moment {
+        wall: Timestamp::from_unix_seconds(seconds).unwrap(),
+        monotonic: Duration::from_secs(u64::try_from(seconds).unwrap()),
+    }
+}
+
+pub(super) fn document(events: Vec<Event>) -> Document {
+    Document {
+        events,
+        ..Document::default()
+    }
+}
+
+pub(super) fn vm() -> String {
+    vm_key(None, Some(OWN))
+}
+
+pub(super) fn tracker() -> Tracker {
+    Tracker::new(Duration::from_mins(10))
+}
+
+/// The transitions of a sequence of documents, each with the second when it is observed.
+pub(super) fn transitions_of(documents: &[(i64, Vec<Event>)]) -> Vec<Transition> {
+    let mut tracker = tracker();
+    let observe = |(at, events): &(i64, Vec<Event>)| {
+        tracker.observe(&document(events.clone()), Some(OWN), moment(*at))
+    };
+    documents.iter().flat_map(observe).collect()
+}
+
+pub(super) fn interruption(until: i64, milliseconds: u64) -> Interruption {
+    Interruption {
+        until: moment(until).wall,
+        length: Duration::from_millis(milliseconds),
+    }
+}
+
+/// The value of `azure.scheduled_event.<name>`.
+pub(super) fn get<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Value> {
+    let key = format!("azure.scheduled_event.{name}");
+    let mut attributes = attributes.iter();
+    attributes
+        .find(|attribute| attribute.key == key)
+        .map(|attribute| &attribute.value)
+}

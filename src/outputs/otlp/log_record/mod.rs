@@ -1,0 +1,231 @@
+//! Maps transitions of an event of this VM to log records, one for each. Pure.
+//!
+//! The attribute `log.record.uid` is a function of event, VM, name and what distinguishes several transitions of the
+//! same kind, such as the new `NotBefore`, but not of the time: a record that is made again after a crash has the same
+//! one. Only events that name this VM have records, as with spans.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{
+    attribute::{Attribute, Key, closed_set},
+    trace::{self, NAMESPACE, SpanPhase},
+};
+use crate::{
+    azure::event::{EventScope, Source},
+    base::time::Timestamp,
+    core::{
+        assessment,
+        lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
+        snapshot::Snapshot,
+    },
+};
+
+/// An event of OpenTelemetry (<https://opentelemetry.io/docs/specs/semconv/general/events/>): a log record with a name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogRecord {
+    pub name: EventName,
+    pub at: Timestamp,
+    pub severity: Severity,
+    /// For people; one line.
+    pub body: String,
+    pub trace_id: [u8; 16],
+    /// Of the span `announced` in the record of the announcement, else of the whole event.
+    pub span_id: [u8; 8],
+    /// The value of `log.record.uid`.
+    pub uid: String,
+    pub attributes: Vec<Attribute>,
+}
+
+/// The highest severity of the alerts that the event has at that time, in OpenTelemetry's terms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Alerts of severity `info`, no alert, or the event has ended.
+    Info,
+    /// `warning`
+    Warn,
+    /// `critical`
+    Error,
+}
+
+closed_set! {
+    /// What happened: the names of log records, which are the values of `EventName` in OTLP.
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    pub enum EventName {
+        Advisory = "azure.scheduled_event.advisory",
+        Amended = "azure.scheduled_event.amended",
+        Announced = "azure.scheduled_event.announced",
+        Approved = "azure.scheduled_event.approved",
+        ApprovedElsewhere = "azure.scheduled_event.approved_elsewhere",
+        Ended = "azure.scheduled_event.ended",
+        Interrupted = "azure.scheduled_event.interrupted",
+        Rescheduled = "azure.scheduled_event.rescheduled",
+        Returned = "azure.scheduled_event.returned",
+        Started = "azure.scheduled_event.started",
+        StatusChanged = "azure.scheduled_event.status_changed",
+    }
+}
+
+impl EventName {
+    /// The beginning of the body, such as `Status changed`.
+    pub(super) fn title(self) -> String {
+        let name = self.as_str().rsplit('.').next().unwrap_or_default();
+        let mut letters = name.chars().map(|c| if c == '_' { ' ' } else { c });
+        let first = letters.next().map(|first| first.to_ascii_uppercase());
+        first.into_iter().chain(letters).collect()
+    }
+}
+
+/// The log records of a transition. The snapshot has the name of this VM.
+pub(crate) fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<LogRecord> {
+    let tracked = transition.tracked.as_ref();
+    let is_own = tracked.scope == EventScope::Own;
+    let was_own = match transition.kind {
+        TransitionKind::Amended { was_scope } => was_scope == EventScope::Own,
+        _ => is_own,
+    };
+    match (was_own, is_own) {
+        (false, true) => backfill(tracked, vm, snapshot),
+        (false, false) => Vec::new(),
+        (true, _) => vec![record(
+            tracked,
+            &transition.kind,
+            transition.at,
+            vm,
+            snapshot,
+        )],
+    }
+}
+
+/// The records of the announcement, start and end so far, for an event that was found to name this VM after it was
+/// first seen.
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str, snapshot: &Snapshot) -> Vec<LogRecord> {
+    let past = [
+        Some((TransitionKind::Announced, tracked.first_seen_at)),
+        tracked.started_at.map(|at| (TransitionKind::Started, at)),
+        tracked
+            .end
+            .map(|end| (TransitionKind::Ended(end.outcome), end.at)),
+    ];
+    let known = past.into_iter().flatten();
+    known
+        .map(|(kind, at)| record(tracked, &kind, at, vm, snapshot))
+        .collect()
+}
+
+fn record(
+    tracked: &TrackedEvent,
+    kind: &TransitionKind,
+    at: Timestamp,
+    vm: &str,
+    snapshot: &Snapshot,
+) -> LogRecord {
+    let event = &tracked.event;
+    let name = name(tracked, kind);
+    let phase = match kind {
+        TransitionKind::Announced => SpanPhase::Announced,
+        _ => SpanPhase::Whole,
+    };
+    let severity = assessment::severity(tracked, at);
+    let summary = assessment::message(tracked, snapshot, at).summary;
+    let mut attributes = trace::attributes(tracked, phase);
+    attributes.extend(details(kind));
+    LogRecord {
+        name,
+        at,
+        severity: match severity {
+            Some("critical") => Severity::Error,
+            Some("warning") => Severity::Warn,
+            _ => Severity::Info,
+        },
+        body: format!("{}: {summary}", name.title()),
+        trace_id: event.id.trace_id(),
+        span_id: trace::span_id(event, vm, phase),
+        uid: uid(tracked, vm, name, kind),
+        attributes,
+    }
+}
+
+fn name(tracked: &TrackedEvent, kind: &TransitionKind) -> EventName {
+    match kind {
+        TransitionKind::Announced if tracked.event.is_advisory() => EventName::Advisory,
+        TransitionKind::Announced => EventName::Announced,
+        TransitionKind::Started => EventName::Started,
+        TransitionKind::Rescheduled(_) => EventName::Rescheduled,
+        TransitionKind::StatusChanged(_) => EventName::StatusChanged,
+        TransitionKind::Amended { .. } => EventName::Amended,
+        TransitionKind::Approved => EventName::Approved,
+        TransitionKind::ApprovedElsewhere => EventName::ApprovedElsewhere,
+        TransitionKind::Interrupted(_) => EventName::Interrupted,
+        TransitionKind::Ended(_) => EventName::Ended,
+        TransitionKind::Returned => EventName::Returned,
+    }
+}
+
+/// What the attributes of the event do not say.
+fn details(kind: &TransitionKind) -> Option<Attribute> {
+    match kind {
+        TransitionKind::Rescheduled(Rescheduling {
+            from: Some(from), ..
+        }) => Some(Attribute::text(Key::RescheduledFrom, from.rfc3339())),
+        TransitionKind::Interrupted(interruption) => {
+            Some(trace::seconds(Key::Interruption, interruption.length))
+        }
+        TransitionKind::StatusChanged(was) => {
+            Some(Attribute::text(Key::PreviousStatus, was.as_str()))
+        }
+        _ => None,
+    }
+}
+
+/// Distinguishes the transitions of one kind of an event, the same for a transition that is seen again after a crash.
+fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Value {
+    let event = &tracked.event;
+    let nanos = |at: Timestamp| at.as_unix_nanos().to_string();
+    let change = tracked.times_changed;
+    match kind {
+        TransitionKind::Announced
+        | TransitionKind::Started
+        | TransitionKind::Approved
+        | TransitionKind::ApprovedElsewhere => json!(null),
+        TransitionKind::Rescheduled(Rescheduling { from, to, .. }) => {
+            json!([change, from.map(nanos), nanos(*to)])
+        }
+        TransitionKind::StatusChanged(was) => {
+            json!([change, was.as_str(), event.status.as_str()])
+        }
+        // The values that an amendment changes.
+        TransitionKind::Amended { .. } => json!([
+            change,
+            event.event_type.as_str(),
+            event.source.as_ref().map(Source::as_str),
+            event.resource_type,
+            event.duration_seconds,
+            event.description,
+            event.resources,
+            event.unknown_members,
+        ]),
+        // The previous one: the length of an interruption by a boot grows until its record is on disk.
+        TransitionKind::Interrupted(_) => {
+            let previous = tracked.interruptions.iter().rev().nth(1);
+            json!(previous.map(|it| nanos(it.until)))
+        }
+        TransitionKind::Ended(_) | TransitionKind::Returned => json!(tracked.times_ended),
+    }
+}
+
+fn uid(tracked: &TrackedEvent, vm: &str, name: EventName, kind: &TransitionKind) -> String {
+    let parts = json!([
+        tracked.event.id.as_str().to_ascii_lowercase(),
+        vm,
+        tracked.event.is_advisory(),
+        name.as_str(),
+        distinction(tracked, kind),
+    ]);
+    Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes()).to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::*;
+use crate::{
+    azure::event::{Event, EventId, EventType, Status},
+    outputs::{
+        otlp::attribute::Value,
+        otlp::fixtures::{
+            ID, OWN, document, event, get, interruption, moment, moved, of_another_vm, tracker,
+            transitions_of, vm,
+        },
+    },
+};
+
+fn snapshot() -> Snapshot {
+    Snapshot::empty(Some(Arc::from(OWN)), moment(0))
+}
+
+fn records_of(transitions: &[Transition]) -> Vec<LogRecord> {
+    let snapshot = snapshot();
+    let transitions = transitions.iter();
+    transitions
+        .flat_map(|transition| records(transition, &vm(), &snapshot))
+        .collect()
+}
+
+/// The records of a sequence of documents, each with the second when it is observed.
+fn observe(documents: &[(i64, Vec<Event>)]) -> Vec<LogRecord> {
+    records_of(&transitions_of(documents))
+}
+
+fn uids(records: &[LogRecord]) -> Vec<&str> {
+    records.iter().map(|record| record.uid.as_str()).collect()
+}
+
+/// Scheduled, with another duration.
+fn amended(seconds: u64) -> Event {
+    Event {
+        duration_seconds: Some(seconds),
+        ..event(Status::Scheduled)
+    }
+}
+
+/// Of a status that is not documented.
+fn updating() -> Event {
+    Event {
+        status: Status::Other("Updating".into()),
+        ..amended(5)
+    }
+}
+
+fn shown(records: &[LogRecord]) -> Vec<(&str, Severity, &str)> {
+    let shown = records
+        .iter()
+        .map(|record| (record.name.as_str(), record.severity, record.body.as_str()));
+    shown.collect()
+}
+
+#[test]
+fn each_transition_has_a_record_with_name_severity_and_text() {
+    let all = observe(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_010, vec![moved(3_000)]),
+        (
+            3_000,
+            vec![Event {
+                not_before: None,
+                ..event(Status::Started)
+            }],
+        ),
+        (3_060, vec![]),
+        (3_070, vec![event(Status::Started)]),
+    ]);
+    let name = |name: &str| format!("azure.scheduled_event.{name}");
+    let expected = [
+        (
+            name("announced"),
+            Severity::Error,
+            "Announced: Reboot of web_0 and 1 more VM at 00:33 UTC",
+        ),
+        (
+            name("rescheduled"),
+            Severity::Error,
+            "Rescheduled: Reboot of web_0 and 1 more VM at 00:50 UTC",
+        ),
+        (
+            name("started"),
+            Severity::Error,
+            "Started: Reboot of web_0 and 1 more VM in progress since 00:50 UTC",
+        ),
+        (
+            name("ended"),
+            Severity::Info,
+            "Ended: Reboot of web_0 and 1 more VM completed",
+        ),
+        (
+            name("returned"),
+            Severity::Error,
+            "Returned: Reboot of web_0 and 1 more VM in progress since 00:50 UTC",
+        ),
+    ];
+    let expected: Vec<_> = expected
+        .iter()
+        .map(|(name, severity, body)| (name.as_str(), *severity, *body))
+        .collect();
+    assert_eq!(shown(&all)[..5], expected);
+    let times: Vec<_> = all.iter().map(|record| record.at).collect();
+    assert_eq!(times[..2], [moment(1_000).wall, moment(1_010).wall]);
+}
+
+#[test]
+fn approvals_interruptions_and_amendments_have_records_too() {
+    let mut tracker = tracker();
+    let first = document(vec![event(Status::Scheduled)]);
+    tracker.observe(&first, Some(OWN), moment(1_000));
+    let approved = tracker.record_approval(&EventId::new(ID), moment(1_005).wall);
+    let mut transitions: Vec<_> = approved.into_iter().collect();
+    let redeploy = Event {
+        event_type: EventType::Redeploy,
+        ..event(Status::Started)
+    };
+    transitions.extend(tracker.observe(&document(vec![redeploy]), Some(OWN), moment(1_010)));
+    for interruption in [interruption(1_020, 7_250), interruption(1_030, 2_000)] {
+        transitions.extend(tracker.record_interruption(interruption, interruption.until));
+    }
+    let all = records_of(&transitions);
+    let names: Vec<_> = all.iter().map(|record| record.name).collect();
+    let expected = [
+        EventName::Approved,
+        EventName::Amended,
+        EventName::Started,
+        EventName::Interrupted,
+        EventName::Interrupted,
+    ];
+    assert_eq!(names, expected);
+    let lengths: Vec<_> = all
+        .iter()
+        .filter_map(|record| get(&record.attributes, "interruption"))
+        .collect();
+    assert_eq!(lengths, [&Value::Float(7.25), &Value::Float(2.0)]);
+    assert_eq!(
+        get(&all[4].attributes, "observed_interruption"),
+        Some(&Value::Float(7.25))
+    );
+}
+
+#[test]
+fn advisory_has_a_name_of_its_own() {
+    let all = observe(&[
+        (1_000, vec![event(Status::Advisory)]),
+        (1_010, vec![event(Status::Scheduled)]),
+        (1_020, vec![]),
+    ]);
+    let names: Vec<_> = all.iter().map(|record| record.name).collect();
+    let expected = [
+        EventName::Advisory,
+        EventName::Ended,
+        EventName::Announced,
+        EventName::Ended,
+    ];
+    assert_eq!(names, expected);
+    let uids: BTreeSet<_> = all.iter().map(|record| record.uid.as_str()).collect();
+    assert_eq!(uids.len(), 4);
+    assert_eq!(all[0].severity, Severity::Info);
+}
+
+#[test]
+fn record_has_the_trace_and_a_span_of_the_event() {
+    let documents = [(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])];
+    let all = observe(&documents);
+    let spans: Vec<_> = transitions_of(&documents)
+        .iter()
+        .flat_map(|transition| trace::spans(transition, &vm()))
+        .collect();
+    assert!(
+        all.iter()
+            .all(|record| record.trace_id == spans[0].trace_id)
+    );
+    assert_eq!(all[0].span_id, spans[0].span_id);
+    assert_eq!(all[1].span_id, spans.last().unwrap().span_id);
+}
+
+#[test]
+fn record_that_is_made_again_has_the_same_uid_whatever_the_time() {
+    let sequence = [
+        vec![event(Status::Scheduled)],
+        vec![moved(3_000)],
+        vec![event(Status::Scheduled)],
+        vec![moved(3_000)],
+        vec![amended(5)],
+        vec![amended(9)],
+        vec![amended(5)],
+        vec![updating()],
+        vec![amended(5)],
+        vec![updating()],
+        vec![event(Status::Started)],
+        vec![],
+        vec![event(Status::Started)],
+        vec![],
+    ];
+    let [early, late] = [1_000, 1_100].map(|start| {
+        let documents: Vec<_> = (start..).zip(sequence.iter().cloned()).collect();
+        observe(&documents)
+    });
+    assert_eq!(uids(&early), uids(&late));
+    let distinct: BTreeSet<_> = uids(&early).into_iter().collect();
+    assert_eq!(distinct.len(), early.len(), "{early:?}");
+    assert!(distinct.iter().all(|uid| Uuid::parse_str(uid).is_ok()));
+    let announced = transitions_of(&[(1_000, vec![event(Status::Scheduled)])]);
+    let other = trace::vm_key(None, Some("web_1"));
+    let elsewhere = records(&announced[0], &other, &snapshot());
+    assert_ne!(elsewhere[0].uid, records_of(&announced)[0].uid);
+}
+
+#[test]
+fn uids_do_not_change_between_versions() {
+    let strange = Event {
+        resources: Some(vec!["web_0".into(), "a,1:b".into()]),
+        source: None,
+        unknown_members: vec![("Extra".into(), "{\"a\":1}".into())],
+        ..amended(5)
+    };
+    let all = observe(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_010, vec![moved(3_000)]),
+        (1_020, vec![strange]),
+        (1_030, vec![]),
+    ]);
+    let shown: Vec<_> = all.iter().map(|it| (it.name, it.uid.as_str())).collect();
+    let expected = [
+        (EventName::Announced, "71ee3227-0e3c-5649-bf74-df72db40cb68"),
+        (
+            EventName::Rescheduled,
+            "4c68763c-d385-5bb5-a6b4-cd4ce3412030",
+        ),
+        (EventName::Amended, "669fcf24-ef04-5345-948c-a8a38383c3b7"),
+        (
+            EventName::Rescheduled,
+            "19820796-71fa-5c6a-b785-01e0e60a891b",
+        ),
+        (EventName::Ended, "5a58e400-32f9-5486-bcc3-744ebfc9518a"),
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn uid_of_an_interruption_by_a_boot_does_not_depend_on_its_length() {
+    let uid = |length: i64| {
+        let mut tracker = tracker();
+        let started = document(vec![event(Status::Started)]);
+        tracker.observe(&started, Some(OWN), moment(1_000));
+        let interruption = interruption(1_100 + length, length.unsigned_abs() * 1_000);
+        let transitions = tracker.record_interruption(interruption, interruption.until);
+        records_of(&transitions)[0].uid.clone()
+    };
+    assert_eq!(uid(10), uid(20));
+}
+
+#[test]
+fn only_events_of_this_vm_have_records_and_a_late_name_backfills_them() {
+    let all = observe(&[
+        (1_000, vec![of_another_vm(Status::Scheduled)]),
+        (2_010, vec![of_another_vm(Status::Started)]),
+        (2_020, vec![event(Status::Started)]),
+        (2_030, vec![]),
+    ]);
+    let named: Vec<_> = all.iter().map(|record| (record.name, record.at)).collect();
+    let expected = [
+        (EventName::Announced, moment(1_000).wall),
+        (EventName::Started, moment(2_010).wall),
+        (EventName::Ended, moment(2_030).wall),
+    ];
+    assert_eq!(named, expected);
+    let usual = observe(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (2_010, vec![event(Status::Started)]),
+        (2_030, vec![]),
+    ]);
+    assert_eq!(uids(&all), uids(&usual));
+    assert!(observe(&[(1_000, vec![of_another_vm(Status::Scheduled)])]).is_empty());
+}
+
+#[test]
+fn names_are_distinct_and_in_one_namespace() {
+    let names: BTreeSet<_> = EventName::ALL.iter().map(|name| name.as_str()).collect();
+    assert_eq!(names.len(), EventName::ALL.len());
+    let prefix = "azure.scheduled_event.";
+    assert!(names.iter().all(|name| name.starts_with(prefix)));
+}
+
+#[test]
+fn event_that_leaves_this_vm_has_a_last_record() {
+    let all = observe(&[
+        (1_000, vec![event(Status::Scheduled)]),
+        (1_010, vec![of_another_vm(Status::Scheduled)]),
+        (1_020, vec![of_another_vm(Status::Started)]),
+        (1_030, vec![]),
+    ]);
+    let names: Vec<_> = all.iter().map(|record| record.name).collect();
+    assert_eq!(names, [EventName::Announced, EventName::Amended]);
+    assert_eq!(all[1].severity, Severity::Info);
+    let names = Value::Texts(vec!["web_1".to_owned()]);
+    assert_eq!(get(&all[1].attributes, "resources"), Some(&names));
+}

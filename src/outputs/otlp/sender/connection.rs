@@ -1,0 +1,224 @@
+//! The connection to the collector of one signal.
+
+use std::{io, path::Path, time::Duration};
+
+use bytes::Bytes;
+use reqwest::{
+    Client,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+};
+use tracing::{info, warn};
+
+use super::response::{Disposition, Retry};
+use crate::{
+    base::{log_id, time::Clock, worker::Worker},
+    core::snapshot::ExportFailure,
+    http::outbound::{
+        error::{causes, is_tls, root_cause},
+        http::{self, add_proxy_secrets, read_up_to},
+        resolver::Resolver,
+        retry::{backoff, retry_after},
+        url::Secrets,
+    },
+    outputs::{metrics::negotiation::gzip, otlp::settings::ExporterSettings},
+};
+
+const MAX_BODY_BYTES: usize = 64 << 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryTiming {
+    /// After the first failure; each further one doubles it.
+    pub initial_backoff: Duration,
+    pub max_backoff: Duration,
+    /// How often an idle sender retries failed disk writes.
+    pub maintenance_interval: Duration,
+    /// How long the remaining spans are exported at shutdown.
+    pub flush_timeout: Duration,
+}
+
+impl Default for RetryTiming {
+    fn default() -> Self {
+        Self {
+            initial_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_mins(1),
+            maintenance_interval: Duration::from_secs(30),
+            flush_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) settings: ExporterSettings,
+    secrets: Secrets,
+    pub(super) clock: Clock,
+    pub(super) timing: RetryTiming,
+    /// Reads certificates and resolves host names.
+    worker: Worker,
+    /// `None` until the first attempt, and after a TLS failure: certificates may have been renewed.
+    client: Option<Client>,
+    /// Consecutive failures.
+    pub(super) failures: u32,
+    last_failure: Option<ExportFailure>,
+    /// Of the collector, with the last request that it accepted.
+    warning: String,
+}
+
+impl Connection {
+    /// The first attempt reads the certificates and connects.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
+        let mut secrets = settings.secrets();
+        add_proxy_secrets(&mut secrets);
+        Ok(Self {
+            settings: settings.clone(),
+            secrets,
+            clock,
+            timing,
+            worker: Worker::start("otlp")?,
+            client: None,
+            failures: 0,
+            last_failure: None,
+            warning: String::new(),
+        })
+    }
+
+    /// Sends one request with this body. Logs the first of equal warnings of the collector.
+    pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
+        let disposition = self.post(body).await.unwrap_or_else(Disposition::Retry);
+        match &disposition {
+            Disposition::Accepted {
+                rejected: 0,
+                message,
+            } if self.warning != *message => {
+                self.warning.clone_from(message);
+                if !message.is_empty() {
+                    let records = self.settings.signal.records();
+                    warn!(message, "collector accepted {records} with a warning");
+                }
+            }
+            Disposition::Retry(retry) if retry.reason == ExportFailure::Tls => self.client = None,
+            _ => {}
+        }
+        disposition
+    }
+
+    async fn post(&mut self, mut body: Bytes) -> Result<Disposition, Retry> {
+        let client = self.client().await?;
+        let settings = &self.settings;
+        let mut request = client
+            .post(settings.endpoint.clone())
+            .timeout(settings.timeout)
+            .header(CONTENT_TYPE, "application/x-protobuf");
+        if settings.gzip
+            && let Ok(compressed) = gzip(&body)
+        {
+            body = compressed.into();
+            request = request.header(CONTENT_ENCODING, "gzip");
+        }
+        let request = request.headers(settings.headers.clone()).body(body);
+        let mut response = request.send().await.map_err(|error| {
+            // The URL may hold a secret.
+            let error = error.without_url();
+            Retry::new(reason(&error), self.secrets.mask(&root_cause(&error)))
+        })?;
+        let body = read_up_to(&mut response, MAX_BODY_BYTES).await;
+        let retry_after = retry_after(response.headers(), self.clock.now().wall);
+        Ok(Disposition::of(
+            response.status(),
+            retry_after,
+            body,
+            settings.signal,
+            &self.secrets,
+        ))
+    }
+
+    async fn client(&mut self) -> Result<Client, Retry> {
+        if let Some(client) = &self.client {
+            return Ok(client.clone());
+        }
+        let settings = self.settings.clone();
+        let resolver = Resolver::new(self.worker.clone());
+        let made = self
+            .worker
+            .run_while_awaited(move || client(&settings, resolver));
+        match made.await {
+            Some(Ok(client)) => Ok(self.client.insert(client).clone()),
+            Some(Err(message)) => Err(Retry::new(ExportFailure::Tls, message)),
+            None => {
+                let message = "the thread that reads files and resolves host names hangs";
+                Err(Retry::new(ExportFailure::Connect, message.to_owned()))
+            }
+        }
+    }
+
+    /// Logs the first of consecutive failures, and a change of the reason.
+    pub(super) fn failed(&mut self, reason: ExportFailure, message: &str) {
+        self.failures = self.failures.saturating_add(1);
+        if self.last_failure.replace(reason) != Some(reason) {
+            warn!(
+                name: log_id::EXPORT_FAILED,
+                reason = reason.as_str(),
+                error = message,
+                endpoint = self.settings.redacted_endpoint(),
+                "{} export failed",
+                self.settings.signal.as_str()
+            );
+        }
+    }
+
+    pub(super) fn recovered(&mut self) {
+        if self.last_failure.take().is_some() {
+            info!(name: log_id::EXPORT_RECOVERED, "{} export recovered", self.settings.signal.as_str());
+        }
+        self.failures = 0;
+    }
+
+    /// The time until the next attempt.
+    pub(super) fn retry_delay(&self, retry: &Retry) -> Duration {
+        let timing = &self.timing;
+        retry.after.unwrap_or_else(|| {
+            let (first, max) = (timing.initial_backoff, timing.max_backoff);
+            backoff(first, max, self.failures, fastrand::f64())
+        })
+    }
+}
+
+fn reason(error: &reqwest::Error) -> ExportFailure {
+    if error.is_timeout() {
+        ExportFailure::Timeout
+    } else if causes(error).any(is_tls) {
+        ExportFailure::Tls
+    } else {
+        ExportFailure::Connect
+    }
+}
+
+/// The error is for the log.
+fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, String> {
+    const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
+    const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
+    const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
+    let failure = |variable: &str, path: &Path, cause: String| {
+        format!("{variable}: {} {cause}", path.display())
+    };
+    let is_https = settings.endpoint.scheme() == "https";
+    let ca_file = settings.certificate.as_deref().filter(|_| is_https);
+    let mut builder = http::client(&settings.endpoint, ca_file, resolver)
+        .map_err(|cause| failure(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?;
+    if let Some(own) = settings.client.as_ref().filter(|_| is_https) {
+        let read = |variable, path: &Path| {
+            http::read_pem(path).map_err(|cause| failure(variable, path, cause))
+        };
+        let (certificate, key) = (read(CERTIFICATE, &own.certificate)?, read(KEY, &own.key)?);
+        let identity = http::identity(&certificate, &key)
+            .map_err(|cause| failure(CERTIFICATE, &own.certificate, cause))?;
+        builder = builder.identity(identity);
+    }
+    builder.build().map_err(|error| {
+        let cause = root_cause(&error);
+        format!("no client can be made: {cause}; where the system has no certificates, {CA_FILE} names a file of them")
+    })
+}

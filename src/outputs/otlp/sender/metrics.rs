@@ -1,0 +1,210 @@
+//! Pushes the metrics to a collector: at an interval, at once when an event appears or changes, and at shutdown.
+//!
+//! Nothing is stored: a push has the newest values, also after one that failed. It also has the end of the series that
+//! receivers may know and that have ended. It reads published snapshots and delays nothing else.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use opentelemetry_proto::{
+    tonic::{
+        collector::metrics::v1::ExportMetricsServiceRequest,
+        metrics::v1::{Metric, ResourceMetrics, ScopeMetrics},
+        resource::v1::Resource,
+    },
+    transform::common::tonic::ResourceAttributesWithSchema,
+};
+use prost::Message as _;
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use super::{
+    connection::Connection,
+    flush,
+    metric_requests::{points, requests},
+    response::{Disposition, Retry},
+    schedule::Schedule,
+    sdk,
+    series::UnconfirmedPushes,
+};
+use crate::{
+    base::time::{Moment, Timestamp},
+    core::snapshot::{ExportCounts, ExportFailure, Snapshot},
+    outputs::{
+        metrics::{MetricsOptions, data_points},
+        otlp::{resource, settings::OtlpSettings, signal::Signal},
+    },
+};
+
+/// Collectors and their proxies accept a megabyte and more.
+const MAX_REQUEST_BYTES: usize = 512 << 10;
+
+/// What the pushes are made of.
+#[derive(Debug)]
+pub struct MetricSource {
+    pub snapshots: watch::Receiver<Arc<Snapshot>>,
+    pub options: MetricsOptions,
+    pub dropped_log_lines: Arc<AtomicU64>,
+}
+
+/// Pushes until `stop` is cancelled, then the last values.
+pub async fn run(
+    settings: OtlpSettings,
+    connection: Connection,
+    source: MetricSource,
+    counts: watch::Sender<ExportCounts>,
+    stop: CancellationToken,
+) {
+    let exporter = &connection.settings;
+    info!(
+        endpoint = exporter.redacted_endpoint(),
+        gzip = exporter.gzip,
+        interval_ms = settings.metric_interval.as_millis(),
+        "metric export enabled"
+    );
+    let now = connection.clock.now();
+    let flush_timeout = connection.timing.flush_timeout;
+    let mut pusher = MetricPusher {
+        schedule: Schedule::new(settings.metric_interval, now.monotonic),
+        start: now.wall,
+        connection,
+        settings,
+        source,
+        counts,
+        unconfirmed: UnconfirmedPushes::default(),
+    };
+    let pushing = pusher.push_until_stopped(&stop);
+    flush(Signal::Metrics, flush_timeout, &stop, pushing).await;
+}
+
+struct MetricPusher {
+    settings: OtlpSettings,
+    source: MetricSource,
+    counts: watch::Sender<ExportCounts>,
+    connection: Connection,
+    schedule: Schedule,
+    /// When the counters were 0. A different start tells receivers that they were reset, so it changes only if the wall
+    /// clock was set to before it: a point must not be earlier than its start.
+    start: Timestamp,
+    unconfirmed: UnconfirmedPushes,
+}
+
+impl MetricPusher {
+    async fn push_until_stopped(&mut self, stop: &CancellationToken) {
+        loop {
+            let is_last = stop.is_cancelled();
+            let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
+            let now = self.connection.clock.now();
+            let wait = self
+                .schedule
+                .due_at(&snapshot)
+                .saturating_sub(now.monotonic);
+            if is_last || wait.is_zero() {
+                let retry = self.push(&snapshot, now).await;
+                if is_last {
+                    return;
+                }
+                let delay = retry.as_ref().map(|it| self.connection.retry_delay(it));
+                let is_requested = retry.is_some_and(|it| it.after.is_some());
+                let now = self.connection.clock.now().monotonic;
+                self.schedule.pushed(&snapshot, now, delay, is_requested);
+                continue;
+            }
+            tokio::select! {
+                changed = self.source.snapshots.changed() => if changed.is_err() { return },
+                () = stop.cancelled() => {}
+                () = sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Sends the metrics. Returns the failure if the push is to be repeated.
+    async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<Retry> {
+        let request = self.request(snapshot, now).ok()?;
+        let mut is_accepted = true;
+        for request in requests(request, MAX_REQUEST_BYTES) {
+            match self
+                .connection
+                .attempt(request.encode_to_vec().into())
+                .await
+            {
+                Disposition::Accepted { rejected, message } => {
+                    is_accepted &= self.accepted(points(&request), rejected, &message);
+                }
+                Disposition::Refused { reason, message } => {
+                    self.failed(reason, &message);
+                    is_accepted = false;
+                }
+                Disposition::Retry(retry) => {
+                    self.failed(retry.reason, &retry.message);
+                    return Some(retry);
+                }
+            }
+        }
+        if is_accepted {
+            self.connection.recovered();
+            self.unconfirmed.confirm();
+        }
+        None
+    }
+
+    fn request(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        now: Moment,
+    ) -> Result<ExportMetricsServiceRequest, fmt::Error> {
+        let dropped_log_lines = self.source.dropped_log_lines.load(Ordering::Relaxed);
+        self.start = self.start.min(now.wall);
+        let options = self.source.options;
+        let metrics = data_points(snapshot, options, dropped_log_lines, self.start, now)?;
+        let live = resource_metrics(&self.settings, snapshot, metrics);
+        Ok(ExportMetricsServiceRequest {
+            resource_metrics: self.unconfirmed.next(live, now),
+        })
+    }
+
+    /// Returns whether the collector took all points. Which ones it rejected is not known: they must not be sent again.
+    fn accepted(&mut self, points: u64, rejected: u64, message: &str) -> bool {
+        let rejected = rejected.min(points);
+        self.counts
+            .send_modify(|counts| counts.exported += points - rejected);
+        if rejected > 0 {
+            let message = format!("{rejected} of {points} points rejected: {message}");
+            self.failed(ExportFailure::PartialSuccess, &message);
+        }
+        rejected == 0
+    }
+
+    fn failed(&mut self, reason: ExportFailure, message: &str) {
+        self.counts.send_modify(|counts| counts.fail(reason));
+        self.connection.failed(reason, message);
+    }
+}
+
+fn resource_metrics(
+    settings: &OtlpSettings,
+    snapshot: &Snapshot,
+    metrics: Vec<Metric>,
+) -> ResourceMetrics {
+    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
+    let resource = sdk::resource(&resource::of(settings, identity, vm_name));
+    let resource = ResourceAttributesWithSchema::from(&resource);
+    ResourceMetrics {
+        resource: Some(Resource {
+            attributes: resource.attributes.0,
+            ..Resource::default()
+        }),
+        scope_metrics: vec![ScopeMetrics {
+            scope: Some((sdk::scope(), None).into()),
+            metrics,
+            ..ScopeMetrics::default()
+        }],
+        schema_url: resource.schema_url.unwrap_or_default(),
+    }
+}

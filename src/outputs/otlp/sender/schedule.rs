@@ -1,0 +1,154 @@
+//! When the metrics are pushed. Pure.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::core::{lifecycle::TrackedEvent, snapshot::Snapshot};
+
+/// Between two pushes of which the second is caused by a change of the events: a fault may change them with each poll.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// All times are of the monotonic clock.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    interval: Duration,
+    /// The next push if nothing changes.
+    next_at: Duration,
+    /// The next push if the events change.
+    next_change_at: Duration,
+    /// As last pushed, also if the push failed.
+    events: Arc<[Arc<TrackedEvent>]>,
+    is_identified: bool,
+}
+
+impl Schedule {
+    /// The identity of the VM starts the first push, since its series are those of another resource.
+    pub(super) fn new(interval: Duration, now: Duration) -> Self {
+        Self {
+            interval,
+            next_at: now.saturating_add(interval),
+            next_change_at: Duration::ZERO,
+            events: Arc::from([]),
+            is_identified: false,
+        }
+    }
+
+    /// When the snapshot is to be pushed.
+    pub(super) fn due_at(&self, snapshot: &Snapshot) -> Duration {
+        let is_changed =
+            snapshot.events != self.events || snapshot.identity.is_some() != self.is_identified;
+        if is_changed {
+            self.next_change_at
+        } else {
+            self.next_at
+        }
+    }
+
+    /// The snapshot was pushed. The next push is due after the interval, or after the delay of a failed push; a change
+    /// ends that delay unless the collector asked for it.
+    pub(super) fn pushed(
+        &mut self,
+        snapshot: &Snapshot,
+        now: Duration,
+        delay: Option<Duration>,
+        is_requested: bool,
+    ) {
+        self.events = Arc::clone(&snapshot.events);
+        self.is_identified = snapshot.identity.is_some();
+        let delay = delay.unwrap_or(self.interval);
+        self.next_at = now.saturating_add(delay);
+        self.next_change_at = if is_requested {
+            self.next_at
+        } else {
+            now.saturating_add(delay.min(MIN_INTERVAL))
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        azure::document,
+        base::time::{Moment, Timestamp},
+        core::{lifecycle::Tracker, snapshot::Identity},
+    };
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// The snapshot with these events.
+    fn snapshot(ids: &[&str]) -> Snapshot {
+        let now = Moment {
+            wall: Timestamp::UNIX_EPOCH,
+            monotonic: Duration::ZERO,
+        };
+        let event = |id: &&str| format!(r#"{{"EventId":"{id}","EventType":"Freeze"}}"#);
+        let events: Vec<_> = ids.iter().map(event).collect();
+        let body = format!(
+            r#"{{"DocumentIncarnation":1,"Events":[{}]}}"#,
+            events.join(",")
+        );
+        let (document, _) = document::parse(body.as_bytes()).unwrap();
+        let mut tracker = Tracker::new(Duration::ZERO);
+        tracker.observe(&document, None, now);
+        Snapshot {
+            events: tracker.events().into(),
+            ..Snapshot::empty(None, now)
+        }
+    }
+
+    #[test]
+    fn unchanged_events_are_pushed_at_the_interval() {
+        let mut schedule = Schedule::new(MINUTE, seconds(5));
+        assert_eq!(schedule.due_at(&snapshot(&[])), seconds(65));
+        schedule.pushed(&snapshot(&["a"]), seconds(70), None, false);
+        assert_eq!(schedule.due_at(&snapshot(&["a"])), seconds(130));
+    }
+
+    #[test]
+    fn a_change_is_pushed_at_once_but_at_most_once_a_second() {
+        let mut schedule = Schedule::new(MINUTE, seconds(5));
+        assert_eq!(schedule.due_at(&snapshot(&["a"])), Duration::ZERO);
+        schedule.pushed(&snapshot(&["a"]), seconds(10), None, false);
+        assert_eq!(schedule.due_at(&snapshot(&["a", "b"])), seconds(11));
+        assert_eq!(schedule.due_at(&snapshot(&[])), seconds(11));
+    }
+
+    #[test]
+    fn the_identity_is_pushed_at_once() {
+        let mut schedule = Schedule::new(MINUTE, seconds(5));
+        let identified = Snapshot {
+            identity: Some(Arc::new(Identity::default())),
+            ..snapshot(&[])
+        };
+        assert_eq!(schedule.due_at(&identified), Duration::ZERO);
+        schedule.pushed(&identified, seconds(6), None, false);
+        assert_eq!(schedule.due_at(&identified), seconds(66));
+    }
+
+    #[test]
+    fn a_change_ends_the_backoff_but_not_a_delay_that_the_collector_asked_for() {
+        let (known, changed) = (snapshot(&["a"]), snapshot(&["a", "b"]));
+        let mut schedule = Schedule::new(MINUTE, Duration::ZERO);
+        schedule.pushed(&known, seconds(100), Some(seconds(30)), false);
+        assert_eq!(schedule.due_at(&known), seconds(130));
+        assert_eq!(schedule.due_at(&changed), seconds(101));
+        schedule.pushed(&known, seconds(101), Some(seconds(30)), true);
+        assert_eq!(schedule.due_at(&known), seconds(131));
+        assert_eq!(schedule.due_at(&changed), seconds(131));
+        schedule.pushed(&changed, seconds(131), None, false);
+        assert_eq!(schedule.due_at(&known), seconds(132));
+    }
+
+    #[test]
+    fn an_interval_shorter_than_a_second_is_kept() {
+        let mut schedule = Schedule::new(Duration::from_millis(100), Duration::ZERO);
+        schedule.pushed(&snapshot(&[]), seconds(10), None, false);
+        let next_at = Duration::from_millis(10_100);
+        assert_eq!(schedule.due_at(&snapshot(&["a"])), next_at);
+        assert_eq!(schedule.due_at(&snapshot(&[])), next_at);
+    }
+}

@@ -1,0 +1,115 @@
+//! OpenTelemetry's environment variables for exporting traces, logs and metrics. Pure: the environment is an argument.
+//!
+//! The rules are those of the specification
+//! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
+//! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): an invalid value is logged and
+//! ignored. Only an invalid endpoint and the protocol `grpc` are errors.
+
+mod variables;
+
+use std::{path::PathBuf, time::Duration};
+
+use reqwest::{Url, header::HeaderMap};
+
+use self::variables::Variables;
+use super::signal::Signal;
+use crate::http::outbound::url::{self, Secrets};
+
+/// What is exported, and where to.
+#[derive(Debug, Clone)]
+pub struct OtlpSettings {
+    /// In the order of [`Signal::ALL`]; none if there are only messages.
+    pub exporters: Vec<ExporterSettings>,
+    /// `OTEL_METRIC_EXPORT_INTERVAL`: between two pushes of the metrics while no event changes.
+    pub metric_interval: Duration,
+    /// `OTEL_SERVICE_NAME`.
+    pub service_name: Option<String>,
+    /// `OTEL_RESOURCE_ATTRIBUTES`.
+    pub resource_attributes: Vec<(String, String)>,
+    /// Messages about variables that are set and ignored.
+    pub ignored: Vec<String>,
+}
+
+/// The settings of one signal.
+#[derive(Debug, Clone)]
+pub struct ExporterSettings {
+    pub signal: Signal,
+    /// With the path.
+    pub endpoint: Url,
+    /// The values are marked sensitive and do not appear in the log.
+    pub headers: HeaderMap,
+    /// For one request, from the connection to the last byte of the response.
+    pub timeout: Duration,
+    pub gzip: bool,
+    /// PEM; replaces the system's certificate authorities.
+    pub certificate: Option<PathBuf>,
+    pub client: Option<ClientCertificate>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OtlpConfigError(String);
+
+impl OtlpSettings {
+    /// `None` if nothing is exported and no variable is ignored.
+    ///
+    /// # Errors
+    /// When an endpoint is invalid, or the protocol of a signal that is exported is gRPC.
+    pub fn from_env(
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Option<Self>, OtlpConfigError> {
+        let mut variables = Variables::new(lookup);
+        if variables.is_disabled() {
+            return Ok(None);
+        }
+        let mut exporters = Vec::new();
+        for signal in Signal::ALL {
+            exporters.extend(variables.exporter(signal)?);
+        }
+        let mut metrics = exporters.iter_mut();
+        let metrics = metrics.find(|exporter| exporter.signal == Signal::Metrics);
+        let metric_interval = variables.metric_interval(metrics);
+        if exporters.is_empty() && variables.ignored.is_empty() {
+            return Ok(None);
+        }
+        let resource_attributes = variables.resource_attributes();
+        let service_name = variables.get("OTEL_SERVICE_NAME");
+        Ok(Some(Self {
+            exporters,
+            metric_interval,
+            service_name,
+            resource_attributes,
+            ignored: variables.ignored,
+        }))
+    }
+
+    /// `None` if the signal is not exported.
+    pub fn exporter(&self, signal: Signal) -> Option<&ExporterSettings> {
+        let mut exporters = self.exporters.iter();
+        exporters.find(|exporter| exporter.signal == signal)
+    }
+}
+
+impl ExporterSettings {
+    pub(crate) fn redacted_endpoint(&self) -> String {
+        url::redacted(self.endpoint.as_str())
+    }
+
+    /// Those of the endpoint, and the values of the headers.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::of(&self.endpoint);
+        for value in self.headers.values() {
+            secrets.add_header(value.to_str().unwrap_or_default());
+        }
+        secrets
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,286 @@
+//! Reads the variables.
+
+use std::time::Duration;
+
+use percent_encoding::percent_decode_str;
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+
+use super::{ClientCertificate, ExporterSettings, OtlpConfigError};
+use crate::{http::outbound::url, outputs::otlp::signal::Signal};
+
+/// The only supported protocol.
+const PROTOCOL: &str = "http/protobuf";
+const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
+
+/// Reads variables, and collects messages about those that are ignored.
+pub(super) struct Variables<F> {
+    lookup: F,
+    pub(super) ignored: Vec<String>,
+}
+
+impl<F: Fn(&str) -> Option<String>> Variables<F> {
+    pub(super) fn new(lookup: F) -> Self {
+        Self {
+            lookup,
+            ignored: Vec::new(),
+        }
+    }
+
+    /// An empty value is unset.
+    pub(super) fn get(&self, name: &str) -> Option<String> {
+        let value = (self.lookup)(name)?;
+        let value = value.trim();
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    fn named(&self, name: &str) -> Option<(String, String)> {
+        Some((name.to_owned(), self.get(name)?))
+    }
+
+    /// The variable of a signal, else the general one, with its name.
+    fn otlp(&self, signal: Signal, what: &str) -> Option<(String, String)> {
+        self.named(&format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable()))
+            .or_else(|| self.named(&format!("OTEL_EXPORTER_OTLP_{what}")))
+    }
+
+    /// Once, also where a general variable is read for each signal. The problem does not contain the value, which may
+    /// be a secret that was meant for another variable.
+    fn ignore(&mut self, name: &str, problem: &str) {
+        let message = format!("{name} is ignored: {problem}");
+        if !self.ignored.contains(&message) {
+            self.ignored.push(message);
+        }
+    }
+
+    /// Whether the value is the other supported one, not the default. Any other value is ignored.
+    fn is_other(&mut self, given: Option<(String, String)>, default: &str, other: &str) -> bool {
+        let Some((name, value)) = given else {
+            return false;
+        };
+        let is_other = value.eq_ignore_ascii_case(other);
+        if !is_other && !value.eq_ignore_ascii_case(default) {
+            let problem = if other.is_empty() {
+                format!("the value is not supported, {default} is used")
+            } else {
+                format!("the value is neither {other} nor {default}, {default} is used")
+            };
+            self.ignore(&name, &problem);
+        }
+        is_other
+    }
+
+    fn millis(&mut self, given: Option<(String, String)>, default: u64) -> Duration {
+        let Some((name, value)) = given else {
+            return Duration::from_millis(default);
+        };
+        let millis = value.parse().ok().filter(|millis| *millis > 0);
+        Duration::from_millis(millis.unwrap_or_else(|| {
+            let problem =
+                format!("the value is not a number of milliseconds above 0, {default} is used");
+            self.ignore(&name, &problem);
+            default
+        }))
+    }
+
+    pub(super) fn is_disabled(&mut self) -> bool {
+        let given = self.named("OTEL_SDK_DISABLED");
+        self.is_other(given, "false", "true")
+    }
+
+    /// `None` if the signal is not exported.
+    pub(super) fn exporter(
+        &mut self,
+        signal: Signal,
+    ) -> Result<Option<ExporterSettings>, OtlpConfigError> {
+        let Some(endpoint) = self.endpoint_if_exported(signal)? else {
+            return Ok(None);
+        };
+        self.check_protocol(signal)?;
+        let certificate = self.otlp(signal, "CERTIFICATE");
+        Ok(Some(ExporterSettings {
+            signal,
+            endpoint,
+            headers: self.headers(signal),
+            timeout: self.millis(self.otlp(signal, "TIMEOUT"), 10_000),
+            gzip: self.is_other(self.otlp(signal, "COMPRESSION"), "none", "gzip"),
+            certificate: certificate.map(|(_, path)| path.into()),
+            client: self.client_certificate(signal),
+        }))
+    }
+
+    /// Traces and logs are exported unless their exporter is `none`, metrics only if it is `otlp`: all of them are on
+    /// `/metrics` already.
+    fn endpoint_if_exported(&mut self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
+        let variable = signal.exporter_variable();
+        let is_metrics = signal == Signal::Metrics;
+        let exporter = self.get(&variable);
+        let has_otlp = |list: &str| entries(list).any(|it| it.eq_ignore_ascii_case("otlp"));
+        let is_none = |value: &str| value.eq_ignore_ascii_case("none");
+        let (is_exported, is_invalid) = match exporter.as_deref() {
+            None => (!is_metrics, false),
+            Some(value) if is_none(value) => (false, false),
+            Some(value) if has_otlp(value) => (true, false),
+            Some(_) => (!is_metrics, true),
+        };
+        let endpoint = if is_exported {
+            self.endpoint(signal)?
+        } else {
+            None
+        };
+        if is_invalid && (is_metrics || endpoint.is_some()) {
+            let used = if is_metrics { "none" } else { "otlp" };
+            let problem = format!("the value is neither otlp nor none, {used} is used");
+            self.ignore(&variable, &problem);
+        } else if is_metrics && is_exported && endpoint.is_none() {
+            let problem = format!("set OTEL_EXPORTER_OTLP_ENDPOINT or {METRICS_ENDPOINT} too");
+            self.ignore(&variable, &problem);
+        } else if is_metrics && exporter.is_none() && self.get(METRICS_ENDPOINT).is_some() {
+            let problem = format!("metrics are exported only with {variable}=otlp");
+            self.ignore(METRICS_ENDPOINT, &problem);
+        }
+        Ok(endpoint)
+    }
+
+    /// The endpoint of a signal is used as it is; the general one is the base for all signals
+    /// (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-request>).
+    fn endpoint(&self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
+        let Some((variable, value)) = self.otlp(signal, "ENDPOINT") else {
+            return Ok(None);
+        };
+        let url = url::http(&value).map_err(|error| {
+            let shown = url::redacted(&value);
+            let remedy = "write a URL such as http://localhost:4318";
+            OtlpConfigError(format!("{variable}: {shown:?} {error}; {remedy}"))
+        })?;
+        Ok(Some(if variable.contains(signal.variable()) {
+            url
+        } else {
+            let path = signal.variable().to_ascii_lowercase();
+            url::under(&url, &format!("/v1/{path}"))
+        }))
+    }
+
+    /// Collectors have another port for gRPC.
+    fn check_protocol(&mut self, signal: Signal) -> Result<(), OtlpConfigError> {
+        let given = self.otlp(signal, "PROTOCOL");
+        if let Some((variable, value)) = given.clone()
+            && value == "grpc"
+        {
+            let exporter = signal.exporter_variable();
+            return Err(OtlpConfigError(format!(
+                "{variable}: {value:?} is not supported; set it to {PROTOCOL}, for which collectors listen on port 4318, \
+                 or set {exporter}=none"
+            )));
+        }
+        self.is_other(given, PROTOCOL, "");
+        Ok(())
+    }
+
+    fn headers(&mut self, signal: Signal) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let Some((name, value)) = self.otlp(signal, "HEADERS") else {
+            return headers;
+        };
+        for entry in entries(&value) {
+            let pair = pair(entry).and_then(|(key, value)| {
+                let key = HeaderName::from_bytes(key.as_bytes()).ok()?;
+                let mut value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
+                value.set_sensitive(true);
+                Some((key, value))
+            });
+            match pair {
+                Some((key, value)) => {
+                    headers.insert(key, value);
+                }
+                None => self.ignore(
+                    &name,
+                    "an entry is not a name=value pair with a percent-encoded value, the others are used",
+                ),
+            }
+        }
+        headers
+    }
+
+    fn client_certificate(&mut self, signal: Signal) -> Option<ClientCertificate> {
+        let certificate = self.otlp(signal, "CLIENT_CERTIFICATE");
+        let key = self.otlp(signal, "CLIENT_KEY");
+        if let (Some((name, _)), None) | (None, Some((name, _))) = (&certificate, &key) {
+            self.ignore(
+                name,
+                "a client certificate and its key are used only together",
+            );
+        }
+        let ((_, certificate), (_, key)) = certificate.zip(key)?;
+        Some(ClientCertificate {
+            certificate: certificate.into(),
+            key: key.into(),
+        })
+    }
+
+    /// The specification discards all entries if one is invalid.
+    pub(super) fn resource_attributes(&mut self) -> Vec<(String, String)> {
+        const NAME: &str = "OTEL_RESOURCE_ATTRIBUTES";
+        let Some(value) = self.get(NAME) else {
+            return Vec::new();
+        };
+        let pairs: Option<Vec<_>> = entries(&value).map(pair).collect();
+        pairs.unwrap_or_else(|| {
+            self.ignore(
+                NAME,
+                "the value is not a list of name=value pairs with percent-encoded values",
+            );
+            Vec::new()
+        })
+    }
+
+    /// `OTEL_METRIC_EXPORT_INTERVAL`, and what else concerns metrics, where they are exported. The timeout of a request
+    /// is limited to that of an export: one request is one export. The defaults are those of the specification
+    /// (<https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/#periodic-exporting-metricreader>).
+    pub(super) fn metric_interval(&mut self, metrics: Option<&mut ExporterSettings>) -> Duration {
+        let Some(metrics) = metrics else {
+            return Duration::from_mins(1);
+        };
+        for (what, supported) in [
+            ("TEMPORALITY_PREFERENCE", "cumulative"),
+            ("DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram"),
+        ] {
+            let given = self.named(&format!("OTEL_EXPORTER_OTLP_METRICS_{what}"));
+            self.is_other(given, supported, "");
+        }
+        let timeout = self.named("OTEL_METRIC_EXPORT_TIMEOUT");
+        metrics.timeout = metrics.timeout.min(self.millis(timeout, 30_000));
+        let interval = self.named("OTEL_METRIC_EXPORT_INTERVAL");
+        self.millis(interval, 60_000)
+    }
+}
+
+/// Empty entries are skipped.
+fn entries(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
+}
+
+/// A decoded name and value of a list in the format of W3C Baggage (<https://www.w3.org/TR/baggage/#header-content>).
+/// `None` without a name, without `=`, or where the encoding is invalid.
+fn pair(entry: &str) -> Option<(String, String)> {
+    let (name, value) = entry.split_once('=')?;
+    let (name, value) = (decode(name.trim())?, decode(value.trim())?);
+    (!name.is_empty()).then_some((name, value))
+}
+
+/// Stricter than [`percent_decode_str`], which leaves `%zz` as it is.
+fn decode(text: &str) -> Option<String> {
+    let is_encoded = |rest: &str| {
+        let digits = rest.as_bytes().first_chunk::<2>();
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    if !text.split('%').skip(1).all(is_encoded) {
+        return None;
+    }
+    let decoded = percent_decode_str(text).decode_utf8().ok()?;
+    Some(decoded.into_owned())
+}

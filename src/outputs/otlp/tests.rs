@@ -1,0 +1,68 @@
+//! Compares the names in the tables of `docs/reference.md` with those that are sent.
+
+use std::collections::BTreeSet;
+
+use super::{
+    attribute::Key,
+    fixtures::{event, identity, transitions_of, vm},
+    log_record::EventName,
+    resource,
+    settings::OtlpSettings,
+    trace::{SpanEventName, spans},
+};
+use crate::{azure::event::Status, core::snapshot::Identity};
+
+const PAGE: &str = include_str!("../../../docs/reference.md");
+const CHANGES: &str = "Span events and log events";
+
+/// Compares the first cells of the rows that begin with a name, below this heading.
+fn assert_table(heading: &str, expected: impl IntoIterator<Item = String>) {
+    assert_column(heading, 0, expected);
+}
+
+/// The same for the rows that have something in this column.
+fn assert_column(heading: &str, column: usize, expected: impl IntoIterator<Item = String>) {
+    let (_, rest) = PAGE.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = rest.split("\n#").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let rows = rows.filter(|row| row.split(" | ").nth(column) != Some("–"));
+    let shown: Vec<_> = rows.map(|row| row.split('`').next().unwrap()).collect();
+    let names: BTreeSet<_> = shown.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(names.len(), shown.len(), "{heading}: a row stands twice");
+    assert_eq!(names, expected.into_iter().collect(), "{heading}");
+}
+
+#[test]
+fn page_lists_the_names_of_what_is_sent() {
+    let names = Key::ALL.iter().map(|key| key.as_str().to_owned());
+    assert_table("Attributes", names);
+    let names = SpanEventName::ALL.iter().map(|name| name.as_str());
+    assert_column(CHANGES, 1, names.map(str::to_owned));
+    let names = EventName::ALL.iter().map(|name| name.as_str());
+    let names = names.filter_map(|name| name.strip_prefix("azure.scheduled_event."));
+    assert_column(CHANGES, 2, names.map(str::to_owned));
+    let (scheduled, started) = (event(Status::Scheduled), event(Status::Started));
+    let transitions = transitions_of(&[
+        (100, vec![scheduled]),
+        (200, vec![started]),
+        (300, Vec::new()),
+    ]);
+    let spans = transitions.iter().flat_map(|it| spans(it, &vm()));
+    let names = spans.map(|span| span.name.replace(" Reboot", " <EventType>"));
+    assert_table("Spans", names);
+}
+
+#[test]
+fn page_lists_the_resource() {
+    let endpoint = |name: &str| {
+        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://localhost:4318".to_owned())
+    };
+    let settings = OtlpSettings::from_env(endpoint).unwrap().unwrap();
+    let identity = Identity {
+        zone: "2".to_owned(),
+        ..identity()
+    };
+    let resource = resource::of(&settings, Some(&identity), None);
+    assert_table("Resource", resource.into_keys());
+    assert!(PAGE.contains(resource::SCHEMA_URL));
+}

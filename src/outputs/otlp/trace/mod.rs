@@ -1,0 +1,306 @@
+//! Maps transitions of an event of this VM to spans. Pure.
+//!
+//! The trace id is the event's GUID, so all VMs that the event names write to one trace, each with a root span of its
+//! own.
+//!
+//! ```text
+//! scheduled_event <EventType>   |first seen ------------------------- ended|   sent at the end
+//!   scheduled_event announced   |                                              sent immediately
+//!   scheduled_event notice      |first seen ------ started|                    sent at the start
+//!   scheduled_event impact                        |started ---------- ended|   sent at the end
+//! ```
+//!
+//! A span that is made again, after a crash or for an event that returned, has the same id. Only events that name this
+//! VM have spans; where that becomes known late, `backfill` returns all past spans. An advisory has only `announced`
+//! and the root; their ids differ from those of maintenance with the same event id.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use uuid::{Uuid, uuid};
+
+use super::attribute::{Attribute, Key, Value, closed_set};
+use crate::{
+    azure::event::{Event, EventScope, Source, resource_name},
+    base::{text::sanitize, time::Timestamp},
+    core::{
+        lifecycle::{TrackedEvent, Transition, TransitionKind},
+        snapshot::Identity,
+    },
+};
+
+/// Of span ids and ids of log records; it must never change.
+pub(super) const NAMESPACE: Uuid = uuid!("6c6f8d34-6a0f-4a53-8a7f-0c1b5f2e9d47");
+const PREFIX: &str = "scheduled_event";
+/// Jaeger 2 warns of a span that ends at its start: "negative duration".
+const MIN_LENGTH: Duration = Duration::from_nanos(1);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// Identifies the event; the same on each VM.
+    pub trace_id: [u8; 16],
+    /// Identifies event, VM and phase.
+    pub span_id: [u8; 8],
+    /// The span of the whole event on this VM; none for that span itself.
+    pub parent_span_id: Option<[u8; 8]>,
+    pub name: String,
+    /// Before `end`.
+    pub start: Timestamp,
+    pub end: Timestamp,
+    pub attributes: Vec<Attribute>,
+    /// In the order of time.
+    pub events: Vec<SpanEvent>,
+    /// The message of the status `Error`; without one the status is unset.
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpanEvent {
+    pub name: String,
+    pub at: Timestamp,
+    pub attributes: Vec<Attribute>,
+}
+
+closed_set! {
+    pub(in crate::outputs::otlp) enum SpanEventName {
+        Rescheduled = "rescheduled",
+        ApprovalDecided = "approval_decided",
+        ApprovalWithdrawn = "approval_withdrawn",
+        ApprovalSent = "approval_sent",
+        Approved = "approved",
+        ApprovedElsewhere = "approved_elsewhere",
+        Interrupted = "interrupted",
+    }
+}
+
+/// Distinguishes the VMs of one event in span ids: the VM's name, else its id, else `unknown`.
+///
+/// The name is preferred because it is known wherever an event names this VM, also before instance metadata is. A key
+/// that changed between the first and the last span of an event would separate them.
+pub fn vm_key(identity: Option<&Identity>, vm_name: Option<&str>) -> String {
+    let name = vm_name.or(identity.map(|identity| identity.name.as_str()));
+    let id = identity.map(|identity| identity.vm_id.as_str());
+    let known = [name, id].into_iter().flatten().find(|key| !key.is_empty());
+    known.unwrap_or("unknown").to_ascii_lowercase()
+}
+
+/// The part of an event that a span covers. The strings are hashed into span ids and must never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpanPhase {
+    Whole,
+    Announced,
+    Notice,
+    Impact,
+}
+
+impl SpanPhase {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Whole => "event",
+            Self::Announced => "announced",
+            Self::Notice => "notice",
+            Self::Impact => "impact",
+        }
+    }
+}
+
+/// The spans that a transition completes. If the event returned and ended again, they have a later end.
+pub fn spans(transition: &Transition, vm: &str) -> Vec<Span> {
+    let tracked = transition.tracked.as_ref();
+    match &transition.kind {
+        TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
+            completed(tracked, vm, transition.at)
+        }
+        _ if tracked.scope != EventScope::Own => Vec::new(),
+        TransitionKind::Announced => vec![announced(tracked, vm)],
+        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
+            backfill(tracked, vm)
+        }
+        TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
+        TransitionKind::Ended(_) => ended(tracked, vm),
+        _ => Vec::new(),
+    }
+}
+
+/// All spans that are complete by now, for an event that was found to name this VM after it was first seen.
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<Span> {
+    let mut spans = vec![announced(tracked, vm)];
+    spans.extend(notice(tracked, vm));
+    spans.extend(ended(tracked, vm));
+    spans
+}
+
+/// Has no length and is sent immediately. It may be the only span of a Spot eviction.
+fn announced(tracked: &TrackedEvent, vm: &str) -> Span {
+    let at = tracked.first_seen_at;
+    let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
+    span.events.clear();
+    span
+}
+
+/// Until the start; that of an event that was never seen started is completed by its end.
+fn notice(tracked: &TrackedEvent, vm: &str) -> Option<Span> {
+    let (since, until) = (tracked.first_seen_at, tracked.started_at?);
+    Some(span(tracked, vm, SpanPhase::Notice, since, until))
+}
+
+fn ended(tracked: &TrackedEvent, vm: &str) -> Vec<Span> {
+    let spans = tracked.end.map(|end| completed(tracked, vm, end.at));
+    spans.unwrap_or_default()
+}
+
+/// The spans that end when the event does, or when it no longer names this VM. The notice of an event that has started
+/// was sent at its start.
+fn completed(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<Span> {
+    let first_seen_at = tracked.first_seen_at;
+    let phase = match tracked.started_at {
+        Some(started_at) => Some((SpanPhase::Impact, started_at)),
+        None if tracked.event.is_advisory() => None,
+        None => Some((SpanPhase::Notice, first_seen_at)),
+    };
+    phase
+        .into_iter()
+        .chain([(SpanPhase::Whole, first_seen_at)])
+        .map(|(phase, since)| span(tracked, vm, phase, since, at))
+        .collect()
+}
+
+fn span(
+    tracked: &TrackedEvent,
+    vm: &str,
+    phase: SpanPhase,
+    start: Timestamp,
+    end: Timestamp,
+) -> Span {
+    let event = &tracked.event;
+    let name = match phase {
+        SpanPhase::Whole => format!("{PREFIX} {}", sanitize(event.event_type.as_str())),
+        part => format!("{PREFIX} {}", part.as_str()),
+    };
+    // The clock may have been set back.
+    let end = end.max(start.after(MIN_LENGTH));
+    Span {
+        trace_id: event.id.trace_id(),
+        span_id: span_id(event, vm, phase),
+        parent_span_id: (phase != SpanPhase::Whole).then(|| span_id(event, vm, SpanPhase::Whole)),
+        name,
+        start,
+        end,
+        attributes: attributes(tracked, phase),
+        events: events(tracked, phase),
+        error: error(tracked, phase),
+    }
+}
+
+/// The first half of a UUID of version 5 of event, VM and phase. The version makes it different from zero, which is not
+/// a valid span id (W3C Trace Context).
+pub(super) fn span_id(event: &Event, vm: &str, phase: SpanPhase) -> [u8; 8] {
+    let id = event.id.as_str().to_ascii_lowercase();
+    let advisory = if event.is_advisory() { "advisory " } else { "" };
+    let phase = format!("{advisory}{}", phase.as_str());
+    let name = [id.as_bytes(), vm.as_bytes(), phase.as_bytes()].join(&0);
+    let (first, _) = Uuid::new_v5(&NAMESPACE, &name).as_u64_pair();
+    first.to_be_bytes()
+}
+
+/// Unknown values are absent.
+pub(super) fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
+    let event = &tracked.event;
+    let source = event.source.as_ref().map(Source::as_str);
+    let not_before = event.not_before.map(Timestamp::rfc3339);
+    let resources = event.resources.as_ref().map(|resources| {
+        let names = resources
+            .iter()
+            .map(|entry| sanitize(resource_name(entry)).into_owned());
+        Value::Texts(names.collect())
+    });
+    let duration = event
+        .duration_seconds
+        .and_then(|seconds| i64::try_from(seconds).ok());
+    let text = |key, text: Option<&str>| text.map(|text| Attribute::text(key, text));
+    let known = [
+        text(Key::Id, Some(event.id.as_str())),
+        text(Key::Type, Some(event.event_type.as_str())),
+        text(Key::Status, Some(event.status.as_str())),
+        text(Key::Source, source),
+        text(Key::ResourceType, event.resource_type.as_deref()),
+        resources.map(|names| Attribute::new(Key::Resources, names)),
+        text(Key::NotBefore, not_before.as_deref()),
+        duration.map(|seconds| Attribute::new(Key::Duration, Value::Int(seconds))),
+        text(Key::Description, event.description_text()),
+    ];
+    let mut all: Vec<_> = known.into_iter().flatten().collect();
+    if phase != SpanPhase::Announced {
+        let outcome = tracked.end.map(|end| end.outcome.as_str());
+        all.extend(text(Key::Outcome, outcome));
+        let interruption = tracked.observed_interruption();
+        all.extend(interruption.map(|length| seconds(Key::ObservedInterruption, length)));
+    }
+    all
+}
+
+pub(super) fn seconds(key: Key, length: Duration) -> Attribute {
+    Attribute::new(key, Value::Float(length.as_secs_f64()))
+}
+
+/// Maintenance is not an error; an approval that failed is.
+fn error(tracked: &TrackedEvent, phase: SpanPhase) -> Option<String> {
+    let at = tracked.approval_failed_at?.rfc3339();
+    let is_reported = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
+    is_reported.then(|| format!("the metadata service did not take the approval, last at {at}"))
+}
+
+/// The notice has the events that moved the start, the impact has the interruptions, the root has all.
+fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
+    let mut all = Vec::new();
+    if matches!(phase, SpanPhase::Whole | SpanPhase::Notice) {
+        all.extend(tracked.reschedulings.iter().map(|rescheduling| {
+            let from = rescheduling
+                .from
+                .map(|from| Attribute::text(Key::RescheduledFrom, from.rfc3339()));
+            let to = Attribute::text(Key::NotBefore, rescheduling.to.rfc3339());
+            let attributes = from.into_iter().chain([to]);
+            event(SpanEventName::Rescheduled, rescheduling.at, attributes)
+        }));
+        let approval = [
+            (SpanEventName::ApprovalDecided, tracked.approval_decided_at),
+            (
+                SpanEventName::ApprovalWithdrawn,
+                tracked.approval_withdrawn_at,
+            ),
+            (SpanEventName::ApprovalSent, tracked.approval_sent_at),
+            (SpanEventName::Approved, tracked.approved_at),
+            (
+                SpanEventName::ApprovedElsewhere,
+                tracked.approved_elsewhere_at,
+            ),
+        ];
+        let known = approval
+            .into_iter()
+            .filter_map(|(name, at)| Some((name, at?)));
+        all.extend(known.map(|(name, at)| event(name, at, [])));
+    }
+    if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
+        all.extend(tracked.interruptions.iter().map(|interruption| {
+            let observed = seconds(Key::ObservedInterruption, interruption.length);
+            event(SpanEventName::Interrupted, interruption.until, [observed])
+        }));
+    }
+    all.sort_by_key(|event| event.at);
+    all
+}
+
+fn event(
+    name: SpanEventName,
+    at: Timestamp,
+    attributes: impl IntoIterator<Item = Attribute>,
+) -> SpanEvent {
+    SpanEvent {
+        name: name.as_str().to_owned(),
+        at,
+        attributes: attributes.into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The state that survives a restart: one file, `state.json`, in the state directory.
+//!
+//! Invariants: the file is replaced atomically (write, fsync, rename, fsync of the directory); a file that could not be
+//! read is never overwritten: the first write renames it; one directory is used by one exporter; a file is at most
+//! [`MAX_BYTES`] long; only a regular file is read, and no symbolic link is followed, except for the directory itself.
+//!
+//! All functions block; the caller provides a thread.
+
+mod saved;
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    base::{
+        file::{self, Filesystem, OsFilesystem},
+        system,
+        time::Timestamp,
+    },
+    core::engine::SavedState,
+};
+
+const FILE: &str = "state.json";
+const LOCK: &str = "lock";
+/// Of the state file. A document of 4 MiB, the largest that is read from IMDS, takes about half of it.
+pub const MAX_BYTES: usize = 16 << 20;
+
+/// A state directory.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// Released by the system when the process ends. `None` while the disk is full or read-only: the next write
+    /// retries.
+    lock: Option<File>,
+    /// The name under which the file in place must be kept: `state.json.REASON-UNIX_SECONDS`.
+    aside: Option<PathBuf>,
+    /// Set aside, but not yet returned by a successful write.
+    kept_as: Option<PathBuf>,
+    omitted_events: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{} is in use by another exporter: give each its own directory, or end the other one", path.display())]
+    Locked { path: PathBuf },
+    #[error("{} cannot be used: {cause}; make it a directory that this process may write to", path.display())]
+    Unusable { path: PathBuf, cause: io::Error },
+}
+
+/// The result of reading the state file.
+#[derive(Debug)]
+pub enum Found {
+    Nothing,
+    State(Box<SavedState>),
+    /// The content is not a valid state; the next write keeps it as `state.json.unreadable-UNIX_SECONDS`.
+    Unreadable {
+        why: String,
+    },
+    /// The content is unknown after an I/O error, which may be temporary; unless a later read succeeds, the next write
+    /// keeps the file as `state.json.unread-UNIX_SECONDS`.
+    Unavailable {
+        why: String,
+    },
+}
+
+impl Directory {
+    /// Creates the directory if necessary and locks it. On a disk that is full or read-only, locking is left to the
+    /// first write that succeeds.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        use io::ErrorKind::{ReadOnlyFilesystem, StorageFull};
+        let lock = match lock(path) {
+            Err(Error::Unusable { cause, .. })
+                if [StorageFull, ReadOnlyFilesystem].contains(&cause.kind()) =>
+            {
+                None
+            }
+            result => Some(result?),
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            lock,
+            aside: None,
+            kept_as: None,
+            omitted_events: 0,
+        })
+    }
+
+    /// Reads the state of an earlier process. The file stays in place.
+    pub fn read(&mut self, now: Timestamp) -> Found {
+        let found = read(&self.path);
+        self.aside = match &found {
+            Found::Nothing | Found::State(_) => None,
+            Found::Unreadable { .. } => Some(self.aside("unreadable", now)),
+            Found::Unavailable { .. } => Some(self.aside("unread", now)),
+        };
+        found
+    }
+
+    fn aside(&self, reason: &str, now: Timestamp) -> PathBuf {
+        let name = format!("{FILE}.{reason}-{:.0}", now.as_unix_seconds());
+        self.path.join(name)
+    }
+
+    /// The next write keeps the file in place under another name, as another VM's state.
+    pub(crate) fn set_foreign_aside(&mut self, now: Timestamp) {
+        if self.aside.is_none() {
+            self.aside = Some(self.aside("foreign", now));
+        }
+    }
+
+    /// Events that the last write left out, because the file would have exceeded [`MAX_BYTES`].
+    pub(crate) fn omitted_events(&self) -> usize {
+        self.omitted_events
+    }
+
+    /// Replaces the file. If the directory was removed, it is created and locked again. Returns the path of a file that
+    /// was set aside.
+    ///
+    /// Of a state that exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then
+    /// pending events that do not name this VM. After a restart a pending event that was left out is announced again.
+    ///
+    /// # Errors
+    /// After an error, the old content still exists, under its old or its new name.
+    pub fn write(&mut self, saved: &SavedState) -> io::Result<Option<PathBuf>> {
+        let (json, omitted_events) = saved.to_json(MAX_BYTES)?;
+        self.ensure_locked()?;
+        self.set_aside()?;
+        file::replace(&mut OsFilesystem, &self.path.join(FILE), &json)?;
+        self.omitted_events = omitted_events;
+        Ok(self.kept_as.take())
+    }
+
+    /// A lock in a removed directory does not protect the directory that now has the name.
+    fn ensure_locked(&mut self) -> io::Result<()> {
+        let path = self.path.join(LOCK);
+        let is_locked = self.lock.as_ref();
+        if !is_locked.is_some_and(|lock| system::is_named(lock, &path)) {
+            self.lock = Some(lock(&self.path).map_err(|error| match error {
+                Error::Unusable { cause, .. } => cause,
+                locked @ Error::Locked { .. } => io::Error::other(locked),
+            })?);
+        }
+        Ok(())
+    }
+
+    fn set_aside(&mut self) -> io::Result<()> {
+        let Some(aside) = &self.aside else {
+            return Ok(());
+        };
+        let renamed = fs::rename(self.path.join(FILE), aside);
+        match renamed {
+            Ok(()) => self.kept_as = self.aside.take(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.aside = None,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Some(lock) = &self.lock {
+            // Closing the file releases the lock in any case.
+            lock.unlock().ok();
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let unusable = |cause| Error::Unusable {
+        path: path.to_owned(),
+        cause,
+    };
+    system::make_private_directory(path).map_err(unusable)?;
+    let lock = system::private_file()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path.join(LOCK))
+        .map_err(unusable)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::Locked {
+            path: path.to_owned(),
+        }),
+        Err(TryLockError::Error(cause)) => Err(unusable(cause)),
+    }
+}
+
+/// Reads the state file in the directory at `path`.
+fn read(path: &Path) -> Found {
+    match OsFilesystem.read(&path.join(FILE), MAX_BYTES as u64) {
+        Ok(json) => match SavedState::from_json(&json) {
+            Ok(saved) => Found::State(Box::new(saved)),
+            Err(why) => Found::Unreadable { why },
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Found::Unreadable {
+            why: format!("larger than {MAX_BYTES} bytes"),
+        },
+        Err(error) => Found::Unavailable {
+            why: error.to_string(),
+        },
+    }
+}

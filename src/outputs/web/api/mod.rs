@@ -1,0 +1,211 @@
+//! `/api/v1/events`: the snapshot as JSON.
+//!
+//! The schema is stable: members may be added, but none changes its meaning. `docs/http.md` describes them. An event
+//! has Microsoft's members with Microsoft's names and formats; the members of this exporter have names in lower case.
+//! Its times are RFC 3339 in UTC, its durations are seconds, and unknown values are null.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Value, json};
+
+use crate::{
+    azure::azure_json,
+    base::time::{Moment, Timestamp},
+    core::{
+        assessment::{self, AlertState},
+        lifecycle::TrackedEvent,
+        snapshot::{Approval, Health, Identity, Snapshot},
+    },
+};
+
+/// # Errors
+/// None in practice: every value of a snapshot can be serialised.
+pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
+    azure_json::to_text(&Body { snapshot, now })
+}
+
+fn millis(at: Option<Timestamp>) -> Option<String> {
+    at.map(Timestamp::rfc3339_millis)
+}
+
+struct Body<'a> {
+    snapshot: &'a Snapshot,
+    now: Moment,
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { snapshot, now } = *self;
+        let health = &snapshot.health;
+        let age = health.age(now).map(|age| age.as_secs_f64());
+        let vm = vm(snapshot.vm_name.as_deref(), snapshot.identity.as_deref());
+        let members = [
+            ("as_of", json!(snapshot.as_of.wall.rfc3339_millis())),
+            ("now", json!(now.wall.rfc3339_millis())),
+            ("has_document", json!(snapshot.has_document)),
+            ("stale", json!(!snapshot.knows_events(now))),
+            ("document_age_seconds", json!(age)),
+            ("warming_up", json!(health.is_warming_up(now))),
+            (
+                "warming_up_until",
+                json!(millis(health.warming_up_until(now))),
+            ),
+            ("unreadable_entries", json!(health.unreadable_entries)),
+            ("document_incarnation", json!(health.incarnation)),
+            ("health", health_members(health, now)),
+            ("vm", vm),
+            (
+                "exporter",
+                json!({"version": env!("CARGO_PKG_VERSION"), "revision": env!("BUILD_REVISION")}),
+            ),
+        ];
+        let events = snapshot.events.iter().map(|tracked| EventEntry {
+            tracked,
+            snapshot,
+            now: now.wall,
+        });
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in members {
+            map.serialize_entry(name, &value)?;
+        }
+        map.serialize_entry("events", &events.collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+fn health_members(health: &Health, now: Moment) -> Value {
+    let failure = health.failure.as_ref().map(|failure| {
+        json!({
+            "reason": failure.reason.as_str(),
+            "message": failure.message,
+            "since": failure.since.rfc3339_millis(),
+        })
+    });
+    let failures = health.failures();
+    let failures: BTreeMap<_, _> = failures.map(|(reason, n)| (reason.as_str(), n)).collect();
+    json!({
+        "up": health.is_up(now),
+        "last_success_at": millis(health.last_success_at()),
+        "failure": failure,
+        "requests": health.requests,
+        "failures": failures,
+    })
+}
+
+fn vm(name: Option<&str>, identity: Option<&Identity>) -> Value {
+    let non_empty = |value: fn(&Identity) -> &String| {
+        let value = identity.map(|identity| value(identity).as_str());
+        value.filter(|value| !value.is_empty())
+    };
+    json!({
+        "name": name,
+        "metadata_name": non_empty(|vm| &vm.name),
+        "vm_id": non_empty(|vm| &vm.vm_id),
+        "scale_set": non_empty(|vm| &vm.scale_set),
+        "vm_size": non_empty(|vm| &vm.vm_size),
+        "location": non_empty(|vm| &vm.location),
+        "zone": non_empty(|vm| &vm.zone),
+        "subscription_id": non_empty(|vm| &vm.subscription_id),
+        "resource_group": non_empty(|vm| &vm.resource_group),
+        "resource_id": non_empty(|vm| &vm.resource_id),
+        "computer_name": non_empty(|vm| &vm.computer_name),
+    })
+}
+
+struct EventEntry<'a> {
+    tracked: &'a TrackedEvent,
+    snapshot: &'a Snapshot,
+    now: Timestamp,
+}
+
+impl Serialize for EventEntry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let own = self.own_members();
+        let mut map = serializer.serialize_map(None)?;
+        azure_json::members(
+            &self.tracked.event,
+            &own.each_ref().map(|(name, _)| *name),
+            &mut map,
+        )?;
+        for (name, value) in own {
+            map.serialize_entry(name, &value)?;
+        }
+        map.end()
+    }
+}
+
+impl EventEntry<'_> {
+    /// Members of this exporter. A member of Azure with the same name is left out.
+    fn own_members(&self) -> [(&'static str, Value); 20] {
+        let Self {
+            tracked,
+            snapshot,
+            now,
+        } = *self;
+        let summary = assessment::message(tracked, snapshot, now).summary;
+        let approval = snapshot.approvals.get(&tracked.event.id).map(approval);
+        let longest = tracked.observed_interruption();
+        let interruptions = tracked.interruptions.iter().map(|interruption| {
+            let seconds = interruption.length.as_secs_f64();
+            json!({"until": interruption.until.rfc3339_millis(), "seconds": seconds})
+        });
+        let reschedulings = tracked.reschedulings.iter().map(|change| {
+            let (at, to) = (change.at.rfc3339_millis(), change.to.rfc3339_millis());
+            json!({"at": at, "from": millis(change.from), "to": to})
+        });
+        let time = |at| json!(millis(at));
+        [
+            ("scope", json!(tracked.scope.as_str())),
+            ("advisory", json!(tracked.event.is_advisory())),
+            ("phase", json!(tracked.phase().as_str())),
+            ("interrupts_vm", json!(assessment::interrupts_vm(tracked))),
+            ("alerts", alerts(tracked, now)),
+            ("summary", json!(summary)),
+            ("not_before", time(tracked.event.not_before)),
+            (
+                "not_before_countdown_seconds",
+                json!(tracked.countdown_seconds(now)),
+            ),
+            ("first_seen_at", time(Some(tracked.first_seen_at))),
+            ("started_at", time(tracked.running_since())),
+            ("ended_at", time(tracked.end.map(|end| end.at))),
+            (
+                "outcome",
+                json!(tracked.end.map(|end| end.outcome.as_str())),
+            ),
+            ("approval_decided_at", time(tracked.approval_decision_at())),
+            ("approval_sent_at", time(tracked.approval_sent_at)),
+            ("approved_at", time(tracked.approved_at)),
+            ("approved_elsewhere_at", time(tracked.approved_elsewhere_at)),
+            ("approval", json!(approval)),
+            (
+                "observed_interruption_seconds",
+                json!(longest.map(|length| length.as_secs_f64())),
+            ),
+            ("interruptions", interruptions.collect()),
+            ("reschedulings", reschedulings.collect()),
+        ]
+    }
+}
+
+fn approval(approval: &Approval) -> Value {
+    json!({
+        "decision": approval.decision(),
+        "reason": approval.reason(),
+        "at": millis(approval.at()),
+        "message": approval.message(),
+    })
+}
+
+/// Those that fire.
+fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Value {
+    let alerts = assessment::alerts(tracked, now).into_iter();
+    alerts
+        .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
+        .map(|alert| json!({"name": alert.rule.name, "severity": alert.rule.severity}))
+        .collect()
+}

@@ -1,0 +1,179 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    core::snapshot::{ApprovalReason, FailureReason},
+    outputs::web::fixtures::{at, due, freeze, snapshot_after},
+};
+
+fn read(snapshot: &Snapshot, now: Moment) -> Value {
+    serde_json::from_str(&json(snapshot, now).unwrap()).unwrap()
+}
+
+#[test]
+fn event_has_the_members_of_azure_and_of_this_exporter() {
+    let unknown = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
+    let moved = json!({"NotBefore": due(900)});
+    let snapshot = snapshot_after(&[
+        (0, json!([freeze(&unknown)])),
+        (60, json!([freeze(&moved)])),
+        (
+            120,
+            json!([freeze(&json!({"EventStatus": "Started", "NotBefore": ""}))]),
+        ),
+        (150, json!([])),
+    ]);
+    assert_eq!(
+        read(&snapshot, at(160))["events"],
+        json!([{
+            "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
+            "EventType": "Freeze",
+            "ResourceType": "VirtualMachine",
+            "Resources": ["web_1"],
+            "EventStatus": "Started",
+            "NotBefore": "Tue, 17 Nov 2026 09:15:00 GMT",
+            "Description": "Host server is undergoing maintenance.",
+            "EventSource": "Platform",
+            "DurationInSeconds": 9,
+            "scope": "self",
+            "advisory": false,
+            "phase": "ended",
+            "interrupts_vm": true,
+            "alerts": [],
+            "summary": "Freeze of web_1 completed",
+            "not_before": "2026-11-17T09:15:00.000Z",
+            "not_before_countdown_seconds": null,
+            "first_seen_at": "2026-11-17T09:00:00.000Z",
+            "started_at": "2026-11-17T09:02:00.000Z",
+            "ended_at": "2026-11-17T09:02:30.000Z",
+            "outcome": "completed",
+            "approval_decided_at": null,
+            "approval_sent_at": null,
+            "approved_at": null,
+            "approved_elsewhere_at": "2026-11-17T09:02:00.000Z",
+            "approval": null,
+            "observed_interruption_seconds": null,
+            "interruptions": [],
+            "reschedulings": [{
+                "at": "2026-11-17T09:01:00.000Z",
+                "from": "2026-11-17T09:10:00.000Z",
+                "to": "2026-11-17T09:15:00.000Z",
+            }],
+        }])
+    );
+}
+
+#[test]
+fn unknown_members_are_unchanged_and_no_name_appears_twice() {
+    let unknown = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
+    let snapshot = snapshot_after(&[(0, json!([freeze(&unknown)]))]);
+    let text = json(&snapshot, at(1)).unwrap();
+    let events = read(&snapshot, at(1))["events"].clone();
+    assert_eq!(events[0]["Impact"], json!({"Level": [1, "two"]}));
+    assert_eq!(events[0]["scope"], "self");
+    assert_eq!(text.matches("\"scope\"").count(), 1, "{text}");
+}
+
+#[test]
+fn invisible_characters_are_escaped_and_no_name_differs_only_in_case() {
+    let hostile = "a\u{9b}31m\u{202e}\u{200b}b";
+    let unknown = json!({"Scope": "theirs", "Impact": [hostile], "Description": hostile});
+    let snapshot = snapshot_after(&[(0, json!([freeze(&unknown)]))]);
+    let text = json(&snapshot, at(1)).unwrap();
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
+    assert!(!text.contains(['\u{202e}', '\u{200b}']), "{text}");
+    let event = read(&snapshot, at(1))["events"][0].clone();
+    assert_eq!(event["Impact"], json!([hostile]));
+    assert_eq!(event["Description"], hostile);
+    assert_eq!(event["Scope"], Value::Null);
+}
+
+#[test]
+fn approval_decision_is_included() {
+    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
+    let id = snapshot.events[0].event.id.clone();
+    let waiting = Approval::Waiting {
+        reason: ApprovalReason::ShortFreeze,
+        leader: "web_0".into(),
+        until: at(60).wall,
+    };
+    snapshot.approvals = std::sync::Arc::new([(id, waiting)].into());
+    let approval = read(&snapshot, at(1))["events"][0]["approval"].clone();
+    assert_eq!(approval["decision"], "waiting");
+    assert_eq!(approval["reason"], "short_freeze");
+    assert_eq!(approval["at"], "2026-11-17T09:01:00.000Z");
+    let message = approval["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("web_0 is its first resource"),
+        "{message}"
+    );
+}
+
+#[test]
+fn countdown_is_relative_to_the_request() {
+    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
+    let countdown =
+        |seconds| read(&snapshot, at(seconds))["events"][0]["not_before_countdown_seconds"].clone();
+    assert_eq!(countdown(0), json!(600.0));
+    assert_eq!(countdown(610), json!(-10.0));
+}
+
+#[test]
+fn advisory_is_marked_and_has_no_countdown() {
+    let advisory = json!([freeze(&json!({"EventStatus": "Advisory"}))]);
+    let event =
+        |documents: &[(u64, Value)]| read(&snapshot_after(documents), at(30))["events"][0].clone();
+    let pending = event(&[(0, advisory.clone())]);
+    assert_eq!(pending["advisory"], true);
+    assert_eq!(pending["phase"], "advisory");
+    assert_eq!(pending["EventStatus"], "Advisory");
+    assert_eq!(pending["not_before_countdown_seconds"], Value::Null);
+    assert_eq!(pending["approval"]["reason"], "advisory");
+    let message = "Advisory: nothing to approve";
+    assert_eq!(pending["approval"]["message"], message);
+    let ended = event(&[(0, advisory), (20, json!([]))]);
+    assert_eq!(ended["advisory"], true);
+    assert_eq!(ended["phase"], "ended");
+    assert_eq!(ended["outcome"], "unknown");
+}
+
+#[test]
+fn unknown_values_are_null() {
+    let bare = json!([{"EventId": "1", "EventType": "Reboot", "EventStatus": "Scheduled"}]);
+    let event = read(&snapshot_after(&[(0, bare)]), at(0))["events"][0].clone();
+    for member in [
+        "Resources",
+        "Description",
+        "EventSource",
+        "not_before",
+        "outcome",
+    ] {
+        assert_eq!(event[member], Value::Null, "{member}");
+    }
+    assert_eq!(event["DurationInSeconds"], -1);
+    assert_eq!(event["NotBefore"], "");
+    assert_eq!(event["scope"], "unknown");
+}
+
+#[test]
+fn document_without_events_differs_from_no_document() {
+    let mut snapshot = Snapshot::empty(None, at(0));
+    snapshot.health.fail(
+        FailureReason::Status5xx,
+        "500 \"quoted\"\n".to_owned(),
+        at(0).wall,
+    );
+    let without_document = read(&snapshot, at(5));
+    assert_eq!(without_document["has_document"], false);
+    assert_eq!(without_document["events"], json!([]));
+    assert_eq!(without_document["vm"]["name"], Value::Null);
+    assert_eq!(
+        without_document["health"]["failure"],
+        json!({"reason": "status_5xx", "message": "500 \"quoted\"\n", "since": "2026-11-17T09:00:00.000Z"})
+    );
+    let empty = read(&snapshot_after(&[(0, json!([]))]), at(5));
+    assert_eq!(empty["has_document"], true);
+    assert_eq!(empty["unreadable_entries"], 0);
+    assert_eq!(empty["health"]["up"], true);
+    assert_eq!(empty["now"], "2026-11-17T09:00:05.000Z");
+}

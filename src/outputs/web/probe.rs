@@ -1,0 +1,188 @@
+//! Results of the probes `/-/ready` and `/-/serving`.
+
+use std::time::Duration;
+
+use super::ProbeResult;
+use crate::{
+    base::{
+        text::label_value,
+        time::{Moment, in_words},
+    },
+    core::{
+        assessment::{self, Start},
+        snapshot::Snapshot,
+    },
+};
+
+/// Ready after the first successful poll of this process. Later failures change nothing, as known events are kept.
+pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
+    let is_ok = snapshot.health.last_success.is_some();
+    let reason = match (&snapshot.health.failure, is_ok) {
+        (_, true) => "ready".to_owned(),
+        (None, false) => "not ready: no response from IMDS yet".to_owned(),
+        (Some(failure), false) => format!(
+            "not ready: no successful poll yet, last failure: {}",
+            failure.reason.as_str()
+        ),
+    };
+    ProbeResult { is_ok, reason }
+}
+
+/// Fails while an event that names this VM has started, is due within `lead_time`, or is approved or about to be: it
+/// may start at any moment then. A Freeze without an interruption and advisories do not count, nor do scheduled events
+/// without a NotBefore. Other types stop the VM whatever their announced duration is.
+///
+/// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
+/// the load balancer, as all VMs could be affected at once.
+pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
+    let due = snapshot
+        .pending()
+        .filter(|tracked| assessment::interrupts_vm(tracked))
+        .map(|tracked| (Start::of(tracked, now.wall), tracked))
+        .filter(|(start, _)| start.is_within(lead_time, now.wall))
+        .filter_map(|(start, tracked)| Some((start.seconds_from(now.wall)?, start, tracked)))
+        .min_by(|(one, ..), (other, ..)| one.total_cmp(other));
+    due.map_or_else(
+        || ProbeResult {
+            is_ok: true,
+            reason: "serving".to_owned(),
+        },
+        |(seconds, start, tracked)| ProbeResult {
+            is_ok: false,
+            reason: format!(
+                "not serving: {} {}",
+                label_value(tracked.event.event_type.as_str()),
+                start_text(seconds, start)
+            ),
+        },
+    )
+}
+
+fn start_text(seconds: f64, start: Start) -> String {
+    match start {
+        Start::Started(_) => "has started".to_owned(),
+        Start::Approved => "is approved and may start at any moment".to_owned(),
+        Start::MayBeApproved => "may be approved and start at any moment".to_owned(),
+        Start::AboutToBeApproved => "is about to be approved".to_owned(),
+        Start::NotBefore(_) | Start::NotAnnounced | Start::Never if seconds <= 0.0 => {
+            "is due".to_owned()
+        }
+        Start::NotBefore(_) | Start::NotAnnounced | Start::Never => {
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            let left = Duration::from_secs(left.as_secs());
+            format!("may start in {}", in_words(left))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        core::snapshot::FailureReason,
+        outputs::web::fixtures::{at, due, freeze, snapshot_after},
+    };
+
+    const LEAD_TIME: Duration = Duration::from_mins(5);
+
+    #[test]
+    fn ready_after_the_first_successful_poll_despite_later_failures() {
+        let mut snapshot = Snapshot::empty(None, at(0));
+        assert!(!ready(&snapshot).is_ok);
+        snapshot
+            .health
+            .fail(FailureReason::Timeout, "no answer".to_owned(), at(1).wall);
+        assert_eq!(
+            ready(&snapshot).reason,
+            "not ready: no successful poll yet, last failure: timeout"
+        );
+        snapshot.health.succeed(at(2));
+        assert!(ready(&snapshot).is_ok);
+        snapshot
+            .health
+            .fail(FailureReason::Gone, "410".to_owned(), at(3).wall);
+        assert!(ready(&snapshot).is_ok);
+    }
+
+    #[test]
+    fn restored_state_alone_is_not_ready() {
+        let mut snapshot = snapshot_after(&[(0, json!([]))]);
+        snapshot.health.last_success = None;
+        assert!(!ready(&snapshot).is_ok);
+    }
+
+    #[test]
+    fn serving_fails_when_an_own_event_is_due_within_the_lead_time() {
+        let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
+        let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
+        assert_eq!(result(299).reason, "serving");
+        assert_eq!(result(300).reason, "not serving: Freeze may start in 5m");
+        assert_eq!(result(590).reason, "not serving: Freeze may start in 10s");
+        assert_eq!(result(700).reason, "not serving: Freeze is due");
+        assert!(!result(300).is_ok);
+    }
+
+    #[test]
+    fn serving_fails_from_the_start_to_the_end_of_an_event() {
+        let started = freeze(&json!({"EventStatus": "Started", "NotBefore": ""}));
+        let mut documents = vec![(0, json!([started]))];
+        assert_eq!(
+            serving(&snapshot_after(&documents), LEAD_TIME, at(1)).reason,
+            "not serving: Freeze has started"
+        );
+        documents.push((60, json!([])));
+        assert!(serving(&snapshot_after(&documents), LEAD_TIME, at(61)).is_ok);
+    }
+
+    #[test]
+    fn events_that_do_not_interrupt_this_vm_do_not_count() {
+        for (why, members) in [
+            (
+                "another VM",
+                json!({"Resources": ["web_2"], "NotBefore": due(10)}),
+            ),
+            (
+                "no interruption",
+                json!({"DurationInSeconds": 0, "NotBefore": due(10)}),
+            ),
+            ("no start time", json!({"NotBefore": ""})),
+            (
+                "advisory",
+                json!({"EventStatus": "Advisory", "NotBefore": due(10)}),
+            ),
+            (
+                "no resources",
+                json!({"Resources": null, "NotBefore": due(10)}),
+            ),
+        ] {
+            let snapshot = snapshot_after(&[(0, json!([freeze(&members)]))]);
+            assert!(serving(&snapshot, LEAD_TIME, at(1)).is_ok, "{why}");
+        }
+        let unknown_length = freeze(&json!({"DurationInSeconds": -1, "NotBefore": due(10)}));
+        let snapshot = snapshot_after(&[(0, json!([unknown_length]))]);
+        assert!(!serving(&snapshot, LEAD_TIME, at(1)).is_ok);
+    }
+
+    #[test]
+    fn serving_without_any_document() {
+        assert!(serving(&Snapshot::empty(None, at(0)), LEAD_TIME, at(0)).is_ok);
+    }
+
+    #[test]
+    fn known_event_counts_while_polling_fails() {
+        let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
+        snapshot
+            .health
+            .fail(FailureReason::Connect, "refused".to_owned(), at(1).wall);
+        assert!(!serving(&snapshot, LEAD_TIME, at(400)).is_ok);
+    }
+
+    #[test]
+    fn reason_is_always_one_line() {
+        let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
+        let reason = serving(&snapshot, LEAD_TIME, at(590)).reason;
+        assert_eq!(reason, "not serving: a  b may start in 10s");
+    }
+}

@@ -1,0 +1,117 @@
+//! Responses: headers and gzip.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    header::{
+        ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName,
+        HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    },
+};
+
+use super::{ProbeResult, status};
+use crate::{http::server::HandlerResponse, outputs::metrics::negotiation};
+
+/// Allows our own style, script and icon, and the reload of the page.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// Smaller bodies are not compressed.
+const MIN_COMPRESSED: usize = 1_024;
+
+pub(super) const HTML: &str = "text/html; charset=utf-8";
+pub(super) const JSON: &str = "application/json";
+const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+
+/// A response with the headers that all of them have.
+pub(super) fn ok(content_type: &'static str, body: impl Into<Bytes>) -> HandlerResponse {
+    let mut response = Response::new(Full::new(body.into()));
+    for (name, value) in [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+        (VARY, "accept-encoding"),
+    ] {
+        set(&mut response, name, value);
+    }
+    response
+}
+
+pub(super) fn set(response: &mut HandlerResponse, name: HeaderName, value: &'static str) {
+    let value = HeaderValue::from_static(value);
+    response.headers_mut().insert(name, value);
+}
+
+fn with_status(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> HandlerResponse {
+    let mut response = ok(content_type, body);
+    *response.status_mut() = status;
+    response
+}
+
+/// Compresses a large body.
+pub(super) fn compressed(mut response: HandlerResponse) -> HandlerResponse {
+    let body = response.body().clone().into_inner().unwrap_or_default();
+    if body.len() >= MIN_COMPRESSED
+        && let Ok(compressed) = negotiation::gzip(&body)
+    {
+        *response.body_mut() = Full::from(compressed);
+        set(&mut response, CONTENT_ENCODING, "gzip");
+    }
+    response
+}
+
+pub(super) fn healthy() -> HandlerResponse {
+    ok(PLAIN_TEXT, "healthy\n")
+}
+
+pub(super) fn probe(result: ProbeResult) -> HandlerResponse {
+    let status = if result.is_ok {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    with_status(status, PLAIN_TEXT, result.reason + "\n")
+}
+
+/// The URLs of assets contain the version, so they can be cached.
+pub(super) fn asset(path: &str) -> Option<HandlerResponse> {
+    let mut response = match path {
+        "/assets/status.css" => ok("text/css; charset=utf-8", include_str!("status/status.css")),
+        "/assets/status.js" => ok(
+            "text/javascript; charset=utf-8",
+            include_str!("status/status.js"),
+        ),
+        "/assets/icon.svg" => ok("image/svg+xml", include_str!("status/icon.svg")),
+        _ => return None,
+    };
+    set(&mut response, CACHE_CONTROL, "public, max-age=86400");
+    Some(response)
+}
+
+pub(super) fn not_found() -> HandlerResponse {
+    with_status(StatusCode::NOT_FOUND, HTML, status::not_found())
+}
+
+pub(super) fn host_not_allowed() -> HandlerResponse {
+    let body = "403: this host name is not allowed. Use an IP address or the name of the VM, or start the exporter \
+                with --web.allowed-hosts=NAME\n";
+    with_status(StatusCode::FORBIDDEN, PLAIN_TEXT, body)
+}
+
+pub(super) fn method_not_allowed() -> HandlerResponse {
+    let body = "405: only GET and HEAD are allowed\n";
+    let mut response = with_status(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, body);
+    set(&mut response, ALLOW, "GET, HEAD");
+    response
+}
+
+pub(super) fn internal_error() -> HandlerResponse {
+    let body = "500: internal error\n";
+    with_status(StatusCode::INTERNAL_SERVER_ERROR, PLAIN_TEXT, body)
+}

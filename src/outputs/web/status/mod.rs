@@ -1,0 +1,329 @@
+//! The HTML status page of one snapshot, for an on-call engineer on a phone.
+//!
+//! The page is complete without script and style. The script updates the countdowns and reloads the content every few
+//! seconds. The page says that no events are scheduled only if the last poll succeeded.
+
+mod about;
+mod event;
+mod labels;
+mod timer;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::ProbeResult;
+use crate::{
+    azure::event::EventScope,
+    base::{
+        text::excerpt,
+        time::{Moment, Timestamp, in_words},
+    },
+    core::{
+        lifecycle::{Phase, TrackedEvent},
+        snapshot::Snapshot,
+    },
+};
+
+/// Events in one list; the JSON has all of them.
+const MAX_LISTED: usize = 100;
+/// Characters of a text from Azure, which normally sends shorter ones.
+const MAX_TEXT: usize = 1_000;
+/// Events for this VM that are shown in full.
+const MAX_CARDS: usize = 3;
+/// Longer lists are collapsed.
+const MAX_OPEN: usize = 5;
+
+pub(super) fn page(
+    snapshot: &Snapshot,
+    telemetry_path: &str,
+    serving: &ProbeResult,
+    now: Moment,
+) -> String {
+    let events = EventGroups::new(snapshot);
+    let title = title(snapshot, &events, now);
+    let list =
+        |title, testid, listed: &[_]| event::list(title, testid, listed, &snapshot.approvals, now);
+    let more = events.own.get(MAX_CARDS..).unwrap_or_default();
+    let markup = document(
+        "",
+        &title,
+        &html! {
+            header.top {
+                img.mark src={ "assets/icon.svg" (VERSION_QUERY) } alt="" width="36" height="36";
+                div {
+                    h1 { (plain(snapshot.vm_name.as_deref().unwrap_or("This VM"))) }
+                    p.sub { "Azure Scheduled Events" }
+                }
+            }
+            p.lost role="status" { "The exporter does not respond. This page may be out of date." }
+            main data-now=(unix_millis(now.wall)) {
+                (polling_alert(snapshot, now))
+                (name_alert(snapshot))
+                section aria-label="Events for this VM" data-testid="own" {
+                    @if events.own.is_empty() {
+                        (headline(snapshot, &events, now))
+                    }
+                    @for tracked in events.own.iter().take(MAX_CARDS) {
+                        (event::card(tracked, snapshot.approvals.get(&tracked.event.id), now))
+                    }
+                    (list("More events for this VM", "own-more", more))
+                }
+                (list("Advisories", "advisories", &events.advisories))
+                (list("Events for other VMs", "neighbours", &events.other))
+                (list("Recently ended", "ended", &events.ended))
+                (about::section(snapshot, serving, now))
+            }
+            (about::footer(telemetry_path))
+        },
+    );
+    markup.into_string()
+}
+
+pub(super) fn not_found() -> String {
+    let markup = document(
+        "/",
+        "Not found",
+        &html! {
+            main {
+                section.state.none {
+                    h2 { "Page not found" }
+                    p { a href="/" { "Status page" } }
+                }
+            }
+        },
+    );
+    markup.into_string()
+}
+
+/// Part of the URL of each asset, so that a browser does not use those of another version.
+const VERSION_QUERY: &str = concat!(
+    "?v=",
+    env!("CARGO_PKG_VERSION"),
+    "-",
+    env!("BUILD_REVISION")
+);
+
+/// `base` is the prefix of links. It is empty on the status page, so that the page works below a path of a proxy.
+fn document(base: &str, title: &str, body: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="robots" content="noindex";
+                title { (title) }
+                link rel="icon" type="image/svg+xml" href={ (base) "assets/icon.svg" (VERSION_QUERY) };
+                link rel="stylesheet" href={ (base) "assets/status.css" (VERSION_QUERY) };
+                script defer src={ (base) "assets/status.js" (VERSION_QUERY) } {}
+                noscript { meta http-equiv="refresh" content="10"; }
+            }
+            body { (body) }
+        }
+    }
+}
+
+/// The sections of the page.
+struct EventGroups<'a> {
+    /// Pending events that name this VM or may name it, the most urgent first.
+    own: Vec<&'a TrackedEvent>,
+    /// Pending events of other VMs, the most urgent first.
+    other: Vec<&'a TrackedEvent>,
+    /// Those of this VM first.
+    advisories: Vec<&'a TrackedEvent>,
+    /// The latest first.
+    ended: Vec<&'a TrackedEvent>,
+}
+
+impl<'a> EventGroups<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let (mut other, mut own): (Vec<_>, Vec<_>) = snapshot
+            .pending()
+            .partition(|tracked| tracked.scope == EventScope::Other);
+        own.sort_by_key(|tracked| urgency(tracked));
+        other.sort_by_key(|tracked| urgency(tracked));
+        let mut advisories: Vec<_> = snapshot.advisories().collect();
+        advisories.sort_by_key(|tracked| tracked.scope == EventScope::Other);
+        let mut ended: Vec<_> = snapshot.ended().collect();
+        ended.sort_by_key(|tracked| std::cmp::Reverse(tracked.end.map(|end| end.at)));
+        Self {
+            own,
+            other,
+            advisories,
+            ended,
+        }
+    }
+}
+
+/// Started events come first, then those that an approval may start at any moment, then those with the earliest start.
+fn urgency(tracked: &TrackedEvent) -> (bool, bool, bool, Option<Timestamp>) {
+    let at = tracked.event.not_before;
+    (
+        tracked.phase() != Phase::Started,
+        !tracked.is_due_by_approval(),
+        at.is_none(),
+        at,
+    )
+}
+
+fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
+    let state = match events.own.first() {
+        Some(tracked) => event::title(tracked, now),
+        None => no_events(snapshot, now).0.to_owned(),
+    };
+    let name = snapshot.vm_name.as_deref().unwrap_or("this VM");
+    format!(
+        "{} · {} · Azure Scheduled Events",
+        plain(&state),
+        plain(name)
+    )
+}
+
+/// What is known when no event of this VM is pending: for the title, for the headline, and a reason for doubt.
+fn no_events(snapshot: &Snapshot, now: Moment) -> (&'static str, &'static str, Markup) {
+    let health = &snapshot.health;
+    let (title, detail) = if !snapshot.has_document {
+        let detail = html! { "The metadata service has not returned a list of events yet. An event may be scheduled." };
+        ("No data yet", detail)
+    } else if health.is_stale(now) {
+        let detail = html! { "The last list of events is too old. An event may be scheduled." };
+        ("Events unknown", detail)
+    } else if !health.is_up(now) {
+        let heading = "No events were scheduled at the last successful poll";
+        let detail = html! { "Events announced since then are unknown." };
+        return ("Out of date", heading, detail);
+    } else if health.unreadable_entries > 0 {
+        let detail = html! { "Entries of the last document that could not be read, and may be events: " (health.unreadable_entries) ". The log has the details." };
+        ("Unreadable entries", detail)
+    } else if let Some(until) = health.warming_up_until(now) {
+        let detail = html! { "Scheduled Events may just have been enabled. Events may take until " (until.time_of_day()) " to appear." };
+        ("No events yet", detail)
+    } else {
+        ("No events scheduled", html! {})
+    };
+    (title, title, detail)
+}
+
+/// Shown when no event of this VM is pending.
+fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Markup {
+    let (_, heading, detail) = no_events(snapshot, now);
+    let is_clear = detail.0.is_empty();
+    let (class, mark) = if is_clear {
+        ("clear", "✓")
+    } else {
+        ("none", "?")
+    };
+    html! {
+        div.state.(class) data-testid="headline" {
+            span.mark aria-hidden="true" { (mark) }
+            div {
+                h2 aria-live="polite" { (heading) }
+                @if !is_clear {
+                    p { (detail) }
+                }
+                @if !events.advisories.is_empty() {
+                    p { "See the advisories below." }
+                }
+                @if !events.other.is_empty() {
+                    p { (pluralize(events.other.len(), "event")) " for other VMs." }
+                }
+                p.fresh { (freshness(snapshot, now)) }
+            }
+        }
+    }
+}
+
+fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
+    html! {
+        @if let Some(at) = snapshot.health.last_success {
+            "Last successful poll: " (elapsed(at.wall, now)) " ago"
+        } @else if let Some(at) = snapshot.health.last_success_at() {
+            "Last successful poll: " (elapsed(at, now)) " ago, before the restart of the exporter; not confirmed since"
+        } @else if snapshot.has_document {
+            "Restored from before the restart of the exporter; not confirmed since"
+        } @else {
+            "No successful poll yet"
+        }
+    }
+}
+
+fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
+    let Some(failure) = &snapshot.health.failure else {
+        return html! {
+            @if snapshot.health.age(now).is_some() && !snapshot.health.is_up(now) {
+                div.alarm role="alert" data-testid="alarm" {
+                    strong { "The events shown are out of date" } ". " (freshness(snapshot, now)) "."
+                }
+            }
+        };
+    };
+    html! {
+        div.alarm role="alert" data-testid="alarm" {
+            strong { "Polling has failed" } " for " (elapsed(failure.since, now)) ". "
+            (labels::failure(failure.reason))
+            @if snapshot.has_document {
+                " The events shown may be out of date. "
+                (freshness(snapshot, now)) "."
+            }
+        }
+    }
+}
+
+fn name_alert(snapshot: &Snapshot) -> Markup {
+    let vm_name = snapshot.vm_name.as_deref();
+    let identity = snapshot.identity.as_deref();
+    html! {
+        @if let Some(identity) = identity.filter(|identity| identity.contradicts(vm_name)) {
+            div.alarm role="alert" data-testid="name-contradiction" {
+                strong { "The name of this VM is contradictory" } ". "
+                "--vm.name is " code { (plain(vm_name.unwrap_or_default())) }
+                ", but instance metadata name this VM " code { (plain(&identity.name)) } ". "
+                "Events that name only the latter count as events for other VMs, and nothing is approved. "
+                "Correct --vm.name, or omit it."
+            }
+        }
+    }
+}
+
+/// The time since `at`, which the script keeps up to date.
+fn elapsed(at: Timestamp, now: Moment) -> Markup {
+    let elapsed = now.wall.saturating_since(at);
+    html! {
+        time datetime=(at.rfc3339()) data-since=(unix_millis(at)) {
+            (in_words(std::time::Duration::from_secs(elapsed.as_secs())))
+        }
+    }
+}
+
+/// A time in UTC; the script adds the local time.
+fn at(at: Timestamp) -> Markup {
+    html! {
+        time datetime=(at.rfc3339()) data-at=(unix_millis(at)) { (at.rfc1123().replace("GMT", "UTC")) }
+        " " span.local hidden {}
+    }
+}
+
+fn unix_millis(at: Timestamp) -> String {
+    format!("{:.0}", at.as_unix_seconds() * 1_000.0)
+}
+
+fn pluralize(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Untrusted text for display. Markup is escaped where the text is put into the page.
+fn plain(text: &str) -> String {
+    excerpt(text, MAX_TEXT)
+}
+
+/// One entry of a description list; nothing if the value is empty.
+fn fact(name: &str, value: &Markup) -> Markup {
+    html! {
+        @if !value.0.is_empty() {
+            div { dt { (name) } dd { (PreEscaped(&value.0)) } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,339 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    core::snapshot::{Approval, ApprovalReason, FailureReason, Identity, SkipReason},
+    outputs::web::{
+        fixtures::{at as moment, due, freeze, snapshot_after},
+        probe,
+    },
+};
+
+fn render(snapshot: &Snapshot, seconds: u64) -> String {
+    let now = moment(seconds);
+    let serving = probe::serving(snapshot, std::time::Duration::from_mins(5), now);
+    page(snapshot, "/metrics", &serving, now)
+}
+
+/// The text of the page without markup.
+fn text_of(page: &str) -> String {
+    let body = page.split_once("<body>").unwrap().1;
+    let texts = body.split('<').filter_map(|part| part.split_once('>'));
+    let texts: Vec<&str> = texts
+        .map(|(_, text)| text)
+        .filter(|text| !text.is_empty())
+        .collect();
+    texts.join("|")
+}
+
+#[test]
+fn event_of_this_vm_is_shown_in_full() {
+    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
+    let page = render(&snapshot, 10);
+    let text = text_of(&page);
+    assert!(
+        page.contains("<title>Freeze in 9m 50s · web_1 · Azure Scheduled Events</title>"),
+        "{page}"
+    );
+    for expected in [
+        "|Freeze|Scheduled|The VM is paused",
+        "|9m 50s|",
+        "|Tue, 17 Nov 2026 09:10:00 UTC|",
+        "|Announced interruption|9s|",
+        "|Host server is undergoing maintenance.|",
+        "|Azure (Platform)|",
+        "|7B1E04C9-52DA-4F6E-9C38-A40D7E91B265|",
+        "|Affects 1 VM|web_1|",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    assert!(page.contains("data-not-before=\"1794906600000\""));
+    assert!(page.contains("data-event-id=\"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265\""));
+}
+
+#[test]
+fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
+    let advisory = freeze(&json!({
+        "EventType": "SpotRebalanceRecommendation", "EventStatus": "Advisory", "DurationInSeconds": -1,
+    }));
+    let snapshot = snapshot_after(&[(0, json!([])), (600, json!([advisory]))]);
+    let page = render(&snapshot, 610);
+    let text = text_of(&page);
+    assert!(page.contains("<title>No events scheduled"), "{page}");
+    for expected in [
+        "|No events scheduled|See the advisories below.|",
+        "|Advisories|",
+        "|SpotRebalanceRecommendation|",
+        "|advisory, no maintenance is scheduled",
+        " (no deadline)|",
+        "|The Spot VM has a higher risk of eviction;",
+    ] {
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+    assert!(page.contains("data-phase=\"advisory\""), "{page}");
+    assert!(!page.contains("data-testid=\"countdown\""), "{page}");
+    let over = snapshot_after(&[(600, json!([advisory])), (620, json!([]))]);
+    let text = text_of(&render(&over, 630));
+    assert!(text.contains("Advisory no longer listed"), "{text}");
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_no_all_clear() {
+    let snapshot = snapshot_after(&[(0, json!([])), (600, json!([{"EventType": "Preempt"}]))]);
+    let page = render(&snapshot, 610);
+    assert!(page.contains("<title>Unreadable entries"), "{page}");
+    let text = text_of(&page);
+    let expected = "|Unreadable entries|Entries of the last document that could not be read, and may be events: 1.";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("No events"), "{text}");
+    let snapshot = snapshot_after(&[(0, json!([{"EventType": "Preempt"}])), (600, json!([]))]);
+    assert!(render(&snapshot, 610).contains("<title>No events scheduled"));
+}
+
+#[test]
+fn advisory_does_not_hide_an_event_of_this_vm() {
+    let advisory = freeze(&json!({"EventId": "a", "EventStatus": "Advisory", "NotBefore": due(1)}));
+    let snapshot = snapshot_after(&[(0, json!([advisory, freeze(&json!({}))]))]);
+    let page = render(&snapshot, 10);
+    assert!(page.contains("<title>Freeze in 9m 50s"), "{page}");
+    assert_eq!(page.matches("data-testid=\"countdown\"").count(), 1);
+}
+
+#[test]
+fn freeze_of_0_s_is_shown_without_an_interruption() {
+    let harmless = freeze(&json!({"DurationInSeconds": 0}));
+    let text = text_of(&render(&snapshot_after(&[(0, json!([harmless]))]), 10));
+    let expected = "Host maintenance; no interruption of the VM is expected.";
+    assert!(text.contains(expected), "{text}");
+    assert!(!text.contains("connections may break"), "{text}");
+}
+
+#[test]
+fn missing_source_is_shown_as_treated_as_platform() {
+    let freeze = freeze(&json!({"EventSource": null}));
+    let text = text_of(&render(&snapshot_after(&[(0, json!([freeze]))]), 10));
+    assert!(
+        text.contains("|Source|not given, treated as Platform|"),
+        "{text}"
+    );
+}
+
+#[test]
+fn missing_document_is_not_shown_as_no_events() {
+    let mut snapshot = Snapshot::empty(None, moment(0));
+    for seconds in [0, 5] {
+        let page = render(&snapshot, seconds);
+        assert!(page.contains("No data yet"), "{page}");
+        assert!(!page.contains("state clear") && !page.contains("No events scheduled"));
+        snapshot
+            .health
+            .fail(FailureReason::Shape, "{}".to_owned(), moment(1).wall);
+    }
+    assert!(render(&snapshot, 6).contains("not a Scheduled Events document"));
+}
+
+#[test]
+fn no_events_scheduled_requires_a_successful_poll() {
+    let mut snapshot = snapshot_after(&[(0, json!([])), (600, json!([]))]);
+    let page = render(&snapshot, 602);
+    assert!(
+        page.contains("state clear") && page.contains("No events scheduled"),
+        "{page}"
+    );
+    assert!(page.contains(">2s</time> ago"), "{page}");
+    snapshot.health.fail(
+        FailureReason::Connect,
+        "refused".to_owned(),
+        moment(630).wall,
+    );
+    let page = render(&snapshot, 693);
+    assert!(!page.contains("state clear"), "{page}");
+    assert!(page.contains("No events were scheduled at the last successful poll"));
+    assert!(
+        page.contains("Polling has failed") && page.contains(">1m 3s</time>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn restored_events_are_shown_as_unconfirmed() {
+    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
+    snapshot.health.last_success = None;
+    let page = render(&snapshot, 5);
+    assert!(page.contains("not confirmed since"), "{page}");
+    assert!(page.contains("data-event-id"));
+}
+
+#[test]
+fn other_vms_and_ended_events_have_their_own_sections() {
+    let other_vm = freeze(&json!({"EventId": "n", "Resources": ["web_2"]}));
+    let snapshot = snapshot_after(&[
+        (
+            0,
+            json!([
+                freeze(&json!({"EventStatus": "Started", "NotBefore": ""})),
+                other_vm
+            ]),
+        ),
+        (30, json!([other_vm])),
+    ]);
+    let page = render(&snapshot, 40);
+    let position = |text: &str| {
+        page.find(text)
+            .unwrap_or_else(|| panic!("{text} in {page}"))
+    };
+    assert!(position("No events yet") < position("Events for other VMs"));
+    assert!(position("Events for other VMs") < position("data-event-id=\"n\""));
+    assert!(position("data-event-id=\"n\"") < position("Recently ended"));
+    assert!(position("Recently ended") < position("Completed"));
+}
+
+#[test]
+fn line_of_another_vm_names_it() {
+    let line = |names: Value| {
+        let other_vm = freeze(&json!({"Resources": names}));
+        text_of(&render(&snapshot_after(&[(0, json!([other_vm]))]), 10))
+    };
+    for (names, expected) in [
+        (json!(["web_2"]), "| · web_2 · interruption: 9s|"),
+        (json!(["_web_2", "web_3"]), "| · web_2, web_3 · "),
+        (json!(["web_2", "web_3", "web_4"]), "| · 3 VMs · "),
+    ] {
+        let text = line(names);
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+}
+
+#[test]
+fn started_events_come_before_scheduled_ones() {
+    let started = freeze(&json!({"EventId": "s", "EventStatus": "Started", "NotBefore": ""}));
+    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
+    let page = render(&snapshot, 90);
+    assert!(
+        page.find("In progress for").unwrap() < page.find("any moment").unwrap(),
+        "{page}"
+    );
+    assert!(page.contains("data-overdue"));
+    assert!(page.contains("<title>Freeze in progress"));
+}
+
+#[test]
+fn untrusted_text_is_escaped() {
+    let evil = "<script>alert(1)</script>\"' onload=x &amp; \u{2028}\u{202e}\u{0}\u{1b}[31m";
+    let mut snapshot = snapshot_after(&[(
+        0,
+        json!([freeze(&json!({
+            "EventId": evil, "EventType": evil, "EventStatus": evil, "EventSource": evil,
+            "Description": evil, "Resources": ["web_1", evil], evil: {"x": evil},
+        }))]),
+    )]);
+    snapshot.vm_name = Some(evil.into());
+    snapshot.identity = Some(std::sync::Arc::new(Identity {
+        name: evil.to_owned(),
+        scale_set: evil.to_owned(),
+        ..Identity::default()
+    }));
+    snapshot
+        .health
+        .fail(FailureReason::Json, evil.to_owned(), moment(1).wall);
+    let page = render(&snapshot, 10);
+    assert_eq!(
+        page.matches("<script").count(),
+        1,
+        "more than the script of the page: {page}"
+    );
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;' onload=x &amp;amp; "));
+    assert!(
+        !page
+            .chars()
+            .any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{202e}')),
+        "{page}"
+    );
+    assert!(!page.contains("=\"<"), "{page}");
+}
+
+#[test]
+fn card_shows_the_approval_decision() {
+    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
+    let id = snapshot.events[0].event.id.clone();
+    let approvals = [
+        (
+            Approval::Waiting {
+                reason: ApprovalReason::ShortFreeze,
+                leader: "<web_0>".into(),
+                until: moment(60).wall,
+            },
+            "|Approval|&lt;web_0&gt; is its first resource and approves it; this VM does if ",
+        ),
+        (
+            Approval::Withheld(SkipReason::Off),
+            "|Approvals are off. The event starts at NotBefore, or earlier if someone approves it.|",
+        ),
+    ];
+    for (approval, expected) in approvals {
+        snapshot.approvals = std::sync::Arc::new([(id.clone(), approval)].into());
+        let text = text_of(&render(&snapshot, 10));
+        assert!(text.contains(expected), "{expected} in {text}");
+    }
+}
+
+#[test]
+fn approval_decision_about_each_pending_event_is_shown() {
+    let mut events = vec![json!({"EventId": "other", "Resources": ["web_2"]})];
+    events.extend((0..=MAX_CARDS).map(|number| json!({"EventId": number.to_string()})));
+    let events: Vec<_> = events.iter().map(freeze).collect();
+    let page = render(&snapshot_after(&[(0, json!(events))]), 10);
+    let shown = page.matches("data-testid=\"approval\"").count();
+    assert_eq!(shown, events.len(), "{page}");
+}
+
+#[test]
+fn long_text_is_truncated() {
+    let long = "<".repeat(100_000);
+    let event = freeze(&json!({"Description": long, "EventType": long}));
+    let page = render(&snapshot_after(&[(0, json!([event]))]), 10);
+    assert!(page.len() < 40_000, "{}", page.len());
+}
+
+#[test]
+fn lists_of_events_are_limited() {
+    let names: Vec<String> = (0..100)
+        .map(|number| format!("web_{}", number + 2))
+        .collect();
+    let events: Vec<Value> = (0..250)
+        .map(|number| freeze(&json!({"EventId": format!("event-{number}"), "Resources": names})))
+        .collect();
+    let snapshot = snapshot_after(&[(0, json!(events))]);
+    let page = render(&snapshot, 10);
+    assert_eq!(page.matches("data-event-id=").count(), MAX_LISTED);
+    assert!(page.contains("150 more in the "), "{page}");
+    assert!(!page.contains("<details open"));
+    let own: Vec<Value> = (0..5)
+        .map(|number| freeze(&json!({"EventId": format!("event-{number}")})))
+        .collect();
+    let page = render(&snapshot_after(&[(0, json!(own))]), 10);
+    assert_eq!(page.matches("<article").count(), MAX_CARDS);
+    assert_eq!(page.matches("data-event-id=").count(), 5);
+}
+
+#[test]
+fn event_that_may_affect_this_vm_is_shown_in_full() {
+    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"Resources": null}))]))]);
+    let page = render(&snapshot, 10);
+    assert!(
+        page.contains("may affect this VM") && page.contains("<article"),
+        "{page}"
+    );
+}
+
+#[test]
+fn page_loads_nothing_from_other_hosts_and_needs_no_script() {
+    let page = render(&snapshot_after(&[(0, json!([freeze(&json!({}))]))]), 10);
+    let urls: Vec<&str> = page
+        .split(['"'])
+        .filter(|value| value.starts_with("http") || value.starts_with("//"))
+        .collect();
+    assert_eq!(urls, [about::DOCUMENTATION]);
+    assert!(!page.contains(" style=") && !page.contains("<style"));
+    assert!(page.contains("<noscript><meta http-equiv=\"refresh\""));
+}

@@ -1,0 +1,231 @@
+//! The command line: flags with dotted names, as Prometheus exporters have them.
+//!
+//! Values are checked for syntax only; [`config`](crate::program::config) resolves them.
+
+mod flags;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+use crate::http::outbound::url;
+
+pub(crate) use self::flags::{
+    AlertmanagerFlags, ApproveCommand, ApproveFlags, ApproveFor, DemoFlags, ImdsFlags, LogFlags,
+    LogFormat, Output, QueryFlags, RunFlags, SimulateFlags, SimulatorFlags, WatchFlags,
+};
+
+/// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
+pub const EXIT_USAGE: u8 = 64;
+
+/// Prometheus exporter for the Azure Scheduled Events of this VM.
+///
+/// Warning: polling enables Scheduled Events for the whole availability set or placement group. A restart requested by
+/// a user then waits for an approval or for NotBefore, up to 15 minutes.
+#[derive(Debug, Parser)]
+#[command(
+    name = "azure-scheduled-events-exporter",
+    version = VERSION,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub struct Cli {
+    /// Without a command, the exporter runs.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunFlags,
+}
+
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (revision ",
+    env!("BUILD_REVISION"),
+    ", rustc ",
+    env!("BUILD_RUSTC"),
+    ")"
+);
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the exporter with a simulated Azure in one process, on loopback. Needs no configuration.
+    #[command(
+        mut_arg("scenarios", |arg| arg
+            .default_value("demo")
+            .help("Name of a scenario, or path of a scenario file (repeatable)")),
+        mut_arg("speed", |arg| arg.default_value("60"))
+    )]
+    Demo(DemoFlags),
+    /// Run the simulated Azure without the exporter.
+    Simulate(SimulateFlags),
+    /// Query Azure once and print the pending events.
+    ///
+    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
+    /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes. Events may take five
+    /// minutes to appear after the first request.
+    List(QueryFlags),
+    /// Approve events in one request: Azure may then start them before their NotBefore, on every VM in their Resources.
+    ///
+    /// The approval is sent at once, and this VM is not drained first. To drain it, let the exporter approve the event
+    /// with --approve.drain.
+    ///
+    /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
+    /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes.
+    Approve(ApproveCommand),
+    /// Print each transition of an event that names this VM as one line of JSON, for scripts.
+    ///
+    /// Reads the exporter on this machine and sends no request to Azure. A line has the members `at`, `transition`
+    /// (pending, announced, rescheduled, changed, started, advisory or ended) and `event`, which is that of
+    /// /api/v1/events. A signal or a closed pipe ends the command with exit code 0.
+    Watch(WatchFlags),
+    /// Install, remove, start or stop the exporter as a Windows service. Needs an elevated prompt.
+    #[cfg(windows)]
+    #[command(subcommand)]
+    Service(ServiceCommand),
+}
+
+#[cfg(windows)]
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServiceCommand {
+    /// Install the service with these flags of the exporter, or change the flags of the installed one.
+    ///
+    /// The service starts with Windows and is restarted when it fails. It runs as LocalService, which must be able to
+    /// read the files that the flags name. Changed flags take effect when the service is started again.
+    Install(Box<RunFlags>),
+    /// Stop and remove the service. The state directory stays.
+    Uninstall,
+    /// Start the service and wait until it runs.
+    Start,
+    /// Stop the service and wait until it has saved its state.
+    Stop,
+}
+
+#[derive(Debug)]
+pub enum Parsed {
+    Command(Box<Cli>),
+    /// The text of `--help` or `--version`.
+    Info(String),
+}
+
+/// Parses the command line.
+///
+/// # Errors
+/// One line that names the flag, the value and a valid alternative.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
+    use clap::error::ErrorKind;
+    let arguments: Vec<_> = arguments.into_iter().collect();
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => Ok(Parsed::Command(Box::new(cli))),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+            ) =>
+        {
+            Ok(Parsed::Info(error.to_string()))
+        }
+        Err(error) => Err(without_secrets(one_line(&error), &arguments)),
+    }
+}
+
+/// An error may repeat an argument, and a URL in it may hold a secret.
+fn without_secrets(error: String, arguments: &[OsString]) -> String {
+    let texts = arguments.iter().filter_map(|argument| argument.to_str());
+    texts
+        .map(|text| match text.split_once('=') {
+            Some((flag, value)) if flag.starts_with('-') => value,
+            _ => text,
+        })
+        .filter(|value| value.contains("://") || value.contains('@'))
+        .fold(error, |error, value| {
+            error.replace(value, &url::redacted(value))
+        })
+}
+
+/// Joins the paragraphs of a clap error.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let parts: Vec<_> = lines
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .map(|line| {
+            line.trim_start_matches("error: ")
+                .trim_start_matches("tip: ")
+        })
+        .collect();
+    let line = parts.join("; ").replace(":; ", ": ");
+    format!("{line} (--help lists the flags)")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(arguments: &[&str]) -> Result<Parsed, String> {
+        parse(["exporter"].iter().chain(arguments).map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
+        for (arguments, expected) in [
+            (
+                &["--imds.poll-interval=5"][..],
+                "'5' for '--imds.poll-interval <DURATION>': \"5\" is not a duration",
+            ),
+            (
+                &["--log.level=loud"],
+                "'loud' for '--log.level <LEVEL>'; [possible values: error, warn, info",
+            ),
+            (
+                &["--imds.pol-interval=5s"],
+                "a similar argument exists: '--imds.poll-interval'",
+            ),
+            (&["simulat"], "a similar subcommand exists: 'simulate'"),
+            (&["--web.listen-address"], "--web.listen-address"),
+            (&["approve"], "were not provided: <EVENT_ID>"),
+            (&["list", "--output=xml"], "'xml' for '--output <OUTPUT>'"),
+        ] {
+            let error = parsed(arguments).unwrap_err();
+            assert!(
+                error.contains(expected) && !error.contains('\n'),
+                "{arguments:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn exporter_flags_before_a_command_are_refused() {
+        let error = parsed(&["--imds.url=http://localhost", "list"]).unwrap_err();
+        assert!(error.contains("list"), "{error}");
+    }
+
+    #[test]
+    fn help_groups_the_flags_and_version_names_the_revision() {
+        let Ok(Parsed::Info(help)) = parsed(&["--help"]) else {
+            panic!("--help is not parsed")
+        };
+        for heading in [
+            "Web:",
+            "Azure Instance Metadata Service (IMDS):",
+            "Events:",
+            "Log:",
+        ] {
+            assert!(help.contains(heading), "{heading} in {help}");
+        }
+        let Ok(Parsed::Info(version)) = parsed(&["--version"]) else {
+            panic!("--version is not parsed")
+        };
+        assert!(
+            version.contains(env!("CARGO_PKG_VERSION")) && version.contains("revision"),
+            "{version}"
+        );
+    }
+}

@@ -1,0 +1,215 @@
+//! Runs a command: resolves its settings, reports everything that can fail at start-up, then starts the runtime.
+
+mod approve;
+mod list;
+mod query;
+#[cfg(windows)]
+mod service;
+mod watch;
+
+use std::fmt;
+
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+#[cfg(windows)]
+pub use self::service::run_as_service;
+pub use crate::base::system::is_closed_pipe;
+use crate::{
+    base::{
+        system::{self, Signals},
+        time::Clock,
+    },
+    outputs::state,
+    program::{
+        app,
+        cli::{
+            ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, QueryFlags, RunFlags,
+            SimulateFlags, WatchFlags,
+        },
+        config::{self, Config, ConfigError, ImdsSettings},
+        logs::{self, LogGuard, WriteLine},
+    },
+    simulator,
+};
+
+#[derive(Debug)]
+pub struct CommandError {
+    /// One line.
+    pub message: String,
+    pub exit_code: u8,
+}
+
+impl CommandError {
+    /// A failure that no flag has caused.
+    fn new(message: String) -> Self {
+        Self {
+            message,
+            exit_code: 1,
+        }
+    }
+
+    /// A failure of the operating system or of the runtime.
+    fn system(context: &str, cause: &impl fmt::Display) -> Self {
+        Self::new(format!("{context}: {cause}"))
+    }
+}
+
+impl From<ConfigError> for CommandError {
+    fn from(error: ConfigError) -> Self {
+        Self {
+            message: error.to_string(),
+            exit_code: EXIT_USAGE,
+        }
+    }
+}
+
+impl From<app::Error> for CommandError {
+    fn from(error: app::Error) -> Self {
+        // These are caused by the value of a flag.
+        let is_usage = matches!(
+            error,
+            app::Error::Config(_)
+                | app::Error::Client(_)
+                | app::Error::Alertmanager(_)
+                | app::Error::State(state::Error::Unusable { .. })
+        );
+        Self {
+            message: error.to_string(),
+            exit_code: if is_usage { EXIT_USAGE } else { 1 },
+        }
+    }
+}
+
+/// Runs the command and returns its output for stdout.
+pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
+    match cli.command {
+        None => run_exporter(&cli.run, logs::write_stderr, obey_signals),
+        Some(Command::Demo(flags)) => demo(flags, cli.run),
+        Some(Command::Simulate(flags)) => simulate(&flags),
+        Some(Command::List(flags)) => list(&flags),
+        Some(Command::Approve(flags)) => approve(&flags),
+        Some(Command::Watch(flags)) => watch(&flags),
+        #[cfg(windows)]
+        Some(Command::Service(command)) => service::manage(&command),
+    }
+}
+
+/// Runs the exporter. Its settings are valid and its sockets are open when `control` begins.
+fn run_exporter(
+    flags: &RunFlags,
+    write_line: WriteLine,
+    control: impl AsyncFnOnce(CancellationToken) -> Result<(), CommandError>,
+) -> Result<String, CommandError> {
+    let settings = Config::new(flags)?;
+    let listeners = app::bind(&settings.listen)?;
+    let log = init_process(flags.log, write_line)?;
+    let dropped_log_lines = log.dropped_lines();
+    let exporter = async |stop: CancellationToken| {
+        let (clock, stop) = (Clock::start(), stop.cancelled_owned());
+        Box::pin(app::run(
+            settings,
+            listeners,
+            dropped_log_lines,
+            clock,
+            stop,
+        ))
+        .await
+    };
+    run_with(exporter, control)
+}
+
+fn demo(flags: DemoFlags, exporter: RunFlags) -> Result<String, CommandError> {
+    let simulation = config::demo(&flags)?;
+    let log = init_process(flags.log, logs::write_stderr)?;
+    let dropped_log_lines = log.dropped_lines();
+    let settings = |imds_url: &str| config::demo_exporter(flags, exporter, imds_url.to_owned());
+    let demo = async |stop: CancellationToken| {
+        let (clock, stop) = (Clock::start(), stop.cancelled_owned());
+        app::demo(simulation, settings, dropped_log_lines, clock, stop).await
+    };
+    run_with(demo, obey_signals)
+}
+
+fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
+    if flags.list {
+        let lines = simulator::catalog();
+        let lines = lines.map(|(name, description)| format!("{name:24} {description}\n"));
+        return Ok(lines.collect());
+    }
+    let simulation = config::simulate(&flags.listen_address, &flags.simulator)?;
+    let _log_guard = init_process(flags.log, logs::write_stderr)?;
+    let simulate = async |stop: CancellationToken| {
+        app::simulate(simulation, Clock::start(), stop.cancelled_owned()).await
+    };
+    run_with(simulate, obey_signals)
+}
+
+fn list(flags: &QueryFlags) -> Result<String, CommandError> {
+    let settings = ImdsSettings::new(&flags.imds)?;
+    let _log_guard = init_process(flags.log, logs::write_stderr)?;
+    runtime()?.block_on(list::run(&settings, flags.output, Clock::start()))
+}
+
+fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
+    let settings = ImdsSettings::new(&flags.query.imds)?;
+    let _log_guard = init_process(flags.query.log, logs::write_stderr)?;
+    runtime()?.block_on(approve::run(&settings, flags, Clock::start()))
+}
+
+fn watch(flags: &WatchFlags) -> Result<String, CommandError> {
+    let _log_guard = init_process(flags.log, logs::write_stderr)?;
+    runtime()?.block_on(watch::run(flags))?;
+    Ok(String::new())
+}
+
+/// Sets up logging and cryptography. Fails if it is called twice.
+fn init_process(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, CommandError> {
+    let log = logs::init(flags, write_line)
+        .map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .map_err(|_| CommandError::system("cannot set up cryptography", &"already done"))?;
+    Ok(log)
+}
+
+/// One thread is enough: the program waits nearly all of the time.
+fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|cause| CommandError::system("cannot create the async runtime", &cause))?;
+    let context = runtime.enter();
+    system::ignore_file_size_signal()
+        .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+    drop(context);
+    Ok(runtime)
+}
+
+/// Requests an orderly shutdown at the first signal. A second signal ends the process immediately.
+async fn obey_signals(stop: CancellationToken) -> Result<(), CommandError> {
+    let mut signals = Signals::listen()
+        .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+    signals.next().await;
+    stop.cancel();
+    signals.next().await;
+    warn!("second signal, exiting without an orderly shutdown");
+    Ok(())
+}
+
+/// Runs the work until its end, which `control` requests with the token, or until the end of `control`.
+fn run_with(
+    work: impl AsyncFnOnce(CancellationToken) -> Result<(), app::Error>,
+    control: impl AsyncFnOnce(CancellationToken) -> Result<(), CommandError>,
+) -> Result<String, CommandError> {
+    let runtime = runtime()?;
+    let stop = CancellationToken::new();
+    let result = runtime.block_on(async {
+        tokio::select! {
+            result = work(stop.clone()) => result.map_err(CommandError::from),
+            result = control(stop.clone()) => result,
+        }
+    });
+    runtime.shutdown_background();
+    result.map(|()| String::new())
+}

@@ -1,0 +1,262 @@
+//! The Windows service: `service install`, `uninstall`, `start` and `stop`.
+
+mod process;
+
+use std::{env, ffi::OsString, io, process::Command, thread, time::Duration};
+
+use windows_service::{
+    Error,
+    service::{
+        Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceErrorControl,
+        ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo,
+        ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+    },
+    service_manager::{ServiceManager, ServiceManagerAccess},
+};
+
+pub use self::process::run_as_service;
+use super::CommandError;
+use crate::{
+    base::system,
+    program::{
+        cli::{RunFlags, ServiceCommand},
+        config::{self, Config},
+        logs::event_log,
+    },
+};
+
+const NAME: &str = "azure-scheduled-events-exporter";
+const DISPLAY_NAME: &str = "Azure Scheduled Events exporter";
+const DESCRIPTION: &str =
+    "Exports the Azure Scheduled Events of this VM to Prometheus and OpenTelemetry.";
+
+/// It owns nothing and has the rights of an ordinary user: all that the exporter needs.
+const ACCOUNT: &str = r"NT AUTHORITY\LocalService";
+/// Rights in the default state directory, whose parent lets every user create files: `LocalSystem` and administrators
+/// have all, `LocalService` can modify.
+const STATE_RIGHTS: [&str; 5] = [
+    "/inheritance:r",
+    "/grant:r",
+    "*S-1-5-18:(OI)(CI)F",
+    "*S-1-5-32-544:(OI)(CI)F",
+    "*S-1-5-19:(OI)(CI)M",
+];
+
+/// Before the first restart, the second, and all further ones.
+const RESTART_DELAYS: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(30),
+];
+/// After this time without a failure, the next restart is the first one again.
+const RESTART_RESET: Duration = Duration::from_hours(1);
+/// Windows waits this long for the end when the VM shuts down, before it stops other services. Since Windows 10 1703
+/// its default is 10 s. The orderly shutdown takes at most 15 s, with a disk and receivers that hang.
+const PRESHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// For `start` and `stop`.
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
+const WAIT_INTERVAL: Duration = Duration::from_millis(100);
+
+// https://learn.microsoft.com/windows/win32/debug/system-error-codes--1000-1299-
+const ACCESS_DENIED: i32 = 5;
+const ALREADY_RUNNING: i32 = 1056;
+const DOES_NOT_EXIST: i32 = 1060;
+const NOT_ACTIVE: i32 = 1062;
+
+/// Runs one of the commands and returns its output for stdout.
+pub(super) fn manage(command: &ServiceCommand) -> Result<String, CommandError> {
+    match command {
+        ServiceCommand::Install(flags) => install(flags),
+        ServiceCommand::Uninstall => uninstall(),
+        ServiceCommand::Start => start(),
+        ServiceCommand::Stop => stop(),
+    }
+}
+
+fn install(flags: &RunFlags) -> Result<String, CommandError> {
+    config::check_service_paths(flags)?;
+    Config::new(flags)?;
+    let executable_path =
+        env::current_exe().map_err(|cause| CommandError::system("cannot install", &cause))?;
+    let info = ServiceInfo {
+        name: NAME.into(),
+        display_name: DISPLAY_NAME.into(),
+        service_type: ServiceType::OWN_PROCESS,
+        start_type: ServiceStartType::AutoStart,
+        error_control: ServiceErrorControl::Normal,
+        executable_path,
+        // Program, `service` and `install` precede the flags.
+        launch_arguments: env::args_os().skip(3).collect(),
+        dependencies: Vec::new(),
+        account_name: Some(ACCOUNT.into()),
+        account_password: None,
+    };
+    let (service, done) = create_or_change(&info).map_err(failed("install the service"))?;
+    configure(&service).map_err(failed("configure the service"))?;
+    event_log::register()
+        .map_err(|cause| CommandError::system("cannot register the source of events", &cause))?;
+    if flags.state_directory.is_none() {
+        make_state_directory()
+            .map_err(|cause| CommandError::system("cannot make the state directory", &cause))?;
+    }
+    Ok(format!("{NAME} is {done}\n"))
+}
+
+fn create_or_change(info: &ServiceInfo) -> Result<(Service, &'static str), Error> {
+    let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
+    let manager = ServiceManager::local_computer(None::<&str>, access)?;
+    // To let Windows start it again, too.
+    let access = ServiceAccess::CHANGE_CONFIG | ServiceAccess::START;
+    match manager.open_service(NAME, access) {
+        Ok(service) => {
+            service.change_config(info)?;
+            Ok((
+                service,
+                "changed; its flags take effect when it is started again",
+            ))
+        }
+        Err(error) if code(&error) == Some(DOES_NOT_EXIST) => {
+            Ok((manager.create_service(info, access)?, "installed"))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Windows restarts a service that ends without reporting that it has stopped. So does an exporter that fails, but not
+/// one with invalid flags: `process::end_after`.
+fn configure(service: &Service) -> Result<(), Error> {
+    service.set_description(DESCRIPTION)?;
+    let restart = |delay| ServiceAction {
+        action_type: ServiceActionType::Restart,
+        delay,
+    };
+    service.update_failure_actions(ServiceFailureActions {
+        reset_period: ServiceFailureResetPeriod::After(RESTART_RESET),
+        reboot_msg: None,
+        command: None,
+        actions: Some(RESTART_DELAYS.map(restart).to_vec()),
+    })?;
+    service.set_preshutdown_timeout(PRESHUTDOWN_TIMEOUT)
+}
+
+fn make_state_directory() -> io::Result<()> {
+    let Some(path) = config::service_state_directory() else {
+        return Ok(());
+    };
+    system::make_private_directory(&path)?;
+    let output = Command::new(config::system_program("icacls.exe"))
+        .arg(&path)
+        .args(STATE_RIGHTS)
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let detail = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!(
+        "icacls {}: {}",
+        path.display(),
+        detail.trim()
+    )))
+}
+
+fn uninstall() -> Result<String, CommandError> {
+    let service = open(ServiceAccess::QUERY_STATUS | ServiceAccess::STOP | ServiceAccess::DELETE)?;
+    stop_and_wait(&service)?;
+    service.delete().map_err(failed("remove the service"))?;
+    // The source was removed, or never registered.
+    event_log::deregister().ok();
+    Ok(format!(
+        "{NAME} is uninstalled; its state directory is not removed\n"
+    ))
+}
+
+fn start() -> Result<String, CommandError> {
+    let service = open(ServiceAccess::QUERY_STATUS | ServiceAccess::START)?;
+    match service.start::<OsString>(&[]) {
+        Err(error) if code(&error) != Some(ALREADY_RUNNING) => {
+            return Err(failed("start the service")(error));
+        }
+        _ => {}
+    }
+    let status = wait_until(&service, |state| state != ServiceState::StartPending)?;
+    match (status.current_state, status.exit_code) {
+        (ServiceState::Running, _) => Ok(format!("{NAME} is running\n")),
+        (_, ServiceExitCode::Win32(code) | ServiceExitCode::ServiceSpecific(code)) => {
+            Err(CommandError {
+                message: format!(
+                    "{NAME} ended with code {code}: the event log (Application, source {}) says why",
+                    event_log::SOURCE
+                ),
+                exit_code: 1,
+            })
+        }
+    }
+}
+
+fn stop() -> Result<String, CommandError> {
+    let service = open(ServiceAccess::QUERY_STATUS | ServiceAccess::STOP)?;
+    stop_and_wait(&service)?;
+    Ok(format!("{NAME} is stopped\n"))
+}
+
+fn stop_and_wait(service: &Service) -> Result<(), CommandError> {
+    match service.stop() {
+        Err(error) if code(&error) == Some(NOT_ACTIVE) => Ok(()),
+        Err(error) => Err(failed("stop the service")(error)),
+        Ok(_) => wait_until(service, |state| state == ServiceState::Stopped).map(drop),
+    }
+}
+
+fn open(access: ServiceAccess) -> Result<Service, CommandError> {
+    ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)
+        .and_then(|manager| manager.open_service(NAME, access))
+        .map_err(failed("open the service"))
+}
+
+/// # Errors
+/// When it takes longer than [`WAIT_TIMEOUT`].
+#[expect(clippy::disallowed_methods, reason = "the commands have no event loop")]
+fn wait_until(
+    service: &Service,
+    is_reached: impl Fn(ServiceState) -> bool,
+) -> Result<ServiceStatus, CommandError> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let status = service
+            .query_status()
+            .map_err(failed("query the service"))?;
+        if is_reached(status.current_state) {
+            return Ok(status);
+        }
+        if waited >= WAIT_TIMEOUT {
+            let state = status.current_state;
+            let problem = format!("still {state:?} after {} s", WAIT_TIMEOUT.as_secs());
+            return Err(CommandError::system(NAME, &problem));
+        }
+        thread::sleep(WAIT_INTERVAL);
+        waited += WAIT_INTERVAL;
+    }
+}
+
+fn code(error: &Error) -> Option<i32> {
+    match error {
+        Error::Winapi(error) => error.raw_os_error(),
+        _ => None,
+    }
+}
+
+fn failed(action: &str) -> impl FnOnce(Error) -> CommandError {
+    move |error| {
+        let hint = match code(&error) {
+            Some(ACCESS_DENIED) => "; use an elevated prompt",
+            Some(DOES_NOT_EXIST) => "; `service install` installs it",
+            _ => "",
+        };
+        let cause = match &error {
+            Error::Winapi(cause) => cause.to_string(),
+            other => other.to_string(),
+        };
+        CommandError::system(&format!("cannot {action}"), &format!("{cause}{hint}"))
+    }
+}

@@ -1,0 +1,158 @@
+//! Reads `/api/v1/events` of the exporter.
+
+use std::{path::Path, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use reqwest::{StatusCode, Url, header::AUTHORIZATION};
+
+use super::{super::CommandError, MAX_MESSAGE};
+use crate::{
+    http::outbound::{
+        credentials::Credentials,
+        error::{causes, is_tls, root_cause},
+        http::{self, describe, read_up_to},
+        resolver::Resolver,
+        url::{self, Secrets, UrlError},
+    },
+    program::{cli::WatchFlags, config::ConfigError},
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Of a whole request. The first one with a password takes the time of a hash.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Far more than the events of a VM; other servers may send anything.
+const MAX_BODY: usize = 32 << 20;
+/// Bytes that are read of a response that explains an error.
+const MAX_ERROR_BODY: usize = 4 << 10;
+
+#[derive(Debug)]
+pub(super) struct Client {
+    http: reqwest::Client,
+    url: Url,
+    credentials: Option<Credentials>,
+}
+
+/// Why the exporter could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// It is being restarted, or does not run.
+    #[error("{0}")]
+    Unreachable(String),
+    #[error("{0} (--ca-file names the certificate authorities of the exporter)")]
+    Tls(String),
+    #[error("{0}")]
+    Status(String),
+    #[error("--user-file: {0}")]
+    Credentials(String),
+    #[error("the response is not that of this exporter: {0}")]
+    Body(String),
+}
+
+impl Client {
+    /// A cryptography provider must be installed in the process.
+    ///
+    /// # Errors
+    /// When a flag has no usable value.
+    pub(super) fn new(flags: &WatchFlags) -> Result<Self, CommandError> {
+        let url = events_url(&flags.url)?;
+        let credentials = flags.user_file.clone().map(Credentials::Basic);
+        if let Some(credentials) = &credentials {
+            let problem = |why: String| file_error("user-file", credentials.path(), &why);
+            credentials.header().map_err(problem)?;
+        }
+        let resolver = Resolver::for_host(url.host_str().unwrap_or_default())
+            .map_err(|cause| CommandError::system("cannot start a thread", &cause))?;
+        let ca_file = flags.ca_file.as_deref();
+        let builder = http::client(&url, ca_file, resolver);
+        let builder =
+            builder.map_err(|why| file_error("ca-file", ca_file.unwrap_or(Path::new("")), &why))?;
+        // The exporter is on this machine.
+        let builder = builder.no_proxy().connect_timeout(CONNECT_TIMEOUT);
+        let http = builder.timeout(REQUEST_TIMEOUT).build();
+        let http = http.map_err(|error| {
+            let cause = root_cause(&error);
+            let problem = format!(
+                "no client could be made: {cause}; an https address needs the system's certificate authorities or \
+                 --ca-file"
+            );
+            flag_error("url", problem)
+        })?;
+        Ok(Self {
+            http,
+            url,
+            credentials,
+        })
+    }
+
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) async fn read(&self) -> Result<Bytes, ReadError> {
+        let mut request = self.http.get(self.url.clone());
+        let mut secrets = Secrets::of(&self.url);
+        if let Some(credentials) = &self.credentials {
+            let header = credentials.header().map_err(|why| {
+                ReadError::Credentials(format!("{} {why}", credentials.path().display()))
+            })?;
+            secrets.add_header(&String::from_utf8_lossy(header.as_bytes()));
+            request = request.header(AUTHORIZATION, header);
+        }
+        let failed = |error: reqwest::Error| {
+            let error = error.without_url();
+            let cause = root_cause(&error);
+            if causes(&error).any(is_tls) {
+                ReadError::Tls(cause)
+            } else {
+                ReadError::Unreachable(cause)
+            }
+        };
+        let mut response = request.send().await.map_err(failed)?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            return Err(ReadError::Status(match status {
+                StatusCode::UNAUTHORIZED => {
+                    format!("HTTP {status} (--user-file names the file with user and password)")
+                }
+                StatusCode::NOT_FOUND => {
+                    format!("HTTP {status} (--url is the base URL of the exporter)")
+                }
+                _ => {
+                    let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
+                    describe(status, &body, MAX_MESSAGE, &secrets)
+                }
+            }));
+        }
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+            if body.len().saturating_add(chunk.len()) > MAX_BODY {
+                return Err(ReadError::Body(format!("longer than {MAX_BODY} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+}
+
+fn events_url(text: &str) -> Result<Url, ConfigError> {
+    let base = url::base(text).map_err(|cause| {
+        let remedy = match cause {
+            UrlError::Credentials => "use --user-file",
+            UrlError::Query => "give the base alone",
+            UrlError::Syntax(_) | UrlError::Scheme => "write it as http://127.0.0.1:10169",
+        };
+        flag_error(
+            "url",
+            format!("{:?} {cause}: {remedy}", url::redacted(text)),
+        )
+    })?;
+    Ok(url::under(&base, "/api/v1/events"))
+}
+
+fn flag_error(flag: &'static str, problem: String) -> ConfigError {
+    ConfigError::Flag { flag, problem }
+}
+
+pub(super) fn file_error(flag: &'static str, path: &Path, why: &str) -> ConfigError {
+    flag_error(flag, format!("{} {why}", path.display()))
+}

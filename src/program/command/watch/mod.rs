@@ -1,0 +1,205 @@
+//! `watch`: prints each transition of an event as one line of JSON, from the exporter on this machine.
+
+mod client;
+mod since;
+mod transitions;
+
+use std::{
+    io::{self, Write as _},
+    mem::{Discriminant, discriminant},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use self::{
+    client::{Client, ReadError},
+    since::SinceFile,
+    transitions::{Answer, News, Printed},
+};
+use super::CommandError;
+use crate::{
+    base::{
+        system::{Signals, is_closed_pipe, stdout_closed},
+        text::excerpt,
+        worker::Worker,
+    },
+    program::cli::WatchFlags,
+};
+
+/// Between an answer and the next request: that of the exporter's polls.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// After an answer with an error status: a check of a wrong password takes 80 ms of the exporter's CPU time.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the end waits for lines that are being written. A reader that does not read delays the end by this time.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the end then waits for the file of `--since`, so that the next run does not repeat the lines.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Characters of an error that are logged.
+const MAX_MESSAGE: usize = 300;
+
+/// Prints transitions until a signal, or until nobody reads them.
+///
+/// # Errors
+/// When a flag has no usable value, or stdout cannot be written.
+pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
+    let signals = Signals::listen();
+    let mut signals =
+        signals.map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+    let (since, printed) = match flags.since.as_deref().map(SinceFile::open).transpose()? {
+        Some((file, printed)) => (Some(file), printed),
+        None => (None, None),
+    };
+    let mut watch = Watch {
+        client: Client::new(flags)?,
+        stdout: Worker::start("stdout")
+            .map_err(|cause| CommandError::system("cannot start a thread", &cause))?,
+        is_writing: Arc::default(),
+        all: flags.all,
+        since,
+        is_saved: true,
+        printed,
+        failure: None,
+        is_unnamed: false,
+    };
+    let watched = async {
+        loop {
+            let interval = watch.poll().await?;
+            sleep(interval).await;
+        }
+    };
+    let result: io::Result<()> = tokio::select! {
+        result = watched => result,
+        () = signals.next() => Ok(()),
+        () = stdout_closed() => Ok(()),
+    };
+    watch.finish().await;
+    match result {
+        Err(error) if !is_closed_pipe(&error) => {
+            Err(CommandError::system("cannot write to stdout", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+struct Watch {
+    client: Client,
+    /// Writes the lines and the file: a reader that does not read must not delay the end by a signal.
+    stdout: Worker,
+    /// Lines are being written.
+    is_writing: Arc<AtomicBool>,
+    all: bool,
+    since: Option<SinceFile>,
+    /// The last write of `since` succeeded.
+    is_saved: bool,
+    /// `None` before the first answer of all runs with this file.
+    printed: Option<Printed>,
+    /// The kind of the failure of the last request.
+    failure: Option<Discriminant<ReadError>>,
+    /// The exporter does not know the name of this VM.
+    is_unnamed: bool,
+}
+
+impl Watch {
+    /// Returns the time until the next request.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    async fn poll(&mut self) -> io::Result<Duration> {
+        let read = self.client.read().await;
+        let read = read.and_then(|body| self.advance(&body));
+        let interval = match &read {
+            Err(ReadError::Status(_)) => REFUSED_INTERVAL,
+            _ => INTERVAL,
+        };
+        let failure = read.as_ref().err().map(discriminant);
+        let was_failure = std::mem::replace(&mut self.failure, failure);
+        match read {
+            Ok(news) => {
+                if was_failure.is_some() {
+                    info!("the exporter is read again");
+                }
+                if let Some((printed, news)) = news {
+                    self.print(news, &printed).await?;
+                    self.printed = Some(printed);
+                }
+            }
+            Err(error) if was_failure != failure => {
+                let url = self.client.url();
+                warn!(%url, %error, "the exporter cannot be read");
+            }
+            Err(_) => {}
+        }
+        Ok(interval)
+    }
+
+    fn advance(&mut self, body: &[u8]) -> Result<Option<(Printed, News)>, ReadError> {
+        // It may repeat a text of any length.
+        let invalid =
+            |error: serde_json::Error| ReadError::Body(excerpt(&error.to_string(), MAX_MESSAGE));
+        let answer: Answer<'_> = serde_json::from_slice(body).map_err(invalid)?;
+        let is_unnamed = answer.vm.name.is_none() && !self.all;
+        if is_unnamed && !self.is_unnamed {
+            warn!(
+                "the exporter does not know the name of this VM yet: no event is known to name it"
+            );
+        }
+        self.is_unnamed = is_unnamed;
+        Printed::advance(self.printed.as_ref(), &answer, self.all).map_err(invalid)
+    }
+
+    /// Prints the lines, then saves what is printed: a line is repeated by the next run rather than lost.
+    async fn print(&mut self, news: News, printed: &Printed) -> io::Result<()> {
+        for id in news.lost {
+            let event_id = id.as_str();
+            warn!(
+                event_id,
+                "the exporter does not know the event any more, nor how it ended"
+            );
+        }
+        let is_new = self.printed.as_ref() != Some(printed) || !self.is_saved;
+        let save = match &self.since {
+            Some(file) if is_new => Some((file.clone(), since::content(printed)?)),
+            _ => None,
+        };
+        if news.lines.is_empty() && save.is_none() {
+            return Ok(());
+        }
+        let is_writing = Arc::clone(&self.is_writing);
+        let write = move || {
+            let mut stdout = io::stdout().lock();
+            is_writing.store(true, Ordering::Relaxed);
+            let written = stdout.write_all(news.lines.as_bytes());
+            written.and_then(|()| stdout.flush())?;
+            is_writing.store(false, Ordering::Relaxed);
+            Ok(save.map_or(Ok(()), |(file, content)| file.write(&content)))
+        };
+        let written = self.stdout.run(write).await;
+        let saved =
+            written.unwrap_or_else(|| Err(io::Error::other("the thread that writes has ended")))?;
+        if let Err(error) = &saved
+            && self.is_saved
+        {
+            warn!(%error, "--since cannot be written: a later run repeats lines; retrying");
+        }
+        self.is_saved = saved.is_ok();
+        Ok(())
+    }
+
+    /// Waits for what is being written.
+    async fn finish(&self) {
+        let mut written = pin!(self.stdout.run(|| ()));
+        let is_late = timeout(WRITE_TIMEOUT, &mut written).await.is_err();
+        if is_late && !self.is_writing.load(Ordering::Relaxed) {
+            timeout(SAVE_TIMEOUT, written).await.ok();
+        }
+    }
+}

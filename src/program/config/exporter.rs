@@ -1,0 +1,146 @@
+//! The settings of the exporter.
+
+use std::{ffi::OsStr, path::PathBuf, time::Duration};
+
+use super::{
+    error::{ConfigError, flag_error, in_range},
+    imds::ImdsSettings,
+    outputs,
+};
+use crate::{
+    azure::imds::backoff::MIN_REQUEST_INTERVAL,
+    base::system,
+    core::approval,
+    http::{listen::ListenAddress, web_config::WebConfig},
+    outputs::{alertmanager::Target, metrics::MetricsOptions, otlp, web},
+    program::cli::RunFlags,
+};
+
+const MAX_INTERVAL: Duration = Duration::from_hours(1);
+/// Azure announces nothing further ahead.
+const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub listen: Vec<ListenAddress>,
+    pub web: web::WebSettings,
+    /// `None` for plain HTTP without passwords.
+    pub web_config: Option<WebConfig>,
+    pub imds: ImdsSettings,
+    /// Between two polls.
+    pub interval: Duration,
+    pub approvals: approval::ApprovalPolicy,
+    pub state: StateStorage,
+    /// `None` if neither spans nor log records are exported.
+    pub otlp: Option<otlp::settings::OtlpSettings>,
+    pub alertmanagers: Vec<Target>,
+}
+
+/// Where the state is kept over a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateStorage {
+    Directory(PathBuf),
+    /// Not kept; a warning at start-up names the consequences.
+    InMemory,
+    /// Not kept, without a warning; used by the demo.
+    Disabled,
+}
+
+impl Config {
+    pub(crate) fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
+        let listen = flags.web.listen_addresses.iter();
+        let listen: Vec<_> = listen
+            .map(|text| listen_address(text))
+            .collect::<Result<_, _>>()?;
+        let imds = ImdsSettings::new(&flags.imds)?;
+        let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
+        Ok(Self {
+            web: web_settings(flags, &listen)?,
+            listen,
+            web_config: web_config
+                .transpose()
+                .map_err(|problem| flag_error("web.config.file", problem))?,
+            approvals: outputs::approvals(flags.approve, &imds.api_version)?,
+            imds,
+            interval: in_range(
+                "imds.poll-interval",
+                flags.poll_interval,
+                MIN_REQUEST_INTERVAL,
+                MAX_INTERVAL,
+            )?,
+            state: state_storage(flags.state_directory.as_deref())?,
+            otlp: outputs::otlp()?,
+            alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
+        })
+    }
+}
+
+/// systemd separates several state directories with colons; the first one is used.
+fn state_storage(given: Option<&OsStr>) -> Result<StateStorage, ConfigError> {
+    let Some(given) = given else {
+        return Ok(StateStorage::InMemory);
+    };
+    let first = match given.to_str() {
+        Some(list) if cfg!(unix) => OsStr::new(list.split(':').next().unwrap_or_default()),
+        _ => given,
+    };
+    if first.is_empty() {
+        let problem = "is empty: use a directory that this process can write to, or omit the flag and $STATE_DIRECTORY";
+        return Err(flag_error("state.directory", problem));
+    }
+    Ok(StateStorage::Directory(PathBuf::from(first)))
+}
+
+pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
+    text.parse()
+        .map_err(|problem: String| flag_error("web.listen-address", problem))
+}
+
+fn web_settings(
+    flags: &RunFlags,
+    listen: &[ListenAddress],
+) -> Result<web::WebSettings, ConfigError> {
+    let path = flags.web.telemetry_path.as_str();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    if !path.starts_with('/') || !path.chars().all(is_plain) {
+        let problem = format!(
+            "{path:?} is not a path: it must start with / and contain only letters, digits and /-_.~"
+        );
+        return Err(flag_error("web.telemetry-path", problem));
+    }
+    let is_reserved = ["/", "/healthz", "/readyz"].contains(&path)
+        || ["/-/", "/api/", "/assets/"]
+            .iter()
+            .any(|root| path.starts_with(root));
+    if is_reserved {
+        let problem =
+            format!("{path:?} is reserved for another page: use another path, such as /metrics");
+        return Err(flag_error("web.telemetry-path", problem));
+    }
+    let mut allowed_hosts = web::AllowedHosts::default();
+    for name in &flags.web.allowed_hosts {
+        allowed_hosts
+            .add(name)
+            .map_err(|problem| flag_error("web.allowed-hosts", problem))?;
+    }
+    let listen = listen.iter().filter_map(ListenAddress::host);
+    for name in listen.chain(system::host_name().as_deref()) {
+        // An address is allowed anyway, and a name that no URL can have is not needed.
+        allowed_hosts.add(name).ok();
+    }
+    Ok(web::WebSettings {
+        telemetry_path: path.to_owned(),
+        allowed_hosts,
+        exposed: MetricsOptions {
+            scope: flags.events.scope,
+            resources: flags.events.resources,
+            process: true,
+        },
+        serving_lead_time: in_range(
+            "serving.lead-time",
+            flags.web.serving_lead_time,
+            Duration::ZERO,
+            MAX_LEAD_TIME,
+        )?,
+    })
+}

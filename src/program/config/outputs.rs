@@ -1,0 +1,191 @@
+//! Settings of what the exporter sends: spans and log records, approvals and alerts.
+
+use std::{collections::BTreeMap, env, time::Duration};
+
+use super::error::{ConfigError, flag_error, in_range};
+use crate::{
+    azure::api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
+    base::{text::label_value, time::format_duration},
+    core::approval,
+    outputs::{
+        alertmanager::{ALERT_LABELS, Credentials, Target},
+        otlp::settings::OtlpSettings,
+    },
+    program::cli::{AlertmanagerFlags, ApproveFlags, ApproveFor},
+};
+
+/// A freeze usually takes seconds; longer ones need a decision by an operator.
+const MAX_FREEZE: Duration = Duration::from_mins(10);
+/// Events that can be approved have a notice of 10 to 15 minutes: an approval after that has no effect.
+const MAX_DELAY: Duration = Duration::from_mins(15);
+/// The shortest of these notices: a longer drain would never end before `NotBefore`.
+const MAX_DRAIN: Duration = Duration::from_mins(10);
+
+/// Reads OpenTelemetry's standard environment variables.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "config reads the environment for the modules below"
+)]
+pub(super) fn otlp() -> Result<Option<OtlpSettings>, ConfigError> {
+    let not_utf8 = env::vars_os()
+        .filter(|(_, value)| value.to_str().is_none())
+        .filter_map(|(name, _)| name.into_string().ok())
+        .find(|name| name.to_ascii_uppercase().starts_with("OTEL_"));
+    if let Some(variable) = not_utf8 {
+        return Err(ConfigError::NotUtf8 { variable });
+    }
+    // Only an unset variable is an error here.
+    Ok(OtlpSettings::from_env(|name| env::var(name).ok())?)
+}
+
+/// Refuses flags that have no effect, alone or with this version of the API.
+pub(super) fn approvals(
+    flags: ApproveFlags,
+    api_version: &RequestedVersion,
+) -> Result<approval::ApprovalPolicy, ConfigError> {
+    let require = |flag, field: EventField| {
+        if api_version.documented.has_field(field) {
+            return Ok(());
+        }
+        let problem = format!(
+            "cannot be used with --imds.api-version={}, which has no {}: use {LATEST_API_VERSION}",
+            api_version.name,
+            field.as_str()
+        );
+        Err(flag_error(flag, problem))
+    };
+    let for_group = flags.approve_for == ApproveFor::Group;
+    if for_group && !flags.user_events {
+        let problem =
+            "group has no effect without --approve.user-events: add that flag, or omit this one";
+        return Err(flag_error("approve.for", problem));
+    }
+    if !flags.user_events && flags.freeze_below.is_none() {
+        let dependent = [
+            ("approve.delay", flags.delay.is_some()),
+            ("approve.drain", flags.drain.is_some()),
+            ("approve.dry-run", flags.dry_run),
+        ];
+        let enabling = "add --approve.user-events or --approve.freeze-below";
+        refuse_alone(&dependent, enabling)?;
+    }
+    if flags.user_events {
+        require("approve.user-events", EventField::EventSource)?;
+    }
+    if flags.freeze_below.is_some() {
+        require("approve.freeze-below", EventField::DurationInSeconds)?;
+    }
+    let freeze_below = flags.freeze_below.map(|below| {
+        let min = Duration::from_millis(1);
+        in_range("approve.freeze-below", below, min, MAX_FREEZE)
+    });
+    let (delay, drain) = delay_and_drain(flags)?;
+    Ok(approval::ApprovalPolicy {
+        user_events: flags.user_events,
+        for_group,
+        freeze_below: freeze_below.transpose()?,
+        delay,
+        drain,
+        dry_run: flags.dry_run,
+    })
+}
+
+fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), ConfigError> {
+    let delay = flags.delay.unwrap_or(approval::DELAY);
+    let drain = flags.drain.unwrap_or_default();
+    let drain = in_range("approve.drain", drain, Duration::ZERO, MAX_DRAIN)?;
+    let delay = in_range("approve.delay", delay, Duration::ZERO, MAX_DELAY)?;
+    let (delay_text, drain_text) = (format_duration(delay), format_duration(drain));
+    if delay + drain > MAX_DELAY {
+        let problem = format!(
+            "{drain_text} and --approve.delay={delay_text} are longer together than any notice: use at most {} for both",
+            format_duration(MAX_DELAY)
+        );
+        return Err(flag_error("approve.drain", problem));
+    }
+    if flags.approve_for == ApproveFor::Group && !drain.is_zero() && delay <= drain {
+        let problem = format!(
+            "{delay_text} is not longer than --approve.drain={drain_text}, so that with --approve.for=group this VM would \
+             approve an event while the VM that it names is draining: use a longer delay"
+        );
+        return Err(flag_error("approve.delay", problem));
+    }
+    Ok((delay, drain))
+}
+
+/// Refuses the flags that are set without the one that enables them.
+fn refuse_alone(flags: &[(&'static str, bool)], enabling: &str) -> Result<(), ConfigError> {
+    match flags.iter().find(|(_, is_set)| *is_set) {
+        Some((flag, _)) => {
+            let problem = format!("has no effect alone: {enabling}, or omit it");
+            Err(flag_error(flag, problem))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, ConfigError> {
+    if flags.urls.is_empty() {
+        let has_basic_auth = flags.basic_auth_file.is_some();
+        let has_token = flags.bearer_token_file.is_some();
+        let dependent = [
+            ("alertmanager.basic-auth-file", has_basic_auth),
+            ("alertmanager.bearer-token-file", has_token),
+            ("alertmanager.ca-file", flags.ca_file.is_some()),
+            (
+                "alertmanager.external-label",
+                !flags.external_labels.is_empty(),
+            ),
+        ];
+        refuse_alone(&dependent, "add --alertmanager.url")?;
+    }
+    let labels = external_labels(&flags.external_labels)?;
+    let credentials = flags
+        .basic_auth_file
+        .clone()
+        .map(Credentials::Basic)
+        .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
+    let target = |url: &String| {
+        let mut target =
+            Target::new(url).map_err(|error| flag_error("alertmanager.url", error.to_string()))?;
+        target.labels.clone_from(&labels);
+        target.credentials.clone_from(&credentials);
+        target.ca_file.clone_from(&flags.ca_file);
+        Ok(target)
+    };
+    flags.urls.iter().map(target).collect()
+}
+
+/// Names and values of `--alertmanager.external-label`.
+fn external_labels(flags: &[String]) -> Result<BTreeMap<String, String>, ConfigError> {
+    let mut labels = BTreeMap::new();
+    for flag in flags {
+        let error = |problem: &str| {
+            let problem = format!("{flag:?} {problem}");
+            Err(flag_error("alertmanager.external-label", problem))
+        };
+        let Some((name, value)) = flag.split_once('=') else {
+            return error("has no value: write it as NAME=VALUE, such as cluster=eu-1");
+        };
+        let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts_with_digit = name.starts_with(|c: char| c.is_ascii_digit());
+        if name.is_empty() || starts_with_digit || !name.chars().all(is_name_char) {
+            return error(
+                "has an invalid name: use letters, digits and underscores, and no digit first",
+            );
+        }
+        if name.starts_with("__") || ALERT_LABELS.contains(&name) {
+            return error("has a reserved name: use another one");
+        }
+        if value.is_empty() {
+            return error("has an empty value: omit it, because an empty label is an absent one");
+        }
+        if label_value(value) != value {
+            return error("has a value with control characters or more than 256 characters");
+        }
+        if labels.insert(name.to_owned(), value.to_owned()).is_some() {
+            return error("has a name that was given before: give each name once");
+        }
+    }
+    Ok(labels)
+}

@@ -1,0 +1,86 @@
+//! What a Windows service adds to the settings of the exporter.
+
+use std::path::Path;
+#[cfg(windows)]
+use std::{env, path::PathBuf};
+
+use super::error::{ConfigError, flag_error};
+use crate::program::cli::RunFlags;
+
+/// Refuses relative paths: a service starts in the system directory, and not where it was installed from.
+pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), ConfigError> {
+    let alertmanager = &flags.alertmanager;
+    let state_directory = flags.state_directory.as_deref().map(Path::new);
+    let paths = [
+        ("web.config.file", flags.web.config_file.as_deref()),
+        (
+            "alertmanager.basic-auth-file",
+            alertmanager.basic_auth_file.as_deref(),
+        ),
+        (
+            "alertmanager.bearer-token-file",
+            alertmanager.bearer_token_file.as_deref(),
+        ),
+        ("alertmanager.ca-file", alertmanager.ca_file.as_deref()),
+        ("state.directory", state_directory),
+    ];
+    for (flag, path) in paths {
+        if let Some(path) = path.filter(|path| !path.is_absolute()) {
+            let problem = format!(
+                "\"{}\" is relative, and a service starts in the system directory: use an absolute path",
+                path.display()
+            );
+            return Err(flag_error(flag, problem));
+        }
+    }
+    Ok(())
+}
+
+/// `%ProgramData%\azure-scheduled-events-exporter`, where the service keeps its state without `--state.directory`.
+#[cfg(windows)]
+#[expect(clippy::disallowed_methods, reason = "config reads the environment")]
+pub(crate) fn service_state_directory() -> Option<PathBuf> {
+    let folder = env::var_os("ProgramData")?;
+    Some(PathBuf::from(folder).join("azure-scheduled-events-exporter"))
+}
+
+/// A program of Windows by its whole path, so that no other one in `%PATH%` takes its place.
+#[cfg(windows)]
+#[expect(clippy::disallowed_methods, reason = "config reads the environment")]
+pub(crate) fn system_program(name: &str) -> PathBuf {
+    let root = env::var_os("SystemRoot").unwrap_or_else(|| r"C:\Windows".into());
+    PathBuf::from(root).join("System32").join(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::program::cli::Cli;
+
+    fn check(flag: &str) -> Result<(), String> {
+        let cli = Cli::try_parse_from(["exporter", flag]).unwrap();
+        check_service_paths(&cli.run).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_service_needs_absolute_paths() {
+        let root = if cfg!(windows) { r"C:\" } else { "/" };
+        for flag in [
+            "web.config.file",
+            "state.directory",
+            "alertmanager.basic-auth-file",
+            "alertmanager.bearer-token-file",
+            "alertmanager.ca-file",
+        ] {
+            assert_eq!(check(&format!("--{flag}={root}etc")), Ok(()));
+            let error = check(&format!("--{flag}=etc/file")).unwrap_err();
+            assert!(
+                error.starts_with(&format!("--{flag}: \"etc/file\" is relative")),
+                "{error}"
+            );
+        }
+        assert_eq!(check("--log.level=info"), Ok(()));
+    }
+}
