@@ -27,59 +27,26 @@
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `Effect::Emit` → `otlp::batch::of` → `otlp::spool` →
 //! `otlp::sender`. The engine knows no output.
 //!
-//! # Modules
+//! # Folders
 //!
-//! | module | purpose |
+//! A folder imports only from the folders above it in this table, and `simulator` only from `base`, `http` and `azure`.
+//! `core` is pure: no clock, no socket, no file. `tests/it/tidy/layers.rs` checks both.
+//!
+//! | folder | purpose |
 //! |---|---|
-//! | [`event`], [`api_version`], [`time`], `text`, `label`, `log_id` | basic types: Azure's terms and API versions; points in time, durations and the only reader of clocks; untrusted text made printable; sets of label values; IDs of log lines |
-//! | [`document`] | bytes to a document and a list of its anomalies |
-//! | [`lifecycle`] | tracks events from document to document |
-//! | [`snapshot`] | what every reader sees; plain data |
-//! | [`approval`] | the approval policy; the limits of its requests |
-//! | `assessment` | what an event means for this VM: when it starts, its alerts, the words about it; every output reads it |
-//! | [`engine`] | the sans-I/O state machine at the centre: inputs to effects |
-//! | [`pause`] | measures interruptions of this VM |
-//! | [`metrics`] | the snapshot as OpenMetrics, Prometheus text and data points of OTLP; the catalog of all metrics |
-//! | `azure_json` | an event in Azure's own JSON |
-//! | [`imds`] | the client of Azure's Instance Metadata Service, the delay before the next request and its timeout |
-//! | [`state`] | what must survive a restart, in one file |
-//! | [`otlp`] | spans and log records, the spools that keep them, the senders that export them and push the metrics |
-//! | [`alertmanager`] | the snapshot as alerts, and the push to Alertmanager |
-//! | [`web`] | status page, metrics, JSON and probes |
-//! | [`web_config`] | the file of `--web.config.file`: TLS, passwords, headers and a rate limit for [`web`] |
-//! | [`simulator`] | a simulated IMDS, for tests, demos and game days |
-//! | `outbound` | what the HTTP clients have in common: setup, credentials, retry timing, name resolution, error causes, URL checks |
-//! | [`file`](mod@file), `json` | files that survive a crash; JSON of a bounded size |
-//! | [`server`], [`listen`] | the HTTP server of [`web`] and [`simulator`]; listening sockets |
-//! | [`worker`], `system` | the thread for blocking work; what differs between operating systems |
-//! | [`app`] | wiring, the poller, the event loop, shutdown |
-//! | [`cli`], [`config`], [`command`], [`logs`] | flags, resolved settings, commands, log output |
-//!
-//! # Layers: an import may only point down
-//!
-//! ```text
-//! main → command → cli, config, logs, app
-//! app, config → everything below
-//! I/O: imds::{client, identity}, state, otlp::{spool, sender}, alertmanager::push, web, web_config, simulator;
-//!   below them outbound::{http, credentials, resolver, error}, file, server, listen, worker, system
-//! pure: engine; metrics, otlp::{trace, log_record, batch, attribute, signal, resource, settings},
-//!   alertmanager::alert, web::{status, api, probe}, command::watch::transitions,
-//!   imds::{backoff, timeouts}, approval, pause, azure_json, json, outbound::{retry, url},
-//!   web_config::{settings, tls_settings, yaml, password, rate_limit}
-//! core, pure: assessment; below it snapshot, lifecycle, document
-//! basic types: event, api_version, time, text, label, log_id
-//! ```
-//!
-//! I/O modules do not import each other, and files do not import each other in a cycle. `tests/it/tidy` checks both.
+//! | `base` | what every other folder uses: [`time`], untrusted text made printable, sets of label values, bounded JSON, [`file`](mod@file)s that survive a crash, the thread for blocking work ([`worker`]), backoff, IDs of log lines; what differs between operating systems (`system`) |
+//! | `http` | the HTTP [`server`] and its sockets ([`listen`]), the file of `--web.config.file` ([`web_config`]), and what our HTTP clients have in common (`client`) |
+//! | `azure` | Azure's terms and their forms: types and IDs of events ([`event`]), [`api_version`]s, bytes to a [`document`] and its anomalies, an event in Azure's JSON (`azure_json`), and the client of the Instance Metadata Service ([`imds`]) with its errors ([`RequestError`]) and the [`Identity`] that it reads |
+//! | `core` | what is known and decided: [`lifecycle`] tracks events from document to document; [`approval`] decides what to approve; `assessment` says what an event means for this VM, its alerts and the words about it; [`engine`] maps inputs to effects; [`snapshot`] is what every reader sees; [`pause`] measures interruptions |
+//! | `outputs` | what leaves the process: [`metrics`], the pages and JSON of [`web`], spans and log records ([`otlp`]), the push to [`alertmanager`], and the [`state`] file |
+//! | [`simulator`] | a simulated Azure, for tests, demos and game days |
+//! | `program` | flags ([`cli`]), resolved settings ([`config`]), commands ([`command`]), log output ([`logs`]), and the wiring with the event loop ([`app`]) |
 //!
 //! # Public surface
 //!
-//! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary uses
-//! [`cli`], [`command`] and [`logs`]. The integration tests, benchmarks and fuzz targets use what a whole exporter is
-//! made of ([`app`], [`config`], [`imds`], [`otlp`], [`alertmanager`], [`server`], [`simulator`], [`state`], [`web`],
-//! [`web_config`], [`worker`], [`file`](mod@file), [`listen`]) and what it computes with ([`engine`], [`document`],
-//! [`event`], [`lifecycle`], [`snapshot`], [`approval`], [`metrics`], [`pause`], [`api_version`], [`time`]). So the
-//! compiler reports all other dead code.
+//! The crate is not published, and an item is private or `pub(crate)` unless another target uses it. The binary, the
+//! integration tests, the benchmarks and the fuzz targets use the modules that are exported below under their short
+//! names. So the compiler reports all other dead code.
 //!
 //! # Invariants
 //!
@@ -98,7 +65,7 @@ mod outputs;
 mod program;
 pub mod simulator;
 
-pub use azure::{api_version, document, event, imds};
+pub use azure::{FailureReason, Identity, RequestError, api_version, document, event, imds};
 pub use base::{file, time, worker};
 pub use core::{approval, engine, lifecycle, pause, snapshot};
 pub use http::{listen, server, web_config};

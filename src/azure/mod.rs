@@ -1,7 +1,13 @@
-//! Azure's terms and their forms: event types and IDs, API versions, the document, the client of the Instance Metadata Service.
+//! Azure's terms and their forms: event types and IDs, API versions, the document, the client of the Instance Metadata
+//! Service.
 
 pub mod api_version;
 pub(crate) mod azure_json;
 pub mod document;
 pub mod event;
+mod identity;
 pub mod imds;
+mod request_error;
+
+pub use identity::Identity;
+pub use request_error::{FailureReason, RequestError};

@@ -1,5 +1,6 @@
 //! What every other folder uses: time, text, JSON, files, the worker thread, the operating system.
 
+pub(crate) mod backoff;
 pub mod file;
 pub(crate) mod json;
 pub(crate) mod label;

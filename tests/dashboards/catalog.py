@@ -12,13 +12,13 @@ OTHER_LABELS = {"__name__", "cluster", "job", "instance", "le", "coverage", "sta
 
 
 def names() -> tuple[set[str], set[str]]:
-    """The metrics in src/metrics/catalog.rs and the records, and all their labels."""
+    """The metrics in src/outputs/metrics/catalog.rs and the records, and all their labels."""
     source = (ROOT / "src" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
     rows = re.findall(
         r'^\s+[A-Z_]+ = "(\w+)", (\w+), "[^"]*", (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.MULTILINE
     )
     if len(rows) < 30:
-        raise SystemExit(f"src/metrics/catalog.rs: only {len(rows)} metrics found; its format may have changed")
+        raise SystemExit(f"src/outputs/metrics/catalog.rs: only {len(rows)} metrics found; its format may have changed")
     metrics = {name + suffix for name, kind, _ in rows for suffix in _suffixes(kind)}
     rules = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/*.rules.yml")))
     labels = {label for _, _, own in rows for label in re.findall(r'"(\w+)"', own)}

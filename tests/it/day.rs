@@ -11,11 +11,12 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    Identity,
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input, SavedState},
     metrics::{self, MetricsOptions, exposition::Format},
     pause::PERIOD,
-    snapshot::{Identity, SeriesScope, Snapshot},
+    snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
 };
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use std::{process::Command, time::Duration};
 
-use azure_scheduled_events_exporter::{snapshot::FailureReason, time::Clock};
+use azure_scheduled_events_exporter::{FailureReason, time::Clock};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{

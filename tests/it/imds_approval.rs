@@ -1,8 +1,6 @@
 //! The approval request of the IMDS client, and which answers count as success.
 
-use azure_scheduled_events_exporter::{
-    event::EventId, imds::Client, snapshot::FailureReason, time::Clock,
-};
+use azure_scheduled_events_exporter::{FailureReason, event::EventId, imds::Client, time::Clock};
 
 use crate::support::{DEADLINE, FakeImds, Reply, client_of, endpoint, install_cryptography};
 

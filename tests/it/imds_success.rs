@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
+    FailureReason, RequestError,
     document::{AnomalyKind, Answer, Document},
     imds::Client,
-    snapshot::{FailureReason, RequestError},
     time::Clock,
 };
 

@@ -3,10 +3,10 @@
 use std::{fmt::Write as _, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    FailureReason, Identity, RequestError,
     approval::ApprovalPolicy,
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input},
-    snapshot::{FailureReason, Identity, RequestError},
     time::{Clock, Moment, Timestamp},
 };
 use proptest::prelude::*;

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use crate::{
-    core::snapshot::{FailureReason, RequestError},
-    http::outbound::retry::{backoff, exponential},
+    azure::{FailureReason, RequestError},
+    base::backoff::{backoff, exponential},
 };
 
 /// IMDS allows five requests per second and VM, for all its clients together.

@@ -24,12 +24,12 @@ use super::{
 };
 use crate::{
     azure::{
+        FailureReason, RequestError,
         document::{self, Anomalies, AnomalyKind, Answer, Document},
         event::EventId,
     },
     base::time::{Clock, Moment},
-    core::snapshot::{FailureReason, RequestError},
-    http::outbound::error::root_cause,
+    http::client::error::root_cause,
 };
 
 /// Upper bound of a body.

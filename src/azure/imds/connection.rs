@@ -25,8 +25,8 @@ use super::{
     error,
 };
 use crate::{
-    core::snapshot::RequestError,
-    http::outbound::{error::root_cause, http::USER_AGENT, resolver::Resolver},
+    azure::RequestError,
+    http::client::{error::root_cause, http::USER_AGENT, resolver::Resolver},
 };
 
 /// IMDS runs on the host, so connecting takes milliseconds.

@@ -6,7 +6,7 @@ use hyper::{Uri, http::uri::Scheme};
 
 use crate::{
     azure::api_version::RequestedVersion,
-    http::outbound::url::{self, UrlError},
+    http::client::url::{self, UrlError},
 };
 
 /// The api-version of instance metadata, which is versioned apart from scheduled events.

@@ -9,13 +9,12 @@ use hyper::{
 };
 
 use crate::{
-    azure::document::ParseError,
+    azure::{FailureReason, RequestError, document::ParseError},
     base::{
         text,
         time::{Timestamp, in_words},
     },
-    core::snapshot::{FailureReason, RequestError},
-    http::outbound::{
+    http::client::{
         error::{causes, is_tls, root_cause},
         retry::retry_after,
     },

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{client::Client, error};
 use crate::{
+    azure::{Identity, RequestError},
     base::time::Clock,
-    core::snapshot::{Identity, RequestError},
 };
 
 /// Short, since polling waits for it.
@@ -65,7 +65,7 @@ fn parse(body: &[u8]) -> Result<Identity, RequestError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::snapshot::FailureReason;
+    use crate::azure::FailureReason;
 
     #[test]
     fn the_documented_members_are_read() {

@@ -2,7 +2,7 @@
 //!
 //! Invariants: one request is in flight (each takes the [`Client`] by `&mut`); two requests start at least 200 ms
 //! apart; redirects are not followed; no proxy is used; a body above 4 MiB is rejected; the status is checked before
-//! the body. Every failure is a [`RequestError`](crate::core::snapshot::RequestError) with one of a closed set of reasons and
+//! the body. Every failure is a [`RequestError`](crate::azure::RequestError) with one of a closed set of reasons and
 //! a hint for the operator.
 //!
 //! A document is returned only if IMDS sent one: an error object, a captive portal's page, a redirect or a truncated

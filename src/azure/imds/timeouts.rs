@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::core::snapshot::FailureReason;
+use crate::azure::FailureReason;
 
 /// After this time without a success, one poll has the long timeout: Scheduled Events may have been disabled.
 const LONG_TIMEOUT_INTERVAL: Duration = Duration::from_hours(1);

@@ -12,13 +12,18 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    azure::event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
-    base::time::{Moment, Timestamp},
+    azure::{
+        RequestError,
+        event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
+    },
+    base::{
+        backoff::exponential,
+        time::{Moment, Timestamp},
+    },
     core::{
         lifecycle::{Phase, TrackedEvent},
-        snapshot::{Approval, ApprovalReason, RequestError, SkipReason},
+        snapshot::{Approval, ApprovalReason, SkipReason},
     },
-    http::outbound::retry::exponential,
 };
 
 /// The default of `--approve.delay`.
@@ -233,7 +238,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{azure::document, core::snapshot::FailureReason};
+    use crate::azure::{FailureReason, document};
 
     #[test]
     fn missing_source_and_unknown_source_have_different_messages_and_one_identifier() {

@@ -10,14 +10,17 @@ use super::{
     start::Start,
 };
 use crate::{
-    azure::event::{EventScope, EventType, Impact, Source, resource_name},
+    azure::{
+        Identity,
+        event::{EventScope, EventType, Impact, Source, resource_name},
+    },
     base::{
         text::{cut, label_value},
         time::{Timestamp, split_seconds},
     },
     core::{
         lifecycle::{Outcome, TrackedEvent},
-        snapshot::{Identity, Snapshot},
+        snapshot::Snapshot,
     },
 };
 

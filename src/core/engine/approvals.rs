@@ -18,6 +18,7 @@ use std::{
 use super::{LogEntry, log::should_log};
 use crate::{
     azure::{
+        FailureReason, RequestError,
         document::Document,
         event::{EventId, EventType},
     },
@@ -25,7 +26,7 @@ use crate::{
     core::{
         approval::{self, ApprovalPolicy, MAX_ATTEMPTS, retry_delay},
         lifecycle::{Phase, TrackedEvent},
-        snapshot::{Approval, ApprovalReason, FailureReason, RequestError, SkipReason},
+        snapshot::{Approval, ApprovalReason, SkipReason},
     },
 };
 

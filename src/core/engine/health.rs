@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use crate::{
+    azure::FailureReason,
     base::time::{Moment, Timestamp},
     core::{
         lifecycle::{LastDocument, SavedState, WarmUp},
-        snapshot::{Failure, FailureReason, Health},
+        snapshot::{Failure, Health},
     },
 };
 

@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use super::LogEntry;
 use crate::{
-    azure::{document::Answer, event::EventId},
+    azure::{Identity, RequestError, document::Answer, event::EventId},
     core::{
         approval::ApprovalPolicy,
         lifecycle::{SavedState, TrackedEvent, Transition},
-        snapshot::{ExportCounts, Identity, PushCounts, RequestError, Snapshot},
+        snapshot::{ExportCounts, PushCounts, Snapshot},
     },
 };
 

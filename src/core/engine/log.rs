@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     azure::{
+        Identity,
         document::{Anomaly, AnomalyKind},
         event::{EventScope, Source},
     },
@@ -11,7 +12,7 @@ use crate::{
     core::{
         approval::ApprovalPolicy,
         lifecycle::{Phase, TrackedEvent, Transition},
-        snapshot::{Approval, Failure, Identity},
+        snapshot::{Approval, Failure},
     },
 };
 

@@ -26,12 +26,15 @@ pub use self::{
 };
 pub use crate::core::lifecycle::SavedState;
 use crate::{
-    azure::event::{EventId, EventScope},
+    azure::{
+        Identity,
+        event::{EventId, EventScope},
+    },
     base::time::Moment,
     core::{
         lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
         pause::PauseDetector,
-        snapshot::{EventCounters, Health, Identity, OutputCounters, Snapshot},
+        snapshot::{EventCounters, Health, OutputCounters, Snapshot},
     },
 };
 

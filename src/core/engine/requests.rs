@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use super::{ENDED_RETENTION, Effect, Engine, LogEntry};
 use crate::{
     azure::{
+        Identity, RequestError,
         document::{Anomalies, Answer, Document},
         event::{EventId, EventScope, EventType},
     },
     base::time::{Moment, Timestamp},
     core::{
         lifecycle::{Tracker, Transition, TransitionKind},
-        snapshot::{ApprovalResult, Identity, RequestError, SkipReason, TypeLabel},
+        snapshot::{ApprovalResult, SkipReason, TypeLabel},
     },
 };
 

@@ -13,12 +13,15 @@ use std::{collections::BTreeMap, sync::Arc};
 pub use approval::{Approval, ApprovalReason, SkipReason};
 pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
-pub use health::{Failure, FailureReason, Health, RequestError};
+pub use health::{Failure, Health};
 pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
 
 use crate::{
-    azure::event::{EventId, EventScope, is_same_vm},
+    azure::{
+        Identity,
+        event::{EventId, EventScope},
+    },
     base::time::Moment,
     core::lifecycle::{Phase, TrackedEvent},
 };
@@ -40,30 +43,6 @@ pub struct Snapshot {
     /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
     pub vm_name: Option<Arc<str>>,
     pub as_of: Moment,
-}
-
-/// The identity of this VM, from `/metadata/instance/compute`. A missing value is an empty string, as it is there.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Identity {
-    /// `name`: this VM in `Resources`.
-    pub name: String,
-    pub vm_id: String,
-    pub scale_set: String,
-    pub vm_size: String,
-    pub location: String,
-    pub zone: String,
-    pub subscription_id: String,
-    pub resource_group: String,
-    pub resource_id: String,
-    /// `osProfile.computerName`.
-    pub computer_name: String,
-}
-
-impl Identity {
-    /// Whether `--vm.name` is another name than that in instance metadata.
-    pub(crate) fn contradicts(&self, vm_name: Option<&str>) -> bool {
-        vm_name.is_some_and(|vm_name| !is_same_vm(vm_name, &self.name))
-    }
 }
 
 impl Snapshot {
@@ -117,10 +96,9 @@ impl Snapshot {
 }
 
 /// `--events.scope`: the events with series of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesScope {
     /// Events that name this VM
-    #[value(name = "self")]
     Own,
     /// All events
     All,

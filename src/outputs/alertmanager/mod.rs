@@ -13,7 +13,7 @@ mod push;
 mod queue;
 mod target;
 
-pub use crate::http::outbound::credentials::Credentials;
+pub use crate::http::client::credentials::Credentials;
 pub(crate) use alert::ALERT_LABELS;
 pub(crate) use push::AlertPusher;
 pub use queue::{AlertBatch, AlertQueue, Wanted};

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     base::{log_id, time::Clock, worker::Worker},
     core::snapshot::{PushCounts, Snapshot},
-    http::outbound::{
+    http::client::{
         error::root_cause,
         http::{add_proxy_secrets, describe, read_up_to},
         resolver::Resolver,

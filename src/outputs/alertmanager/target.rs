@@ -5,13 +5,15 @@ use std::{path::PathBuf, time::Duration};
 use reqwest::Url;
 
 use super::alert::Labels;
-use crate::http::outbound::{
-    credentials::Credentials,
-    error::root_cause,
-    http,
-    resolver::Resolver,
-    retry::backoff,
-    url::{self, UrlError},
+use crate::{
+    base::backoff::backoff,
+    http::client::{
+        credentials::Credentials,
+        error::root_cause,
+        http,
+        resolver::Resolver,
+        url::{self, UrlError},
+    },
 };
 
 /// Less than the push timeout, so that an unreachable address is reported as such.

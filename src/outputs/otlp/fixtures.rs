@@ -8,14 +8,12 @@ use super::{
 };
 use crate::{
     azure::{
+        Identity,
         document::Document,
         event::{Event, EventId, EventType, Source, Status},
     },
     base::time::{Moment, Timestamp},
-    core::{
-        lifecycle::{Interruption, Tracker, Transition},
-        snapshot::Identity,
-    },
+    core::lifecycle::{Interruption, Tracker, Transition},
 };
 
 pub(super) const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use uuid::{Uuid, uuid};
 
 use super::settings::OtlpSettings;
-use crate::core::snapshot::Identity;
+use crate::azure::Identity;
 
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 /// Default of `service.name`.

@@ -10,7 +10,7 @@ use super::{
     settings::OtlpSettings,
     trace::{SpanEventName, spans},
 };
-use crate::{azure::event::Status, core::snapshot::Identity};
+use crate::azure::{Identity, event::Status};
 
 const PAGE: &str = include_str!("../../../docs/reference.md");
 const CHANGES: &str = "Span events and log events";

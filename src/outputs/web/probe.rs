@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        core::snapshot::FailureReason,
+        azure::FailureReason,
         outputs::web::fixtures::{at, due, freeze, snapshot_after},
     };
 

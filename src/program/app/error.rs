@@ -3,8 +3,7 @@
 use std::io;
 
 use crate::{
-    azure::imds,
-    core::snapshot::RequestError,
+    azure::{RequestError, imds},
     http::listen,
     outputs::{alertmanager, state},
     program::config::ConfigError,

@@ -6,6 +6,7 @@ use tracing::{info, warn};
 
 use crate::{
     azure::{
+        Identity,
         api_version::RequestedVersion,
         document::Anomaly,
         event::{Event, EventScope, Source, resource_name},
@@ -18,7 +19,7 @@ use crate::{
     core::{
         engine::{LogEntry, SavedState},
         lifecycle::{TrackedEvent, Transition, TransitionKind},
-        snapshot::{Approval, Failure, Identity, SeriesScope, SkipReason},
+        snapshot::{Approval, Failure, SeriesScope, SkipReason},
     },
     http::web_config::WebConfig,
     outputs::state::MAX_BYTES,

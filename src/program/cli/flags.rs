@@ -5,7 +5,8 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::{
     Args, ValueEnum,
     builder::{
-        NonEmptyStringValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser as _,
+        NonEmptyStringValueParser, OsStringValueParser, PossibleValue, PossibleValuesParser,
+        TypedValueParser as _,
     },
 };
 use tracing::level_filters::LevelFilter;
@@ -249,6 +250,19 @@ pub(crate) struct EventsFlags {
     /// Add one series per event and VM in its Resources.
     #[arg(long = "metrics.resources")]
     pub(crate) resources: bool,
+}
+
+impl ValueEnum for SeriesScope {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Own, Self::All]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(match self {
+            Self::Own => PossibleValue::new("self").help("Events that name this VM"),
+            Self::All => PossibleValue::new("all").help("All events"),
+        })
+    }
 }
 
 /// Nothing is approved without one of the first two.

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
-use crate::http::outbound::url;
+use crate::http::client::url;
 
 pub(crate) use self::flags::{
     AlertmanagerFlags, ApproveCommand, ApproveFlags, ApproveFor, DemoFlags, ImdsFlags, LogFlags,

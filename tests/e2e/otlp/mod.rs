@@ -15,6 +15,7 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    FailureReason, Identity, RequestError,
     approval::ApprovalPolicy,
     document::{Anomalies, Answer, Document},
     engine::{Effect, Engine, EngineConfig, Input},
@@ -27,7 +28,6 @@ use azure_scheduled_events_exporter::{
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
-    snapshot::{FailureReason, Identity, RequestError},
     time::{Clock, Moment, Timestamp},
     worker::Worker,
 };

@@ -1,9 +1,7 @@
 //! Approvals that this exporter did not send: a document shows them by a start before `NotBefore`, or by a `NotBefore`
 //! that moves to about now.
 
-use azure_scheduled_events_exporter::{
-    approval::ApprovalPolicy, snapshot::RequestError, time::Timestamp,
-};
+use azure_scheduled_events_exporter::{RequestError, approval::ApprovalPolicy, time::Timestamp};
 use serde_json::{Value, json};
 
 use super::user_events;

@@ -1,6 +1,6 @@
 //! Errors that follow from the body of a 200.
 
-use azure_scheduled_events_exporter::snapshot::FailureReason;
+use azure_scheduled_events_exporter::FailureReason;
 
 use super::{LOGIN_PAGE, NOTHING, check};
 use crate::support::Reply;

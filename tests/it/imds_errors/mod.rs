@@ -6,10 +6,7 @@ mod transport;
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{
-    snapshot::{FailureReason, RequestError},
-    time::Clock,
-};
+use azure_scheduled_events_exporter::{FailureReason, RequestError, time::Clock};
 
 use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{snapshot::FailureReason, time::Clock};
+use azure_scheduled_events_exporter::{FailureReason, time::Clock};
 use tokio::net::TcpListener;
 
 use super::{LOGIN_PAGE, NOTHING, check, poll_error};

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{
-    document::Answer, imds::Client, snapshot::FailureReason, time::Clock,
-};
+use azure_scheduled_events_exporter::{FailureReason, document::Answer, imds::Client, time::Clock};
 
 use tokio::net::TcpListener;
 

@@ -9,13 +9,14 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    FailureReason, RequestError,
     approval::ApprovalPolicy,
     document::{self, Anomalies, Answer, Document, Unreadable},
     engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
     event::{Event, EventId, EventType, Source, Status},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
-    snapshot::{FailureReason, RequestError, SeriesScope},
+    snapshot::SeriesScope,
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };

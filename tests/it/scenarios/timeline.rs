@@ -3,7 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    snapshot::FailureReason,
+    FailureReason,
     time::{Timestamp, parse_duration},
 };
 use serde_json::{Map, Value, json};

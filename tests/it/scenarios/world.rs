@@ -9,6 +9,7 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    Identity, RequestError,
     approval::ApprovalPolicy,
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
@@ -20,7 +21,7 @@ use azure_scheduled_events_exporter::{
     },
     pause::PERIOD,
     server::ServerLimits,
-    snapshot::{Identity, RequestError, SeriesScope, Snapshot},
+    snapshot::{SeriesScope, Snapshot},
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };

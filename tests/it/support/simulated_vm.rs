@@ -6,13 +6,13 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    FailureReason, Identity, RequestError,
     approval::ApprovalPolicy,
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
     event::EventId,
     otlp::{batch, settings::OtlpSettings, trace::Span},
     server::ServerLimits,
-    snapshot::{FailureReason, Identity, RequestError},
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };

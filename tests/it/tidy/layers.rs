@@ -1,229 +1,133 @@
-//! The layers of `src/lib.rs`, as ranks: an import may point down or stay in its module; I/O modules do not import
-//! each other.
+//! The folders of `src/lib.rs`: each imports only from those before it, and `core` does no I/O.
 
-use std::collections::BTreeSet;
+use super::{Source, production};
 
-use super::{Source, imports, production, root};
-
-/// Every module with the rank of its layer. A module without a line of its own belongs to its parent.
-const MODULES: &[(&str, u8)] = &[
-    ("time", 0),
-    ("text", 0),
-    ("label", 0),
-    ("log_id", 0),
-    ("event", 1),
-    ("api_version", CORE),
-    ("document", CORE),
-    ("lifecycle", CORE + 1),
-    ("snapshot", CORE + 2),
-    ("assessment", CORE + 3),
-    ("metrics", PURE),
-    ("azure_json", PURE),
-    ("json", PURE),
-    ("engine", PURE),
-    ("pause", PURE),
-    ("approval", PURE),
-    ("imds::backoff", PURE),
-    ("imds::timeouts", PURE),
-    ("web::status", PURE),
-    ("web::api", PURE),
-    ("web::probe", PURE),
-    ("otlp::attribute", PURE),
-    ("otlp::batch", PURE),
-    ("otlp::log_record", PURE),
-    ("otlp::signal", PURE),
-    ("otlp::trace", PURE),
-    ("otlp::resource", PURE),
-    ("otlp::settings", PURE),
-    ("alertmanager::alert", PURE),
-    ("command::watch::transitions", PURE),
-    ("outbound::retry", PURE),
-    ("outbound::url", PURE),
-    ("web_config::settings", PURE),
-    ("web_config::tls_settings", PURE),
-    ("web_config::yaml", PURE),
-    ("web_config::password", PURE),
-    ("web_config::rate_limit", PURE),
-    ("outbound", IO_BASE),
-    ("file", IO_BASE),
-    ("server", IO_BASE),
-    ("listen", IO_BASE),
-    ("system", IO_BASE),
-    ("worker", IO_BASE),
-    ("imds", IO),
-    ("state", IO),
-    ("otlp", IO),
-    ("alertmanager", IO),
-    ("web", IO),
-    ("web_config", IO),
-    ("simulator", IO),
-    ("cli", PROGRAM),
-    ("logs", PROGRAM + 1),
-    ("config", PROGRAM + 1),
-    ("app", PROGRAM + 2),
-    ("command", PROGRAM + 3),
-    ("main", PROGRAM + 4),
-    ("lib", PROGRAM + 5),
+/// The folders, each with those that it may import beside itself.
+const FOLDERS: [(&str, &[&str]); 7] = [
+    ("base", &[]),
+    ("http", &["base"]),
+    ("azure", &["base", "http"]),
+    ("core", &["base", "http", "azure"]),
+    ("outputs", &["base", "http", "azure", "core"]),
+    ("simulator", &["base", "http", "azure"]),
+    (
+        "program",
+        &["base", "http", "azure", "core", "outputs", "simulator"],
+    ),
 ];
-const CORE: u8 = 2;
-const PURE: u8 = 5;
-/// Below the I/O modules: sockets, threads, the system.
-const IO_BASE: u8 = 6;
-const IO: u8 = 7;
-const PROGRAM: u8 = 8;
 
-/// Crates and modules that do I/O.
-const IO_CRATES: [&str; 9] = [
-    "tokio",
-    "reqwest",
-    "hyper",
-    "hyper_util",
-    "socket2",
+/// What pure code names of neither the standard library nor a crate.
+const IO: [&str; 12] = [
+    "clap::",
+    "hyper::",
+    "reqwest::",
+    "socket2::",
+    "std::env",
     "std::fs",
     "std::net",
     "std::process",
-    "std::env",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "tokio::",
+    "tracing::",
 ];
 
-/// Plain data of these crates.
-const DATA: [&str; 3] = ["hyper::header", "reqwest::Url", "reqwest::header"];
-
-fn layer(segments: &[String]) -> Option<(&'static str, u8)> {
-    let path = segments.join("::");
-    MODULES
-        .iter()
-        .copied()
-        .filter(|(module, _)| path == *module || path.starts_with(&format!("{module}::")))
-        .max_by_key(|(module, _)| module.len())
+/// The folder of a file, `None` for `main.rs` and `lib.rs`.
+fn folder(path: &str) -> Option<&str> {
+    path.strip_prefix("src/")?
+        .split_once('/')
+        .map(|(folder, _)| folder)
 }
 
-fn top(module: &str) -> &str {
-    module.split("::").next().unwrap()
+fn code(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split("//").next().unwrap());
+    lines.collect::<Vec<_>>().join(" ")
 }
 
-fn each_import(mut check: impl FnMut(&Source, (&'static str, u8), &imports::Imports)) {
-    for source in production() {
-        let module = imports::module(&source.path);
-        let from = layer(&module).unwrap_or_else(|| panic!("{} is in no layer", source.path));
-        check(&source, from, &imports::of(&module, &source.text));
+/// The first names of the paths that begin with `crate::`, also those of a group.
+fn imported(text: &str) -> Vec<String> {
+    let code = code(text);
+    let mut names = Vec::new();
+    for (_, rest) in code
+        .match_indices("crate::")
+        .map(|(at, it)| code.split_at(at + it.len()))
+    {
+        let Some(group) = rest.strip_prefix('{') else {
+            names.push(rest);
+            continue;
+        };
+        let (mut depth, mut is_start) = (0, true);
+        for (at, c) in group.char_indices() {
+            if c == '}' && depth == 0 {
+                break;
+            }
+            if is_start && depth == 0 && c.is_alphabetic() {
+                names.push(group.split_at(at).1);
+            }
+            is_start = c == ',' || is_start && c.is_whitespace();
+            depth += i32::from(c == '{') - i32::from(c == '}');
+        }
     }
+    let name = |path: &str| {
+        path.chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect()
+    };
+    names.into_iter().map(name).collect()
 }
 
-#[test]
-fn an_import_points_down() {
-    let mut wrong = Vec::new();
-    let mut checked = 0;
-    each_import(|source, (from, rank), found| {
-        for path in &found.own {
-            // A name in the root of the crate belongs to no module.
-            let Some((to, to_rank)) = layer(path) else {
-                continue;
-            };
-            checked += 1;
-            // The files of a module may use what its root defines.
-            let is_own_root = top(from) == to || from == to;
-            let is_between_io = rank == IO && to_rank == IO && top(from) != top(to);
-            let is_upward = to_rank > rank || (to_rank == rank && rank < PURE && from != to);
-            if !is_own_root && (is_upward || is_between_io) {
-                wrong.push(format!(
-                    "{}: {from} must not import {}",
-                    source.path,
-                    path.join("::")
-                ));
-            }
-        }
-    });
-    assert!(checked > 200, "only {checked} imports were found");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// What `web` may import: it renders a snapshot, and has no side effects.
-const WEB_IMPORTS: [&str; 11] = [
-    "assessment",
-    "document",
-    "event",
-    "lifecycle",
-    "metrics",
-    "server",
-    "snapshot",
-    "azure_json",
-    "text",
-    "time",
-    "web",
-];
-
-#[test]
-fn web_imports_only_what_it_renders() {
-    let mut wrong = Vec::new();
-    let mut checked = 0;
-    each_import(|source, (from, _), found| {
-        let tops = found.own.iter().filter_map(|path| path.first());
-        let others = tops.filter(|name| !WEB_IMPORTS.contains(&name.as_str()));
-        if top(from) == "web" {
-            checked += found.own.len();
-            wrong.extend(others.map(|name| format!("{}: {name}", source.path)));
-        }
-    });
-    assert!(checked > 20, "only {checked} imports were found");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn pure_code_imports_no_io() {
-    let mut wrong = Vec::new();
-    each_import(|source, (_, rank), found| {
-        for path in &found.foreign {
-            let of = |name: &str| path == name || path.starts_with(&format!("{name}::"));
-            let is_data = DATA.iter().any(|name| of(name));
-            let is_io = rank <= PURE && !is_data && IO_CRATES.iter().any(|name| of(name));
-            if is_io {
-                wrong.push(format!("{}: {path}", source.path));
-            }
-        }
-    });
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn every_module_is_documented_and_in_a_layer() {
-    let overview = std::fs::read_to_string(root().join("src/lib.rs")).unwrap();
-    let modules: BTreeSet<&str> = overview
-        .lines()
-        .filter_map(|line| {
-            line.trim_start_matches("pub ")
-                .strip_prefix("mod ")?
-                .strip_suffix(';')
-        })
+fn wrong(Source { path, text }: &Source) -> Vec<String> {
+    let Some(own) = folder(path) else {
+        return Vec::new();
+    };
+    let Some((_, allowed)) = FOLDERS.iter().find(|(name, _)| *name == own) else {
+        return vec![format!("{path}: {own} is not a folder of src/lib.rs")];
+    };
+    let is_wrong = |name: &String| name != own && !allowed.contains(&name.as_str());
+    let mut wrong: Vec<_> = imported(text)
+        .into_iter()
+        .filter(is_wrong)
+        .map(|name| format!("{path}: {own} must not import {name}"))
         .collect();
-    assert!(modules.len() > 15, "modules are missing");
-    for name in modules {
-        assert!(
-            overview.contains(&format!("`{name}`")),
-            "{name} is not in the table of src/lib.rs"
-        );
-        assert!(
-            MODULES.iter().any(|(module, _)| *module == name),
-            "{name} is in no layer"
-        );
+    // `super` must not leave the folder without being seen.
+    let depth = path.trim_end_matches("/mod.rs").split('/').count() - 1;
+    if code(text).contains(&"super::".repeat(depth)) {
+        wrong.push(format!("{path}: a path with super leaves {own}"));
     }
-    let layers = overview
-        .split("# Layers")
-        .nth(1)
-        .unwrap()
-        .split("```")
-        .nth(1)
-        .unwrap();
-    for (module, _) in MODULES.iter().copied().filter(|(_, rank)| *rank <= IO) {
-        let is_there = root()
-            .join("src")
-            .join(format!("{}.rs", top(module)))
-            .exists()
-            || root().join("src").join(top(module)).exists();
-        let last = module.rsplit("::").next().unwrap();
-        let is_named = layers.contains(last);
-        assert!(
-            !is_there || is_named,
-            "{module} is not in the layers of src/lib.rs"
-        );
-    }
+    let io = IO
+        .iter()
+        .filter(|name| own == "core" && code(text).contains(*name));
+    wrong.extend(io.map(|name| format!("{path}: core is pure and must not use {name}")));
+    wrong
+}
+
+#[test]
+fn each_folder_imports_only_those_before_it() {
+    let sources = production();
+    let found: usize = sources
+        .iter()
+        .map(|source| imported(&source.text).len())
+        .sum();
+    assert!(found > 300, "only {found} imports were found");
+    let wrong: Vec<_> = sources.iter().flat_map(wrong).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_wrong_import_is_found() {
+    let wrong = |path: &str, text: &str| {
+        let (path, text) = (path.to_owned(), text.to_owned());
+        wrong(&Source { path, text }).len()
+    };
+    let text = "use crate::{\n    azure::{a, b::{c, d}},\n    outputs::web,\n};\n";
+    assert_eq!(wrong("src/core/a.rs", text), 1);
+    assert_eq!(wrong("src/program/a.rs", text), 0);
+    assert_eq!(wrong("src/core/a.rs", "fn f() -> crate::program::X {}"), 1);
+    assert_eq!(wrong("src/core/a/b.rs", "use super::super::super::x;"), 1);
+    assert_eq!(
+        wrong("src/core/a/b.rs", "use super::super::x; // crate::program"),
+        0
+    );
+    assert_eq!(wrong("src/core/a.rs", "use tokio::sync;"), 1);
+    assert_eq!(wrong("src/new/a.rs", ""), 1);
 }

@@ -4,11 +4,12 @@
 use std::fmt::Write as _;
 
 use azure_scheduled_events_exporter::{
+    FailureReason,
     cli::Cli,
     document::AnomalyKind,
     lifecycle::Outcome,
     metrics::catalog::{self, Kind, Metric},
-    snapshot::{ApprovalResult, DropReason, ExportFailure, FailureReason},
+    snapshot::{ApprovalResult, DropReason, ExportFailure},
 };
 use clap::{Arg, Command, CommandFactory as _};
 

@@ -187,7 +187,7 @@ fn event_is_open_while_the_last_poll_lists_it() {
     assert_eq!(is_open(&missing, &snapshot, now), None);
     let over = ended(reboot.clone(), 60);
     assert_eq!(is_open(&over, &snapshot, now), Some(false));
-    let reason = crate::core::snapshot::FailureReason::Timeout;
+    let reason = crate::azure::FailureReason::Timeout;
     snapshot
         .health
         .fail(reason, "no answer".to_owned(), now.wall);

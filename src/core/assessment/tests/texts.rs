@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::*;
-use crate::core::{lifecycle::Interruption, snapshot::Identity};
+use crate::{azure::Identity, core::lifecycle::Interruption};
 
 fn identity() -> Identity {
     Identity {

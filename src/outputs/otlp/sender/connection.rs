@@ -11,13 +11,13 @@ use tracing::{info, warn};
 
 use super::response::{Disposition, Retry};
 use crate::{
-    base::{log_id, time::Clock, worker::Worker},
+    base::{backoff::backoff, log_id, time::Clock, worker::Worker},
     core::snapshot::ExportFailure,
-    http::outbound::{
+    http::client::{
         error::{causes, is_tls, root_cause},
         http::{self, add_proxy_secrets, read_up_to},
         resolver::Resolver,
-        retry::{backoff, retry_after},
+        retry::retry_after,
         url::Secrets,
     },
     outputs::{metrics::negotiation::gzip, otlp::settings::ExporterSettings},

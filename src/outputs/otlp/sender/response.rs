@@ -14,7 +14,7 @@ use reqwest::StatusCode;
 
 use crate::{
     core::snapshot::ExportFailure,
-    http::outbound::{
+    http::client::{
         http::{describe, excerpt},
         url::Secrets,
     },

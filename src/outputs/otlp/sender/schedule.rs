@@ -68,9 +68,9 @@ impl Schedule {
 mod tests {
     use super::*;
     use crate::{
-        azure::document,
+        azure::{Identity, document},
         base::time::{Moment, Timestamp},
-        core::{lifecycle::Tracker, snapshot::Identity},
+        core::lifecycle::Tracker,
     };
 
     const MINUTE: Duration = Duration::from_mins(1);

@@ -13,7 +13,7 @@ use reqwest::{Url, header::HeaderMap};
 
 use self::variables::Variables;
 use super::signal::Signal;
-use crate::http::outbound::url::{self, Secrets};
+use crate::http::client::url::{self, Secrets};
 
 /// What is exported, and where to.
 #[derive(Debug, Clone)]

@@ -9,7 +9,7 @@ use reqwest::{
 };
 
 use super::{ClientCertificate, ExporterSettings, OtlpConfigError};
-use crate::{http::outbound::url, outputs::otlp::signal::Signal};
+use crate::{http::client::url, outputs::otlp::signal::Signal};
 
 /// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";

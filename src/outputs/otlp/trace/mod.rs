@@ -21,12 +21,12 @@ use uuid::{Uuid, uuid};
 
 use super::attribute::{Attribute, Key, Value, closed_set};
 use crate::{
-    azure::event::{Event, EventScope, Source, resource_name},
-    base::{text::sanitize, time::Timestamp},
-    core::{
-        lifecycle::{TrackedEvent, Transition, TransitionKind},
-        snapshot::Identity,
+    azure::{
+        Identity,
+        event::{Event, EventScope, Source, resource_name},
     },
+    base::{text::sanitize, time::Timestamp},
+    core::lifecycle::{TrackedEvent, Transition, TransitionKind},
 };
 
 /// Of span ids and ids of log records; it must never change.

@@ -13,12 +13,12 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
 use crate::{
-    azure::azure_json,
+    azure::{Identity, azure_json},
     base::time::{Moment, Timestamp},
     core::{
         assessment::{self, AlertState},
         lifecycle::TrackedEvent,
-        snapshot::{Approval, Health, Identity, Snapshot},
+        snapshot::{Approval, Health, Snapshot},
     },
 };
 

@@ -2,7 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    core::snapshot::{ApprovalReason, FailureReason},
+    azure::FailureReason,
+    core::snapshot::ApprovalReason,
     outputs::web::fixtures::{at, due, freeze, snapshot_after},
 };
 

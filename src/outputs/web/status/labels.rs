@@ -1,12 +1,12 @@
 //! Explanations of Azure's terms, for an on-call engineer who has not read Azure's documentation.
 
 use crate::{
-    azure::event::{Event, Impact, Source},
-    base::time::in_words,
-    core::{
-        lifecycle::{End, Outcome, Phase, TrackedEvent},
-        snapshot::FailureReason,
+    azure::{
+        FailureReason,
+        event::{Event, Impact, Source},
     },
+    base::time::in_words,
+    core::lifecycle::{End, Outcome, Phase, TrackedEvent},
 };
 
 /// The CSS class of an event.

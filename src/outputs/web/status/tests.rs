@@ -2,7 +2,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    core::snapshot::{Approval, ApprovalReason, FailureReason, Identity, SkipReason},
+    azure::{FailureReason, Identity},
+    core::snapshot::{Approval, ApprovalReason, SkipReason},
     outputs::web::{
         fixtures::{at as moment, due, freeze, snapshot_after},
         probe,

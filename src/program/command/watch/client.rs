@@ -7,7 +7,7 @@ use reqwest::{StatusCode, Url, header::AUTHORIZATION};
 
 use super::{super::CommandError, MAX_MESSAGE};
 use crate::{
-    http::outbound::{
+    http::client::{
         credentials::Credentials,
         error::{causes, is_tls, root_cause},
         http::{self, describe, read_up_to},

@@ -92,8 +92,8 @@ impl Setup {
     fn fail(&mut self, seconds: u64) {
         self.now = self.now.after(Duration::from_secs(seconds));
         let took = Duration::ZERO;
-        let error = crate::core::snapshot::RequestError {
-            reason: crate::core::snapshot::FailureReason::Timeout,
+        let error = crate::azure::RequestError {
+            reason: crate::azure::FailureReason::Timeout,
             status: None,
             message: String::new(),
             retry_after: None,
