@@ -192,9 +192,10 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
+/// 1970 for a time that the operating system cannot represent: Windows has none before 1601.
 impl From<Timestamp> for std::time::SystemTime {
     fn from(at: Timestamp) -> Self {
-        at.0.into()
+        Self::try_from(at.0).unwrap_or(Self::UNIX_EPOCH)
     }
 }
 

@@ -7,10 +7,7 @@ use prometheus_client::{
     metrics::exemplar::CounterWithExemplar,
 };
 
-use super::{
-    catalog::{Kind, Metric},
-    exposition::Format,
-};
+use super::catalog::{Kind, Metric};
 use crate::core::snapshot::{ExemplarCounter, Histogram};
 
 /// A name of the catalog, and the value.
@@ -21,7 +18,7 @@ pub(super) enum Value<'a> {
     /// Not negative in a counter.
     Int(i64),
     Float(f64),
-    /// The trace of the last event is the exemplar, where the format has exemplars.
+    /// The trace of the last event is the exemplar. Text 0.0.4 has none.
     Events(&'a ExemplarCounter),
     Histogram(&'a Histogram),
 }
@@ -51,50 +48,33 @@ impl<'a> Family<'a> {
         Self::new(metric, value.map(|value| ([], value)))
     }
 
-    pub(super) fn encode_text(
-        &self,
-        format: Format,
-        encoder: &mut DescriptorEncoder<'_>,
-    ) -> fmt::Result {
+    pub(super) fn encode_text(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         if self.samples.is_empty() {
             return Ok(());
         }
-        let (name, unit) = match format {
-            Format::OpenMetrics => self.metric.stem_and_unit(),
-            Format::Text => (self.metric.name, None),
-        };
+        let (name, unit) = self.metric.stem_and_unit();
         let kind = self.metric.kind.metric_type();
         let mut encoder = encoder.encode_descriptor(name, self.metric.help, unit, kind)?;
-        // The encoder appends a suffix to the name of a counter, which has it already in text 0.0.4.
-        let is_counter = self.metric.kind == Kind::Counter && format == Format::OpenMetrics;
-        self.samples
-            .iter()
-            .try_for_each(|(labels, value)| encode(&mut encoder, labels, *value, is_counter))
+        let is_counter = self.metric.kind == Kind::Counter;
+        self.samples.iter().try_for_each(|(labels, value)| {
+            encode(encoder.encode_family(labels)?, *value, is_counter)
+        })
     }
 }
 
-fn encode(
-    encoder: &mut MetricEncoder<'_>,
-    labels: &[Label<'_>],
-    value: Value<'_>,
-    is_counter: bool,
-) -> fmt::Result {
+fn encode(mut encoder: MetricEncoder<'_>, value: Value<'_>, is_counter: bool) -> fmt::Result {
     match value {
         Value::Events(ExemplarCounter {
             count,
             last: Some(last),
-        }) if is_counter && *count > 0 => {
+        }) if *count > 0 => {
             let trace_id = format!("{:032x}", u128::from_be_bytes(last.id.trace_id()));
             let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
             counter.inc_by(count - 1, None, None);
             counter.inc_by(1, Some([("trace_id", trace_id)]), None);
-            counter.encode(encoder.encode_family(&labels)?)
+            counter.encode(encoder)
         }
-        // Without labels, the encoder must not write braces.
-        _ if !labels.is_empty() => {
-            encode(&mut encoder.encode_family(&labels)?, &[], value, is_counter)
-        }
-        Value::Events(counter) => encode(encoder, labels, counter.count.into(), is_counter),
+        Value::Events(counter) => encode(encoder, counter.count.into(), is_counter),
         Value::Int(value) if is_counter => {
             encoder.encode_counter::<NoLabelSet, u64, f64>(&value.unsigned_abs(), None)
         }

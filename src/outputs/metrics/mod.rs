@@ -16,10 +16,7 @@ use std::{fmt, sync::Arc};
 use opentelemetry_proto::tonic::metrics::v1::Metric;
 use prometheus_client::{
     collector::Collector,
-    encoding::{
-        DescriptorEncoder,
-        text::{encode_eof, encode_registry},
-    },
+    encoding::{DescriptorEncoder, prometheus_text, text},
     registry::Registry,
 };
 
@@ -56,25 +53,18 @@ pub fn render(
         now,
     };
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Exposition { scrape, format }));
-    let mut text = String::with_capacity(16 * 1024);
-    encode_registry(&mut text, &registry)?;
-    if format == Format::OpenMetrics {
-        encode_eof(&mut text)?;
+    registry.register_collector(Box::new(scrape));
+    let mut body = String::with_capacity(16 * 1024);
+    match format {
+        Format::OpenMetrics => text::encode(&mut body, &registry)?,
+        Format::Text => prometheus_text::encode(&mut body, &registry)?,
     }
-    Ok(text)
+    Ok(body)
 }
 
-#[derive(Debug)]
-struct Exposition {
-    scrape: Scrape,
-    format: Format,
-}
-
-impl Collector for Exposition {
+impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.scrape
-            .write(&mut |family| family.encode_text(self.format, &mut encoder))
+        self.write(&mut |family| family.encode_text(&mut encoder))
     }
 }
 

@@ -171,6 +171,50 @@ fn every_flag_that_an_installation_shows_exists() {
     assert!(unknown.is_empty(), "no such flag:\n{}", unknown.join("\n"));
 }
 
+/// Words in capitals that are no placeholders.
+const NO_PLACEHOLDERS: [&str; 3] = ["HKLM", "ONEVENT", "TCP"];
+
+/// The placeholders in the commands of a page that neither a sentence, a comment nor the output of a command explains.
+fn unexplained(text: &str) -> BTreeSet<&str> {
+    let sentences: String = prose(text).map(|line| format!("{line}\n")).collect();
+    let is_explained = |word: &str| {
+        sentences.contains(&format!("`{word}`"))
+            || text.contains(&format!("{word}: "))
+            || text.contains(&format!("# {word}"))
+    };
+    let mut in_block = false;
+    let blocks = text.lines().filter(|line| {
+        in_block ^= line.trim_start().starts_with("```");
+        in_block
+    });
+    let inline = prose(text).flat_map(|line| line.split('`').skip(1).step_by(2));
+    let is_word = |c: char| c.is_alphanumeric() || "_$@%=\\-".contains(c);
+    blocks
+        .map(|line| line.split(" # ").next().unwrap())
+        .chain(inline.filter(|code| code.contains(' ')))
+        .flat_map(|code| code.split(move |c| !is_word(c)))
+        .filter(|word| word.len() > 1 && word.starts_with(|c: char| c.is_ascii_uppercase()))
+        .filter(|word| {
+            word.chars()
+                .all(|c| c.is_ascii_uppercase() || "0123456789_".contains(c))
+        })
+        .filter(|word| !NO_PLACEHOLDERS.contains(word) && !is_explained(word))
+        .collect()
+}
+
+#[test]
+fn every_placeholder_of_an_installation_is_explained() {
+    let pages = pages();
+    let mut unknown = BTreeSet::new();
+    for page in INSTALLATION.iter().chain(&["README.md", "docs/windows.md"]) {
+        let found = unexplained(&pages[*page]);
+        unknown.extend(found.iter().map(|word| format!("{page}: {word}")));
+    }
+    assert!(unknown.is_empty(), "not explained: {unknown:#?}");
+    let page = "`az x --name NAME`\n```console\n$ az y RG ID # ID\n```\n`NAME` is yours.\n";
+    assert_eq!(unexplained(page), BTreeSet::from(["RG"]));
+}
+
 #[test]
 fn links_anchors_and_paths_are_read() {
     let page = "# A `b`, c\n[x](../y.md#z) [w](https://e.org)\n```\n[no](no)\n# no\n```\n";
