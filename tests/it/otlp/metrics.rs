@@ -120,10 +120,7 @@ pub(super) fn series(metric: &Metric) -> Vec<String> {
             .data_points
             .iter()
             .flat_map(|point| {
-                let bounds = point
-                    .explicit_bounds
-                    .iter()
-                    .map(|bound| format!("{bound:?}"));
+                let bounds = point.explicit_bounds.iter().map(ToString::to_string);
                 let buckets = bounds.chain(["+Inf".to_owned()]).map(|bound| {
                     let le = Some(format!("le=\"{bound}\""));
                     labelled(&format!("{name}_bucket"), &point.attributes, le)

@@ -28,7 +28,7 @@ fn text_is_open_metrics_without_units_exemplars_and_the_end() {
     assert_eq!(get("Accept: text/plain"), without_extensions(&open_metrics));
 }
 
-/// In text 0.0.4, the metadata of a counter has the name of its samples.
+/// In text 0.0.4, the metadata of a counter has the name of its samples, and whole bounds of buckets have no fraction.
 fn without_extensions(open_metrics: &str) -> String {
     let mut lines = Vec::new();
     let mut help = "";
@@ -49,7 +49,12 @@ fn without_extensions(open_metrics: &str) -> String {
             lines.extend([help.to_owned(), line.to_owned()]);
         } else {
             let (sample, _) = line.split_once(" # {trace_id=").unwrap_or((line, ""));
-            lines.push(sample.to_owned());
+            let bound = if sample.contains("_bucket{") {
+                ".0\"}"
+            } else {
+                "\0"
+            };
+            lines.push(sample.replace(bound, "\"}"));
         }
     }
     lines.join("\n") + "\n"
