@@ -49,22 +49,7 @@ impl Filesystem for OsFilesystem {
     }
 
     fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
-        let file = system::private_file().read(true).open(path)?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
-        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "too large");
-        if metadata.len() > max {
-            return Err(too_large());
-        }
-        let mut content = Vec::new();
-        // It may grow meanwhile.
-        let read = file.take(max.saturating_add(1)).read_to_end(&mut content)?;
-        if read as u64 > max {
-            return Err(too_large());
-        }
-        Ok(content)
+        read_regular(&system::private_file().read(true).open(path)?, max)
     }
 
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
@@ -92,6 +77,48 @@ impl Filesystem for OsFilesystem {
         system::sync_directory(directory)
     }
 }
+
+fn read_regular(file: &fs::File, max: u64) -> io::Result<Vec<u8>> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, "too large");
+    if metadata.len() > max {
+        return Err(too_large());
+    }
+    let mut content = Vec::new();
+    // It may grow meanwhile.
+    let read = file.take(max.saturating_add(1)).read_to_end(&mut content)?;
+    if read as u64 > max {
+        return Err(too_large());
+    }
+    Ok(content)
+}
+
+/// Bytes of a file with a key, a password or a token.
+pub(crate) const MAX_SECRET_BYTES: u64 = 64 << 10;
+/// Bytes of a file with certificates: the bundle of a system has some 200 kB.
+pub(crate) const MAX_CERTIFICATES_BYTES: u64 = 1 << 20;
+
+/// Reads a regular file that an operator wrote, or a symbolic link to one, without its byte order mark. It never waits
+/// for the other end of a FIFO. The error continues a sentence that begins with the path.
+pub(crate) fn read_given(path: &Path, max: u64) -> Result<Vec<u8>, String> {
+    let opened = system::readable_file().open(path);
+    let read = opened.and_then(|file| read_regular(&file, max));
+    let mut content = read.map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => format!("is larger than {max} bytes"),
+        io::ErrorKind::Other => "is not a regular file".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    })?;
+    if content.starts_with(BYTE_ORDER_MARK) {
+        content.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(content)
+}
+
+/// Editors of Windows put it before UTF-8 text.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// What is appended to the name of a file while it is written.
 pub(crate) const DRAFT_SUFFIX: &str = ".new";
@@ -175,6 +202,21 @@ mod tests {
         assert!(made.unwrap().success());
         let error = OsFilesystem.read(&path, 100).unwrap_err();
         assert_eq!(error.to_string(), "not a regular file");
+        for path in [&path, folder.path(), Path::new("/dev/zero")] {
+            let error = read_given(path, 100).unwrap_err();
+            assert_eq!(error, "is not a regular file", "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_given_file_is_read_without_its_byte_order_mark_up_to_its_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        replace(&mut OsFilesystem, &path, "\u{feff}token".as_bytes()).unwrap();
+        assert_eq!(read_given(&path, 8).unwrap(), b"token");
+        assert_eq!(read_given(&path, 7).unwrap_err(), "is larger than 7 bytes");
+        let absent = read_given(&folder.path().join("absent"), 8).unwrap_err();
+        assert!(absent.starts_with("cannot be read: "), "{absent}");
     }
 
     #[test]

@@ -39,6 +39,7 @@ log_ids! {
     221 EXPORT_RECOVERED "they succeed again"
     230 ALERT_PUSH_FAILED "pushes to an Alertmanager fail"
     231 ALERTS_PUSHED "new or changed alerts, or the first ones after a failure, were pushed to an Alertmanager"
+    232 ALERTMANAGER_NOT_REACHED "an Alertmanager does not answer when it is asked for its status at the start"
     240 WEB_CONFIG_INVALID "the file of `--web.config.file` or its certificates became invalid: requests are refused"
     241 WEB_CONFIG_VALID "they are valid again"
 }

@@ -5,7 +5,7 @@ use std::io;
 
 pub(crate) use self::platform::{
     Signals, boot_id, host_name, ignore_file_size_signal, is_named, make_private_directory,
-    max_open_files, private_file, stdout_closed, sync_directory,
+    max_open_files, private_file, readable_file, stdout_closed, sync_directory,
 };
 
 /// True if the process or the system has no file descriptor left.
@@ -79,6 +79,13 @@ mod platform {
         options
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        options
+    }
+
+    /// Options for a file of somebody else: a FIFO in its place does not block.
+    pub(crate) fn readable_file() -> OpenOptions {
+        let mut options = File::options();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
         options
     }
 
@@ -209,6 +216,12 @@ mod platform {
         const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
         let mut options = File::options();
         options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+        options
+    }
+
+    pub(crate) fn readable_file() -> OpenOptions {
+        let mut options = File::options();
+        options.read(true);
         options
     }
 

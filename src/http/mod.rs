@@ -1,6 +1,7 @@
-//! HTTP: the server, listening sockets, the web configuration, and what our HTTP clients have in common.
+//! HTTP: the server, listening sockets, the web configuration, certificates in PEM, and what our HTTP clients have in common.
 
 pub(crate) mod client;
 pub mod listen;
+mod pem;
 pub mod server;
 pub mod web_config;

@@ -3,5 +3,6 @@
 pub mod alertmanager;
 pub mod metrics;
 pub mod otlp;
+mod receiver;
 pub mod state;
 pub mod web;

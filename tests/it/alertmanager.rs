@@ -16,7 +16,7 @@ use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
     alertmanager::ReceivedAlert,
     exporter::{Exporter, Metrics, settings},
-    process::{PROGRAM, Process},
+    process::{PROGRAM, Process, exporter},
 };
 
 /// Short intervals, except that unchanged alerts are not sent again during a test, and ended ones not resolved.
@@ -150,9 +150,8 @@ fn many(events: usize) -> Reply {
     Reply::ok(json!({"DocumentIncarnation": 8, "Events": events}).to_string())
 }
 
-/// Otherwise the cost of a new event grows with the number of events.
 #[tokio::test]
-async fn a_new_event_among_many_is_pushed_alone() {
+async fn many_alerts_are_pushed_in_bounded_requests_and_a_new_one_in_the_first() {
     let imds = FakeImds::standing(many(700)).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let mut settings = pushing(&imds, &[]);
@@ -166,22 +165,24 @@ async fn a_new_event_among_many_is_pushed_alone() {
     alertmanager
         .until("all events are pushed", |it| it.alerts().len() >= 700)
         .await;
-    for events in 701..=705 {
-        imds.now(many(events));
-        alertmanager
-            .until("the new event is pushed", |it| it.alerts().len() >= events)
-            .await;
-    }
-    let sizes: Vec<_> = alertmanager
-        .requests()
+    imds.now(many(701));
+    alertmanager
+        .until("all are pushed again", |it| it.requests().len() >= 4)
+        .await;
+    let requests = alertmanager.requests();
+    let sizes = requests
         .iter()
-        .map(|request| {
-            serde_json::from_str::<Vec<serde_json::Value>>(&request.body)
-                .unwrap()
-                .len()
-        })
+        .map(|request| request.body.matches("\"endsAt\"").count());
+    let first_ids: Vec<_> = requests
+        .iter()
+        .map(|request| request.body.split("event_id").nth(1).unwrap()[3..11].to_owned())
         .collect();
-    assert_eq!(sizes, [500, 200, 1, 1, 1, 1, 1], "no request is unbounded");
+    assert_eq!(
+        sizes.collect::<Vec<_>>(),
+        [500, 200, 500, 201],
+        "{first_ids:?}"
+    );
+    assert!(requests[2].body.contains("000002BC-"), "the new one");
     exporter.stop().await;
 }
 
@@ -431,7 +432,7 @@ async fn https_trusts_only_the_given_authority() {
         .iter()
         .map(|proxy| {
             let mut target = target(&format!("{}/am/", proxy.base()), TIMING);
-            target.ca_file = Some(ours.path("ca.pem").into());
+            target.files.ca = Some(ours.path("ca.pem").into());
             target.credentials = Some(Credentials::Bearer(token.clone()));
             target
         })
@@ -678,9 +679,237 @@ async fn vm_name_flag_applies_to_pushed_alerts_and_metrics() {
     exporter.stop().await;
 }
 
+#[tokio::test]
+async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let working = FakeAlertmanager::scripted([]).await;
+    let wrong = FakeAlertmanager::scripted([]).await;
+    wrong.status(Reply::error("404 Not Found", "no"));
+    let late = FakeAlertmanager::scripted([]).await;
+    late.status(Reply::error("503 Service Unavailable", "starting"));
+    let bases = [working.base(), wrong.base(), late.base()];
+    let exporter = Exporter::start(pushing(&imds, &bases));
+    let up = |metrics: &Metrics, base: &str| {
+        let series = format!("azure_scheduled_events_receiver_up{{receiver=\"{base}\"}}");
+        metrics.value(&series).map(|value| value > 0.5)
+    };
+    exporter
+        .until("all are asked", |metrics| {
+            let states = bases.each_ref().map(|base| up(metrics, base));
+            states == [Some(true), Some(false), Some(false)]
+        })
+        .await;
+    let request = &working.status_requests()[0];
+    assert_eq!(request.target, "/api/v2/status");
+    late.status(Reply::ok("{}"));
+    // A push is an answer, too.
+    imds.now(preempt());
+    exporter
+        .until("all accept a request", |metrics| {
+            bases.iter().all(|base| up(metrics, base) == Some(true))
+        })
+        .await;
+    assert_eq!(working.status_requests().len(), 1);
+    exporter.stop().await;
+}
+
+fn found(location: &str) -> Reply {
+    Reply::http("302 Found", &[("Location", location)], "")
+}
+
+#[tokio::test]
+async fn neither_a_redirect_nor_a_web_page_is_an_answer_and_the_log_says_what_to_do() {
+    let html = [("Content-Type", "text/html")];
+    let page = "<!DOCTYPE html><title>Sign in</title>";
+    for (reply, expected) in [
+        (
+            found("https://me:hunter2@login.example/a?token=x"),
+            "to https://xxxxx@login.example/a?xxxxx; redirects are not followed",
+        ),
+        (found("/login"), "/login; redirects are not followed"),
+        (
+            Reply::http("200 OK", &html, page),
+            "a web page is no answer of an Alertmanager",
+        ),
+        (
+            Reply::http("202 Accepted", &[], format!("\r\n {page}")),
+            "a web page is no answer",
+        ),
+        (
+            Reply::error("404 Not Found", "no"),
+            "the path that stands before /api/v2",
+        ),
+        (
+            Reply::error("401 Unauthorized", "no"),
+            "check --alertmanager.basic-auth-file",
+        ),
+    ] {
+        let imds = FakeImds::standing(preempt()).await;
+        let alertmanager = FakeAlertmanager::standing(reply.clone()).await;
+        alertmanager.status(reply);
+        let mut command = exporter(&imds);
+        let mut exporter =
+            Process::start_as(command.arg(format!("--alertmanager.url={}", alertmanager.base())));
+        for line in ["alertmanager does not answer", "alert push failed"] {
+            let line = exporter.says(line).await;
+            assert!(line.contains(expected), "{line}");
+        }
+        alertmanager
+            .until("the push is repeated", |it| it.requests().len() > 1)
+            .await;
+        assert!(!exporter.log().contains("hunter2"), "{}", exporter.log());
+    }
+}
+
+#[tokio::test]
+async fn requests_have_the_given_headers_path_and_client_certificate() {
+    let pki = Pki::new();
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let proxy = pki
+        .tls_proxy("127.0.0.1", true, alertmanager.address())
+        .await;
+    let mut command = exporter(&imds);
+    command
+        .arg(format!(
+            "--alertmanager.url={}/api/prom/alertmanager",
+            proxy.base()
+        ))
+        .arg(format!("--alertmanager.ca-file={}", pki.path("ca.pem")))
+        .arg(format!(
+            "--alertmanager.cert-file={}",
+            pki.path("client.pem")
+        ))
+        .arg(format!(
+            "--alertmanager.key-file={}",
+            pki.path("client-key.pem")
+        ))
+        .args([
+            "--alertmanager.header=X-Scope-OrgID: team:1",
+            "--alertmanager.header",
+            "x-b:2",
+        ]);
+    let _exporter = Process::start_as(&mut command);
+    alertmanager
+        .until("the event is pushed", |it| !it.alerts().is_empty())
+        .await;
+    let (push, status) = (
+        &alertmanager.requests()[0],
+        &alertmanager.status_requests()[0],
+    );
+    assert_eq!(push.target, "/api/prom/alertmanager/api/v2/alerts");
+    assert_eq!(status.target, "/api/prom/alertmanager/api/v2/status");
+    for request in [push, status] {
+        assert_eq!(request.header("x-scope-orgid"), Some("team:1"));
+        assert_eq!(request.header("x-b"), Some("2"));
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_is_trusted_if_it_is_given_and_named_if_not() {
+    let pki = Pki::new();
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let proxy = pki.self_signed_proxy(alertmanager.address()).await;
+    let url = format!("--alertmanager.url={}", proxy.base());
+    let with = |file: &str| format!("--alertmanager.ca-file={}", pki.path(file));
+    let mut refusing = Process::start_as(exporter(&imds).args([&url, &with("ca.pem")]));
+    let line = refusing.says("alertmanager does not answer").await;
+    assert!(line.contains("is self-signed: give its own file"), "{line}");
+    assert!(alertmanager.status_requests().is_empty());
+    let _exporter = Process::start_as(exporter(&imds).args([&url, &with("self-signed.pem")]));
+    alertmanager
+        .until("the event is pushed", |it| !it.alerts().is_empty())
+        .await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_fifo_in_the_place_of_a_password_stops_pushes_only_while_it_is_there() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("password");
+    // A byte order mark is no part of it.
+    write(&path, "\u{feff}me:secret\r\n");
+    let mut settings = pushing(&imds, &[]);
+    let mut target = target(&alertmanager.base(), TIMING);
+    target.credentials = Some(Credentials::Basic(path.clone()));
+    settings.alertmanagers = vec![target];
+    let exporter = Exporter::start(settings);
+    alertmanager
+        .until("it is asked", |it| !it.status_requests().is_empty())
+        .await;
+    fs::remove_file(&path).unwrap();
+    assert!(
+        Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .unwrap()
+            .success()
+    );
+    imds.now(preempt());
+    exporter
+        .until("pushes fail", |metrics| {
+            push_counter(metrics, "_failures") >= 2.0
+        })
+        .await;
+    fs::remove_file(&path).unwrap();
+    write(&path, "me:secret");
+    alertmanager
+        .until("the event is pushed", |it| !it.alerts().is_empty())
+        .await;
+    let header = Some("Basic bWU6c2VjcmV0");
+    assert_eq!(alertmanager.requests()[0].header("authorization"), header);
+    assert_eq!(
+        alertmanager.status_requests()[0].header("authorization"),
+        header
+    );
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn proxy_is_used_and_named_unless_no_proxy_excepts_the_address() {
+    let imds = FakeImds::standing(preempt()).await;
+    let refusing = RefusingPort::reserve();
+    let proxy = refusing.base().replace("http://", "http://me:hunter2@");
+    for exceptions in ["*", "127.0.0.0/8", "127.0.0.1"] {
+        let alertmanager = FakeAlertmanager::scripted([]).await;
+        let mut command = exporter(&imds);
+        command
+            .arg(format!("--alertmanager.url={}", alertmanager.base()))
+            .env("ALL_PROXY", &proxy)
+            .env("NO_PROXY", exceptions);
+        let _exporter = Process::start_as(&mut command);
+        alertmanager
+            .until(exceptions, |it| !it.alerts().is_empty())
+            .await;
+    }
+    let mut command = exporter(&imds);
+    command
+        .arg("--alertmanager.url=http://127.0.0.1:9093")
+        .env("HTTP_PROXY", &proxy);
+    let mut exporter = Process::start_as(&mut command);
+    let line = exporter.says("alertmanager does not answer").await;
+    let shown = refusing.base().replace("http://", "proxy=http://xxxxx@");
+    assert!(line.contains(&shown), "{line}");
+}
+
 #[test]
 fn invalid_flags_are_reported_in_one_line_with_exit_code_64() {
-    let url = "--alertmanager.url=http://127.0.0.1:9093";
+    let (url, https) = (
+        "--alertmanager.url=http://127.0.0.1:9093",
+        "--alertmanager.url=https://127.0.0.1:9093",
+    );
+    let pki = Pki::new();
+    let client = fs::read_to_string(pki.path("client.pem")).unwrap();
+    pki.write("reversed.pem", &format!("{}{client}", pki.authority()));
+    let encrypted =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    pki.write("encrypted.pem", encrypted);
+    let ca = format!("--alertmanager.ca-file={}", pki.path("ca.pem"));
+    let certificate = format!("--alertmanager.cert-file={}", pki.path("client.pem"));
+    let key = format!("--alertmanager.key-file={}", pki.path("client-key.pem"));
     for (arguments, expected) in [
         (
             &["--alertmanager.url=alertmanager:9093"][..],
@@ -704,8 +933,74 @@ fn invalid_flags_are_reported_in_one_line_with_exit_code_64() {
             "--alertmanager.bearer-token-file: /nowhere/token",
         ),
         (
-            &[url, "--alertmanager.ca-file=/nowhere/ca.pem"],
+            &[https, "--alertmanager.ca-file=/nowhere/ca.pem"],
             "--alertmanager.ca-file: /nowhere/ca.pem cannot be read",
+        ),
+        (
+            &[https, "--alertmanager.bearer-token-file=/dev/zero"],
+            "--alertmanager.bearer-token-file: /dev/zero is not a regular file",
+        ),
+        (
+            &[
+                https,
+                &ca,
+                &format!("--alertmanager.cert-file={}", pki.path("client.pem")),
+            ],
+            "--alertmanager.cert-file: needs --alertmanager.key-file",
+        ),
+        (
+            &[https, &ca, &key],
+            "--alertmanager.key-file: needs --alertmanager.cert-file",
+        ),
+        (
+            &[
+                https,
+                &ca,
+                &key,
+                &format!("--alertmanager.cert-file={}", pki.path("reversed.pem")),
+            ],
+            "reversed.pem has its certificates in the wrong order",
+        ),
+        (
+            &[
+                https,
+                &ca,
+                &certificate,
+                &format!("--alertmanager.key-file={}", pki.path("encrypted.pem")),
+            ],
+            "encrypted.pem is encrypted with a passphrase",
+        ),
+        (
+            &[url, &certificate, &key],
+            "--alertmanager.cert-file: has no effect with http",
+        ),
+        (
+            &[url, "--alertmanager.header=X-Scope-OrgID"],
+            "--alertmanager.header: number 1 has no colon: write it as NAME: VALUE",
+        ),
+        (
+            &[url, "--alertmanager.header=a b: hunter2"],
+            "--alertmanager.header: \"a b\" is no name of a header",
+        ),
+        (
+            &[url, "--alertmanager.header=a: hunter2\u{7}"],
+            "--alertmanager.header: \"a\" has no value, or one with control characters",
+        ),
+        (
+            &[
+                url,
+                "--alertmanager.header=a: 1",
+                "--alertmanager.header=A: hunter2",
+            ],
+            "--alertmanager.header: \"A\" was given before",
+        ),
+        (
+            &[url, "--alertmanager.header=Host: hunter2"],
+            "--alertmanager.header: \"Host\" is set by the exporter",
+        ),
+        (
+            &["--alertmanager.header=a: 1"],
+            "--alertmanager.header: has no effect alone: add --alertmanager.url",
         ),
     ] {
         let done = Command::new(PROGRAM)
@@ -721,4 +1016,13 @@ fn invalid_flags_are_reported_in_one_line_with_exit_code_64() {
             "{arguments:?}: {stderr}"
         );
     }
+    let done = Command::new(PROGRAM)
+        .args(["--web.listen-address=127.0.0.1:0", url])
+        .env("http_proxy", "socks5://me:hunter2@127.0.0.1:1080")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(64), "{stderr}");
+    let expected = "http_proxy: \"socks5://xxxxx@127.0.0.1:1080\" is neither http nor https";
+    assert!(stderr.contains(expected), "{stderr}");
 }

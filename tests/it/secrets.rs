@@ -74,6 +74,7 @@ async fn error_for_an_invalid_setting_does_not_contain_a_secret() {
     }
     for url in [
         "http://127.0.0.1:9/SECRET/api/v2",
+        "http://127.0.0.1:9/SECRET/api/v2/alerts",
         "http://127.0.0.1:9/?key=SECRET",
         "http://127.0.0.1:9#SECRET",
     ] {

@@ -90,8 +90,8 @@ pub(crate) enum AlertState {
     Firing,
     /// With the event, or when it no longer named this VM.
     Ended(Timestamp),
-    /// It does not apply any more, although the event goes on. With the time if the start of the event is the reason;
-    /// otherwise the event was changed, and it is possible that the alert never applied.
+    /// It does not apply any more. With the time if the start or the end of the event is the reason; otherwise the event
+    /// was changed, and it is possible that the alert never applied.
     Obsolete(Option<Timestamp>),
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
             let state = match started_at {
                 Some(at) => AlertState::Obsolete(Some(at)),
                 // It warns of an event that does not end.
-                None if rule == STUCK && over_at.is_some() => AlertState::Obsolete(None),
+                None if rule == STUCK && over_at.is_some() => AlertState::Obsolete(over_at),
                 None => state,
             };
             alert(

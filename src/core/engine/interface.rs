@@ -8,7 +8,7 @@ use crate::{
     core::{
         approval::ApprovalPolicy,
         lifecycle::{SavedState, TrackedEvent, Transition},
-        snapshot::{ExportCounts, PushCounts, Snapshot},
+        snapshot::{ExportCounts, PushCounts, ReceiverStates, Snapshot},
     },
 };
 
@@ -53,6 +53,8 @@ pub enum Input {
     LogRecordCounts(ExportCounts),
     MetricCounts(ExportCounts),
     PushCounts(PushCounts),
+    /// Of all outputs.
+    ReceiverStates(ReceiverStates),
     /// The process is about to end: the state is saved and the snapshot published once more.
     Shutdown,
 }

@@ -130,6 +130,7 @@ impl Engine {
             Input::LogRecordCounts(counts) => self.outputs().log_records = Some(counts),
             Input::MetricCounts(counts) => self.outputs().metrics = Some(counts),
             Input::PushCounts(counts) => self.outputs().pushes = counts,
+            Input::ReceiverStates(states) => self.outputs().receivers = states,
             Input::Shutdown => {
                 self.saves.mark_urgent();
                 self.publish = true;
@@ -164,6 +165,7 @@ impl Engine {
     pub fn snapshot(&self, now: Moment) -> Snapshot {
         Snapshot {
             events: self.tracker.events().into(),
+            past: self.tracker.past().into(),
             has_document: self.tracker.document_at().is_some(),
             health: self.health.clone(),
             counters: Arc::clone(&self.counters),
@@ -257,7 +259,7 @@ impl Engine {
             warming_up_until: self.health.warming_up_until(now),
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
-            events: self.tracker.events(),
+            events: [self.tracker.events(), self.tracker.past().to_vec()].concat(),
         }
     }
 }

@@ -55,20 +55,17 @@ impl TrackerEntry {
         entry
     }
 
-    /// Of an earlier process; `None` if it ended too long ago.
+    /// An event of an earlier process.
     pub(super) fn restore(
         mut event: Arc<TrackedEvent>,
         saved: &SavedState,
         is_rebooted: bool,
         retention: Duration,
         now: Moment,
-    ) -> Option<Self> {
+    ) -> Self {
         let ended_ago = event
             .end
             .map_or(Duration::ZERO, |end| now.wall.saturating_since(end.at));
-        if ended_ago >= retention && !event.is_pending() {
-            return None;
-        }
         let was_pending = event.is_pending();
         let tracked = Arc::make_mut(&mut event);
         if is_rebooted && was_pending {
@@ -79,14 +76,14 @@ impl TrackerEntry {
         }
         tracked.is_owner_unknown = saved.owner().is_some();
         let due = event.event.not_before;
-        Some(Self {
+        Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
             expires_at: now
                 .monotonic
                 .saturating_add(retention.saturating_sub(ended_ago)),
             absence: None,
             tracked: event,
-        })
+        }
     }
 
     /// What the last document says about the event beside its values. Without a transition of its own.

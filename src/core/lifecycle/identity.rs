@@ -18,6 +18,9 @@ impl Tracker {
                 entry.tracked_mut().is_owner_unknown = false;
             }
         }
+        for event in self.past_mut().filter(|event| event.is_owner_unknown) {
+            Arc::make_mut(event).is_owner_unknown = false;
+        }
     }
 
     /// The name of this VM is known now, or has changed. Returns the events whose scope this changes, each with the

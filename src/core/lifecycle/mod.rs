@@ -48,3 +48,6 @@ pub use transition::{Transition, TransitionKind};
 
 /// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
 pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);
+/// How long an event is kept after its end for those that could not be told of it: the alert of a restart fires for two
+/// hours without another message.
+pub(crate) const PAST_RETENTION: std::time::Duration = std::time::Duration::from_hours(2);

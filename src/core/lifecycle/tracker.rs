@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::{
+    PAST_RETENTION,
     absence::{Absence, WarmUp},
     entry::TrackerEntry,
     evidence::Disappearance,
@@ -26,6 +27,8 @@ use crate::{
 
 /// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
+/// Events that are kept longer than that.
+const MAX_PAST: usize = 100;
 /// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
@@ -36,6 +39,8 @@ pub struct Tracker {
     pub(crate) poll_interval: Duration,
     anomalies: Anomalies,
     pub(super) entries: BTreeMap<EventId, TrackerEntry>,
+    /// Events of this VM that ended longer ago than `retention`, the oldest first.
+    past: Vec<Arc<TrackedEvent>>,
     /// When the state of an earlier process was restored.
     restored_at: Option<Moment>,
     last_document: Option<LastDocument>,
@@ -53,6 +58,7 @@ impl Tracker {
             poll_interval: Duration::ZERO,
             anomalies: Anomalies::default(),
             entries: BTreeMap::new(),
+            past: Vec::new(),
             restored_at: None,
             last_document: None,
             was_interrupted: false,
@@ -70,13 +76,25 @@ impl Tracker {
         is_rebooted: bool,
         now: Moment,
     ) -> Self {
+        let has_passed = |event: &Arc<TrackedEvent>| {
+            event
+                .end
+                .is_some_and(|end| now.wall.saturating_since(end.at) >= retention)
+        };
         let events = std::mem::take(&mut saved.events).into_iter();
+        let (mut past, events): (Vec<_>, Vec<_>) = events.partition(has_passed);
+        past.sort_by_key(|event| event.end.map(|end| end.at));
+        for event in &mut past {
+            Arc::make_mut(event).is_owner_unknown = saved.owner().is_some();
+        }
         let entries = events
-            .filter_map(|event| TrackerEntry::restore(event, &saved, is_rebooted, retention, now))
+            .into_iter()
+            .map(|event| TrackerEntry::restore(event, &saved, is_rebooted, retention, now))
             .map(|entry| (entry.tracked.event.id.clone(), entry));
         Self {
             last_document: saved.document_at.map(|at| LastDocument::restored(at, now)),
             entries: entries.collect(),
+            past,
             restored_at: Some(now),
             ..Self::new(retention)
         }
@@ -291,9 +309,24 @@ impl Tracker {
         })
     }
 
+    /// The events of this VM that ended lately and are not in [`Tracker::events`] any more.
+    pub(crate) fn past(&self) -> &[Arc<TrackedEvent>] {
+        &self.past
+    }
+
+    pub(super) fn past_mut(&mut self) -> impl Iterator<Item = &mut Arc<TrackedEvent>> {
+        self.past.iter_mut()
+    }
+
     pub(crate) fn expire_ended(&mut self, now: Moment) {
-        self.entries
-            .retain(|_, entry| entry.tracked.is_pending() || now.monotonic < entry.expires_at);
+        let is_expired = |_: &EventId, entry: &mut TrackerEntry| {
+            !entry.tracked.is_pending() && now.monotonic >= entry.expires_at
+        };
+        let expired = self.entries.extract_if(.., is_expired);
+        let expired = expired.map(|(_, entry)| entry.tracked);
+        self.past
+            .extend(expired.filter(|event| event.scope != EventScope::Other));
+        self.limit_past(now.wall);
         let mut ended: Vec<_> = self
             .entries
             .iter()
@@ -308,6 +341,21 @@ impl Tracker {
         for id in surplus {
             self.entries.remove(&id);
         }
+    }
+}
+
+impl Tracker {
+    fn limit_past(&mut self, now: Timestamp) {
+        let is_recent = |event: &TrackedEvent| {
+            event
+                .end
+                .is_some_and(|end| now.saturating_since(end.at) < PAST_RETENTION)
+        };
+        self.past
+            .retain(|event| is_recent(event) && !self.entries.contains_key(&event.event.id));
+        let sizes = self.past.iter().rev().map(|event| event.event.text_bytes());
+        let surplus = self.past.len() - fitting(sizes, MAX_PAST);
+        self.past.drain(..surplus);
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Failure, Health};
 pub(crate) use histogram::Histogram;
-pub use outputs::{ApprovalResult, OutputCounters, PushCounts};
+pub use outputs::{ApprovalResult, OutputCounters, PushCounts, ReceiverStates};
 
 use crate::{
     azure::{
@@ -30,6 +30,9 @@ use crate::{
 pub struct Snapshot {
     /// Pending events and recently ended ones, in the order of the ids.
     pub events: Arc<[Arc<TrackedEvent>]>,
+    /// Events of this VM that ended up to two hours ago and are not in `events` any more, for a receiver that could not be
+    /// reached.
+    pub past: Arc<[Arc<TrackedEvent>]>,
     /// Whether a document was ever read, by this process or by the one whose state it restored. Without one, an empty
     /// list does not mean that no event is pending.
     pub has_document: bool,
@@ -50,6 +53,7 @@ impl Snapshot {
     pub fn empty(vm_name: Option<Arc<str>>, now: Moment) -> Self {
         Self {
             events: Arc::from([]),
+            past: Arc::from([]),
             has_document: false,
             health: Health::default(),
             counters: Arc::new(EventCounters::default()),

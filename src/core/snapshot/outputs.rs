@@ -28,10 +28,15 @@ pub struct PushCounts {
     pub failures: u64,
 }
 
+/// Whether each receiver of what is sent accepted the last request, by its URL without secrets. A receiver that was not
+/// asked yet is absent.
+pub type ReceiverStates = BTreeMap<String, bool>;
+
 /// Counters of all outputs, from zero, also of a disabled feature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputCounters {
     pub pushes: PushCounts,
+    pub receivers: ReceiverStates,
     pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
     pub spans: ExportCounts,
     /// `None` if no log records are exported.
@@ -54,6 +59,7 @@ impl Default for OutputCounters {
             .flat_map(|label| ApprovalResult::ALL.map(|result| ((label.clone(), result), 0)));
         Self {
             pushes: PushCounts::default(),
+            receivers: ReceiverStates::new(),
             approvals: approvals.collect(),
             spans: ExportCounts::default(),
             log_records: None,

@@ -1,12 +1,11 @@
 //! Credentials in files.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::header::HeaderValue;
+
+use crate::base::file::{MAX_SECRET_BYTES, read_given};
 
 /// A file with credentials. It is read for each request, so that a secret can be rotated without a restart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +25,9 @@ impl Credentials {
     /// The header `Authorization`. An error continues a sentence that begins with the path, and does not contain the
     /// content of the file.
     pub(crate) fn header(&self) -> Result<HeaderValue, String> {
-        let text =
-            fs::read_to_string(self.path()).map_err(|error| format!("cannot be read: {error}"))?;
+        let content = read_given(self.path(), MAX_SECRET_BYTES)?;
+        let text = String::from_utf8(content);
+        let text = text.map_err(|_| "is not UTF-8 text: save it as UTF-8")?;
         let text = text.trim();
         let header = match self {
             Self::Basic(_) if !text.contains(':') => {

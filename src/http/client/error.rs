@@ -2,6 +2,8 @@
 
 use std::{error::Error, io};
 
+use super::tls::is_authority;
+
 /// An error and its causes, outermost first.
 pub(crate) fn causes<'a>(
     error: &'a (dyn Error + 'static),
@@ -20,9 +22,17 @@ pub(crate) fn causes<'a>(
 
 /// The innermost error, as reported by the system or the peer.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
-    causes(error)
-        .last()
-        .map_or_else(|| error.to_string(), ToString::to_string)
+    let Some(cause) = causes(error).last() else {
+        return error.to_string();
+    };
+    if cause.downcast_ref().is_some_and(is_authority) {
+        return "the certificate of the server is self-signed: give its own file as that of the certificate authorities"
+            .to_owned();
+    }
+    if let Some(rustls::Error::InvalidMessage(_)) = cause.downcast_ref() {
+        return format!("the port does not speak TLS, which https needs ({cause}): is it http?");
+    }
+    cause.to_string()
 }
 
 pub(crate) fn is_tls(error: &(dyn Error + 'static)) -> bool {

@@ -1,80 +1,78 @@
-//! HTTP clients with their certificates, and bounded reading of response bodies.
-
-use std::{env, fs, path::Path};
+//! HTTP clients with their certificates and proxies, and what their responses are.
 
 use bytes::{Bytes, BytesMut};
 use reqwest::{
-    Certificate, Client, ClientBuilder, Identity, Response, StatusCode, Url, redirect::Policy,
+    Client, ClientBuilder, Proxy, Response, StatusCode, Url,
+    header::{CONTENT_TYPE, HeaderMap, LOCATION},
+    redirect::Policy,
 };
 
-use super::{error::root_cause, resolver::Resolver, url::Secrets};
+use super::{
+    error::root_cause,
+    proxy,
+    resolver::Resolver,
+    tls::{TlsError, TlsFiles},
+    url::{Secrets, redacted},
+};
 use crate::base::text;
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
-/// The variables from which reqwest reads URLs of proxies.
-const PROXY_VARIABLES: [&str; 6] = [
-    "HTTP_PROXY",
-    "http_proxy",
-    "HTTPS_PROXY",
-    "https_proxy",
-    "ALL_PROXY",
-    "all_proxy",
-];
-
-/// A client for a URL that does not follow redirects. Proxies are taken from the environment (`HTTPS_PROXY`,
-/// `NO_PROXY`). The file of certificate authorities replaces those of the system; an error continues a sentence that
-/// begins with its path.
+/// A client for a URL that does not follow redirects, with the proxy for the URL that [`proxy::of`] returned.
+///
+/// # Errors
+/// When a file cannot be used, or the system has no certificate authorities.
 pub(crate) fn client(
     url: &Url,
-    ca_file: Option<&Path>,
+    files: &TlsFiles,
+    proxy: Option<&Url>,
     resolver: Resolver,
-) -> Result<ClientBuilder, String> {
+) -> Result<ClientBuilder, TlsError> {
     let builder = Client::builder()
         .user_agent(USER_AGENT)
         .dns_resolver(resolver)
         .redirect(Policy::none())
         .referer(false)
-        .pool_max_idle_per_host(1);
-    Ok(match ca_file {
-        Some(path) => builder.tls_certs_only(certificates(path)?),
-        // Without TLS none is needed, and a container may have none.
-        None if url.scheme() == "http" => builder.tls_certs_only([]),
+        .pool_max_idle_per_host(1)
+        .no_proxy();
+    let is_https = |url: &Url| url.scheme() == "https";
+    // Without TLS no authorities are needed, and a container may have none.
+    let has_tls = is_https(url) || proxy.is_some_and(is_https) || *files != TlsFiles::default();
+    let builder = if has_tls {
+        builder.tls_backend_preconfigured(files.config()?)
+    } else {
+        builder.tls_certs_only([])
+    };
+    Ok(match proxy.cloned().map(Proxy::all) {
+        Some(Ok(proxy)) => builder.proxy(proxy),
+        Some(Err(error)) => return Err(TlsError::System(root_cause(&error))),
         None => builder,
     })
 }
 
 /// A proxy may repeat its credentials in a response.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "reqwest reads the same variables when a client is made"
-)]
 pub(crate) fn add_proxy_secrets(secrets: &mut Secrets) {
-    let proxies = PROXY_VARIABLES
-        .iter()
-        .filter_map(|name| env::var(name).ok());
-    proxies.for_each(|proxy| secrets.add_proxy(&proxy));
+    proxy::values().for_each(|proxy| secrets.add_proxy(&proxy));
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate>, String> {
-    let found = Certificate::from_pem_bundle(&read_pem(path)?).map_err(|error| unusable(&error))?;
-    if found.is_empty() {
-        return Err("holds no certificate in PEM".to_owned());
+/// Where a response redirects a request to, without secrets.
+pub(crate) fn redirect(response: &Response) -> Option<String> {
+    if !response.status().is_redirection() {
+        return None;
     }
-    Ok(found)
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    let target = response.url().join(location);
+    Some(target.map_or_else(|_| redacted(location), |url| redacted(url.as_str())))
 }
 
-pub(crate) fn read_pem(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| format!("cannot be read: {error}"))
-}
-
-fn unusable(error: &reqwest::Error) -> String {
-    format!("holds no usable PEM: {}", root_cause(error))
-}
-
-/// A client certificate with its private key, both PEM.
-pub(crate) fn identity(certificate: &[u8], key: &[u8]) -> Result<Identity, String> {
-    Identity::from_pem(&[key, certificate].join(&b'\n')).map_err(|error| unusable(&error))
+/// Whether the body of a response is a page for people, as of a proxy that asks for a login.
+pub(crate) fn is_web_page(headers: &HeaderMap, body: &[u8]) -> bool {
+    let content_type = headers.get(CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    let is_html = content_type.is_some_and(|value| value.to_ascii_lowercase().contains("html"));
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    text.starts_with('<') || is_html && !text.is_empty()
 }
 
 /// The first `max` bytes of a body. Ends early if the connection breaks or the client's timeout expires: the status

@@ -18,7 +18,7 @@ use tower_service::Service;
 
 use crate::base::{text::strip_brackets, worker::Worker};
 
-/// For reqwest and for hyper.
+/// A resolver for reqwest and for hyper.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     /// `None` where no name is looked up.
@@ -32,7 +32,7 @@ impl Resolver {
         }
     }
 
-    /// For a client that connects to one host, in the form of a URI. An address needs no thread.
+    /// A resolver for a client that connects to one host, in the form of a URI. An address needs no thread.
     ///
     /// # Errors
     /// When the system has no thread left.

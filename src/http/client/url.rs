@@ -11,18 +11,13 @@ use reqwest::Url;
 
 use crate::base::text::excerpt;
 
-/// In place of a secret, as in Go's `url.URL.Redacted`.
+/// What takes the place of a secret, as in Go's `url.URL.Redacted`.
 const MASK: &str = "xxxxx";
-/// Path segments of documented APIs, which are no secrets.
-const PUBLIC_SEGMENTS: [&str; 7] = [
-    "otlp",
-    "traces",
-    "logs",
-    "metrics",
-    "alerts",
-    "metadata",
-    "alertmanager",
-];
+/// A shorter segment of a path is no secret: it could be guessed.
+const MIN_SECRET_SEGMENT: usize = 8;
+/// Longer words, and numbers, are random.
+const MAX_WORD: usize = 20;
+const MAX_NUMBER: usize = 8;
 /// Characters of a URL in a message.
 const MAX_CHARS: usize = 256;
 /// A shorter text is no secret, and masking it would make messages unreadable.
@@ -123,11 +118,34 @@ fn public_path(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
+/// Whether a segment of a path consists of words and small numbers, as in `api-v2` or `remoteWrite`. A long random text is
+/// a secret.
 fn is_public(segment: &str) -> bool {
-    segment.len() < MIN_SECRET || PUBLIC_SEGMENTS.contains(&segment) || is_ipv4_address(segment)
+    segment.len() < MIN_SECRET_SEGMENT
+        || is_ipv4_address(segment)
+        || segment.split(['-', '_', '.', ':', '~']).all(is_word)
 }
 
-/// Also with a port. The host of a URL without `://` looks like a segment of a path.
+/// Letters in one case, capitalized or in camel case, then up to three digits; or a number.
+fn is_word(part: &str) -> bool {
+    let letters = part.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = part.len() - letters.len();
+    if letters.is_empty() {
+        return digits <= MAX_NUMBER;
+    }
+    let is_upper = |c: char| c.is_ascii_uppercase();
+    let humps = letters
+        .split(is_upper)
+        .skip(usize::from(letters.starts_with(is_upper)));
+    let is_camel_case = humps.clone().count() <= 4 && humps.map(str::len).all(|length| length >= 2);
+    let is_one_case = letters.chars().all(is_upper) || !letters.contains(is_upper);
+    letters.chars().all(|c| c.is_ascii_alphabetic())
+        && letters.len() <= MAX_WORD
+        && digits <= 3
+        && (is_one_case || is_camel_case)
+}
+
+/// Whether it is an IPv4 address, perhaps with a port. The host of a URL without `://` looks like a segment of a path.
 fn is_ipv4_address(segment: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_digit() || byte == b'.' || byte == b':';
     segment.contains('.') && segment.bytes().all(is_part)
@@ -196,7 +214,7 @@ impl Secrets {
         }
     }
 
-    /// Also as it is without percent-encoding.
+    /// Adds a secret as it is, and without its percent-encoding.
     pub(crate) fn add(&mut self, secret: &str) {
         let decoded = percent_decode_str(secret).decode_utf8_lossy();
         for secret in [secret, &*decoded] {
@@ -249,12 +267,15 @@ mod tests {
             ),
             ("http://127.0.0.1:8080/vm/7", "http://127.0.0.1:8080/vm/7"),
             (
-                "http://h/alertmanager/api/v2/alerts",
-                "http://h/alertmanager/api/v2/alerts",
+                "http://h/api/prom/alertmanager",
+                "http://h/api/prom/alertmanager",
             ),
             ("https://me:secret@h/x", "https://xxxxx@h/x"),
             ("https://secret@h", "https://xxxxx@h"),
-            ("https://h/secret/v1/traces", "https://h/xxxxx/v1/traces"),
+            (
+                "https://h/s3cr3ts3cr3t/v1/traces",
+                "https://h/xxxxx/v1/traces",
+            ),
             (
                 "https://h/v1/traces?key=secret",
                 "https://h/v1/traces?xxxxx",
@@ -262,7 +283,6 @@ mod tests {
             ("https://h#secret", "https://h#xxxxx"),
             ("ftp://me:secret@h", "ftp://xxxxx@h"),
             ("h:9093", "h:9093"),
-            ("nowhere", "nowhere"),
             ("http://", "http://"),
             ("me:secret@h:9093", "xxxxx@h:9093"),
             ("http//me:secret@h", "xxxxx@h"),
@@ -279,18 +299,57 @@ mod tests {
             ("me:http://secret@h", "xxxxx@h"),
             ("http:///secret@", "http://xxxxx@"),
             ("file:///me:secret@h", "file://xxxxx@h"),
-            ("@", "xxxxx@"),
             ("http:// /?key=secret", "http:// /?xxxxx"),
             ("http://h:port#secret", "http://h:port#xxxxx"),
-            ("http://h:port/secret/v1", "http://h:port/xxxxx/v1"),
+            ("http://h:port/s3cr3ts3cr3t/v1", "http://h:port/xxxxx/v1"),
             ("http://169.254.169.254:8O", "http://169.254.169.254:8O"),
             ("http//169.254.169.254", "http//169.254.169.254"),
-            ("http//h.example:80/secret", "http//xxxxx/xxxxx"),
-            ("h.example/secret/v1/traces", "h.example/xxxxx/v1/traces"),
-            ("h:9093/secret", "h:9093/xxxxx"),
+            (
+                "http//h.example:80/s3cr3ts3cr3t",
+                "http//h.example:80/xxxxx",
+            ),
+            (
+                "h.example/s3cr3ts3cr3t/v1/traces",
+                "h.example/xxxxx/v1/traces",
+            ),
+            ("h:9093/s3cr3ts3cr3t", "h:9093/xxxxx"),
             ("a b\r\nc", "a b  c"),
         ] {
             assert_eq!(redacted(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn long_random_segments_of_a_path_are_secrets_and_words_are_not() {
+        for word in [
+            "opentelemetry",
+            "insert",
+            "0:1",
+            "api-v2",
+            "remoteWrite",
+            "OTLP",
+            "v1beta1",
+            "eu1",
+            "Microsoft",
+            "alertmanager_internal",
+            "workspaces",
+            "12345678",
+            "my-cluster-01",
+        ] {
+            assert!(is_public(word), "{word}");
+        }
+        for secret in [
+            "hunter2hunter2",
+            "3f9c5a1e-7d24-4b8a-9a60-0c1d2e3f4a5b",
+            "XXXXXXXXXXXXXXXXXXXXXXXX",
+            "T024BE7LD",
+            "dGhpc2lzYXNlY3JldA",
+            "123456789012",
+            "glc_eyJvIjoiMTIzNDU2",
+            "secret%2Ftoken",
+            "aBcDeFgHiJkL",
+        ] {
+            assert!(!is_public(secret), "{secret}");
         }
     }
 
@@ -328,12 +387,12 @@ mod tests {
 
     #[test]
     fn secrets_are_masked_in_the_text_of_a_server() {
-        let url = "http://me:p%40ss@h/secret-path/v1/traces?key=secret&x=a";
+        let url = "http://me:p%40ss@h/s3cr3t-path/v1/traces?key=secret&x=a";
         let mut secrets = Secrets::of(&url.parse().unwrap());
         secrets.add("Bearer token");
         assert_eq!(
             secrets
-                .mask("POST /secret-path/v1/traces?key=secret for me:p@ss, p%40ss, Bearer token"),
+                .mask("POST /s3cr3t-path/v1/traces?key=secret for me:p@ss, p%40ss, Bearer token"),
             "POST /xxxxx/v1/traces?xxxxx for me:xxxxx, xxxxx, xxxxx"
                 .replace("?xxxxx", "?key=xxxxx")
         );

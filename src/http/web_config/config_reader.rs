@@ -1,8 +1,6 @@
 //! Reads the file and the files that it names. What has not changed is not parsed again.
 
 use std::{
-    fs::File,
-    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -15,9 +13,10 @@ use super::{
     tls::{TlsContent, server_config},
     tls_settings::{Pem, TlsSettings},
 };
-use crate::base::text::sanitize;
-
-const MAX_BYTES: u64 = 1024 * 1024;
+use crate::base::{
+    file::{MAX_CERTIFICATES_BYTES, read_given},
+    text::sanitize,
+};
 
 pub(super) struct ConfigReader {
     path: PathBuf,
@@ -60,7 +59,7 @@ impl ConfigReader {
     }
 
     pub(super) fn settings(&mut self) -> Result<Arc<Settings>, String> {
-        let text = read(&self.path)?;
+        let text = read_given(&self.path, MAX_CERTIFICATES_BYTES)?;
         if let Some((known, settings)) = &self.settings
             && *known == text
         {
@@ -133,7 +132,9 @@ fn removed(section: &str) -> String {
 fn content(settings: &TlsSettings) -> Result<TlsContent, String> {
     let bytes = |pem: &Pem| match &pem.file {
         None => Ok(pem.text.clone().into_bytes()),
-        Some(path) => read(path).map_err(|problem| pem.error(&problem)),
+        Some(path) => {
+            read_given(path, MAX_CERTIFICATES_BYTES).map_err(|problem| pem.error(&problem))
+        }
     };
     let client_ca = settings.client_ca.as_ref().map(bytes);
     Ok([
@@ -141,22 +142,4 @@ fn content(settings: &TlsSettings) -> Result<TlsContent, String> {
         bytes(&settings.key)?,
         client_ca.transpose()?.unwrap_or_default(),
     ])
-}
-
-/// The error says what is wrong with the file.
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let unreadable = |error: io::Error| format!("cannot be read: {error}");
-    // Reading a FIFO would wait for a writer.
-    let metadata = std::fs::metadata(path).map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err("is not a regular file".to_owned());
-    }
-    let mut content = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut content))
-        .map_err(unreadable)?;
-    if content.len() as u64 > MAX_BYTES {
-        return Err(format!("is larger than {MAX_BYTES} bytes"));
-    }
-    Ok(content)
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use rustls::{
-    CertificateError, OtherError, RootCertStore, ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    CertificateError, OtherError, RootCertStore, ServerConfig, pki_types::CertificateDer,
     server::NoServerSessionStorage,
 };
 
@@ -12,6 +11,7 @@ use super::{
     client_certificates::ClientCertificates,
     tls_settings::{ClientAuth, Pem, TlsSettings},
 };
+use crate::http::pem;
 
 /// Certificate, key and client CA, which is empty if there is none.
 pub(super) type TlsContent = [Vec<u8>; 3];
@@ -25,8 +25,7 @@ pub(super) fn server_config(
         settings.certificate.error(&problem)
     };
     let chain = certificates(&settings.certificate, certificate)?;
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|_| settings.key.error("has no private key in PEM format"))?;
+    let key = pem::private_key(key).map_err(|problem| settings.key.error(problem))?;
     let provider = Arc::new(settings.provider.clone());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&settings.versions)
@@ -38,6 +37,9 @@ pub(super) fn server_config(
         let verifier = ClientCertificates::new(settings, roots.transpose()?, &provider)?;
         builder.with_client_cert_verifier(Arc::new(verifier))
     };
+    if let Some(problem) = pem::wrong_order(&chain, &key, &provider) {
+        return Err(settings.certificate.error(problem));
+    }
     let mut config = builder
         .with_single_cert(chain, key)
         .map_err(|error| match error {
@@ -64,11 +66,7 @@ pub(super) fn server_config(
 }
 
 fn certificates(pem: &Pem, content: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(content).collect();
-    found
-        .ok()
-        .filter(|found| !found.is_empty())
-        .ok_or_else(|| pem.error("has no certificate in PEM format"))
+    pem::certificates(content).map_err(|problem| pem.error(problem))
 }
 
 fn roots(pem: &Pem, content: &[u8]) -> Result<RootCertStore, String> {

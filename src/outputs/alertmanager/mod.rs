@@ -13,8 +13,12 @@ mod push;
 mod queue;
 mod target;
 
-pub use crate::http::client::credentials::Credentials;
+pub use crate::http::client::{
+    credentials::Credentials,
+    tls::{ClientCertificate, TlsFiles},
+};
 pub(crate) use alert::ALERT_LABELS;
+pub use alert::Alert;
 pub(crate) use push::AlertPusher;
-pub use queue::{AlertBatch, AlertQueue, Wanted};
+pub use queue::AlertQueue;
 pub use target::{PushTiming, Target, TargetError};

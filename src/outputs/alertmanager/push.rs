@@ -1,11 +1,15 @@
-//! Pushes alerts to one Alertmanager from a task of its own: each one immediately when it changes, then at intervals.
+//! Pushes alerts to one Alertmanager from a task of its own: all of them when one changes, and at intervals.
 //!
 //! It reads published snapshots and delays neither polls nor other Alertmanagers. An alert is resolved when its event
 //! has ended or another alert has replaced it, never because a poll failed.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use bytes::Bytes;
+use reqwest::{
+    RequestBuilder, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -15,19 +19,24 @@ use tracing::{info, warn};
 
 use super::{
     alert::Alert,
-    queue::{AlertBatch, AlertQueue, Wanted},
+    queue::AlertQueue,
     target::{Target, TargetError},
 };
 use crate::{
-    base::{log_id, time::Clock, worker::Worker},
-    core::snapshot::{PushCounts, Snapshot},
+    base::{
+        log_id,
+        time::{Clock, Moment},
+        worker::Worker,
+    },
+    core::snapshot::{PushCounts, ReceiverStates, Snapshot},
     http::client::{
         error::root_cause,
-        http::{add_proxy_secrets, describe, read_up_to},
+        http::{add_proxy_secrets, describe, is_web_page, read_up_to, redirect},
         resolver::Resolver,
         retry::retry_after,
         url::Secrets,
     },
+    outputs::receiver::Receiver,
 };
 
 /// Bytes that are read of a response that explains an error.
@@ -35,6 +44,12 @@ const MAX_ERROR_BODY: usize = 4 << 10;
 /// Characters of it that are logged.
 const MAX_MESSAGE: usize = 300;
 
+/// Time alone changes which rules match. While no snapshot is published, alerts are compared this often.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Alerts of one request.
+const MAX_BATCH: usize = 500;
+
+/// Times are those of the monotonic clock.
 #[derive(Debug)]
 pub(crate) struct AlertPusher {
     target: Target,
@@ -43,10 +58,17 @@ pub(crate) struct AlertPusher {
     /// Reads credentials and resolves host names.
     worker: Worker,
     counts: watch::Sender<PushCounts>,
+    receiver: Receiver,
     queue: AlertQueue,
-    /// Consecutive failed pushes.
+    /// It has answered a request.
+    is_reached: bool,
+    /// Consecutive failed requests.
     failures: u32,
-    /// The next attempt after a failed one, by the monotonic clock.
+    /// The last push failed, and the log says so.
+    is_failing: bool,
+    /// When all alerts are sent again.
+    resend_at: Duration,
+    /// The next attempt after a failed request.
     retry_at: Duration,
     /// Alertmanager asked for that delay: new alerts wait, too.
     is_held: bool,
@@ -55,7 +77,7 @@ pub(crate) struct AlertPusher {
 /// Why a request failed.
 #[derive(Debug)]
 struct RequestFailure {
-    /// Without secrets.
+    /// The cause and the remedy, without secrets.
     message: String,
     retry_after: Option<Duration>,
 }
@@ -79,15 +101,20 @@ impl AlertPusher {
         worker: Worker,
         clock: Clock,
         counts: watch::Sender<PushCounts>,
+        receivers: &watch::Sender<ReceiverStates>,
     ) -> Result<Self, TargetError> {
         Ok(Self {
             queue: AlertQueue::new(target.timing, target.labels.clone()),
             http: target.client(Resolver::new(worker.clone()))?,
+            receiver: Receiver::new(receivers, &target.base),
             target,
             clock,
             worker,
             counts,
+            is_reached: false,
             failures: 0,
+            is_failing: false,
+            resend_at: Duration::ZERO,
             retry_at: Duration::ZERO,
             is_held: false,
         })
@@ -104,81 +131,181 @@ impl AlertPusher {
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.clock.now();
             let is_waiting = self.retry_at > now.monotonic;
-            let wanted = match is_waiting {
-                _ if is_last => Some(Wanted::News),
-                false => Some(Wanted::All),
-                // A new alert does not wait: a Spot VM has only seconds.
-                true => (!self.is_held).then_some(Wanted::Untried),
-            };
-            let batch = wanted.map(|wanted| self.queue.next(&snapshot, now, wanted));
-            let batch = batch.unwrap_or_default();
-            if !batch.is_empty() {
-                let is_accepted = self.push(batch, is_waiting).await;
-                if is_accepted || !is_last {
+            self.queue.update(&snapshot, now.wall);
+            if self.is_due(is_last, is_waiting, now) {
+                let alerts = self.queue.next(&snapshot, now);
+                let is_accepted = self.push(&alerts, is_waiting).await;
+                if is_accepted && !alerts.is_empty() && !is_last {
                     continue;
                 }
             }
             if is_last {
                 return;
             }
-            let retry_at = is_waiting.then_some(self.retry_at);
-            let check_at = retry_at.or_else(|| self.queue.next_check());
-            let check_at = check_at.unwrap_or(Duration::MAX);
+            if !self.is_reached && !is_waiting && self.retry_at <= now.monotonic {
+                tokio::select! {
+                    () = self.ask() => {}
+                    () = stop.cancelled() => {}
+                }
+            }
             tokio::select! {
                 changed = snapshots.changed() => if changed.is_err() { return },
                 () = stop.cancelled() => {}
-                () = sleep(check_at.saturating_sub(now.monotonic)) => {}
+                () = sleep(self.until_next_check()) => {}
             }
         }
     }
 
-    /// Sends alerts in one request. A failure while an earlier one waits for its next attempt does not move that.
-    async fn push(&mut self, batch: AlertBatch, is_waiting: bool) -> bool {
-        let alerts: Vec<_> = batch.alerts().collect();
-        let limit = self.target.timing.push_timeout;
-        let pushed = timeout(limit, self.post(&alerts)).await;
-        let pushed =
-            pushed.unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}").into()));
+    fn is_due(&self, is_last: bool, is_waiting: bool, now: Moment) -> bool {
+        if is_last {
+            self.queue.has_news(now.wall)
+        } else if is_waiting {
+            // A new alert does not wait: a Spot VM has only seconds.
+            !self.is_held && self.queue.has_untried_news(now.wall)
+        } else {
+            let is_time = now.monotonic >= self.resend_at && !self.queue.is_empty();
+            is_time || self.queue.has_news(now.wall)
+        }
+    }
+
+    fn until_next_check(&self) -> Duration {
+        let now = self.clock.now().monotonic;
+        let recheck_at = now.saturating_add(RECHECK_INTERVAL);
+        let check_at = if self.retry_at > now {
+            self.retry_at
+        } else if self.queue.is_empty() {
+            Duration::MAX
+        } else if self.resend_at > now {
+            recheck_at.min(self.resend_at)
+        } else {
+            recheck_at
+        };
+        check_at.saturating_sub(now)
+    }
+
+    /// Sends alerts in as many requests as they need, until one fails.
+    async fn push(&mut self, alerts: &[Alert], is_waiting: bool) -> bool {
+        for batch in alerts.chunks(MAX_BATCH) {
+            if !self.push_batch(batch, is_waiting).await {
+                return false;
+            }
+        }
+        let now = self.clock.now().monotonic;
+        self.resend_at = now.saturating_add(self.target.timing.resend_interval);
+        true
+    }
+
+    async fn push_batch(&mut self, alerts: &[Alert], is_waiting: bool) -> bool {
+        let pushed = self.within_limit(self.post(alerts)).await;
         self.counts.send_modify(|counts| {
             counts.pushes += 1;
             counts.failures += u64::from(pushed.is_err());
         });
-        let now = self.clock.now();
-        let alertmanager = self.target.base.as_str();
-        let failures = std::mem::take(&mut self.failures);
-        if let Err(RequestFailure {
-            message,
-            retry_after,
-        }) = pushed
-        {
-            if failures == 0 {
-                warn!(name: log_id::ALERT_PUSH_FAILED, alertmanager, error = message, "alert push failed");
+        self.receiver.set(pushed.is_ok());
+        let (alertmanager, proxy) = (self.target.base.as_str(), self.target.shown_proxy());
+        match pushed {
+            Ok(()) => {
+                let now = self.clock.now().wall;
+                if self.is_failing || self.queue.has_news(now) {
+                    let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
+                    let firing = alerts.len() - ended;
+                    info!(name: log_id::ALERTS_PUSHED, alertmanager, firing, ended, "alerts pushed");
+                }
+                self.is_reached = true;
+                self.is_failing = false;
+                self.failures = 0;
+                self.retry_at = Duration::ZERO;
+                self.queue.accepted(alerts, now);
+                true
             }
-            self.failures = failures.saturating_add(1);
-            self.is_held = retry_after.is_some();
-            if !is_waiting || self.is_held {
-                let delay = self.target.timing.retry_delay(retry_after, self.failures);
-                self.retry_at = now.monotonic.saturating_add(delay);
+            Err(failure) => {
+                let was_failing = std::mem::replace(&mut self.is_failing, true);
+                if !was_failing {
+                    // Requests for the status may have failed before.
+                    self.failures = 0;
+                    warn!(
+                        name: log_id::ALERT_PUSH_FAILED, alertmanager, proxy, error = failure.message,
+                        "alert push failed"
+                    );
+                }
+                self.failed(&failure, is_waiting && was_failing);
+                false
             }
-            return false;
         }
-        if batch.has_news || failures > 0 {
-            let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
-            let firing = alerts.len() - ended;
-            info!(name: log_id::ALERTS_PUSHED, alertmanager, firing, ended, "alerts pushed");
-        }
-        self.retry_at = Duration::ZERO;
-        self.queue.accepted(batch, now);
-        true
     }
 
-    /// With the credentials. Any status but 2xx is an error.
-    async fn post(&self, alerts: &[&Alert]) -> Result<(), RequestFailure> {
+    /// A failure while an earlier one waits for its next attempt does not move that.
+    fn failed(&mut self, failure: &RequestFailure, is_waiting: bool) {
+        self.failures = self.failures.saturating_add(1);
+        self.is_held = failure.retry_after.is_some();
+        if !is_waiting || self.is_held {
+            let delay = self
+                .target
+                .timing
+                .retry_delay(failure.retry_after, self.failures);
+            self.retry_at = self.clock.now().monotonic.saturating_add(delay);
+        }
+    }
+
+    /// Asks for the status, so that a wrong setting is known before the first alert.
+    async fn ask(&mut self) {
+        let request = self.http.get(self.target.status.clone());
+        let answer = self
+            .within_limit(self.send(request))
+            .await
+            .and_then(|body| {
+                if body.trim_ascii_start().starts_with(b"{") {
+                    return Ok(());
+                }
+                let problem =
+                    "the answer is not the status of an Alertmanager: check --alertmanager.url";
+                Err(problem.to_owned().into())
+            });
+        self.receiver.set(answer.is_ok());
+        let (alertmanager, proxy) = (self.target.base.as_str(), self.target.shown_proxy());
+        match answer {
+            Ok(()) => {
+                info!(alertmanager, proxy, "alertmanager answers");
+                self.is_reached = true;
+                self.failures = 0;
+            }
+            Err(failure) => {
+                if self.failures == 0 {
+                    warn!(
+                        name: log_id::ALERTMANAGER_NOT_REACHED, alertmanager, proxy,
+                        error = failure.message, "alertmanager does not answer"
+                    );
+                }
+                self.failed(&failure, false);
+            }
+        }
+    }
+
+    async fn post(&self, alerts: &[Alert]) -> Result<(), RequestFailure> {
         let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
         let request = self.http.post(self.target.alerts.clone());
-        let mut request = request.header(CONTENT_TYPE, "application/json").body(body);
+        let request = request.header(CONTENT_TYPE, "application/json").body(body);
+        self.send(request).await.map(drop)
+    }
+
+    async fn within_limit<T>(
+        &self,
+        request: impl Future<Output = Result<T, RequestFailure>>,
+    ) -> Result<T, RequestFailure> {
+        let limit = self.target.timing.push_timeout;
+        let sent = timeout(limit, request).await;
+        sent.unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}").into()))
+    }
+
+    /// Sends a request with the headers and credentials, and returns the beginning of the body. Any status but 2xx is an
+    /// error, and so is a web page.
+    async fn send(&self, request: RequestBuilder) -> Result<Bytes, RequestFailure> {
+        let mut request = request.headers(self.target.headers.clone());
         let mut secrets = Secrets::of(&self.target.alerts);
         add_proxy_secrets(&mut secrets);
+        for value in self.target.headers.values() {
+            secrets.add_header(&String::from_utf8_lossy(value.as_bytes()));
+        }
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
             let read = self.worker.run_while_awaited(move || credentials.header());
@@ -192,15 +319,38 @@ impl AlertPusher {
         }
         let sent = request.send().await;
         let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(());
-        }
-        let retry_after = retry_after(response.headers(), self.clock.now().wall);
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
+        let status = response.status();
+        let is_web_page = is_web_page(response.headers(), &body);
+        if status.is_success() && !is_web_page {
+            return Ok(body);
+        }
+        let remedy = if is_web_page {
+            "a web page is no answer of an Alertmanager, but that of a proxy or another server: check --alertmanager.url"
+        } else {
+            remedy(status)
+        };
+        let message = match redirect(&response) {
+            Some(target) => format!("HTTP {status} to {target}"),
+            None => describe(status, &body, MAX_MESSAGE, &secrets),
+        };
+        let separator = if remedy.is_empty() { "" } else { "; " };
         Err(RequestFailure {
-            message: describe(status, &body, MAX_MESSAGE, &secrets),
-            retry_after,
+            message: format!("{message}{separator}{remedy}"),
+            retry_after: retry_after(response.headers(), self.clock.now().wall),
         })
+    }
+}
+
+fn remedy(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        300..=399 => {
+            "redirects are not followed: give --alertmanager.url as it is behind the redirect"
+        }
+        401 | 403 => {
+            "check --alertmanager.basic-auth-file, --alertmanager.bearer-token-file or --alertmanager.header"
+        }
+        404 | 405 => "--alertmanager.url must have the path that stands before /api/v2",
+        _ => "",
     }
 }

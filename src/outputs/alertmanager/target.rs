@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use reqwest::Url;
+use reqwest::{Url, header::HeaderMap};
 
 use super::alert::Labels;
 use crate::{
@@ -10,13 +10,14 @@ use crate::{
     http::client::{
         credentials::Credentials,
         error::root_cause,
-        http,
+        http, proxy,
         resolver::Resolver,
+        tls::{TlsError, TlsFiles},
         url::{self, UrlError},
     },
 };
 
-/// Less than the push timeout, so that an unreachable address is reported as such.
+/// How long a connection may take: less than the push timeout, so that an unreachable address is reported as such.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why an Alertmanager can never be reached: one line that names flag, value and remedy.
@@ -24,13 +25,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub enum TargetError {
     #[error("{0}")]
     Address(String),
+    /// Names the variable.
+    #[error("{0}")]
+    Proxy(String),
     #[error("--{flag}: {} {why}", path.display())]
     File {
         flag: &'static str,
         path: PathBuf,
         why: String,
     },
-    /// For `https`, where the system has no certificate authorities.
+    /// An address with `https`, and the system has no certificate authorities.
     #[error(
         "--alertmanager.url: no client for {address} could be made: {cause}; an https address needs the system's certificate \
          authorities (package ca-certificates, or SSL_CERT_FILE) or --alertmanager.ca-file"
@@ -40,33 +44,38 @@ pub enum TargetError {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// For messages: without secrets.
+    /// Its address for messages, without secrets.
     pub(super) base: String,
     /// Where alerts are posted.
     pub(super) alerts: Url,
+    /// What is asked at the start.
+    pub(super) status: Url,
     pub credentials: Option<Credentials>,
-    /// Added to each alert.
+    /// Labels that are added to each alert.
     pub(crate) labels: Labels,
     pub timing: PushTiming,
-    /// Replaces the system's authorities.
-    pub ca_file: Option<PathBuf>,
+    pub files: TlsFiles,
+    /// Sent with each request; the values are secrets.
+    pub headers: HeaderMap,
+    /// Through which the requests go.
+    pub(super) proxy: Option<Url>,
 }
 
 /// When alerts are pushed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushTiming {
-    /// Between two pushes of an alert that fires.
+    /// The time between two pushes of all alerts.
     pub resend_interval: Duration,
     /// Polls that have failed for this long may hide the end of an event.
     pub blind_after: Duration,
-    /// From the end of an event to the push that resolves its alert. Until then Alertmanager shows how it ended. Longer
+    /// The time from the end of an event to the push that resolves its alert. Until then Alertmanager shows how it ended. Longer
     /// than Prometheus can send the alert: 150 s after the last evaluation before the scrape that sees the end, for
     /// scrapes once a minute and evaluations every 30 s (150 + 60 + 30 s). A later message of Prometheus would fire the
     /// alert again.
     pub resolve_after: Duration,
-    /// After a failed push; each further one doubles it.
+    /// The time to the next attempt after a failed push; each further failure doubles it.
     pub retry_interval: Duration,
-    /// Upper bound of that, and of a `Retry-After`.
+    /// The longest time to the next attempt, also if `Retry-After` asks for a longer one.
     pub max_retry_interval: Duration,
     pub push_timeout: Duration,
 }
@@ -96,7 +105,7 @@ impl PushTiming {
 }
 
 impl Target {
-    /// From a base such as `http://alertmanager:9093`, optionally with a path before `/api`.
+    /// Makes the Alertmanager of a base URL such as `http://alertmanager:9093`, with or without a path before `/api`.
     pub fn new(base: &str) -> Result<Self, TargetError> {
         let shown = url::redacted(base);
         let error = |why: String| TargetError::Address(format!("{shown:?} {why}"));
@@ -109,20 +118,40 @@ impl Target {
                 error(format!("{cause}: write it as http://HOST:9093"))
             }
         })?;
-        let alerts = url::under(&url, "/api/v2/alerts");
-        if url.path().contains("/api/") {
+        let (alerts, status) = (
+            url::under(&url, "/api/v2/alerts"),
+            url::under(&url, "/api/v2/status"),
+        );
+        let path = url.path().trim_end_matches('/');
+        let names = ["/alerts", "/status"].into_iter();
+        let api = names.fold(path, |path, name| path.strip_suffix(name).unwrap_or(path));
+        if ["/api", "/api/v1", "/api/v2"]
+            .iter()
+            .any(|end| api.ends_with(end))
+        {
             let why =
                 "ends in a path of the API: give what stands before /api, such as http://HOST:9093";
             return Err(error(why.to_owned()));
         }
+        let proxy = proxy::of(&alerts).map_err(TargetError::Proxy)?;
         Ok(Self {
             base: shown,
             alerts,
+            status,
             credentials: None,
             labels: Labels::new(),
             timing: PushTiming::default(),
-            ca_file: None,
+            files: TlsFiles::default(),
+            headers: HeaderMap::new(),
+            proxy,
         })
+    }
+
+    /// The proxy for messages, without secrets.
+    pub(super) fn shown_proxy(&self) -> Option<String> {
+        self.proxy
+            .as_ref()
+            .map(|proxy| url::redacted(proxy.as_str()))
     }
 
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
@@ -134,17 +163,20 @@ impl Target {
                 why,
             })?;
         }
-        let builder = http::client(&self.alerts, self.ca_file.as_deref(), resolver);
-        let builder = builder.map_err(|why| TargetError::File {
-            flag: "alertmanager.ca-file",
-            path: self.ca_file.clone().unwrap_or_default(),
-            why,
+        let file = |flag| move |path, why| TargetError::File { flag, path, why };
+        let without_authorities = |cause| TargetError::Client {
+            address: self.base.clone(),
+            cause,
+        };
+        let builder = http::client(&self.alerts, &self.files, self.proxy.as_ref(), resolver);
+        let builder = builder.map_err(|error| match error {
+            TlsError::Ca(path, why) => file("alertmanager.ca-file")(path, why),
+            TlsError::Certificate(path, why) => file("alertmanager.cert-file")(path, why),
+            TlsError::Key(path, why) => file("alertmanager.key-file")(path, why),
+            TlsError::System(cause) => without_authorities(cause),
         })?;
         let built = builder.connect_timeout(CONNECT_TIMEOUT).build();
-        built.map_err(|error| TargetError::Client {
-            address: self.base.clone(),
-            cause: root_cause(&error),
-        })
+        built.map_err(|error| without_authorities(root_cause(&error)))
     }
 }
 
@@ -188,6 +220,14 @@ mod tests {
                 "https://example.com/am/",
                 "https://example.com/am/api/v2/alerts",
             ),
+            (
+                "https://example.com/api/prom/alertmanager",
+                "https://example.com/api/prom/alertmanager/api/v2/alerts",
+            ),
+            (
+                "https://example.com/api/v1/alertmanager/",
+                "https://example.com/api/v1/alertmanager/api/v2/alerts",
+            ),
         ] {
             assert_eq!(Target::new(base).unwrap().alerts.as_str(), expected);
         }
@@ -203,11 +243,16 @@ mod tests {
             ("http://me:secret@127.0.0.1:9093", "basic-auth-file"),
             ("me:secret@127.0.0.1:9093", "is neither http nor https"),
             ("http://me:secret@127.0.0.1:port", "is not a URL"),
-            ("http://127.0.0.1:9093/secret/api/v2", "before /api"),
+            ("http://127.0.0.1:9093/s3cr3ts3cr3t/api/v2", "before /api"),
+            ("http://127.0.0.1:9093/api/v2/status/", "before /api"),
+            ("http://127.0.0.1:9093/api/", "before /api"),
         ] {
             let error = Target::new(base).unwrap_err().to_string();
             assert!(error.contains(expected), "{base}: {error}");
-            assert!(!error.contains("secret"), "{error}");
+            assert!(
+                !error.contains("secret") && !error.contains("s3cr3t"),
+                "{error}"
+            );
         }
     }
 
@@ -218,7 +263,7 @@ mod tests {
         let absent = folder.path().join("absent");
         let target = Target::new("https://127.0.0.1:9093").unwrap();
         let mut with_authorities = target.clone();
-        with_authorities.ca_file = Some(absent.clone());
+        with_authorities.files.ca = Some(absent.clone());
         let mut with_password = target.clone();
         with_password.credentials = Some(Credentials::Basic(absent.clone()));
         let mut with_token = target;

@@ -139,6 +139,8 @@ catalog! {
         "Events seen for the first time.";
     PENDING = "azure_scheduled_events_pending", Gauge, "{event}", &["event_type", "scope"],
         "Scheduled and started events in the last valid document. Absent before the first one, and after an hour without one.";
+    RECEIVER_UP = "azure_scheduled_events_receiver_up", Gauge, "", &["receiver"],
+        "1 if an Alertmanager or collector accepted the last request to it, or answered when it was asked at the start; 0 if not. The label is its URL without secrets.";
     SPAN_EXPORT_FAILURES = "azure_scheduled_events_span_export_failures_total", Counter, "{attempt}", &["reason"],
         "Failed attempts to export spans, by reason.";
     SPANS_DROPPED = "azure_scheduled_events_spans_dropped_total", Counter, "{span}", &["reason"],

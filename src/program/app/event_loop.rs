@@ -22,7 +22,7 @@ use crate::{
     core::{
         engine::{Changes, Effect, Engine, Input},
         pause,
-        snapshot::{ExportCounts, PushCounts},
+        snapshot::{ExportCounts, PushCounts, ReceiverStates},
     },
     outputs::otlp::{batch, settings::OtlpSettings, signal::Signal},
 };
@@ -39,6 +39,7 @@ pub(super) struct EventLoop {
     pub(super) metric_counts: watch::Receiver<ExportCounts>,
     /// Of the pushes of alerts.
     pub(super) push_counts: watch::Receiver<PushCounts>,
+    pub(super) receiver_states: watch::Receiver<ReceiverStates>,
     pub(super) publisher: Publisher,
     /// An approval requested by the engine.
     pub(super) approval: Option<EventId>,
@@ -125,6 +126,7 @@ impl EventLoop {
                 counts = exported(&mut self.log_records) => Input::LogRecordCounts(counts),
                 counts = changed(&mut self.metric_counts) => Input::MetricCounts(counts),
                 counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
+                states = changed(&mut self.receiver_states) => Input::ReceiverStates(states),
             };
         }
     }

@@ -192,6 +192,7 @@ async fn assemble(
         log_records,
         metric_counts,
         push_counts,
+        receiver_states: tasks.receivers.subscribe(),
         publisher,
         approval: None,
         needs_whole_document: false,

@@ -19,7 +19,7 @@ use tracing::warn;
 use super::{Error, output_thread};
 use crate::{
     base::{file::OsFilesystem, time::Clock, worker::Worker},
-    core::snapshot::{ExportCounts, PushCounts, Snapshot},
+    core::snapshot::{ExportCounts, PushCounts, ReceiverStates, Snapshot},
     outputs::{
         alertmanager::AlertPusher,
         otlp::{
@@ -42,6 +42,8 @@ pub(super) struct Tasks {
     running: JoinSet<(&'static str, Result<(), String>)>,
     /// Cancelled after the event loop has ended.
     pub(super) stop: CancellationToken,
+    /// Whether each receiver accepted the last request.
+    pub(super) receivers: watch::Sender<ReceiverStates>,
     clock: Clock,
     /// Runs the tasks that send.
     outputs: Handle,
@@ -71,6 +73,7 @@ impl Tasks {
         Ok(Self {
             running: JoinSet::new(),
             stop: CancellationToken::new(),
+            receivers: watch::Sender::default(),
             clock,
             outputs,
             _outputs_end: end,
@@ -157,7 +160,13 @@ impl Tasks {
         let (counts, counted) = watch::channel(PushCounts::default());
         for target in &config.alertmanagers {
             let worker = Worker::start("alertmanager").map_err(Error::thread("pushes alerts"))?;
-            let pusher = AlertPusher::new(target.clone(), worker, self.clock, counts.clone())?;
+            let pusher = AlertPusher::new(
+                target.clone(),
+                worker,
+                self.clock,
+                counts.clone(),
+                &self.receivers,
+            )?;
             let pushing = pusher.run(snapshots.clone(), self.stop.clone());
             self.spawn_output("alert push", pushing);
         }

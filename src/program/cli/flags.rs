@@ -311,6 +311,15 @@ pub(crate) struct AlertmanagerFlags {
     /// File with CA certificates (PEM) for all Alertmanagers [default: those of the system].
     #[arg(long = "alertmanager.ca-file", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
+    /// File with the certificate (PEM) that all Alertmanagers ask for, and those of its issuers.
+    #[arg(long = "alertmanager.cert-file", value_name = "FILE")]
+    pub(crate) cert_file: Option<PathBuf>,
+    /// File with the private key (PEM) of --alertmanager.cert-file.
+    #[arg(long = "alertmanager.key-file", value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Header for each request to an Alertmanager, such as `X-Scope-OrgID: team-1` (repeatable).
+    #[arg(long = "alertmanager.header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
     /// Label for each pushed alert, such as `cluster=eu-1`: an external label of Prometheus (repeatable).
     #[arg(long = "alertmanager.external-label", value_name = "NAME=VALUE")]
     pub(crate) external_labels: Vec<String>,

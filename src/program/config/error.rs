@@ -11,6 +11,9 @@ pub enum ConfigError {
     Flag { flag: &'static str, problem: String },
     #[error(transparent)]
     Variable(#[from] OtlpConfigError),
+    /// A variable that names a proxy, or the exceptions.
+    #[error("{0}")]
+    Proxy(String),
     #[error("{variable}: the value is not valid UTF-8; set it to text or unset it")]
     NotUtf8 { variable: String },
 }

@@ -2,13 +2,24 @@
 
 use std::{collections::BTreeMap, env, time::Duration};
 
+use reqwest::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING,
+};
+
 use super::error::{ConfigError, flag_error, in_range};
 use crate::{
     azure::api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
-    base::{text::label_value, time::format_duration},
+    base::{
+        text::{excerpt, label_value},
+        time::format_duration,
+    },
     core::approval,
+    http::client::proxy,
     outputs::{
-        alertmanager::{ALERT_LABELS, Credentials, Target},
+        alertmanager::{
+            ALERT_LABELS, ClientCertificate, Credentials, Target, TargetError, TlsFiles,
+        },
         otlp::settings::OtlpSettings,
     },
     program::cli::{AlertmanagerFlags, ApproveFlags, ApproveFor},
@@ -20,6 +31,16 @@ const MAX_FREEZE: Duration = Duration::from_mins(10);
 const MAX_DELAY: Duration = Duration::from_mins(15);
 /// The shortest of these notices: a longer drain would never end before `NotBefore`.
 const MAX_DRAIN: Duration = Duration::from_mins(10);
+/// Characters of the name of a header in an error.
+const MAX_SHOWN_NAME: usize = 80;
+/// Headers without which a request is not what it should be.
+const OWN_HEADERS: [HeaderName; 5] = [
+    CONNECTION,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    HOST,
+    TRANSFER_ENCODING,
+];
 
 /// Reads OpenTelemetry's standard environment variables.
 #[expect(
@@ -35,7 +56,11 @@ pub(super) fn otlp() -> Result<Option<OtlpSettings>, ConfigError> {
         return Err(ConfigError::NotUtf8 { variable });
     }
     // Only an unset variable is an error here.
-    Ok(OtlpSettings::from_env(|name| env::var(name).ok())?)
+    let settings = OtlpSettings::from_env(|name| env::var(name).ok())?;
+    for exporter in settings.iter().flat_map(|settings| &settings.exporters) {
+        proxy::of(&exporter.endpoint).map_err(ConfigError::Proxy)?;
+    }
+    Ok(settings)
 }
 
 /// Refuses flags that have no effect, alone or with this version of the API.
@@ -126,34 +151,111 @@ fn refuse_alone(flags: &[(&'static str, bool)], enabling: &str) -> Result<(), Co
 
 pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, ConfigError> {
     if flags.urls.is_empty() {
-        let has_basic_auth = flags.basic_auth_file.is_some();
-        let has_token = flags.bearer_token_file.is_some();
+        let has_labels = !flags.external_labels.is_empty();
         let dependent = [
-            ("alertmanager.basic-auth-file", has_basic_auth),
-            ("alertmanager.bearer-token-file", has_token),
-            ("alertmanager.ca-file", flags.ca_file.is_some()),
             (
-                "alertmanager.external-label",
-                !flags.external_labels.is_empty(),
+                "alertmanager.basic-auth-file",
+                flags.basic_auth_file.is_some(),
             ),
+            (
+                "alertmanager.bearer-token-file",
+                flags.bearer_token_file.is_some(),
+            ),
+            ("alertmanager.ca-file", flags.ca_file.is_some()),
+            ("alertmanager.cert-file", flags.cert_file.is_some()),
+            ("alertmanager.key-file", flags.key_file.is_some()),
+            ("alertmanager.header", !flags.headers.is_empty()),
+            ("alertmanager.external-label", has_labels),
         ];
         refuse_alone(&dependent, "add --alertmanager.url")?;
     }
-    let labels = external_labels(&flags.external_labels)?;
+    let (labels, headers) = (external_labels(&flags.external_labels)?, headers(flags)?);
+    let files = TlsFiles {
+        ca: flags.ca_file.clone(),
+        client: client_certificate(flags)?,
+    };
     let credentials = flags
         .basic_auth_file
         .clone()
         .map(Credentials::Basic)
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
     let target = |url: &String| {
-        let mut target =
-            Target::new(url).map_err(|error| flag_error("alertmanager.url", error.to_string()))?;
+        let mut target = Target::new(url).map_err(|error| match error {
+            TargetError::Proxy(problem) => ConfigError::Proxy(problem),
+            error => flag_error("alertmanager.url", error.to_string()),
+        })?;
         target.labels.clone_from(&labels);
         target.credentials.clone_from(&credentials);
-        target.ca_file.clone_from(&flags.ca_file);
+        target.files.clone_from(&files);
+        target.headers.clone_from(&headers);
         Ok(target)
     };
     flags.urls.iter().map(target).collect()
+}
+
+fn client_certificate(flags: &AlertmanagerFlags) -> Result<Option<ClientCertificate>, ConfigError> {
+    let missing = |flag, other| {
+        let problem = format!("needs --{other}: give both, or neither");
+        Err(flag_error(flag, problem))
+    };
+    match (flags.cert_file.clone(), flags.key_file.clone()) {
+        (Some(_), Some(_)) if !flags.urls.iter().any(|url| url.starts_with("https:")) => {
+            let problem =
+                "has no effect with http: write --alertmanager.url with https, or omit it";
+            Err(flag_error("alertmanager.cert-file", problem))
+        }
+        (Some(certificate), Some(key)) => Ok(Some(ClientCertificate { certificate, key })),
+        (Some(_), None) => missing("alertmanager.cert-file", "alertmanager.key-file"),
+        (None, Some(_)) => missing("alertmanager.key-file", "alertmanager.cert-file"),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The values of `--alertmanager.header` are secrets and in no message.
+fn headers(flags: &AlertmanagerFlags) -> Result<HeaderMap, ConfigError> {
+    let mut headers = HeaderMap::new();
+    for (index, flag) in flags.headers.iter().enumerate() {
+        let error = |shown: &str, problem: &str| {
+            let problem = format!("{shown} {problem}");
+            Err(flag_error("alertmanager.header", problem))
+        };
+        let Some((name, value)) = flag.split_once(':') else {
+            let shown = format!("number {}", index + 1);
+            return error(
+                &shown,
+                "has no colon: write it as NAME: VALUE, such as X-Scope-OrgID: team-1",
+            );
+        };
+        let shown = format!("{:?}", excerpt(name, MAX_SHOWN_NAME));
+        let Ok(name) = HeaderName::try_from(name.trim()) else {
+            return error(
+                &shown,
+                "is no name of a header: use letters, digits and hyphens",
+            );
+        };
+        if name == AUTHORIZATION
+            && (flags.basic_auth_file.is_some() || flags.bearer_token_file.is_some())
+        {
+            return error(
+                &shown,
+                "is set by the file with the credentials: give one of them",
+            );
+        }
+        if OWN_HEADERS.contains(&name) {
+            return error(&shown, "is set by the exporter: omit it");
+        }
+        let value = HeaderValue::try_from(value.trim())
+            .ok()
+            .filter(|value| !value.is_empty());
+        let Some(mut value) = value else {
+            return error(&shown, "has no value, or one with control characters");
+        };
+        value.set_sensitive(true);
+        if headers.insert(name, value).is_some() {
+            return error(&shown, "was given before: give each name once");
+        }
+    }
+    Ok(headers)
 }
 
 /// Names and values of `--alertmanager.external-label`.

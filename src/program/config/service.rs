@@ -22,6 +22,8 @@ pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), ConfigError> {
             alertmanager.bearer_token_file.as_deref(),
         ),
         ("alertmanager.ca-file", alertmanager.ca_file.as_deref()),
+        ("alertmanager.cert-file", alertmanager.cert_file.as_deref()),
+        ("alertmanager.key-file", alertmanager.key_file.as_deref()),
         ("state.directory", state_directory),
     ];
     for (flag, path) in paths {
@@ -73,6 +75,8 @@ mod tests {
             "alertmanager.basic-auth-file",
             "alertmanager.bearer-token-file",
             "alertmanager.ca-file",
+            "alertmanager.cert-file",
+            "alertmanager.key-file",
         ] {
             assert_eq!(check(&format!("--{flag}={root}etc")), Ok(()));
             let error = check(&format!("--{flag}=etc/file")).unwrap_err();

@@ -29,6 +29,9 @@ struct State {
     script: VecDeque<Reply>,
     standing: Reply,
     requests: Vec<Request>,
+    /// The answer to a request for the status.
+    status: Reply,
+    status_requests: Vec<Request>,
 }
 
 #[derive(Debug, Clone)]
@@ -70,6 +73,8 @@ impl FakeAlertmanager {
             script,
             standing,
             requests: Vec::new(),
+            status: Reply::ok(r#"{"cluster":{"status":"ready"}}"#),
+            status_requests: Vec::new(),
         }));
         let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
         Self {
@@ -102,6 +107,16 @@ impl FakeAlertmanager {
         self.state.lock().unwrap().standing = reply;
     }
 
+    /// Answers requests for the status with this reply from now on.
+    pub(crate) fn status(&self, reply: Reply) {
+        self.state.lock().unwrap().status = reply;
+    }
+
+    pub(crate) fn status_requests(&self) -> Vec<Request> {
+        self.state.lock().unwrap().status_requests.clone()
+    }
+
+    /// The requests with alerts.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.state.lock().unwrap().requests.clone()
     }
@@ -168,9 +183,14 @@ async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     while let Some(request) = Request::read(&mut stream, &mut left).await {
         let reply = {
             let mut state = state.lock().unwrap();
-            state.requests.push(request);
-            let next = state.script.pop_front();
-            next.unwrap_or_else(|| state.standing.clone())
+            if request.method == "GET" {
+                state.status_requests.push(request);
+                state.status.clone()
+            } else {
+                state.requests.push(request);
+                let next = state.script.pop_front();
+                next.unwrap_or_else(|| state.standing.clone())
+            }
         };
         if !reply.send(&mut stream).await {
             return;

@@ -81,6 +81,21 @@ impl Pki {
         self.write(&format!("{file}-key.pem"), &key.serialize_pem());
     }
 
+    /// A proxy in front of `inside` with a certificate for 127.0.0.1 that is its own authority, as `openssl req -x509` makes
+    /// it, in the file `self-signed.pem`.
+    pub(crate) async fn self_signed_proxy(&self, inside: SocketAddr) -> TlsProxy {
+        install_cryptography();
+        let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        self.write("self-signed.pem", &certificate.pem());
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let builder = ServerConfig::builder().with_no_client_auth();
+        let config = builder.with_single_cert(vec![certificate.der().clone()], key);
+        TlsProxy::open(TlsAcceptor::from(Arc::new(config.unwrap())), inside).await
+    }
+
     /// A proxy in front of `inside` with a certificate for `name`. With `needs_client_certificate` it requires client
     /// certificates of this authority.
     pub(crate) async fn tls_proxy(

@@ -32,6 +32,11 @@ async fn an_invalid_file_ends_the_start_with_one_line_that_names_the_file_and_th
     pki.write_certificate("server", &SERVER_NAMES);
     pki.write_certificate("other", &SERVER_NAMES);
     pki.write("empty.pem", "");
+    let encrypted =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    pki.write("encrypted.pem", encrypted);
+    let server = std::fs::read_to_string(pki.path("server.pem")).unwrap();
+    pki.write("reversed.pem", &format!("{}{server}", pki.authority()));
     pki.write("large.pem", &"x".repeat(1024 * 1024 + 1));
     std::fs::create_dir(pki.path("directory")).unwrap();
     let with = |from: &str, to: &str| TLS.replace(from, to);
@@ -135,6 +140,22 @@ async fn an_invalid_file_ends_the_start_with_one_line_that_names_the_file_and_th
                 "tls_server_config.key_file",
                 "other-key.pem\"",
                 "does not belong to the certificate",
+            ],
+        ),
+        (
+            with("server-key.pem", "encrypted.pem"),
+            &[
+                "tls_server_config.key_file",
+                "encrypted.pem\"",
+                "is encrypted with a passphrase",
+            ],
+        ),
+        (
+            with("server.pem", "reversed.pem"),
+            &[
+                "tls_server_config.cert_file",
+                "reversed.pem\"",
+                "has its certificates in the wrong order",
             ],
         ),
         (

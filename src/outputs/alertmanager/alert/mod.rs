@@ -20,9 +20,9 @@ use crate::{
 
 /// Alertmanager resolves an alert that was not sent again for this long. The rules keep alerts of a dead VM as long.
 pub(super) const ALERT_TTL: Duration = Duration::from_mins(15);
-/// Of an alert whose event has ended. The rules keep it as long, so that its last text is sent.
+/// How long an alert goes on after the end of its event. The rules keep it as long, so that its last text is sent.
 pub(super) const END_TTL: Duration = Duration::from_secs(150);
-/// [`ALERT_TTL`] while a Reboot or Redeploy is due or has started: the VM is down, and cannot send the alert again.
+/// The time to live in place of [`ALERT_TTL`] while a Reboot or Redeploy is due or has started: the VM is down, and cannot send the alert again.
 const RESTART_TTL: Duration = Duration::from_hours(2);
 
 const RUNBOOKS: &str = "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md";
@@ -43,7 +43,7 @@ pub(super) type Labels = BTreeMap<String, String>;
 /// An alert in the format of Alertmanager's API v2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Alert {
+pub struct Alert {
     pub(super) labels: Labels,
     pub(super) annotations: BTreeMap<&'static str, String>,
     /// When the event was first seen.
@@ -61,6 +61,8 @@ pub(super) struct Alert {
 pub(super) struct Match {
     rule: AlertRule,
     pub(super) resolved_at: Option<Timestamp>,
+    /// It turned out to be about other VMs, and ends at once.
+    pub(super) is_withdrawn: bool,
 }
 
 impl Match {
@@ -72,7 +74,35 @@ impl Match {
             AlertState::Obsolete(None) => return None,
         };
         let rule = alert.rule;
-        rule.is_notified().then_some(Self { rule, resolved_at })
+        rule.is_notified().then_some(Self {
+            rule,
+            resolved_at,
+            is_withdrawn: false,
+        })
+    }
+
+    pub(super) fn ended(self, at: Timestamp) -> Self {
+        let resolved_at = Some(at);
+        Self {
+            resolved_at,
+            ..self
+        }
+    }
+
+    pub(super) fn withdrawn(self, at: Timestamp) -> Self {
+        Self {
+            is_withdrawn: true,
+            ..self.ended(at)
+        }
+    }
+
+    /// The `endsAt` of an alert that was resolved at this time.
+    pub(super) fn ends_at(self, resolved_at: Timestamp) -> Timestamp {
+        if self.is_withdrawn {
+            resolved_at
+        } else {
+            resolved_at.after(END_TTL)
+        }
     }
 
     /// The identity of the alert, with the `external` labels.
@@ -111,7 +141,7 @@ impl Match {
             ("dashboard_url", DASHBOARD.to_owned()),
         ]);
         let ends_at = match self.resolved_at {
-            Some(at) => at.after(END_TTL),
+            Some(at) => self.ends_at(at),
             None => now.after(self.time_to_live(tracked, now)),
         };
         Alert {

@@ -1,13 +1,12 @@
-//! Which alerts are sent to one Alertmanager, and when. Pure.
+//! What one Alertmanager is told: all alerts of a snapshot, at each change and by an interval. Pure.
 //!
-//! A new alert is sent at once, and again by an interval of its own while it fires ([`PushTiming`]). Its end is sent at
-//! once, and again when `endsAt` has passed: Alertmanager takes no earlier `endsAt` while it is in the future. An alert
-//! is built only if it is sent.
+//! An alert that fires is sent with an `endsAt` ahead of time. The end of one is sent with the words of the event as it
+//! is now, and again once its `endsAt` has passed: Alertmanager takes no earlier `endsAt` while it is in the future. It
+//! is sent until it is accepted, or until what was accepted before has passed.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use super::{
@@ -17,83 +16,42 @@ use super::{
 use crate::{
     azure::event::EventScope,
     base::time::{Moment, Timestamp},
-    core::{lifecycle::TrackedEvent, snapshot::Snapshot},
+    core::{
+        lifecycle::{PAST_RETENTION, TrackedEvent},
+        snapshot::Snapshot,
+    },
 };
 
-/// Alerts of one request. News is not delayed for longer than it takes to send that many others.
-const MAX_BATCH: usize = 500;
-/// Time alone changes which rules match. While the events do not change, they are compared this often.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// What was not accepted by then, after the end of an event, is not sent any more.
-const RESOLVED_RETENTION: Duration = Duration::from_mins(6);
-
-/// The alerts that one Alertmanager is to know, and which of them it accepted. Durations are times of the monotonic
-/// clock.
+/// The alerts that one Alertmanager is to know, and what it accepted of them.
 #[derive(Debug)]
 pub struct AlertQueue {
     timing: PushTiming,
     /// Those of `--alertmanager.external-label`.
     labels: Labels,
     alerts: BTreeMap<Labels, KnownAlert>,
-    /// When to ask again although no event changes.
-    check_at: Duration,
 }
 
-/// What was sent of an alert.
 #[derive(Debug)]
 struct KnownAlert {
-    /// The event, as it was when the rule matched last.
+    /// The event as it is now.
     tracked: Arc<TrackedEvent>,
     matched: Match,
-    /// What Alertmanager accepted last, and when.
-    accepted: Option<(PushedState, Duration)>,
-    /// It was in a batch.
+    /// When Alertmanager ends it if no other push is accepted.
+    accepted_until: Option<Timestamp>,
+    /// What it accepted last; `None` since a change.
+    accepted: Option<PushedState>,
+    /// It was sent since its last change, and perhaps not accepted.
     is_tried: bool,
 }
 
-/// Each is sent when it begins, and only [`PushedState::Firing`] is sent again. By the wall clock, as `endsAt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PushedState {
     Firing,
-    /// With the text of the end. For Alertmanager the alert still fires: of two times of the end in the future it takes
+    /// It is sent with the text of the end. For Alertmanager the alert still fires: of two times of the end in the future it takes
     /// the later one, which is that of the last push before the end.
     Ended,
-    /// The same message when its `endsAt` has passed.
+    /// Its `endsAt` has passed, so that Alertmanager resolves it.
     Resolved,
-}
-
-/// When an alert is to be sent.
-enum Due {
-    News,
-    Again,
-    At(Duration),
-}
-
-/// The alerts that may be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    All,
-    /// No alert is sent again.
-    News,
-    /// Alerts that were in no batch yet.
-    Untried,
-}
-
-/// The alerts of one request.
-#[derive(Debug, Default)]
-pub struct AlertBatch {
-    alerts: Vec<(PushedState, Alert)>,
-    pub(super) has_news: bool,
-}
-
-impl AlertBatch {
-    pub fn is_empty(&self) -> bool {
-        self.alerts.is_empty()
-    }
-
-    pub(super) fn alerts(&self) -> impl Iterator<Item = &Alert> {
-        self.alerts.iter().map(|(_, alert)| alert)
-    }
 }
 
 impl AlertQueue {
@@ -103,153 +61,185 @@ impl AlertQueue {
             timing,
             labels,
             alerts: BTreeMap::new(),
-            check_at: Duration::ZERO,
         }
     }
 
-    /// When to ask again although no event changes. `None` without alerts.
-    pub(super) fn next_check(&self) -> Option<Duration> {
-        (!self.alerts.is_empty()).then_some(self.check_at)
+    pub(super) fn is_empty(&self) -> bool {
+        self.alerts.is_empty()
     }
 
-    /// The alerts to send now, news first. The caller reports success to [`AlertQueue::accepted`] and asks again.
-    pub fn next(&mut self, snapshot: &Snapshot, now: Moment, wanted: Wanted) -> AlertBatch {
-        if snapshot.health.last_success.is_none() {
-            // The events are those of an earlier process.
-            return AlertBatch::default();
-        }
-        self.compare(snapshot, now);
+    /// Whether an alert is new, changed or over, and this was not accepted.
+    pub(super) fn has_news(&self, now: Timestamp) -> bool {
+        let mut alerts = self.alerts.values();
+        alerts.any(|alert| alert.is_news(&self.timing, now))
+    }
+
+    /// Whether one of them was not sent yet.
+    pub(super) fn has_untried_news(&self, now: Timestamp) -> bool {
+        let mut alerts = self.alerts.values();
+        alerts.any(|alert| !alert.is_tried && alert.is_news(&self.timing, now))
+    }
+
+    /// The alerts to send now, news first.
+    pub fn next(&mut self, snapshot: &Snapshot, now: Moment) -> Vec<Alert> {
         let failure = snapshot.health.failure.as_ref();
         let is_blind = failure.is_some_and(|failure| {
             now.wall.saturating_since(failure.since) >= self.timing.blind_after
         });
-        self.check_at = now.monotonic.saturating_add(RECHECK_INTERVAL);
-        let (mut news, mut due) = (Vec::new(), Vec::new());
-        for (labels, alert) in &mut self.alerts {
-            match alert.due(&self.timing, is_blind, now) {
-                Due::News if wanted == Wanted::Untried && alert.is_tried => {}
-                Due::News => news.push((labels, alert)),
-                Due::Again if wanted != Wanted::All => {}
-                Due::Again => due.push((labels, alert)),
-                Due::At(at) => self.check_at = self.check_at.min(at),
+        let (mut news, mut again) = (Vec::new(), Vec::new());
+        for (labels, known) in &mut self.alerts {
+            let is_news = known.is_news(&self.timing, now.wall);
+            if is_news || known.is_sent_again(&self.timing, is_blind, now.wall) {
+                known.is_tried = true;
+                let (tracked, labels) = (&known.tracked, labels.clone());
+                let alert = known.matched.alert(tracked, snapshot, labels, now.wall);
+                if is_news { &mut news } else { &mut again }.push(alert);
             }
         }
-        let has_news = !news.is_empty();
-        let chosen = news.into_iter().chain(due).take(MAX_BATCH);
-        let alerts = chosen.map(|(labels, known)| {
-            known.is_tried = true;
-            let (tracked, labels) = (&known.tracked, labels.clone());
-            let state = known.state(&self.timing, now.wall);
-            (
-                state,
-                known.matched.alert(tracked, snapshot, labels, now.wall),
-            )
-        });
-        AlertBatch {
-            alerts: alerts.collect(),
-            has_news,
+        news.append(&mut again);
+        news
+    }
+
+    /// Alertmanager accepted these alerts.
+    pub fn accepted(&mut self, alerts: &[Alert], now: Timestamp) {
+        for alert in alerts {
+            let Some(known) = self.alerts.get_mut(&alert.labels) else {
+                continue;
+            };
+            // Of an end in the future it takes the later one, which is that of the last push before the end.
+            if !alert.is_resolved {
+                known.accepted_until = known.accepted_until.max(Some(alert.ends_at));
+            } else if alert.ends_at <= now {
+                known.accepted_until = Some(alert.ends_at);
+            }
+            known.accepted = Some(known.state(&self.timing, now));
         }
     }
 
-    /// Alertmanager accepted the batch.
-    pub fn accepted(&mut self, batch: AlertBatch, now: Moment) {
-        for (state, alert) in batch.alerts {
-            if let Some(known) = self.alerts.get_mut(&alert.labels) {
-                known.accepted = Some((state, now.monotonic));
-            }
+    /// Takes over the events of a snapshot.
+    pub fn update(&mut self, snapshot: &Snapshot, now: Timestamp) {
+        if snapshot.health.last_success.is_none() {
+            // The events are those of an earlier process.
+            return;
         }
-    }
-
-    /// Finds new alerts, resolved ones, and those that need not be sent any more.
-    fn compare(&mut self, snapshot: &Snapshot, now: Moment) {
         let mut before = std::mem::take(&mut self.alerts);
-        for tracked in snapshot.events.iter() {
-            for matched in matches(tracked, now.wall) {
+        let events = || snapshot.events.iter().chain(snapshot.past.iter());
+        let mut current = BTreeMap::<_, (_, Match)>::new();
+        for tracked in events() {
+            for matched in matches(tracked, now) {
                 let labels = matched.labels(tracked, &self.labels);
                 // Of another event whose ID has the same visible characters. One that fires goes before one that ended.
-                let twin = self.alerts.get(&labels).map(|twin| &twin.matched);
-                if twin
-                    .is_some_and(|twin| twin.resolved_at.is_none() || matched.resolved_at.is_some())
-                {
-                    continue;
+                let twin = current.get(&labels).map(|(_, twin)| twin);
+                let is_twin_first =
+                    |twin: &Match| twin.resolved_at.is_none() || matched.resolved_at.is_some();
+                if !twin.is_some_and(is_twin_first) {
+                    current.insert(labels, (tracked, matched));
                 }
-                let known = before
-                    .remove(&labels)
-                    .or_else(|| self.alerts.remove(&labels));
-                let alert = KnownAlert {
-                    tracked: Arc::clone(tracked),
-                    matched,
-                    accepted: known.as_ref().and_then(|known| known.accepted),
-                    is_tried: known.is_some_and(|known| known.is_tried),
-                };
-                self.alerts.insert(labels, alert);
             }
         }
-        // Of events that are not tracked any more, Alertmanager ends the firing alerts after their time to live. Those
-        // of the others end when they do not match any more. While the name of the VM was unknown, an event may have
-        // been of other VMs.
-        let events = snapshot.events.iter();
-        let scopes: HashMap<_, _> = events.map(|it| (&it.event.id, it.scope)).collect();
-        for (labels, mut known) in before {
-            let is_ended = known.matched.resolved_at.is_some();
-            let is_kept = match scopes.get(&known.tracked.event.id) {
-                None => is_ended,
-                Some(EventScope::Other) => is_ended && known.accepted.is_some(),
-                Some(_) => known.accepted.is_some(),
-            };
-            if is_kept {
-                known.matched.resolved_at.get_or_insert(now.wall);
-                self.alerts.insert(labels, known);
+        for (labels, (tracked, matched)) in current {
+            let alert = KnownAlert::new(tracked, matched, before.remove(&labels));
+            self.alerts.insert(labels, alert);
+        }
+        let tracked: HashMap<_, _> = events()
+            .map(|tracked| (&tracked.event.id, tracked))
+            .collect();
+        for (labels, known) in before {
+            let event = tracked.get(&known.tracked.event.id);
+            if let Some(alert) = known.without_match(event.copied(), now) {
+                let is_over = alert.is_over(&self.timing, now);
+                if !is_over {
+                    self.alerts.insert(labels, alert);
+                }
             }
         }
-        // Others were resolved by an earlier process, or long ago.
-        self.alerts.retain(|_, alert| !alert.is_expired(now.wall));
     }
 }
 
 impl KnownAlert {
-    /// It is not sent any more.
-    fn is_expired(&self, now: Timestamp) -> bool {
-        let resolved_at = self.matched.resolved_at;
-        resolved_at.is_some_and(|at| now.saturating_since(at) >= RESOLVED_RETENTION)
+    fn new(tracked: &Arc<TrackedEvent>, matched: Match, known: Option<Self>) -> Self {
+        let mut alert = Self {
+            tracked: Arc::clone(tracked),
+            matched,
+            accepted_until: None,
+            accepted: None,
+            is_tried: false,
+        };
+        if let Some(known) = known {
+            alert.accepted_until = known.accepted_until;
+            if known.matched == matched && known.tracked == *tracked {
+                alert.accepted = known.accepted;
+                alert.is_tried = known.is_tried;
+            }
+        }
+        alert
+    }
+
+    /// The end of an alert that no event has any more; `None` if there is nothing to end. `event` is its event as it is
+    /// now.
+    fn without_match(self, event: Option<&Arc<TrackedEvent>>, now: Timestamp) -> Option<Self> {
+        let Some(event) = event else {
+            // Alertmanager ends the alerts of an event that is not tracked any more after their time to live.
+            return self.matched.resolved_at.is_some().then_some(self);
+        };
+        self.accepted_until?;
+        let resolved_at = self.matched.resolved_at.unwrap_or(now);
+        // While the name of the VM or its resources were unknown, the event was shown as if it were one of this VM.
+        let is_of_others = event.scope == EventScope::Other && event.left_at.is_none();
+        let matched = if is_of_others {
+            self.matched.withdrawn(resolved_at)
+        } else {
+            self.matched.ended(resolved_at)
+        };
+        Some(Self::new(event, matched, Some(self)))
     }
 
     fn state(&self, timing: &PushTiming, now: Timestamp) -> PushedState {
         let Some(resolved_at) = self.matched.resolved_at else {
             return PushedState::Firing;
         };
-        // The VMs that it still names send the alert.
-        let names_others = self
-            .tracked
-            .event
-            .resources
-            .as_ref()
-            .is_some_and(|names| !names.is_empty());
-        let is_of_others =
-            self.tracked.scope == EventScope::Other && self.tracked.is_pending() && names_others;
-        if is_of_others || now.saturating_since(resolved_at) < timing.resolve_after {
+        let ended_for = now.saturating_since(resolved_at);
+        if self.is_left_to_others()
+            || !self.matched.is_withdrawn && ended_for < timing.resolve_after
+        {
             PushedState::Ended
         } else {
             PushedState::Resolved
         }
     }
 
+    /// The event goes on without this VM, and the VMs that it still names send the alert.
+    fn is_left_to_others(&self) -> bool {
+        let names = self.tracked.event.resources.as_ref();
+        self.tracked.scope == EventScope::Other
+            && self.tracked.left_at.is_some()
+            && self.tracked.is_pending()
+            && names.is_some_and(|names| !names.is_empty())
+    }
+
+    fn is_news(&self, timing: &PushTiming, now: Timestamp) -> bool {
+        self.accepted != Some(self.state(timing, now)) && !self.is_over(timing, now)
+    }
+
     /// `is_blind`: its event may have ended, and if it names another VM, that one may have resolved the alert.
-    fn due(&self, timing: &PushTiming, is_blind: bool, now: Moment) -> Due {
-        let state = self.state(timing, now.wall);
-        let accepted = self.accepted.filter(|(accepted, _)| *accepted == state);
-        let Some((_, accepted_at)) = accepted else {
-            return Due::News;
+    fn is_sent_again(&self, timing: &PushTiming, is_blind: bool, now: Timestamp) -> bool {
+        match (self.matched.resolved_at, self.state(timing, now)) {
+            (Some(at), PushedState::Ended) => {
+                !self.is_left_to_others() && now < self.matched.ends_at(at)
+            }
+            (_, PushedState::Resolved) => !self.is_over(timing, now),
+            _ => !is_blind || self.tracked.names_only_this_vm(),
+        }
+    }
+
+    /// Alertmanager has resolved it.
+    fn is_over(&self, timing: &PushTiming, now: Timestamp) -> bool {
+        let Some(resolved_at) = self.matched.resolved_at else {
+            return false;
         };
-        if state != PushedState::Firing || is_blind && !self.tracked.names_only_this_vm() {
-            return Due::At(Duration::MAX);
-        }
-        let due_at = accepted_at.saturating_add(timing.resend_interval);
-        if due_at > now.monotonic {
-            Due::At(due_at)
-        } else {
-            Due::Again
-        }
+        self.state(timing, now) == PushedState::Resolved
+            && self.accepted_until.is_some_and(|until| until <= now)
+            || now.saturating_since(resolved_at) >= PAST_RETENTION
     }
 }
 

@@ -108,6 +108,8 @@ impl Scrape {
             let result = ("result", result.as_str().into());
             ([type_label(event_type), result], *count)
         });
+        let receivers = outputs.receivers.iter();
+        let receivers = receivers.map(|(name, is_up)| ([("receiver", name.into())], *is_up));
         let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
         let spools = spools.into_iter().flatten();
         let write_failures: u64 = spools.map(|counts| counts.write_failures).sum();
@@ -116,6 +118,7 @@ impl Scrape {
             Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
             Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
             Family::new(&catalog::APPROVALS, approvals),
+            Family::new(&catalog::RECEIVER_UP, receivers),
             Family::single(&catalog::STATE_WRITE_FAILURES, Some(write_failures)),
         ];
         families.extend(exports(&SPAN_METRICS, &outputs.spans));

@@ -16,8 +16,10 @@ use crate::{
     http::client::{
         error::{causes, is_tls, root_cause},
         http::{self, add_proxy_secrets, read_up_to},
+        proxy,
         resolver::Resolver,
         retry::retry_after,
+        tls::{TlsError, TlsFiles},
         url::Secrets,
     },
     outputs::{metrics::negotiation::gzip, otlp::settings::ExporterSettings},
@@ -201,24 +203,28 @@ fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, Str
     const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
     const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
     const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
-    let failure = |variable: &str, path: &Path, cause: String| {
+    let failure = |variable: &str, path: &Path, cause: &str| {
         format!("{variable}: {} {cause}", path.display())
     };
+    let without_authorities = |cause: &str| {
+        format!(
+            "no client can be made: {cause}; where the system has no certificates, {CA_FILE} names a file of them"
+        )
+    };
     let is_https = settings.endpoint.scheme() == "https";
-    let ca_file = settings.certificate.as_deref().filter(|_| is_https);
-    let mut builder = http::client(&settings.endpoint, ca_file, resolver)
-        .map_err(|cause| failure(CA_FILE, ca_file.unwrap_or(Path::new("")), cause))?;
-    if let Some(own) = settings.client.as_ref().filter(|_| is_https) {
-        let read = |variable, path: &Path| {
-            http::read_pem(path).map_err(|cause| failure(variable, path, cause))
-        };
-        let (certificate, key) = (read(CERTIFICATE, &own.certificate)?, read(KEY, &own.key)?);
-        let identity = http::identity(&certificate, &key)
-            .map_err(|cause| failure(CERTIFICATE, &own.certificate, cause))?;
-        builder = builder.identity(identity);
-    }
-    builder.build().map_err(|error| {
-        let cause = root_cause(&error);
-        format!("no client can be made: {cause}; where the system has no certificates, {CA_FILE} names a file of them")
-    })
+    let files = TlsFiles {
+        ca: settings.certificate.clone().filter(|_| is_https),
+        client: settings.client.clone().filter(|_| is_https),
+    };
+    let proxy = proxy::of(&settings.endpoint)?;
+    let builder = http::client(&settings.endpoint, &files, proxy.as_ref(), resolver);
+    let builder = builder.map_err(|error| match error {
+        TlsError::Ca(path, why) => failure(CA_FILE, &path, &why),
+        TlsError::Certificate(path, why) => failure(CERTIFICATE, &path, &why),
+        TlsError::Key(path, why) => failure(KEY, &path, &why),
+        TlsError::System(cause) => without_authorities(&cause),
+    })?;
+    builder
+        .build()
+        .map_err(|error| without_authorities(&root_cause(&error)))
 }

@@ -13,6 +13,7 @@ use reqwest::{Url, header::HeaderMap};
 
 use self::variables::Variables;
 use super::signal::Signal;
+pub use crate::http::client::tls::ClientCertificate;
 use crate::http::client::url::{self, Secrets};
 
 /// What is exported, and where to.
@@ -44,12 +45,6 @@ pub struct ExporterSettings {
     /// PEM; replaces the system's certificate authorities.
     pub certificate: Option<PathBuf>,
     pub client: Option<ClientCertificate>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientCertificate {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

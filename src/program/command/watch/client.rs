@@ -12,6 +12,7 @@ use crate::{
         error::{causes, is_tls, root_cause},
         http::{self, describe, read_up_to},
         resolver::Resolver,
+        tls::{TlsError, TlsFiles},
         url::{self, Secrets, UrlError},
     },
     program::{cli::WatchFlags, config::ConfigError},
@@ -62,21 +63,27 @@ impl Client {
         }
         let resolver = Resolver::for_host(url.host_str().unwrap_or_default())
             .map_err(|cause| CommandError::system("cannot start a thread", &cause))?;
-        let ca_file = flags.ca_file.as_deref();
-        let builder = http::client(&url, ca_file, resolver);
-        let builder =
-            builder.map_err(|why| file_error("ca-file", ca_file.unwrap_or(Path::new("")), &why))?;
-        // The exporter is on this machine.
-        let builder = builder.no_proxy().connect_timeout(CONNECT_TIMEOUT);
-        let http = builder.timeout(REQUEST_TIMEOUT).build();
-        let http = http.map_err(|error| {
-            let cause = root_cause(&error);
+        let files = TlsFiles {
+            ca: flags.ca_file.clone(),
+            client: None,
+        };
+        let without_authorities = |cause: &str| {
             let problem = format!(
                 "no client could be made: {cause}; an https address needs the system's certificate authorities or \
                  --ca-file"
             );
             flag_error("url", problem)
+        };
+        // The exporter is on this machine.
+        let builder = http::client(&url, &files, None, resolver).map_err(|error| match error {
+            TlsError::Ca(path, why)
+            | TlsError::Certificate(path, why)
+            | TlsError::Key(path, why) => file_error("ca-file", &path, &why),
+            TlsError::System(cause) => without_authorities(&cause),
         })?;
+        let builder = builder.connect_timeout(CONNECT_TIMEOUT);
+        let http = builder.timeout(REQUEST_TIMEOUT).build();
+        let http = http.map_err(|error| without_authorities(&root_cause(&error)))?;
         Ok(Self {
             http,
             url,

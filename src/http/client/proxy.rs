@@ -1,0 +1,256 @@
+//! The proxy of a URL, as curl takes it from the environment.
+
+use std::{
+    env,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use reqwest::Url;
+
+use super::url::{self, UrlError};
+use crate::base::text::strip_brackets;
+
+/// Lower case first, as in curl.
+const PROXY_VARIABLES: [(&str, [&str; 2]); 3] = [
+    ("http", ["http_proxy", "HTTP_PROXY"]),
+    ("https", ["https_proxy", "HTTPS_PROXY"]),
+    ("all", ["all_proxy", "ALL_PROXY"]),
+];
+const EXCEPTION_VARIABLES: [&str; 2] = ["no_proxy", "NO_PROXY"];
+
+/// The proxy for a URL; `None` for a direct connection.
+///
+/// # Errors
+/// When a variable cannot be read: one line with its name, its value without secrets, and a remedy.
+#[expect(clippy::disallowed_methods, reason = "the environment is the setting")]
+pub(crate) fn of(url: &Url) -> Result<Option<Url>, String> {
+    find(url, |name| {
+        env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    })
+}
+
+/// The values of all variables that name a proxy.
+#[expect(clippy::disallowed_methods, reason = "the environment is the setting")]
+pub(crate) fn values() -> impl Iterator<Item = String> {
+    let names = PROXY_VARIABLES.into_iter().flat_map(|(_, names)| names);
+    names.filter_map(|name| env::var(name).ok())
+}
+
+fn find(url: &Url, lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Url>, String> {
+    let get = |name| {
+        let value = lookup(name)?.trim().to_owned();
+        (!value.is_empty()).then_some((name, value))
+    };
+    let schemes = PROXY_VARIABLES.into_iter();
+    let names = schemes.filter(|(scheme, _)| [url.scheme(), "all"].contains(scheme));
+    let Some((name, value)) = names.flat_map(|(_, names)| names).find_map(get) else {
+        return Ok(None);
+    };
+    let proxy = parse(&value).map_err(|cause| {
+        let shown = url::redacted(&value);
+        format!("{name}: {shown:?} {cause}: write the proxy as http://HOST:PORT, or unset {name}")
+    })?;
+    let Some((name, exceptions)) = EXCEPTION_VARIABLES.into_iter().find_map(get) else {
+        return Ok(Some(proxy));
+    };
+    for entry in exceptions
+        .split([',', ' '])
+        .filter(|entry| !entry.is_empty())
+    {
+        let is_exception = matches(entry, url).ok_or_else(|| {
+            format!(
+                "{name}: {entry:?} is no network: write it as 10.0.0.0/8 or fd00::/8, or omit it"
+            )
+        })?;
+        if is_exception {
+            return Ok(None);
+        }
+    }
+    Ok(Some(proxy))
+}
+
+/// The URL of a proxy, which is http if it has no scheme.
+fn parse(text: &str) -> Result<Url, UrlError> {
+    if text.contains("://") {
+        url::http(text)
+    } else {
+        url::http(&format!("http://{text}"))
+    }
+}
+
+/// Whether an entry of `NO_PROXY` is about a URL: `*`, a host with its subdomains, an address or a network, each of the
+/// first three with or without a port. `None` for a network that cannot be read.
+fn matches(entry: &str, url: &Url) -> Option<bool> {
+    let host = url.host_str().unwrap_or_default();
+    let host = strip_brackets(host).trim_end_matches('.');
+    let address: Option<IpAddr> = host.parse().ok();
+    if let Some((network, bits)) = entry.split_once('/') {
+        let network: IpAddr = strip_brackets(network).parse().ok()?;
+        let bits: u32 = bits.parse().ok()?;
+        let is_valid = bits
+            <= if network.is_ipv4() {
+                Ipv4Addr::BITS
+            } else {
+                Ipv6Addr::BITS
+            };
+        return is_valid.then(|| address.is_some_and(|address| contains(network, bits, address)));
+    }
+    let (name, port) = match entry.rsplit_once(':') {
+        // An IPv6 address without brackets has no port.
+        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
+        _ => (entry, None),
+    };
+    if port.is_some_and(|port| port.parse().ok() != url.port_or_known_default()) {
+        return Some(false);
+    }
+    let name = strip_brackets(name);
+    if name == "*" {
+        return Some(true);
+    }
+    if let Ok(excepted) = name.parse::<IpAddr>() {
+        return Some(address == Some(excepted));
+    }
+    let name = name
+        .trim_start_matches("*.")
+        .trim_matches('.')
+        .to_ascii_lowercase();
+    let is_under = |name: &str| {
+        let rest = host.strip_suffix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    Some(!name.is_empty() && is_under(&name))
+}
+
+fn contains(network: IpAddr, bits: u32, address: IpAddr) -> bool {
+    match (network, address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            let differing = network.to_bits() ^ address.to_bits();
+            differing.leading_zeros() >= bits
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            let differing = network.to_bits() ^ address.to_bits();
+            differing.leading_zeros() >= bits
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxy(url: &str, variables: &[(&str, &str)]) -> Result<Option<String>, String> {
+        let lookup = |name: &str| {
+            let mut variables = variables.iter();
+            let (_, value) = variables.find(|(known, _)| *known == name)?;
+            Some((*value).to_owned())
+        };
+        let found = find(&url.parse().unwrap(), lookup)?;
+        Ok(found.map(|proxy| proxy.to_string()))
+    }
+
+    #[test]
+    fn proxy_is_that_of_the_scheme_or_of_all() {
+        for (url, variables, expected) in [
+            ("http://h", &[][..], None),
+            (
+                "http://h",
+                &[("http_proxy", "p:1"), ("HTTP_PROXY", "q:2")],
+                Some("http://p:1/"),
+            ),
+            (
+                "http://h",
+                &[("http_proxy", " "), ("HTTP_PROXY", "q:2")],
+                Some("http://q:2/"),
+            ),
+            ("https://h", &[("http_proxy", "p:1")], None),
+            (
+                "https://h",
+                &[("HTTPS_PROXY", "https://me:x@p:1")],
+                Some("https://me:x@p:1/"),
+            ),
+            (
+                "https://h",
+                &[("ALL_PROXY", "http://[::1]:1")],
+                Some("http://[::1]:1/"),
+            ),
+        ] {
+            assert_eq!(
+                proxy(url, variables).unwrap().as_deref(),
+                expected,
+                "{url} {variables:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn exceptions_are_hosts_addresses_and_networks() {
+        for (exceptions, direct, proxied) in [
+            (
+                "*",
+                &["http://10.0.0.1:9093", "http://[::1]", "http://h"][..],
+                &[][..],
+            ),
+            ("a, *", &["http://h"], &[]),
+            (
+                "example.com",
+                &[
+                    "http://example.com",
+                    "http://EXAMPLE.com.:80",
+                    "http://a.b.example.com",
+                ],
+                &["http://notexample.com", "http://example.org"],
+            ),
+            (
+                ".example.com *.example.org",
+                &["http://example.com", "http://a.example.org"],
+                &["http://com"],
+            ),
+            (
+                "10.0.0.1,::1,[fd00::2]:80",
+                &["http://10.0.0.1:1", "http://[::1]", "http://[fd00::2]"],
+                &["http://10.0.0.2", "http://[fd00::2]:81", "http://h"],
+            ),
+            (
+                "10.0.0.0/8,fd00::/8",
+                &["http://10.255.0.1", "http://[fdff::1]"],
+                &["http://11.0.0.1", "http://[fe00::1]", "http://h"],
+            ),
+            ("0.0.0.0/0", &["http://1.2.3.4"], &["http://[::1]"]),
+            ("h:9093", &["http://h:9093"], &["http://h:80", "http://h"]),
+            (" , ", &[], &["http://h"]),
+        ] {
+            let variables = [("ALL_PROXY", "http://p"), ("NO_PROXY", exceptions)];
+            for url in direct {
+                assert_eq!(proxy(url, &variables).unwrap(), None, "{exceptions}: {url}");
+            }
+            for url in proxied {
+                assert!(
+                    proxy(url, &variables).unwrap().is_some(),
+                    "{exceptions}: {url}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_read_is_named_with_its_variable_and_without_its_secret() {
+        for value in [
+            "socks5://me:hunter2@p:1",
+            "http://me:hunter2@p:port",
+            "me:hunter2@",
+            "http://",
+        ] {
+            let error = proxy("http://h", &[("http_proxy", value)]).unwrap_err();
+            assert!(
+                error.starts_with("http_proxy: ") && !error.contains("hunter2"),
+                "{error}"
+            );
+        }
+        for network in ["10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/x", "a/8"] {
+            let error =
+                proxy("http://h", &[("http_proxy", "p:1"), ("no_proxy", network)]).unwrap_err();
+            assert!(error.starts_with("no_proxy: "), "{error}");
+        }
+    }
+}
