@@ -7,7 +7,7 @@
 //! # Data flow
 //!
 //! ```text
-//! imds ──Result──▶ engine ──Effects──▶ app::event_loop ──▶ spool, state file, snapshot
+//! imds ──Result──▶ engine ──Effects──▶ app::runner ──▶ spool, state file, snapshot
 //!                    ▲                        │
 //!                    └── clock, results of effects
 //!

@@ -70,12 +70,16 @@ fn log_api_version(version: &RequestedVersion) {
     }
 }
 
-pub(super) fn listening(listener: &TcpListener, config: &Config) {
+pub(super) fn listening(
+    listener: &TcpListener,
+    telemetry_path: &str,
+    web_config: Option<&WebConfig>,
+) {
     info!(
         address = address(listener),
-        telemetry_path = config.web.telemetry_path,
-        tls = config.web_config.as_ref().is_some_and(WebConfig::is_tls),
-        password = config.web_config.as_ref().is_some_and(WebConfig::has_users),
+        telemetry_path,
+        tls = web_config.is_some_and(WebConfig::is_tls),
+        password = web_config.is_some_and(WebConfig::has_users),
         "listening"
     );
 }
@@ -235,24 +239,73 @@ fn log_identity_unavailable(error: &str, is_name_configured: bool) {
     }
 }
 
+/// Versions of an event whose lines have its texts: an event that changes with each poll must not fill the disk with the
+/// names of hundreds of VMs.
+const MAX_LINES_WITH_TEXTS: u32 = 30;
+
+/// What an event is, as fields of a log line.
+struct EventFields<'a> {
+    event: &'a Event,
+    source: &'a str,
+    not_before: Option<String>,
+    /// The VMs that it names. `None` where the line is shortened.
+    resources: Option<String>,
+    /// `None` without one, and where the line is shortened.
+    description: Option<String>,
+}
+
+impl<'a> EventFields<'a> {
+    /// Texts are not truncated: the log is the longest record of an event. Each line is sanitized when it is written,
+    /// but logfmt has escaped a value with a space before that, so texts are sanitized here as well.
+    fn new(tracked: &'a TrackedEvent) -> Self {
+        let event = &tracked.event;
+        let versions = tracked.times_changed.saturating_add(tracked.times_ended);
+        let has_texts = versions < MAX_LINES_WITH_TEXTS;
+        let names = event.resources.iter().flatten();
+        let names = names.map(|name| resource_name(name)).collect::<Vec<_>>();
+        let description = event.description_text().filter(|_| has_texts);
+        Self {
+            event,
+            source: event.source.as_ref().map_or("", Source::as_str),
+            not_before: event.not_before.map(Timestamp::rfc3339),
+            resources: has_texts.then(|| sanitize(&names.join(",")).into_owned()),
+            description: description.map(|text| sanitize(text).into_owned()),
+        }
+    }
+}
+
+/// Logs a line about an event: fields of its own, then those of the event. The id is one of `log_id`.
+macro_rules! event_line {
+    ($level:ident, [$($id:ident)?], $message:literal, $fields:ident, $($name:ident = $value:expr,)*) => {
+        $level!(
+            $(name: log_id::$id,)?
+            $($name = $value,)*
+            event_id = $fields.event.id.as_str(),
+            event_type = $fields.event.event_type.as_str(),
+            event_status = $fields.event.status.as_str(),
+            event_source = $fields.source,
+            resources = $fields.resources,
+            not_before = $fields.not_before,
+            duration_seconds = $fields.event.duration_seconds,
+            description = $fields.description,
+            $message
+        )
+    };
+}
+
 fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
-    let event = &tracked.event;
+    let fields = EventFields::new(tracked);
     macro_rules! line {
         ($level:ident, $id:ident) => {
-            $level!(
-                name: log_id::$id,
+            event_line!(
+                $level,
+                [$id],
+                "approval",
+                fields,
                 decision = approval.decision(),
                 reason = approval.reason(),
                 at = approval.at().map(Timestamp::rfc3339),
                 detail = approval.message(),
-                event_id = event.id.as_str(),
-                event_type = event.event_type.as_str(),
-                event_status = event.status.as_str(),
-                event_source = event.source.as_ref().map_or("", Source::as_str),
-                duration_seconds = event.duration_seconds,
-                not_before = event.not_before.map(Timestamp::rfc3339),
-                resources = &*sanitize(&resources(event)),
-                "approval"
             )
         };
     }
@@ -265,20 +318,10 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
     }
 }
 
-/// The VMs that an event names, as one log field.
-fn resources(event: &Event) -> String {
-    let names = event.resources.iter().flatten();
-    let names: Vec<_> = names.map(|name| resource_name(name)).collect();
-    names.join(",")
-}
-
-/// One line with all known values of the event, not truncated: the log is the longest record of an event.
-///
-/// Each line is sanitized when it is written. logfmt has escaped a value with a space before that, so texts are
-/// sanitized here as well.
 fn log_transition(transition: &Transition) {
     let tracked = &transition.tracked;
-    let event = &tracked.event;
+    let fields = EventFields::new(tracked);
+    let event = fields.event;
     let (outcome, interruption) = match &transition.kind {
         TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.observed_interruption()),
         TransitionKind::Interrupted(interruption) => (None, Some(interruption.length)),
@@ -290,25 +333,16 @@ fn log_transition(transition: &Transition) {
     };
     macro_rules! line {
         ($level:ident $(, $id:ident)?) => {
-            $level!(
-                $(name: log_id::$id,)?
+            event_line!(
+                $level, [$($id)?], "scheduled event", fields,
                 transition = transition.kind.as_str(),
-                event_id = event.id.as_str(),
-                event_type = event.event_type.as_str(),
-                event_status = event.status.as_str(),
-                event_source = event.source.as_ref().map_or("", Source::as_str),
                 scope = tracked.scope.as_str(),
-                resources = &*sanitize(&resources(event)),
-                not_before = event.not_before.map(Timestamp::rfc3339),
-                duration_seconds = event.duration_seconds,
-                description = event.description_text().map(sanitize).as_deref(),
                 first_seen = tracked.first_seen_at.rfc3339(),
                 started = tracked.started_at.map(Timestamp::rfc3339),
-                rescheduled_from,
-                outcome,
+                rescheduled_from = rescheduled_from,
+                outcome = outcome,
                 observed_interruption_seconds = interruption.map(|length| length.as_secs_f64()),
                 trace_id = format!("{:032x}", u128::from_be_bytes(event.id.trace_id())),
-                "scheduled event"
             )
         };
     }

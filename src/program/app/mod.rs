@@ -1,14 +1,15 @@
-//! Wiring: which tasks run, the event loop, the effects of the engine, and the end of the process.
+//! Wiring: each part is made from its own settings. The loop of the exporter is in `runner`.
 //!
-//! Everything that is served or sent reads the snapshots that the event loop publishes, and cannot block the event
-//! loop. What is sent runs on a thread of its own.
+//! Everything that is served or sent reads the snapshots that the loop publishes, and cannot block it. What is sent
+//! runs on a thread of its own.
 
 mod error;
-mod event_loop;
+mod imds_requests;
 mod logging;
 mod output_thread;
-mod poller;
+mod outputs;
 mod publisher;
+mod runner;
 mod simulation;
 mod state_writer;
 mod tasks;
@@ -20,15 +21,15 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::error::Error;
 use self::{
-    event_loop::{EventLoop, pause_ticks},
-    poller::Poller,
+    imds_requests::ImdsRequests,
+    outputs::{OtlpOutput, Outputs, push_alerts},
     publisher::Publisher,
+    runner::{Runner, pause_ticks},
     state_writer::StateWriter,
     tasks::Tasks,
 };
@@ -37,22 +38,19 @@ pub(crate) use self::{
     simulation::{demo, simulate},
 };
 use crate::{
-    azure::imds::{Client, timeouts::PollTimeouts},
-    base::{log_id, system, time::Clock, worker::Worker},
-    core::{
-        engine::{Engine, EngineConfig},
-        snapshot::Snapshot,
-    },
+    azure::imds::Client,
+    base::{log_id, system, time::Clock},
+    core::engine::{Engine, EngineConfig},
     http::{
         listen::ListenAddress,
         server::{self, ServerLimits},
-        web_config::Protected,
+        web_config::{Protected, WebConfig},
     },
     outputs::{
-        otlp::signal::Signal,
+        otlp::sender::metrics::MetricSource,
         web::{PROBE_PATHS, WebService},
     },
-    program::config::{Config, StateStorage},
+    program::config::Config,
 };
 
 /// The process has about 14 open files when it is idle. Each use of a file, of a socket and of the name resolution
@@ -82,15 +80,90 @@ pub async fn run(
 ) -> Result<(), Error> {
     let client = Client::new(&config.imds.endpoint)?;
     logging::starting(&config);
-    let mut tasks = Tasks::new(&config, clock)?;
-    let assembled = assemble(&config, client, clock, &mut tasks, &dropped_log_lines);
-    let (mut poller, snapshots) = assembled.await?;
-    let now = move || clock.now();
-    let service = WebService::new(config.web.clone(), snapshots, dropped_log_lines, now);
-    let Protected { handler, acceptor } = protect(&config, service)?;
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
+    let Config {
+        listen: _,
+        web,
+        web_config,
+        imds,
+        interval,
+        approvals,
+        state,
+        otlp,
+        alertmanagers,
+    } = config;
+    let mut tasks = Tasks::new();
+    let now = clock.now();
+    let boot_id = system::boot_id();
+    let (state, restored) = StateWriter::open(state, boot_id.as_deref(), now).await?;
+    let engine_config = EngineConfig {
+        vm_name: imds.vm_name.clone(),
+        poll_interval: interval,
+        approvals,
+        boot_id,
+        is_persistent: state.is_some(),
+    };
+    let engine = Engine::new(engine_config, restored, now);
+    let publisher = Publisher::new(engine.snapshot(now));
+    let snapshots = publisher.subscribe();
+    let source = MetricSource {
+        snapshots: snapshots.clone(),
+        options: web.exposed,
+        dropped_log_lines: Arc::clone(&dropped_log_lines),
+    };
+    let otlp = otlp.map(|otlp| OtlpOutput::start(otlp, state.as_ref(), source, clock, &mut tasks));
+    let outputs = Outputs {
+        otlp: otlp.transpose()?,
+        push_counts: push_alerts(alertmanagers, &snapshots, clock, &mut tasks)?,
+        receiver_states: tasks.receivers.subscribe(),
+    };
+    for listener in &listeners {
+        logging::listening(listener, &web.telemetry_path, web_config.as_ref());
+    }
+    let service = WebService::new(web, snapshots, dropped_log_lines, move || clock.now());
+    serve(listeners, protect(web_config, service)?, limits, &mut tasks);
+    let runner = Runner {
+        engine,
+        clock,
+        requests: ImdsRequests::new(client, imds, interval, clock),
+        state,
+        outputs,
+        publisher,
+        ticks: pause_ticks(),
+    };
+    run_until(stop, runner, &mut tasks).await?;
+    tasks.finish().await;
+    Ok(())
+}
+
+/// Runs until `stop` is done.
+///
+/// # Errors
+/// When a required task ends.
+async fn run_until(
+    stop: impl Future<Output = ()>,
+    runner: Runner,
+    tasks: &mut Tasks,
+) -> Result<(), Error> {
+    let stopping = CancellationToken::new();
+    let mut running = pin!(runner.run(&stopping));
+    let mut stop = pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut running => return Ok(()),
+            () = &mut stop, if !stopping.is_cancelled() => {
+                info!(name: log_id::SHUTTING_DOWN, "shutting down");
+                stopping.cancel();
+            }
+            ended = tasks.unexpected_end(), if !stopping.is_cancelled() => return Err(ended),
+        }
+    }
+}
+
+/// Serves on each socket.
+fn serve(listeners: Vec<TcpListener>, service: Protected, limits: ServerLimits, tasks: &mut Tasks) {
+    let Protected { handler, acceptor } = service;
     for listener in listeners {
-        logging::listening(&listener, &config);
         let stop = Box::pin(tasks.stop.clone().cancelled_owned());
         let (handler, acceptor) = (Arc::clone(&handler), acceptor.clone());
         let served = server::serve_over(listener, acceptor, handler, limits, stop);
@@ -98,29 +171,12 @@ pub async fn run(
             served.await.map_err(|error| error.to_string())
         });
     }
-    let stopping = CancellationToken::new();
-    {
-        let mut polling = pin!(poller.run(&stopping));
-        let mut stop = pin!(stop);
-        loop {
-            tokio::select! {
-                () = &mut polling => break,
-                () = &mut stop, if !stopping.is_cancelled() => {
-                    info!(name: log_id::SHUTTING_DOWN, "shutting down");
-                    stopping.cancel();
-                }
-                ended = tasks.unexpected_end(), if !stopping.is_cancelled() => return Err(ended),
-            }
-        }
-    }
-    tasks.finish().await;
-    Ok(())
 }
 
 /// Puts the checks of `--web.config.file` in front of the web service.
-fn protect(config: &Config, service: WebService) -> Result<Protected, Error> {
+fn protect(web_config: Option<WebConfig>, service: WebService) -> Result<Protected, Error> {
     let service = Arc::new(service);
-    match &config.web_config {
+    match web_config {
         None => Ok(Protected {
             handler: service,
             acceptor: None,
@@ -147,65 +203,4 @@ fn server_limits(listeners: usize, alertmanagers: usize) -> ServerLimits {
         );
     }
     within
-}
-
-/// Makes the poller with the event loop, and starts the OTLP senders and the Alertmanager pushers.
-async fn assemble(
-    config: &Config,
-    client: Client,
-    clock: Clock,
-    tasks: &mut Tasks,
-    dropped_log_lines: &Arc<AtomicU64>,
-) -> Result<(Poller, watch::Receiver<Arc<Snapshot>>), Error> {
-    let now = clock.now();
-    let boot_id = system::boot_id();
-    let worker = match config.state {
-        StateStorage::Directory(_) => {
-            let worker = Worker::start("disk");
-            Some(worker.map_err(Error::thread("writes to --state.directory"))?)
-        }
-        StateStorage::InMemory | StateStorage::Disabled => None,
-    };
-    let (state, restored) =
-        StateWriter::open(&config.state, worker.as_ref(), boot_id.as_deref(), now).await?;
-    let directory = state.as_ref().map(|state| &*state.path);
-    let mut export = |signal| tasks.export(signal, config, directory, worker.as_ref());
-    let (spans, log_records) = (export(Signal::Traces)?, export(Signal::Logs)?);
-    let engine_config = EngineConfig {
-        vm_name: config.imds.vm_name.clone(),
-        poll_interval: config.interval,
-        approvals: config.approvals,
-        boot_id,
-        is_persistent: state.is_some(),
-    };
-    let engine = Engine::new(engine_config, restored, now);
-    let publisher = Publisher::new(engine.snapshot(now));
-    let snapshots = publisher.subscribe();
-    let push_counts = tasks.push_alerts(config, &snapshots)?;
-    let metric_counts = tasks.push_metrics(config, &snapshots, dropped_log_lines)?;
-    let event_loop = EventLoop {
-        engine,
-        clock,
-        state,
-        otlp: config.otlp.clone(),
-        spans,
-        log_records,
-        metric_counts,
-        push_counts,
-        receiver_states: tasks.receivers.subscribe(),
-        publisher,
-        approval: None,
-        needs_whole_document: false,
-        ticks: pause_ticks(),
-    };
-    let poller = Poller {
-        client,
-        imds: config.imds.clone(),
-        interval: config.interval,
-        event_loop,
-        timeouts: PollTimeouts::default(),
-        consecutive_failures: 0,
-        identity_unavailable: 0,
-    };
-    Ok((poller, snapshots))
 }

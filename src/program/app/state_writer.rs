@@ -1,4 +1,4 @@
-//! Restores the state at start, and writes it on the worker thread: the event loop never waits for the disk here.
+//! Restores the state at start, and writes it on a worker thread: the loop never waits for the disk here.
 
 use std::{
     future::pending,
@@ -8,16 +8,19 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{
+    sync::{oneshot, watch},
+    time::sleep,
+};
 
-use super::logging;
+use super::{Error, logging};
 use crate::{
     base::{
         time::{Moment, Timestamp},
         worker::Worker,
     },
     core::engine::SavedState,
-    outputs::state::{self, Directory, Found},
+    outputs::state::{Directory, Found},
     program::config::StateStorage,
 };
 
@@ -29,8 +32,11 @@ const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 pub(super) struct StateWriter {
     pub(super) path: PathBuf,
     directory: Arc<Mutex<Directory>>,
-    worker: Worker,
+    /// The thread of all files in the state directory.
+    pub(super) worker: Worker,
     outstanding: Option<oneshot::Receiver<io::Result<()>>>,
+    /// Whether a write is outstanding.
+    is_writing: watch::Sender<bool>,
     /// The file on disk belongs to another VM: the next write keeps it under another name.
     foreign_since: Option<Timestamp>,
 }
@@ -39,36 +45,39 @@ impl StateWriter {
     /// Opens the state directory and reads the state of an earlier process. `None` where no state is kept.
     ///
     /// # Errors
-    /// When the directory cannot be used.
+    /// When the directory cannot be used, or the system has no thread left.
     pub(super) async fn open(
-        state: &StateStorage,
-        worker: Option<&Worker>,
+        state: StateStorage,
         boot_id: Option<&str>,
         now: Moment,
-    ) -> Result<(Option<Self>, Option<SavedState>), state::Error> {
-        let (StateStorage::Directory(path), Some(worker)) = (state, worker) else {
-            if matches!(state, StateStorage::InMemory) {
+    ) -> Result<(Option<Self>, Option<SavedState>), Error> {
+        let path = match state {
+            StateStorage::Directory(path) => path,
+            StateStorage::InMemory => {
                 logging::memory_only();
+                return Ok((None, None));
             }
-            return Ok((None, None));
+            StateStorage::Disabled => return Ok((None, None)),
         };
-        let mut directory = Directory::open(path)?;
+        let worker = Worker::start("disk").map_err(Error::thread("writes to --state.directory"))?;
+        let mut directory = Directory::open(&path)?;
         let restored = match read_with_retries(|| directory.read(now.wall)).await {
             Found::Nothing => None,
             Found::Unreadable { why } | Found::Unavailable { why } => {
-                logging::unreadable_state(path, &why);
+                logging::unreadable_state(&path, &why);
                 None
             }
             Found::State(saved) => {
-                logging::restored(path, &saved, saved.is_rebooted(boot_id));
+                logging::restored(&path, &saved, saved.is_rebooted(boot_id));
                 Some(*saved)
             }
         };
         let writer = Self {
-            path: path.clone(),
+            path,
             directory: Arc::new(Mutex::new(directory)),
-            worker: worker.clone(),
+            worker,
             outstanding: None,
+            is_writing: watch::Sender::new(false),
             foreign_since: None,
         };
         Ok((Some(writer), restored))
@@ -76,6 +85,11 @@ impl StateWriter {
 
     pub(super) fn is_outstanding(&self) -> bool {
         self.outstanding.is_some()
+    }
+
+    /// Whether a write is outstanding, from now on.
+    pub(super) fn is_writing(&self) -> watch::Receiver<bool> {
+        self.is_writing.subscribe()
     }
 
     /// The next write keeps the present file under another name.
@@ -100,6 +114,7 @@ impl StateWriter {
             self.foreign_since = None;
         }
         self.outstanding = Some(outstanding);
+        self.is_writing.send_replace(true);
     }
 
     /// The result of the outstanding write; never ready without one.
@@ -109,6 +124,7 @@ impl StateWriter {
         };
         let written = outstanding.await;
         self.outstanding = None;
+        self.is_writing.send_replace(false);
         match written {
             Ok(result) => result.map_err(|error| error.to_string()),
             Err(_) => Err("the queue of the disk is full".to_owned()),

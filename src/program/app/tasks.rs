@@ -1,11 +1,6 @@
-//! The tasks beside the event loop, and their end.
+//! The tasks beside the loop of the exporter, and their end.
 
-use std::{
-    future::Future,
-    path::Path,
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{future::Future, time::Duration};
 
 use tokio::{
     runtime::Handle,
@@ -17,20 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
 use super::{Error, output_thread};
-use crate::{
-    base::{file::OsFilesystem, time::Clock, worker::Worker},
-    core::snapshot::{ExportCounts, PushCounts, ReceiverStates, Snapshot},
-    outputs::{
-        alertmanager::AlertPusher,
-        otlp::{
-            sender::{self, Connection, RetryTiming, metrics::MetricSource},
-            settings::ExporterSettings,
-            signal::Signal,
-            spool::{Spool, SpoolHandle, SpoolLimits},
-        },
-    },
-    program::config::Config,
-};
+use crate::core::snapshot::ReceiverStates;
 
 /// Longer than the exports take at the end, 5 s; timers are late while a peer keeps the thread of the outputs busy.
 /// Alerts that are not pushed by then expire in Alertmanager.
@@ -40,44 +22,22 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(6);
 #[derive(Debug)]
 pub(super) struct Tasks {
     running: JoinSet<(&'static str, Result<(), String>)>,
-    /// Cancelled after the event loop has ended.
+    /// Cancelled after that loop has ended.
     pub(super) stop: CancellationToken,
     /// Whether each receiver accepted the last request.
     pub(super) receivers: watch::Sender<ReceiverStates>,
-    clock: Clock,
-    /// Runs the tasks that send.
-    outputs: Handle,
-    /// Ends their thread; dropped after them.
-    _outputs_end: Option<DropGuard>,
-}
-
-/// The spool of one signal of OpenTelemetry, and the counters of its export.
-#[derive(Debug)]
-pub(super) struct ExportQueue {
-    pub(super) spool: SpoolHandle,
-    pub(super) counts: watch::Receiver<ExportCounts>,
+    /// The thread of the tasks that send, if there are any. The guard ends it; it is dropped after them.
+    outputs: Option<(Handle, DropGuard)>,
 }
 
 impl Tasks {
-    /// With a thread for the tasks that send, where there are any.
-    pub(super) fn new(config: &Config, clock: Clock) -> Result<Self, Error> {
-        let mut otlp = config.otlp.iter();
-        let is_exporting = otlp.any(|settings| !settings.exporters.is_empty());
-        let (outputs, end) = if is_exporting || !config.alertmanagers.is_empty() {
-            let (outputs, end) = output_thread::start()
-                .map_err(Error::thread("sends traces, logs, metrics and alerts"))?;
-            (outputs, Some(end))
-        } else {
-            (Handle::current(), None)
-        };
-        Ok(Self {
+    pub(super) fn new() -> Self {
+        Self {
             running: JoinSet::new(),
             stop: CancellationToken::new(),
             receivers: watch::Sender::default(),
-            clock,
-            outputs,
-            _outputs_end: end,
-        })
+            outputs: None,
+        }
     }
 
     pub(super) fn spawn(
@@ -88,95 +48,28 @@ impl Tasks {
         self.running.spawn(async move { (name, task.await) });
     }
 
-    fn spawn_output(
+    /// Runs a task on the thread of the tasks that send.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub(super) fn spawn_output(
         &mut self,
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
-    ) {
+    ) -> Result<(), Error> {
+        let (outputs, _end) = match &mut self.outputs {
+            Some(outputs) => outputs,
+            none => none.insert(
+                output_thread::start()
+                    .map_err(Error::thread("sends traces, logs, metrics and alerts"))?,
+            ),
+        };
         let task = async move {
             task.await;
             (name, Ok(()))
         };
-        self.running.spawn_on(task, &self.outputs);
-    }
-
-    /// Opens a spool and starts its export, if the signal is exported. It is in memory without a state directory.
-    pub(super) fn export(
-        &mut self,
-        signal: Signal,
-        config: &Config,
-        state_directory: Option<&Path>,
-        worker: Option<&Worker>,
-    ) -> Result<Option<ExportQueue>, Error> {
-        let settings = config.otlp.as_ref();
-        let Some(exporter) = settings.and_then(|settings| settings.exporter(signal)) else {
-            return Ok(None);
-        };
-        let directory = state_directory
-            .zip(signal.spool_directory())
-            .map(|(state, spool)| state.join(spool));
-        let limits = SpoolLimits::default();
-        let spool = Spool::open(signal, directory.as_deref(), Box::new(OsFilesystem), limits);
-        let spool = SpoolHandle::new(spool, worker.cloned());
-        let connection = self.connect(exporter)?;
-        let sending = sender::run(connection, spool.clone(), self.stop.clone());
-        self.spawn_output("OTLP sender", sending);
-        let counts = spool.counts();
-        Ok(Some(ExportQueue { spool, counts }))
-    }
-
-    /// Starts the push of the metrics, if they are exported. Returns a receiver of its counters.
-    pub(super) fn push_metrics(
-        &mut self,
-        config: &Config,
-        snapshots: &watch::Receiver<Arc<Snapshot>>,
-        dropped_log_lines: &Arc<AtomicU64>,
-    ) -> Result<watch::Receiver<ExportCounts>, Error> {
-        let (counts, mut counted) = watch::channel(ExportCounts::default());
-        let settings = config.otlp.as_ref();
-        let exporter = settings.and_then(|settings| settings.exporter(Signal::Metrics));
-        if let Some((settings, exporter)) = settings.zip(exporter) {
-            // The engine shows the counters of an enabled export from zero.
-            counted.mark_changed();
-            let source = MetricSource {
-                snapshots: snapshots.clone(),
-                options: config.web.exposed,
-                dropped_log_lines: Arc::clone(dropped_log_lines),
-            };
-            let connection = self.connect(exporter)?;
-            let (settings, stop) = (settings.clone(), self.stop.clone());
-            let pushing = sender::metrics::run(settings, connection, source, counts, stop);
-            self.spawn_output("metric push", pushing);
-        }
-        Ok(counted)
-    }
-
-    /// Starts the push of alerts to each Alertmanager. Returns a receiver of the counters.
-    pub(super) fn push_alerts(
-        &mut self,
-        config: &Config,
-        snapshots: &watch::Receiver<Arc<Snapshot>>,
-    ) -> Result<watch::Receiver<PushCounts>, Error> {
-        let (counts, counted) = watch::channel(PushCounts::default());
-        for target in &config.alertmanagers {
-            let worker = Worker::start("alertmanager").map_err(Error::thread("pushes alerts"))?;
-            let pusher = AlertPusher::new(
-                target.clone(),
-                worker,
-                self.clock,
-                counts.clone(),
-                &self.receivers,
-            )?;
-            let pushing = pusher.run(snapshots.clone(), self.stop.clone());
-            self.spawn_output("alert push", pushing);
-        }
-        Ok(counted)
-    }
-
-    /// The connection to the collector of one signal.
-    fn connect(&self, settings: &ExporterSettings) -> Result<Connection, Error> {
-        let connection = Connection::new(settings, self.clock, RetryTiming::default());
-        connection.map_err(Error::thread("resolves the names of collectors"))
+        self.running.spawn_on(task, outputs);
+        Ok(())
     }
 
     /// Stops the tasks and waits for their end, up to [`SHUTDOWN_TIMEOUT`].

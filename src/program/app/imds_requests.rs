@@ -1,0 +1,271 @@
+//! The requests to IMDS: one at a time, each when it is due. Each ends with an input for the engine.
+
+use std::{
+    future::{Future, pending},
+    pin::Pin,
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+use super::publisher::DISK_TIMEOUT;
+use crate::{
+    azure::{
+        RequestError,
+        event::EventId,
+        imds::{Client, backoff, timeouts::PollTimeouts},
+    },
+    base::time::{Clock, Moment},
+    core::{
+        approval::REQUEST_TIMEOUT,
+        engine::{Engine, Input},
+    },
+    program::config::ImdsSettings,
+};
+
+pub(super) struct ImdsRequests {
+    settings: ImdsSettings,
+    /// Between two polls.
+    interval: Duration,
+    clock: Clock,
+    /// `None` while a request waits or runs, and after [`Self::stop`].
+    client: Option<Client>,
+    running: Option<Running>,
+    timeouts: PollTimeouts,
+    last_poll: Option<LastPoll>,
+    consecutive_failures: u32,
+    identity_unavailable: u32,
+    /// When the identity may be requested next, on the monotonic clock.
+    identity_due: Duration,
+}
+
+struct LastPoll {
+    began: Moment,
+    error: Option<RequestError>,
+}
+
+#[derive(Clone, Copy)]
+enum Request {
+    Identify,
+    Poll { is_long: bool },
+    Approve,
+}
+
+/// A request, with the wait before it.
+struct Running {
+    request: Request,
+    completion: Pin<Box<dyn Future<Output = Completion> + Send>>,
+}
+
+struct Completion {
+    client: Client,
+    began: Moment,
+    input: Input,
+}
+
+impl ImdsRequests {
+    pub(super) fn new(
+        client: Client,
+        settings: ImdsSettings,
+        interval: Duration,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            settings,
+            interval,
+            clock,
+            client: Some(client),
+            running: None,
+            timeouts: PollTimeouts::default(),
+            last_poll: None,
+            consecutive_failures: 0,
+            identity_unavailable: 0,
+            identity_due: Duration::ZERO,
+        }
+    }
+
+    /// Waits for the end of the request; never ready without one.
+    pub(super) async fn completed(&mut self) -> Input {
+        let Some(running) = &mut self.running else {
+            return pending().await;
+        };
+        let request = running.request;
+        let Completion {
+            client,
+            began,
+            input,
+        } = (&mut running.completion).await;
+        self.running = None;
+        self.client = Some(client);
+        self.record(request, began, &input);
+        input
+    }
+
+    /// An approval is not cancelled: the end of the process waits for the answer.
+    pub(super) fn is_approving(&self) -> bool {
+        let request = self.running.as_ref().map(|running| running.request);
+        matches!(request, Some(Request::Approve))
+    }
+
+    /// The next poll requests and reads the whole document.
+    pub(super) fn forget_document(&mut self) {
+        if let Some(client) = &mut self.client {
+            client.forget_document();
+        }
+    }
+
+    /// Cancels the request, and begins no other one.
+    pub(super) fn stop(&mut self) {
+        self.client = None;
+        self.running = None;
+    }
+
+    /// Sends an approval when no write of the state is outstanding, or after [`DISK_TIMEOUT`].
+    pub(super) fn approve(&mut self, id: EventId, is_writing: Option<watch::Receiver<bool>>) {
+        let limit = self.settings.timeout.min(REQUEST_TIMEOUT);
+        let clock = self.clock;
+        self.begin(Request::Approve, async move |mut client| {
+            if let Some(mut is_writing) = is_writing {
+                let written = is_writing.wait_for(|is_writing| !is_writing);
+                timeout(DISK_TIMEOUT, written).await.ok();
+            }
+            let began = clock.now();
+            let result = client.approve(&[&id], limit, clock).await;
+            let took = elapsed(began, clock.now());
+            let input = Input::ApprovalSent { id, result, took };
+            Completion {
+                client,
+                began,
+                input,
+            }
+        });
+    }
+
+    /// Begins to wait for the next poll, or for the next request of the identity, unless another request runs.
+    pub(super) fn schedule(&mut self, engine: &Engine) {
+        if self.client.is_none() {
+            return;
+        }
+        let now = self.clock.now();
+        let delay = self
+            .last_poll
+            .as_ref()
+            .map_or(Duration::ZERO, |last| self.poll_delay(last, engine, now));
+        let at = now.monotonic.saturating_add(delay);
+        if engine.needs_identity() && at >= self.identity_due {
+            // Until the answer sets the next time.
+            self.identity_due = Duration::MAX;
+            self.identify_after(delay);
+        } else {
+            self.poll_after(delay, self.timeouts.is_long(at));
+        }
+    }
+
+    /// The time until the next poll. A request that ended since the last poll is part of it.
+    fn poll_delay(&self, last: &LastPoll, engine: &Engine, now: Moment) -> Duration {
+        let busy = elapsed(last.began, now);
+        let failed = last.error.as_ref();
+        let failed = failed.map(|error| (error, self.consecutive_failures));
+        let delay = backoff::next_delay(failed, busy, self.interval, fastrand::f64());
+        let due = engine
+            .approval_due_in(now)
+            .filter(|_| last.error.is_none())
+            .map(|due| due.max(backoff::MIN_REQUEST_INTERVAL));
+        due.map_or(delay, |due| delay.min(due))
+    }
+
+    fn identify_after(&mut self, delay: Duration) {
+        let clock = self.clock;
+        self.begin(Request::Identify, async move |mut client| {
+            sleep(delay).await;
+            let began = clock.now();
+            let result = client.identify(clock).await;
+            let took = elapsed(began, clock.now());
+            let input = Input::Identified { result, took };
+            Completion {
+                client,
+                began,
+                input,
+            }
+        });
+    }
+
+    fn poll_after(&mut self, delay: Duration, is_long: bool) {
+        let limit = if is_long {
+            self.settings.first_timeout
+        } else {
+            self.settings.timeout
+        };
+        let clock = self.clock;
+        self.begin(Request::Poll { is_long }, async move |mut client| {
+            sleep(delay).await;
+            let began = clock.now();
+            let result = client.poll(limit, clock).await;
+            let took = elapsed(began, clock.now());
+            let input = Input::Polled { result, took };
+            Completion {
+                client,
+                began,
+                input,
+            }
+        });
+    }
+
+    fn begin<F: Future<Output = Completion> + Send + 'static>(
+        &mut self,
+        request: Request,
+        run: impl FnOnce(Client) -> F,
+    ) {
+        if let Some(client) = self.client.take() {
+            self.running = Some(Running {
+                request,
+                completion: Box::pin(run(client)),
+            });
+        }
+    }
+
+    fn record(&mut self, request: Request, began: Moment, input: &Input) {
+        match (request, input) {
+            (Request::Poll { is_long }, Input::Polled { result, took }) => {
+                let error = result.as_ref().err().cloned();
+                let reason = error.as_ref().map(|error| error.reason);
+                let ended = began.monotonic.saturating_add(*took);
+                self.timeouts.record(is_long, reason, ended);
+                self.consecutive_failures = match error {
+                    Some(_) => self.consecutive_failures.saturating_add(1),
+                    None => 0,
+                };
+                self.last_poll = Some(LastPoll { began, error });
+            }
+            (Request::Identify, Input::Identified { result, .. }) => {
+                let now = self.clock.now().monotonic;
+                self.identity_due = now.saturating_add(self.identity_delay(result.as_ref().err()));
+                // The poll that was due follows at once.
+                self.last_poll = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The time until the identity is requested again.
+    fn identity_delay(&mut self, error: Option<&RequestError>) -> Duration {
+        let Some(error) = error else {
+            return Duration::ZERO;
+        };
+        self.identity_unavailable =
+            if error.is_identity_unavailable(self.settings.vm_name.is_some()) {
+                self.identity_unavailable.saturating_add(1)
+            } else {
+                0
+            };
+        let timing = self.settings.identity_timing;
+        backoff::identity_retry_delay(error, self.identity_unavailable, timing)
+    }
+}
+
+fn elapsed(began: Moment, now: Moment) -> Duration {
+    now.monotonic.saturating_sub(began.monotonic)
+}
