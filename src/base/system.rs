@@ -4,8 +4,9 @@
 use std::io;
 
 pub(crate) use self::platform::{
-    Signals, boot_id, host_name, ignore_file_size_signal, is_named, make_private_directory,
-    max_open_files, private_file, readable_file, stdout_closed, sync_directory,
+    Signals, boot_id, host_name, ignore_file_size_signal, is_named, is_stdout_missing,
+    make_private_directory, max_open_files, private_file, readable_file, stdout_closed,
+    sync_directory,
 };
 
 /// True if the process or the system has no file descriptor left.
@@ -101,6 +102,16 @@ mod platform {
             return false;
         };
         (open.dev(), open.ino()) == (named.dev(), named.ino())
+    }
+
+    /// True if the process was started without stdout (`>&-`). The standard library has opened `/dev/null` in its place,
+    /// for reading and writing, as nobody does who redirects an output.
+    pub(crate) fn is_stdout_missing() -> bool {
+        let is_null = fs::read_link("/proc/self/fd/1").is_ok_and(|path| path == *"/dev/null");
+        let info = fs::read_to_string("/proc/self/fdinfo/1").unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+        is_null && flags.is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR)
     }
 
     /// Waits until nobody can read what is written to stdout: the other end of the pipe is closed.
@@ -232,6 +243,11 @@ mod platform {
     /// The standard library exposes file identity only on Unix; any existing file is accepted.
     pub(crate) fn is_named(_file: &File, path: &Path) -> bool {
         path.exists()
+    }
+
+    /// Not known on Windows.
+    pub(crate) fn is_stdout_missing() -> bool {
+        false
     }
 
     /// Windows tells of a closed pipe only when it is written.

@@ -283,6 +283,16 @@ async fn node_is_drained_before_a_redeploy_and_uncordoned_after_it() {
         "kubectl uncordon node-7",
     ]);
     vm.expect_calls(&expected).await;
+    // Nothing is undone while another event is open.
+    let mut longer = restart("Reboot");
+    longer["started_for"] = json!("4s");
+    let ids = vm.announce(json!([restart("Redeploy"), longer])).await;
+    let both = ids
+        .iter()
+        .map(|id| [DRAIN.to_owned(), format!("approve -- {id}")]);
+    expected.extend(both.flatten());
+    expected.push("kubectl uncordon node-7".to_owned());
+    vm.expect_calls(&expected).await;
     // A node that cannot be drained in time keeps its event waiting.
     fs::write(vm.path("drain-fails"), "").unwrap();
     vm.announce(json!([restart("Reboot")])).await;

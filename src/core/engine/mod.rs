@@ -34,7 +34,7 @@ use crate::{
     core::{
         lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
         pause::PauseDetector,
-        snapshot::{EventCounters, Health, OutputCounters, Snapshot},
+        snapshot::{EventCounters, Health, OutputCounters, Snapshot, TransitionHistory},
     },
 };
 
@@ -63,6 +63,12 @@ pub struct Engine {
     saves: SaveSchedule,
     /// Transitions since the last effects, which have not been emitted.
     transitions: Vec<Transition>,
+    /// Changes of scope since the last effects, by the name of this VM. Only [`TransitionHistory`] has them.
+    scope_changes: Vec<Transition>,
+    /// The numbered transitions, for readers.
+    history: Arc<TransitionHistory>,
+    /// Restored events, until it is known that the state is that of this VM.
+    restored: Vec<Arc<TrackedEvent>>,
     /// Events that were found late to name this VM; their past has not been emitted.
     newly_own: Vec<Arc<TrackedEvent>>,
     effects: Vec<Effect>,
@@ -90,8 +96,16 @@ impl Engine {
         let changed = tracker.set_vm_name(vm_name.as_deref(), now.wall);
         let newly_own = changed.into_iter().map(|(_, tracked)| tracked);
         let newly_own = newly_own.filter(|tracked| tracked.scope == EventScope::Own);
+        let mut history = TransitionHistory::new(now.wall);
+        let mut restored = tracker.events();
+        if !tracker.is_owner_unknown() {
+            history.restore(&std::mem::take(&mut restored));
+        }
         Self {
             newly_own: newly_own.collect(),
+            history: Arc::new(history),
+            restored,
+            scope_changes: Vec::new(),
             tracker,
             pauses: PauseDetector::default(),
             health,
@@ -166,6 +180,7 @@ impl Engine {
         Snapshot {
             events: self.tracker.events().into(),
             past: self.tracker.past().into(),
+            transitions: Arc::clone(&self.history),
             has_document: self.tracker.document_at().is_some(),
             health: self.health.clone(),
             counters: Arc::clone(&self.counters),
@@ -228,6 +243,7 @@ impl Engine {
     fn take_effects(&mut self, now: Moment) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
         let transitions = std::mem::take(&mut self.transitions);
+        self.record(&transitions);
         let mut newly_own = Vec::new();
         if !self.tracker.is_owner_unknown() {
             newly_own.append(&mut self.newly_own);
@@ -248,6 +264,18 @@ impl Engine {
         effects.extend(snapshot.filter(|_| publishes).map(Effect::Publish));
         effects.extend(self.approve.take().map(Effect::Approve));
         effects
+    }
+
+    /// The decisions about approvals have been made: what is recorded shows them.
+    fn record(&mut self, transitions: &[Transition]) {
+        let scope_changes = std::mem::take(&mut self.scope_changes);
+        if !transitions.is_empty() || !scope_changes.is_empty() {
+            let approvals = self.approvals.decisions();
+            let history = Arc::make_mut(&mut self.history);
+            history.record(transitions, &approvals);
+            history.record(&scope_changes, &approvals);
+            self.publish = true;
+        }
     }
 
     fn saved_state(&self, now: Moment) -> SavedState {

@@ -143,6 +143,7 @@ impl Engine {
             self.tracker.poll_interval = self.config.poll_interval;
             self.health.discard_restored();
             self.held.clear();
+            self.restored.clear();
             self.newly_own.clear();
             self.effects.push(Effect::DiscardForeignState);
         } else {
@@ -165,17 +166,18 @@ impl Engine {
         });
         self.identity = Some(identity);
         for (was_scope, tracked) in self.tracker.set_vm_name(self.vm_name.as_deref(), now) {
-            if tracked.scope == EventScope::Own {
-                self.newly_own.push(tracked);
+            let change = Transition {
+                at: now,
+                kind: TransitionKind::Amended { was_scope },
+                tracked,
+            };
+            if change.tracked.scope == EventScope::Own {
+                self.newly_own.push(Arc::clone(&change.tracked));
             } else {
                 // It was logged as one that may name this VM. No other output has it.
-                let kind = TransitionKind::Amended { was_scope };
-                self.log(LogEntry::Transition(Transition {
-                    at: now,
-                    kind,
-                    tracked,
-                }));
+                self.log(LogEntry::Transition(change.clone()));
             }
+            self.scope_changes.push(change);
         }
     }
 
@@ -184,6 +186,11 @@ impl Engine {
         for tracked in &mut self.newly_own {
             Arc::make_mut(tracked).is_owner_unknown = false;
         }
+        let mut restored = std::mem::take(&mut self.restored);
+        for tracked in &mut restored {
+            Arc::make_mut(tracked).is_owner_unknown = false;
+        }
+        Arc::make_mut(&mut self.history).restore(&restored);
         let mut held = std::mem::take(&mut self.held);
         for transition in &mut held {
             Arc::make_mut(&mut transition.tracked).is_owner_unknown = false;

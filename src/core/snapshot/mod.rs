@@ -7,6 +7,7 @@ mod export_counts;
 mod health;
 mod histogram;
 mod outputs;
+mod transition_history;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,6 +17,7 @@ pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Failure, Health};
 pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, OutputCounters, PushCounts, ReceiverStates};
+pub use transition_history::{NumberedTransition, TransitionHistory};
 
 use crate::{
     azure::{
@@ -33,6 +35,8 @@ pub struct Snapshot {
     /// Events of this VM that ended up to two hours ago and are not in `events` any more, for a receiver that could not be
     /// reached.
     pub past: Arc<[Arc<TrackedEvent>]>,
+    /// The last transitions of events.
+    pub transitions: Arc<TransitionHistory>,
     /// Whether a document was ever read, by this process or by the one whose state it restored. Without one, an empty
     /// list does not mean that no event is pending.
     pub has_document: bool,
@@ -54,6 +58,7 @@ impl Snapshot {
         Self {
             events: Arc::from([]),
             past: Arc::from([]),
+            transitions: Arc::new(TransitionHistory::new(now.wall)),
             has_document: false,
             health: Health::default(),
             counters: Arc::new(EventCounters::default()),

@@ -5,12 +5,13 @@
 //! | `/` | the status page |
 //! | the telemetry path, `/metrics` | the metrics, in the negotiated format |
 //! | `/api/v1/events` | the snapshot as JSON (`api`) |
+//! | `/api/v1/transitions?after=N` | the transitions of events after number N, as JSON |
 //! | `/-/healthy`, `/healthz` | 200 |
 //! | `/-/ready`, `/readyz` | 503 until the first successful poll, then 200 |
 //! | `/-/serving` | 503 while a load balancer should not send traffic to this VM (`probe`) |
 //! | `/assets/…` | style, script and icon of the status page |
 //!
-//! `/` and `/api/v1/events` answer 403 to a `Host` header with a foreign name (`hosts`).
+//! `/` and `/api/` answer 403 to a `Host` header with a foreign name (`hosts`).
 //!
 //! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, keeps no state of a
 //! request and sends no requests of its own. Untrusted text is escaped in every body.
@@ -62,7 +63,7 @@ pub(crate) const PROBE_PATHS: [&str; 5] = [
 pub struct WebSettings {
     /// The path of the metrics.
     pub telemetry_path: String,
-    /// Names under which `/` and `/api/v1/events` are served.
+    /// Names under which `/` and `/api/` are served.
     pub allowed_hosts: AllowedHosts,
     /// Selects the optional series.
     pub exposed: MetricsOptions,
@@ -127,19 +128,27 @@ impl WebService {
     /// The variant of the response if it contains every event.
     fn variant<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> Option<Variant> {
         let (uri, headers) = (request.uri(), request.headers());
-        let is_host_allowed = || self.settings.allowed_hosts.allows(uri, headers, snapshot);
+        let is_host_allowed = || self.is_host_allowed(request, snapshot);
         let content = match uri.path() {
             path if path == self.settings.telemetry_path => {
                 Content::Metrics(Format::negotiate(combined(headers, ACCEPT).as_deref()))
             }
             "/" if is_host_allowed() => Content::StatusPage,
             "/api/v1/events" if is_host_allowed() => Content::Events,
+            "/api/v1/transitions" if is_host_allowed() => {
+                Content::Transitions(api::After::parse(uri.query())?)
+            }
             _ => return None,
         };
         Some(Variant {
             content,
             is_compressed: accepts_gzip(headers),
         })
+    }
+
+    fn is_host_allowed<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> bool {
+        let (uri, headers) = (request.uri(), request.headers());
+        self.settings.allowed_hosts.allows(uri, headers, snapshot)
     }
 
     fn render(
@@ -164,6 +173,10 @@ impl WebService {
                 reply::ok(reply::HTML, page)
             }
             Content::Events => reply::ok(reply::JSON, api::json(snapshot, now).ok()?),
+            Content::Transitions(after) => {
+                let body = api::transitions_json(snapshot, after, now).ok()?;
+                reply::ok(reply::JSON, body)
+            }
         };
         Some(if variant.is_compressed {
             reply::compressed(response)
@@ -175,7 +188,10 @@ impl WebService {
     /// All other responses: one line, a static asset, or the page of a 404.
     fn small<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> HandlerResponse {
         match request.uri().path() {
-            "/" | "/api/v1/events" => reply::host_not_allowed(),
+            "/api/v1/transitions" if self.is_host_allowed(request, snapshot) => {
+                reply::invalid_after()
+            }
+            "/" | "/api/v1/events" | "/api/v1/transitions" => reply::host_not_allowed(),
             "/-/healthy" | "/healthz" => reply::healthy(),
             "/-/ready" | "/readyz" => reply::probe(probe::ready(snapshot)),
             "/-/serving" => {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::api::After;
 use crate::{
     base::time::Moment, core::snapshot::Snapshot, http::server::HandlerResponse,
     outputs::metrics::exposition::Format,
@@ -13,6 +14,9 @@ use crate::{
 
 /// Far below any scrape interval.
 const MAX_AGE: Duration = Duration::from_millis(100);
+
+/// Responses that are kept. Those to `/api/v1/transitions` have as many variants as clients ask for.
+const MAX_ENTRIES: usize = 8;
 
 /// What a response depends on besides the snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +30,10 @@ pub(super) enum Content {
     Metrics(Format),
     StatusPage,
     Events,
+    Transitions(After),
 }
 
-/// One response for each variant.
+/// At most one response for each variant.
 #[derive(Debug, Default)]
 pub(super) struct RecentResponses(Mutex<Vec<Entry>>);
 
@@ -62,6 +67,9 @@ impl RecentResponses {
             return Some(entry.response.clone());
         }
         let response = render(now)?;
+        if entries.len() >= MAX_ENTRIES {
+            entries.remove(0);
+        }
         entries.push(Entry {
             variant,
             snapshot: Arc::downgrade(snapshot),

@@ -98,6 +98,11 @@ pub(super) fn not_found() -> HandlerResponse {
     with_status(StatusCode::NOT_FOUND, HTML, status::not_found())
 }
 
+pub(super) fn invalid_after() -> HandlerResponse {
+    let body = "400: after must be the number of the last transition that you have read, such as after=17, once\n";
+    with_status(StatusCode::BAD_REQUEST, PLAIN_TEXT, body)
+}
+
 pub(super) fn host_not_allowed() -> HandlerResponse {
     let body = "403: this host name is not allowed. Use an IP address or the name of the VM, or start the exporter \
                 with --web.allowed-hosts=NAME\n";

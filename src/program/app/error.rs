@@ -17,7 +17,7 @@ pub enum Error {
         listen::bind_hint(cause)
     )]
     Listen { address: String, cause: io::Error },
-    /// Of the exporter of `demo`.
+    /// A flag of the exporter that `demo` runs has no usable value.
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("--imds.url: {0}")]

@@ -205,7 +205,7 @@ pub(crate) struct WebFlags {
     /// request.
     #[arg(long = "web.config.file", value_name = "FILE")]
     pub(crate) config_file: Option<PathBuf>,
-    /// Host names for / and /api/v1/events, besides IP addresses, localhost and the names of this VM; `*.DOMAIN` means
+    /// Host names for / and /api/, besides IP addresses, localhost and the names of this VM; `*.DOMAIN` means
     /// all names in a domain, `*` all names (comma-separated, repeatable).
     #[arg(long = "web.allowed-hosts", value_name = "NAME", value_delimiter = ',')]
     pub(crate) allowed_hosts: Vec<String>,

@@ -14,7 +14,7 @@ use crate::base::{log_id, text::event_log_text};
 /// The source of the events.
 pub(crate) const SOURCE: &str = "azure-scheduled-events-exporter";
 
-/// Of lines without an ID of their own.
+/// The IDs of lines that have none of their own, by their level.
 const INFO_ID: u32 = 1;
 const WARN_ID: u32 = 2;
 const ERROR_ID: u32 = 3;

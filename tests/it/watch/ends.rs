@@ -29,7 +29,11 @@ async fn a_signal_ends_it_with_code_0() {
 async fn a_signal_ends_it_while_no_exporter_runs() {
     let refusing = RefusingPort::reserve();
     let mut watch = Watch::start(&[&format!("--url={}", refusing.base())]);
-    watch.process.says("cannot be read").await;
+    let line = watch.process.says("cannot be read").await;
+    assert!(
+        line.contains("start azure-scheduled-events-exporter"),
+        "{line}"
+    );
     watch.terminate().await;
 }
 
@@ -92,4 +96,27 @@ async fn output_that_cannot_be_written_is_a_failure() {
     assert_eq!(output.status.code(), Some(1));
     let line = String::from_utf8(output.stderr).unwrap();
     assert!(line.starts_with("error: cannot write to stdout"), "{line}");
+}
+
+/// The standard library opens `/dev/null` in the place of a closed stdout: the lines would count as printed.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn without_stdout_nothing_counts_as_printed() {
+    let exporter = Exporter::start([scheduled()]).await;
+    let file = tempfile::tempdir()
+        .unwrap()
+        .path()
+        .with_extension("printed");
+    let since = format!("--since={}", file.display());
+    let mut command = Command::new("sh");
+    let close = r#"exec "$0" watch "$@" >&-"#;
+    command
+        .args(["-c", close, PROGRAM, &exporter.url(), &since])
+        .stderr(Stdio::piped());
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let output = output.await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let line = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(line, "error: cannot write to stdout: it is closed\n");
+    exporter.watch(&[&since]).prints(&["pending"]).await;
 }

@@ -21,6 +21,43 @@ fn without_countdown(mut event: Value) -> Value {
 }
 
 #[tokio::test]
+async fn what_a_document_ends_is_printed_before_what_it_announces() {
+    // In the order of the ids it is the other way round.
+    let (first, second) = ("F0000000-0000-4000-8000-000000000000", "1");
+    let event = |id: &str| reboot(&json!({"EventId": id}));
+    let exporter = Exporter::start([event(first)]).await;
+    let watch = exporter.watch(&[]);
+    watch.prints_of(&[("pending", first)]).await;
+    exporter.now([event(second)]);
+    watch
+        .prints_of(&[("pending", first), ("ended", first), ("announced", second)])
+        .await;
+    let lines = watch.lines();
+    assert_eq!(lines[1]["event"]["other_open_types"], json!(["Reboot"]));
+    assert_eq!(lines[2]["event"]["other_open_types"], json!([]));
+}
+
+#[tokio::test]
+async fn no_member_of_an_event_hides_the_others() {
+    let nested = format!("{}{}", "[".repeat(125), "]".repeat(125));
+    let nested: Value = serde_json::from_str(&nested).unwrap();
+    let odd = json!({
+        "EventId": FREEZE, "Nested": nested, "Layout": {"a": [1]}, "known_start": 7, "number": "x", "is_open": [],
+        "phase": 1, "restored": {}, "lines": null,
+    });
+    let exporter = Exporter::start([reboot(&odd)]).await;
+    let watch = exporter.watch(&[]);
+    watch.prints_of(&[("pending", FREEZE)]).await;
+    exporter.now([reboot(&odd), scheduled()]);
+    let both = [("pending", FREEZE), ("announced", REBOOT)];
+    watch.prints_of(&both).await;
+    exporter.now([scheduled()]);
+    watch
+        .prints_of(&[&both[..], &[("ended", FREEZE)]].concat())
+        .await;
+}
+
+#[tokio::test]
 async fn each_transition_is_one_line_with_the_event_of_the_api() {
     let exporter = Exporter::start([]).await;
     let folder = TempDir::new().unwrap();
@@ -182,7 +219,9 @@ async fn a_flag_without_a_usable_value_ends_it_at_once() {
 #[tokio::test]
 async fn a_response_of_another_server_is_a_warning_and_nothing_known_is_lost() {
     let exporter = Exporter::start([scheduled()]).await;
-    let known = page(&exporter.address, "/api/v1/events").await.unwrap();
+    let known = page(&exporter.address, "/api/v1/transitions")
+        .await
+        .unwrap();
     let server = FakeServer::start().await;
     server.now(&known);
     let watch = Watch::start(&[&format!("--url=http://{}", server.address)]);

@@ -49,7 +49,7 @@ async fn a_later_run_prints_what_has_changed_since() {
     watch
         .prints_of(&[("ended", REBOOT), ("ended", FREEZE)])
         .await;
-    saves("\"ended_at\":\"").await;
+    saves("\"last_transition\":\"ended\"").await;
     watch.terminate().await;
 
     // Nothing is printed again: the next line is that of a new event.
@@ -125,8 +125,9 @@ async fn a_file_of_another_program_is_refused_and_kept() {
     for (content, words) in [
         ("my notes", "was not written by watch"),
         ("{\"events\":[]}", "was not written by watch"),
+        ("{\"version\":1,\"events\":[{}]}", "by an earlier one"),
         (
-            "{\"version\":1,\"events\":[{}]}",
+            "{\"version\":2,\"events\":[{}]}",
             "was not written by watch",
         ),
         (
@@ -134,7 +135,7 @@ async fn a_file_of_another_program_is_refused_and_kept() {
             "was written by a newer version",
         ),
         (
-            "{\"version\":2,\"events\":{}}",
+            "{\"version\":3,\"events\":{}}",
             "was written by a newer version",
         ),
     ] {
@@ -178,4 +179,39 @@ async fn a_file_that_cannot_be_written_is_a_warning() {
     let again = Watch::start(&[&exporter.url(), &since]);
     exporter.now([]);
     again.prints(&["ended"]).await;
+}
+
+/// An exporter that restarts without its state begins its numbers again.
+#[tokio::test]
+async fn a_later_run_knows_a_restarted_exporter() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("watch.json");
+    let since = format!("--since={}", file.display());
+    let state = format!(
+        "--state.directory={}",
+        folder.path().join("state").display()
+    );
+    let exporter = Exporter::start_with([scheduled()], &[&state]).await;
+    let mut watch = exporter.watch(&[&since]);
+    watch.prints(&["pending"]).await;
+    // While another process of the exporter runs, the next run of `watch` begins.
+    let moved = json!({"NotBefore": "Fri, 31 Dec 2999 23:00:00 GMT"});
+    let exporter = exporter
+        .restart(&mut watch, &[&state], [reboot(&moved)])
+        .await;
+    watch.prints(&["pending", "rescheduled"]).await;
+    watch.terminate().await;
+    let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
+    exporter.now([freeze]);
+    let mut other = exporter.watch(&[]);
+    other.prints_of(&[("pending", FREEZE)]).await;
+    let new = reboot(&json!({"EventId": "NEW"}));
+    let exporter = exporter.restart(&mut other, &[&state], [new]).await;
+    let watch = exporter.watch(&[&since]);
+    let last = [("ended", FREEZE), ("announced", "NEW")];
+    let before = [("ended", REBOOT), ("announced", FREEZE)];
+    watch.prints_of(&[before, last].concat()).await;
+    other
+        .prints_of(&[&[("pending", FREEZE)], &last[..]].concat())
+        .await;
 }

@@ -20,7 +20,12 @@ fn response(server: &TestServer, path: &str, host: &str) -> (u16, String) {
 #[test]
 fn page_and_json_refuse_a_foreign_host_and_name_the_flag() {
     let server = TestServer::start(one_event());
-    for path in ["/", "/api/v1/events", "/api/v1/events?a=b"] {
+    for path in [
+        "/",
+        "/api/v1/events",
+        "/api/v1/events?a=b",
+        "/api/v1/transitions?after=1",
+    ] {
         let (status, text) = response(&server, path, "rebind.example:10169");
         assert_eq!(status, 403, "{path}");
         assert!(text.contains("--web.allowed-hosts"), "{path}: {text}");

@@ -17,10 +17,11 @@ use test_server::{ReceivedResponse, TestServer, settings};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "/",
     "/metrics",
     "/api/v1/events",
+    "/api/v1/transitions",
     "/-/healthy",
     "/healthz",
     "/-/ready",
@@ -52,6 +53,12 @@ fn each_path_has_its_content_type() {
         ("/?a=b", 200, "text/html; charset=utf-8"),
         ("/metrics", 200, TEXT),
         ("/api/v1/events", 200, "application/json"),
+        ("/api/v1/transitions?after=1", 200, "application/json"),
+        (
+            "/api/v1/transitions?after=-1",
+            400,
+            "text/plain; charset=utf-8",
+        ),
         ("/-/healthy", 200, "text/plain; charset=utf-8"),
         ("/healthz", 200, "text/plain; charset=utf-8"),
         ("/-/ready", 200, "text/plain; charset=utf-8"),

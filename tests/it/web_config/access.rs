@@ -3,10 +3,11 @@
 use super::{Protected, STARTED, TLS, basic, user};
 use crate::support::Reply;
 
-const PATHS: [&str; 6] = [
+const PATHS: [&str; 7] = [
     "/",
     "/metrics",
     "/api/v1/events",
+    "/api/v1/transitions",
     "/assets/status.css",
     "/nowhere",
     "/-/healthy/",

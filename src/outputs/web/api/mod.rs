@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod tests;
+mod transitions;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
 use crate::{
-    azure::{Identity, azure_json},
+    azure::{Identity, azure_json, event::EventScope},
     base::time::{Moment, Timestamp},
     core::{
         assessment::{self, AlertState},
@@ -21,6 +22,8 @@ use crate::{
         snapshot::{Approval, Health, Snapshot},
     },
 };
+
+pub(super) use transitions::{After, transitions_json};
 
 /// # Errors
 /// None in practice: every value of a snapshot can be serialised.
@@ -63,11 +66,9 @@ impl Serialize for Body<'_> {
                 json!({"version": env!("CARGO_PKG_VERSION"), "revision": env!("BUILD_REVISION")}),
             ),
         ];
-        let events = snapshot.events.iter().map(|tracked| EventEntry {
-            tracked,
-            snapshot,
-            now: now.wall,
-        });
+        let context = EventContext::new(snapshot);
+        let events = snapshot.events.iter();
+        let events = events.map(|tracked| EventEntry::current(tracked, &context, now));
         let mut map = serializer.serialize_map(None)?;
         for (name, value) in members {
             map.serialize_entry(name, &value)?;
@@ -116,9 +117,47 @@ fn vm(name: Option<&str>, identity: Option<&Identity>) -> Value {
     })
 }
 
+/// What the members of an event depend on beside the event.
+struct EventContext<'a> {
+    snapshot: &'a Snapshot,
+    /// The types of the events of this VM that have not ended, each with their number.
+    open_types: BTreeMap<&'a str, usize>,
+}
+
+impl<'a> EventContext<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        let mut open_types = BTreeMap::new();
+        for tracked in snapshot.pending().filter(|it| it.scope == EventScope::Own) {
+            *open_types
+                .entry(tracked.event.event_type.as_str())
+                .or_default() += 1;
+        }
+        Self {
+            snapshot,
+            open_types,
+        }
+    }
+
+    /// The types of those beside this event.
+    fn other_open_types(&self, tracked: &TrackedEvent) -> Vec<&'a str> {
+        let known = self.snapshot.events.iter();
+        let current = known
+            .as_slice()
+            .binary_search_by(|known| known.event.id.cmp(&tracked.event.id))
+            .ok()
+            .and_then(|position| self.snapshot.events.get(position))
+            .filter(|it| it.is_maintenance_pending() && it.scope == EventScope::Own)
+            .map(|it| it.event.event_type.as_str());
+        let types = self.open_types.iter();
+        let others = types.filter(|(name, count)| **count > usize::from(current == Some(**name)));
+        others.map(|(name, _)| *name).collect()
+    }
+}
+
 struct EventEntry<'a> {
     tracked: &'a TrackedEvent,
-    snapshot: &'a Snapshot,
+    approval: Option<&'a Approval>,
+    context: &'a EventContext<'a>,
     now: Timestamp,
 }
 
@@ -138,16 +177,26 @@ impl Serialize for EventEntry<'_> {
     }
 }
 
-impl EventEntry<'_> {
+impl<'a> EventEntry<'a> {
+    fn current(tracked: &'a TrackedEvent, context: &'a EventContext<'a>, now: Moment) -> Self {
+        Self {
+            tracked,
+            approval: context.snapshot.approvals.get(&tracked.event.id),
+            context,
+            now: now.wall,
+        }
+    }
+
     /// Members of this exporter. A member of Azure with the same name is left out.
-    fn own_members(&self) -> [(&'static str, Value); 20] {
+    fn own_members(&self) -> [(&'static str, Value); 21] {
         let Self {
             tracked,
-            snapshot,
+            approval: decision,
+            context,
             now,
         } = *self;
-        let summary = assessment::message(tracked, snapshot, now).summary;
-        let approval = snapshot.approvals.get(&tracked.event.id).map(approval);
+        let summary = assessment::message(tracked, context.snapshot, now).summary;
+        let approval = decision.map(approval);
         let longest = tracked.observed_interruption();
         let interruptions = tracked.interruptions.iter().map(|interruption| {
             let seconds = interruption.length.as_secs_f64();
@@ -165,6 +214,7 @@ impl EventEntry<'_> {
             ("interrupts_vm", json!(assessment::interrupts_vm(tracked))),
             ("alerts", alerts(tracked, now)),
             ("summary", json!(summary)),
+            ("other_open_types", json!(context.other_open_types(tracked))),
             ("not_before", time(tracked.event.not_before)),
             (
                 "not_before_countdown_seconds",

@@ -42,6 +42,7 @@ fn event_has_the_members_of_azure_and_of_this_exporter() {
             "interrupts_vm": true,
             "alerts": [],
             "summary": "Freeze of web_1 completed",
+            "other_open_types": [],
             "not_before": "2026-11-17T09:15:00.000Z",
             "not_before_countdown_seconds": null,
             "first_seen_at": "2026-11-17T09:00:00.000Z",

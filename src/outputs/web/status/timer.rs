@@ -35,7 +35,7 @@ fn waiting(label: &str, value: impl Render) -> Markup {
     }
 }
 
-/// Of an event that is about to be approved. An approval that would come after `due` is not sent.
+/// The timer of an event that is about to be approved. An approval that would come after `due` is not sent.
 fn approval_timer(
     tracked: &TrackedEvent,
     approval: Option<&Approval>,

@@ -1,4 +1,4 @@
-//! Reads `/api/v1/events` of the exporter.
+//! Reads `/api/v1/transitions` of the exporter.
 
 use std::{path::Path, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Of a whole request. The first one with a password takes the time of a hash.
+/// For a whole request. The first one with a password takes the time of a hash.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Far more than the events of a VM; other servers may send anything.
 const MAX_BODY: usize = 32 << 20;
@@ -27,7 +27,7 @@ const MAX_BODY: usize = 32 << 20;
 const MAX_ERROR_BODY: usize = 4 << 10;
 
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct ExporterClient {
     http: reqwest::Client,
     url: Url,
     credentials: Option<Credentials>,
@@ -36,8 +36,9 @@ pub(super) struct Client {
 /// Why the exporter could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
-    /// It is being restarted, or does not run.
-    #[error("{0}")]
+    #[error(
+        "{0} (if no exporter runs here, start azure-scheduled-events-exporter; --url names another address)"
+    )]
     Unreachable(String),
     #[error("{0} (--ca-file names the certificate authorities of the exporter)")]
     Tls(String),
@@ -49,13 +50,13 @@ pub(super) enum ReadError {
     Body(String),
 }
 
-impl Client {
+impl ExporterClient {
     /// A cryptography provider must be installed in the process.
     ///
     /// # Errors
     /// When a flag has no usable value.
     pub(super) fn new(flags: &WatchFlags) -> Result<Self, CommandError> {
-        let url = events_url(&flags.url)?;
+        let url = transitions_url(&flags.url)?;
         let credentials = flags.user_file.clone().map(Credentials::Basic);
         if let Some(credentials) = &credentials {
             let problem = |why: String| file_error("user-file", credentials.path(), &why);
@@ -95,8 +96,11 @@ impl Client {
         &self.url
     }
 
-    pub(super) async fn read(&self) -> Result<Bytes, ReadError> {
-        let mut request = self.http.get(self.url.clone());
+    /// Reads the transitions after this one, or all that the exporter knows.
+    pub(super) async fn read(&self, after: Option<u64>) -> Result<Bytes, ReadError> {
+        let mut url = self.url.clone();
+        url.set_query(after.map(|number| format!("after={number}")).as_deref());
+        let mut request = self.http.get(url);
         let mut secrets = Secrets::of(&self.url);
         if let Some(credentials) = &self.credentials {
             let header = credentials.header().map_err(|why| {
@@ -141,7 +145,7 @@ impl Client {
     }
 }
 
-fn events_url(text: &str) -> Result<Url, ConfigError> {
+fn transitions_url(text: &str) -> Result<Url, ConfigError> {
     let base = url::base(text).map_err(|cause| {
         let remedy = match cause {
             UrlError::Credentials => "use --user-file",
@@ -153,7 +157,7 @@ fn events_url(text: &str) -> Result<Url, ConfigError> {
             format!("{:?} {cause}: {remedy}", url::redacted(text)),
         )
     })?;
-    Ok(url::under(&base, "/api/v1/events"))
+    Ok(url::under(&base, "/api/v1/transitions"))
 }
 
 fn flag_error(flag: &'static str, problem: String) -> ConfigError {

@@ -1,8 +1,8 @@
 //! `watch`: prints each transition of an event as one line of JSON, from the exporter on this machine.
 
 mod client;
+mod printed;
 mod since;
-mod transitions;
 
 use std::{
     io::{self, Write as _},
@@ -19,14 +19,14 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use self::{
-    client::{Client, ReadError},
+    client::{ExporterClient, ReadError},
+    printed::{News, Printed, TransitionsAnswer},
     since::SinceFile,
-    transitions::{Answer, News, Printed},
 };
 use super::CommandError;
 use crate::{
     base::{
-        system::{Signals, is_closed_pipe, stdout_closed},
+        system::{Signals, is_closed_pipe, is_stdout_missing, stdout_closed},
         text::excerpt,
         worker::Worker,
     },
@@ -51,6 +51,12 @@ const MAX_MESSAGE: usize = 300;
 /// # Errors
 /// When a flag has no usable value, or stdout cannot be written.
 pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
+    if is_stdout_missing() {
+        return Err(CommandError::system(
+            "cannot write to stdout",
+            &"it is closed",
+        ));
+    }
     let signals = Signals::listen();
     let mut signals =
         signals.map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
@@ -59,7 +65,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
         None => (None, None),
     };
     let mut watch = Watch {
-        client: Client::new(flags)?,
+        client: ExporterClient::new(flags)?,
         stdout: Worker::start("stdout")
             .map_err(|cause| CommandError::system("cannot start a thread", &cause))?,
         is_writing: Arc::default(),
@@ -91,7 +97,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
 }
 
 struct Watch {
-    client: Client,
+    client: ExporterClient,
     /// Writes the lines and the file: a reader that does not read must not delay the end by a signal.
     stdout: Worker,
     /// Lines are being written.
@@ -114,9 +120,10 @@ impl Watch {
     /// # Errors
     /// When stdout cannot be written.
     async fn poll(&mut self) -> io::Result<Duration> {
-        let read = self.client.read().await;
+        let after = self.after();
+        let read = self.client.read(after).await;
         let read = read.and_then(|body| self.advance(&body));
-        let interval = match &read {
+        let mut interval = match &read {
             Err(ReadError::Status(_)) => REFUSED_INTERVAL,
             _ => INTERVAL,
         };
@@ -130,6 +137,9 @@ impl Watch {
                 if let Some((printed, news)) = news {
                     self.print(news, &printed).await?;
                     self.printed = Some(printed);
+                    if after.is_some() && self.after().is_none() {
+                        interval = Duration::ZERO;
+                    }
                 }
             }
             Err(error) if was_failure != failure => {
@@ -141,11 +151,16 @@ impl Watch {
         Ok(interval)
     }
 
+    /// The number of the transition after which the next request begins.
+    fn after(&self) -> Option<u64> {
+        self.printed.as_ref()?.after(self.all)
+    }
+
     fn advance(&mut self, body: &[u8]) -> Result<Option<(Printed, News)>, ReadError> {
         // It may repeat a text of any length.
         let invalid =
             |error: serde_json::Error| ReadError::Body(excerpt(&error.to_string(), MAX_MESSAGE));
-        let answer: Answer<'_> = serde_json::from_slice(body).map_err(invalid)?;
+        let answer: TransitionsAnswer<'_> = serde_json::from_slice(body).map_err(invalid)?;
         let is_unnamed = answer.vm.name.is_none() && !self.all;
         if is_unnamed && !self.is_unnamed {
             warn!(
@@ -158,6 +173,13 @@ impl Watch {
 
     /// Prints the lines, then saves what is printed: a line is repeated by the next run rather than lost.
     async fn print(&mut self, news: News, printed: &Printed) -> io::Result<()> {
+        if news.missed > 0 {
+            let count = news.missed;
+            warn!(
+                count,
+                "transitions missed: the exporter does not keep them any more"
+            );
+        }
         for id in news.lost {
             let event_id = id.as_str();
             warn!(

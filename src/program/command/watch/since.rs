@@ -7,27 +7,27 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{client::file_error, transitions::Printed};
+use super::{client::file_error, printed::Printed};
 use crate::{
     base::file::{self, Filesystem as _, OsFilesystem},
     program::command::CommandError,
 };
 
-/// The version written; a newer one is refused.
-const VERSION: u32 = 1;
+/// The version written; others are refused.
+const VERSION: u32 = 2;
 /// Far more than an exporter has events.
 const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Serialize, Deserialize)]
-struct Content<T> {
+struct SinceContent<T> {
     version: u32,
     #[serde(flatten)]
     printed: T,
 }
 
-/// Of a file whose other members may be unknown to this version.
+/// The version of a file whose other members may be unknown to this one.
 #[derive(Deserialize)]
-struct Version {
+struct SinceVersion {
     version: u32,
 }
 
@@ -62,7 +62,7 @@ impl SinceFile {
 /// # Errors
 /// Never for a [`Printed`].
 pub(super) fn content(printed: &Printed) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&Content {
+    serde_json::to_vec(&SinceContent {
         version: VERSION,
         printed,
     })
@@ -77,11 +77,18 @@ fn read(path: &Path) -> Result<Option<Printed>, String> {
         Err(error) => return Err(format!("cannot be read: {error}")),
     };
     let remedy = "name another file, or remove it to begin anew";
-    let is_newer = serde_json::from_slice::<Version>(&text).is_ok_and(|it| it.version > VERSION);
-    if is_newer {
-        return Err(format!("was written by a newer version: {remedy}"));
+    match serde_json::from_slice(&text) {
+        Ok(SinceVersion { version }) if version > VERSION => {
+            return Err(format!("was written by a newer version: {remedy}"));
+        }
+        Ok(SinceVersion { version }) if version < VERSION => {
+            return Err(format!(
+                "was not written by watch of this version, but by an earlier one: {remedy}"
+            ));
+        }
+        _ => {}
     }
-    let content: Content<Printed> = serde_json::from_slice(&text)
+    let content: SinceContent<Printed> = serde_json::from_slice(&text)
         .map_err(|error| format!("was not written by watch: {error}: {remedy}"))?;
     Ok(Some(content.printed))
 }
