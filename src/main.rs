@@ -1,4 +1,5 @@
-//! The binary. Exit codes: 0, 64 for an invalid command line or environment, 1 for all other failures.
+//! The binary. Exit codes: 0, 64 for an invalid command line or environment, 2 for an approval with an unknown result, 1
+//! for all other failures.
 
 use std::{io::Write as _, process::ExitCode};
 

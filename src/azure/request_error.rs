@@ -41,7 +41,7 @@ pub struct RequestError {
     pub status: Option<u16>,
     /// A sentence for the log and the status page.
     pub message: String,
-    /// `Retry-After` of a 429.
+    /// `Retry-After` of the response.
     pub retry_after: Option<Duration>,
     /// No connection was opened, so the request was not sent.
     pub is_unsent: bool,
@@ -64,10 +64,21 @@ impl RequestError {
         self.is_unsent || matches!(self.status, Some(300..500))
     }
 
-    /// Of a request of the instance metadata: whether it is no failure of polling. Where the name of this VM is
-    /// configured, they only add labels; and the response is 400 or 404 in a classic cloud service, which has no
-    /// `compute`.
-    pub(crate) fn is_identity_unavailable(&self, is_name_configured: bool) -> bool {
-        is_name_configured || matches!(self.status, Some(400 | 404))
+    /// Whether the same request may succeed within seconds. An unopened connection is not: IMDS is not there.
+    pub(crate) fn is_temporary(&self) -> bool {
+        match self.reason {
+            FailureReason::Gone
+            | FailureReason::Throttled
+            | FailureReason::Status5xx
+            | FailureReason::Body => true,
+            FailureReason::Connect => !self.is_unsent,
+            _ => self.status == Some(421),
+        }
+    }
+
+    /// Whether the failure of a request for instance metadata is no failure of polling. Where the name of this VM is
+    /// known, they only add labels; and the response is 400 or 404 in a classic cloud service, which has no `compute`.
+    pub(crate) fn is_identity_unavailable(&self, is_name_known: bool) -> bool {
+        is_name_known || matches!(self.status, Some(400 | 404))
     }
 }

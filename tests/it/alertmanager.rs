@@ -619,6 +619,7 @@ fn state_of_previous_boot(age: Duration) -> SavedState {
         document_incarnation: Some(2),
         warming_up_until: None,
         vm_name: Some("web_0".to_owned()),
+        metadata_name: None,
         vm_id: None,
         events: Vec::new(),
     }

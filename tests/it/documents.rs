@@ -163,7 +163,7 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
     let mut snapshot = Snapshot::empty(Some(Arc::clone(&vm_name)), now);
     let mut tracker = Tracker::new(Duration::from_mins(10));
     let counters = Arc::make_mut(&mut snapshot.counters);
-    for transition in tracker.observe(document, Some(&vm_name), now) {
+    for transition in tracker.observe(document, Some(&*vm_name), now) {
         counters.count(&transition);
     }
     for anomaly in &anomalies.described {

@@ -55,6 +55,79 @@ async fn responses_without_a_name_are_errors() {
     }
 }
 
+/// The versions of instance metadata are not those of scheduled events.
+#[tokio::test]
+async fn the_newest_offered_version_of_instance_metadata_is_requested_instead_of_a_refused_one() {
+    let imds = FakeImds::scripted([]).await;
+    let mut client = client_of(&imds.base());
+    let clock = Clock::start();
+    imds.identity(Reply::error("400 Bad Request", "api-version is invalid"));
+    let error = client.identify(clock).await.unwrap_err();
+    assert!(error.message.contains("2021-02-01"), "{error}");
+    assert!(!error.message.contains("classic"), "{error}");
+    let offer = r#"{"error":"Bad request.","newest-versions":["2024-03-15","2025-04-07"]}"#;
+    imds.identity(Reply::http("400 Bad Request", &[], offer));
+    let error = client.identify(clock).await.unwrap_err();
+    assert!(error.message.contains("api-version 2025-04-07"), "{error}");
+    imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
+    client.identify(clock).await.unwrap();
+    let versions = imds.requests().into_iter().map(|request| {
+        let (_, query) = request.target.split_once("?api-version=").unwrap();
+        query.to_owned()
+    });
+    let (first, offered) = ("2021-02-01&format=json", "2025-04-07&format=json");
+    assert_eq!(
+        versions.collect::<Vec<_>>(),
+        [first, first, offered, offered]
+    );
+    imds.take_complaints();
+}
+
+/// Each cause of a missing name is logged, and shown on the page and in the JSON.
+#[tokio::test]
+async fn the_cause_of_a_missing_name_is_named() {
+    let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
+    imds.identity(Reply::http("503 Busy", &[], ""));
+    let url = format!("--imds.url={}", imds.base());
+    let mut exporter = Process::start(["--web.listen-address=127.0.0.1:0", &url]);
+    let address = exporter.address().await;
+    for (status, cause) in [("503 Busy", "HTTP 503"), ("403 Forbidden", "HTTP 403")] {
+        imds.identity(Reply::http(status, &[], ""));
+        let line = exporter.says(&format!("error=\"{cause}")).await;
+        assert!(line.contains("VM name unknown"), "{line}");
+        let shown = page(&address, "/").await.unwrap();
+        assert!(
+            shown.contains("name-unknown") && shown.contains(cause),
+            "{shown}"
+        );
+        let json = page(&address, "/api/v1/events").await.unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let error = json["vm"]["metadata_error"].as_str().unwrap();
+        assert!(error.starts_with(cause), "{error}");
+    }
+    imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
+    exporter.says("VM identity resolved").await;
+    assert!(!page(&address, "/").await.unwrap().contains("name-unknown"));
+}
+
+#[tokio::test]
+async fn partial_instance_metadata_are_requested_again_and_completed() {
+    let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
+    imds.identity(Reply::ok(r#"{"name":"web_0","location":"westeurope"}"#));
+    let mut settings = settings(&imds.base());
+    settings.imds.vm_name = None;
+    settings.imds.identity_timing.partial_interval = Duration::from_millis(10);
+    let exporter = Exporter::start(settings);
+    let has = |words: &'static str| move |metrics: &Metrics| metrics.0.contains(words);
+    exporter
+        .until("partial", has("vm_size=\"\",location=\"westeurope\""))
+        .await;
+    imds.identity(Reply::ok(r#"{"name":"web_0","vmSize":"D4"}"#));
+    let both = has("vm_size=\"D4\",location=\"westeurope\"");
+    exporter.until("what was known stays", both).await;
+    exporter.stop().await;
+}
+
 #[tokio::test]
 async fn spans_wait_for_the_identity_and_are_sent_once_it_is_known() {
     let freeze = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;

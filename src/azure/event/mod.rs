@@ -43,7 +43,11 @@ pub(crate) const UNREADABLE: &str = "Unknown";
 
 pub(crate) use self::event_type::Impact;
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
-pub use self::{event_type::EventType, id::EventId, scope::EventScope};
+pub use self::{
+    event_type::EventType,
+    id::EventId,
+    scope::{EventScope, VmNames},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::base::time::Timestamp;
@@ -180,8 +184,8 @@ impl Event {
         }
     }
 
-    pub fn scope(&self, vm_name: Option<&str>) -> EventScope {
-        match scope_of(self.resources.as_deref(), vm_name) {
+    pub fn scope<'a>(&self, vm: impl Into<VmNames<'a>>) -> EventScope {
+        match scope_of(self.resources.as_deref(), vm.into()) {
             EventScope::Other if self.has_more_resources => EventScope::Unknown,
             scope => scope,
         }

@@ -29,26 +29,49 @@ impl EventScope {
     }
 }
 
-/// Compares `vm_name` with the entries of `resources`.
-pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm_name: Option<&str>) -> EventScope {
-    let (Some(resources), Some(vm_name)) = (resources, vm_name) else {
-        return EventScope::Unknown;
-    };
-    if resources.iter().any(|entry| is_same_vm(entry, vm_name)) {
-        EventScope::Own
-    } else {
-        EventScope::Other
+/// The names of this VM: `--vm.name` and the name in instance metadata. An event that has either is its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct VmNames<'a>([Option<&'a str>; 2]);
+
+impl<'a> VmNames<'a> {
+    pub fn new(vm_name: Option<&'a str>, metadata_name: Option<&'a str>) -> Self {
+        Self([vm_name, metadata_name])
+    }
+
+    pub(crate) fn is_unknown(self) -> bool {
+        self.0 == [None, None]
+    }
+
+    pub(crate) fn contain(self, resource: &str) -> bool {
+        let mut names = self.0.into_iter().flatten();
+        names.any(|name| is_same_vm(resource, name))
     }
 }
 
-/// Compares whole names, ignoring case and the prefix that [`resource_name`] removes.
+impl<'a> From<Option<&'a str>> for VmNames<'a> {
+    fn from(vm_name: Option<&'a str>) -> Self {
+        Self::new(vm_name, None)
+    }
+}
+
+/// Compares the names of this VM with the entries of `resources`.
+pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm: VmNames<'_>) -> EventScope {
+    match resources {
+        Some(resources) if resources.iter().any(|entry| vm.contain(entry)) => EventScope::Own,
+        Some(_) if !vm.is_unknown() => EventScope::Other,
+        Some(_) | None => EventScope::Unknown,
+    }
+}
+
+/// Compares whole names, ignoring case and what [`resource_name`] removes.
 pub(crate) fn is_same_vm(one: &str, other: &str) -> bool {
     resource_name(one).eq_ignore_ascii_case(resource_name(other))
 }
 
-/// The VM name of an entry of `Resources`. Documents of api-version 2017-03-01 prefix it with an underscore, which no
-/// VM name starts with.
+/// The VM name of an entry of `Resources`, without white space at its ends. Documents of api-version 2017-03-01 prefix
+/// it with an underscore, which no VM name starts with.
 pub(crate) fn resource_name(entry: &str) -> &str {
+    let entry = entry.trim();
     entry.strip_prefix('_').unwrap_or(entry)
 }
 
@@ -60,14 +83,15 @@ mod tests {
     fn the_vm_name_is_compared_whole_and_without_case() {
         let scope = |entries: &[&str], own: Option<&str>| {
             let entries: Vec<Box<str>> = entries.iter().map(|entry| (*entry).into()).collect();
-            scope_of(Some(&entries), own)
+            scope_of(Some(&entries), own.into())
         };
         assert_eq!(scope(&["web_10", "WEB_1"], Some("web_1")), EventScope::Own);
         assert_eq!(scope(&["web_10"], Some("web_1")), EventScope::Other);
         assert_eq!(scope(&["_legacyvm2"], Some("legacyvm2")), EventScope::Own);
         assert_eq!(scope(&["_legacyvm2"], Some("_legacyvm2")), EventScope::Own);
+        assert_eq!(scope(&["web_1 \n"], Some("\tWEB_1")), EventScope::Own);
         assert_eq!(scope(&[], Some("web_1")), EventScope::Other);
         assert_eq!(scope(&["web_1"], None), EventScope::Unknown);
-        assert_eq!(scope_of(None, Some("web_1")), EventScope::Unknown);
+        assert_eq!(scope_of(None, Some("web_1").into()), EventScope::Unknown);
     }
 }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use crate::{
-    azure::{FailureReason, RequestError},
+    azure::{FailureReason, Identity, RequestError},
     base::backoff::{backoff, exponential},
 };
 
@@ -23,12 +23,15 @@ const MAX_GONE_BACKOFF: Duration = Duration::from_secs(8);
 /// Consecutive 410 within 70 seconds: 1 + 2 + 4 + 7 × 8.
 const GONE_IN_70_SECONDS: u32 = 10;
 
-/// When `/metadata/instance` is requested again after a failure.
+/// When `/metadata/instance` is requested again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdentityTiming {
+    /// After a failure for which [`RequestError::is_identity_unavailable`] holds, doubled with each further one.
     pub retry_interval: Duration,
-    /// Upper bound of the backoff while instance metadata is unavailable.
     pub max_retry_interval: Duration,
+    /// While a member that this kind of VM has is missing.
+    pub partial_interval: Duration,
+    pub refresh_interval: Duration,
 }
 
 impl Default for IdentityTiming {
@@ -36,20 +39,77 @@ impl Default for IdentityTiming {
         Self {
             retry_interval: Duration::from_secs(5),
             max_retry_interval: Duration::from_mins(5),
+            partial_interval: Duration::from_secs(30),
+            refresh_interval: Duration::from_hours(1),
         }
     }
 }
 
-/// Delay before `/metadata/instance` is requested again. `consecutive_unavailable` counts consecutive failures for
-/// which [`RequestError::is_identity_unavailable`] holds; it is 0 after any other failure.
-pub(crate) fn identity_retry_delay(
-    error: &RequestError,
-    consecutive_unavailable: u32,
+/// Decides when instance metadata are requested. Pure.
+#[derive(Debug)]
+pub(crate) struct IdentitySchedule {
     timing: IdentityTiming,
-) -> Duration {
-    let retry_after = error.retry_after.unwrap_or_default().min(MAX_BACKOFF);
-    let (first, max) = (timing.retry_interval, timing.max_retry_interval);
-    retry_after.max(exponential(first, max, consecutive_unavailable))
+    /// The name of this VM is known, from `--vm.name` or from instance metadata, which then only add labels.
+    is_name_known: bool,
+    due: Duration,
+    /// Consecutive failures, counted apart while the metadata are unavailable.
+    failures: u32,
+    was_unavailable: bool,
+}
+
+impl IdentitySchedule {
+    pub(crate) fn new(timing: IdentityTiming, is_name_known: bool) -> Self {
+        Self {
+            timing,
+            is_name_known,
+            due: Duration::ZERO,
+            failures: 0,
+            was_unavailable: false,
+        }
+    }
+
+    /// `now` is monotonic, as in [`Self::record`].
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        now >= self.due
+    }
+
+    /// A request ended at `now`. A transient failure is retried as a poll is; `jitter` is that of [`next_delay`].
+    pub(crate) fn record(
+        &mut self,
+        result: &Result<Identity, RequestError>,
+        jitter: f64,
+        now: Duration,
+    ) {
+        let timing = self.timing;
+        let delay = match result {
+            Ok(identity) => {
+                self.failures = 0;
+                self.is_name_known = true;
+                if identity.is_partial {
+                    timing.partial_interval
+                } else {
+                    timing.refresh_interval
+                }
+            }
+            Err(error) => {
+                let is_unavailable = error.is_identity_unavailable(self.is_name_known);
+                if self.was_unavailable != is_unavailable {
+                    self.failures = 0;
+                }
+                self.was_unavailable = is_unavailable;
+                self.failures = self.failures.saturating_add(1);
+                if is_unavailable {
+                    let (first, max) = (timing.retry_interval, timing.max_retry_interval);
+                    let retry_after = error.retry_after.unwrap_or_default().min(MAX_BACKOFF);
+                    retry_after.max(exponential(first, max, self.failures))
+                } else {
+                    let failed = Some((error, self.failures));
+                    next_delay(failed, Duration::ZERO, FIRST_BACKOFF, jitter)
+                }
+            }
+        };
+        self.due = now.saturating_add(delay);
+    }
 }
 
 /// Delay from the end of a poll that took `took` to the start of the next one. `failed` is the error of the poll, and
@@ -71,12 +131,15 @@ pub(crate) fn next_delay(
                 .unwrap_or_else(|| exponential(interval, MAX_BACKOFF, failures.saturating_add(1)))
                 .max(interval)
                 .min(MAX_BACKOFF),
-            FailureReason::Gone if failures <= GONE_IN_70_SECONDS => {
-                exponential(FIRST_BACKOFF, MAX_GONE_BACKOFF, failures)
+            reason => match reason {
+                FailureReason::Gone if failures <= GONE_IN_70_SECONDS => {
+                    exponential(FIRST_BACKOFF, MAX_GONE_BACKOFF, failures)
+                }
+                // Without jitter: no server is overloaded.
+                FailureReason::Status4xx => exponential(FIRST_BACKOFF, MAX_BACKOFF, failures),
+                _ => backoff(FIRST_BACKOFF, MAX_BACKOFF, failures, jitter),
             }
-            // Without jitter: no server is overloaded.
-            FailureReason::Status4xx => exponential(FIRST_BACKOFF, MAX_BACKOFF, failures),
-            _ => backoff(FIRST_BACKOFF, MAX_BACKOFF, failures, jitter),
+            .max(error.retry_after.unwrap_or_default().min(MAX_BACKOFF)),
         },
     );
     delay.max(MIN_REQUEST_INTERVAL.saturating_sub(took))
@@ -170,44 +233,77 @@ mod tests {
         );
     }
 
-    fn identity_error(reason: FailureReason, status: u16, retry_after: u64) -> RequestError {
-        RequestError {
+    /// The delays in seconds after these results of consecutive requests for the identity.
+    fn identity_delays(
+        is_name_known: bool,
+        results: impl IntoIterator<Item = Result<Identity, RequestError>>,
+    ) -> Vec<u64> {
+        let mut schedule = IdentitySchedule::new(IdentityTiming::default(), is_name_known);
+        assert!(schedule.is_due(Duration::ZERO));
+        let delay = |result| {
+            schedule.record(&result, 1.0, SECOND);
+            schedule.due.as_secs() - 1
+        };
+        results.into_iter().map(delay).collect()
+    }
+
+    fn refused(status: u16, retry_after: u64) -> Result<Identity, RequestError> {
+        let reason = match status {
+            429 => FailureReason::Throttled,
+            500.. => FailureReason::Status5xx,
+            _ => FailureReason::Status4xx,
+        };
+        Err(RequestError {
             status: Some(status),
             retry_after: Some(Duration::from_secs(retry_after)).filter(|after| !after.is_zero()),
             ..RequestError::new(reason, "")
+        })
+    }
+
+    #[test]
+    fn a_transient_failure_of_the_identity_is_retried_as_a_poll_is() {
+        for status in [403, 405, 500, 503] {
+            let failures = (0..6).map(|_| refused(status, 0));
+            assert_eq!(
+                identity_delays(false, failures),
+                [1, 2, 4, 8, 15, 15],
+                "{status}"
+            );
         }
+        let throttled = [0, 1, 12, 86_400].map(|retry_after| refused(429, retry_after));
+        assert_eq!(identity_delays(false, throttled), [2, 1, 12, 15]);
     }
 
     #[test]
     fn unavailable_identity_backs_off_to_five_minutes() {
-        let timing = IdentityTiming::default();
-        for status in [400, 404] {
-            let error = identity_error(FailureReason::Status4xx, status, 0);
-            assert!(error.is_identity_unavailable(false));
-            let delays = [1, 2, 3, 6, 7, 8, u32::MAX]
-                .map(|count| identity_retry_delay(&error, count, timing).as_secs());
-            assert_eq!(delays, [5, 10, 20, 160, 300, 300, 300]);
+        for (status, is_name_known) in [(400, false), (404, false), (503, true), (404, true)] {
+            let failures = (0..8).map(|_| refused(status, 0));
+            let expected = [5, 10, 20, 40, 80, 160, 300, 300];
+            assert_eq!(
+                identity_delays(is_name_known, failures),
+                expected,
+                "{status}"
+            );
         }
+        let mixed = [
+            refused(503, 0),
+            refused(503, 0),
+            refused(404, 0),
+            refused(503, 0),
+        ];
+        assert_eq!(identity_delays(false, mixed), [1, 2, 5, 1]);
     }
 
     #[test]
-    fn other_identity_failures_are_retried_at_a_constant_interval() {
-        let timing = IdentityTiming::default();
-        for status in [403, 405, 410, 500, 503] {
-            let error = identity_error(FailureReason::Status4xx, status, 0);
-            assert!(!error.is_identity_unavailable(false));
-            assert!(error.is_identity_unavailable(true));
-            assert_eq!(identity_retry_delay(&error, 0, timing).as_secs(), 5);
-        }
-    }
-
-    #[test]
-    fn throttled_identity_obeys_retry_after_up_to_15_seconds() {
-        let delay = |retry_after| {
-            let error = identity_error(FailureReason::Throttled, 429, retry_after);
-            identity_retry_delay(&error, 0, IdentityTiming::default()).as_secs()
+    fn a_known_identity_is_requested_again_each_hour_and_a_partial_one_after_30_seconds() {
+        let known = |is_partial| {
+            Ok(Identity {
+                is_partial,
+                ..Identity::default()
+            })
         };
-        assert_eq!([0, 1, 12, 86_400].map(delay), [5, 5, 12, 15]);
+        let results = [known(true), refused(503, 0), known(true), known(false)];
+        assert_eq!(identity_delays(false, results), [30, 5, 30, 3_600]);
     }
 
     fn any_failure() -> impl Strategy<Value = Option<(RequestError, u32)>> {

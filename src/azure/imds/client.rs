@@ -11,6 +11,7 @@ use hyper::{
     Method, Response, StatusCode,
     body::{Body as _, Incoming},
     header::{self, HeaderValue},
+    http::response::Parts,
 };
 use tokio::time::sleep;
 
@@ -19,7 +20,7 @@ use super::{
     connection::{ImdsConnection, ImdsRequest},
     empty::EmptyBodies,
     endpoint::{Endpoint, EndpointError},
-    error,
+    error::{self, RequestKind, Situation},
     known_document::KnownDocument,
 };
 use crate::{
@@ -45,6 +46,8 @@ pub struct Client {
     endpoint: Endpoint,
     known: KnownDocument,
     empty_bodies: EmptyBodies,
+    has_read_events: bool,
+    pub(super) has_read_metadata: bool,
     /// Monotonic start time of the last request.
     last_start: Option<Duration>,
 }
@@ -57,6 +60,8 @@ impl Client {
             endpoint: endpoint.clone(),
             known: KnownDocument::default(),
             empty_bodies: EmptyBodies::default(),
+            has_read_events: false,
+            has_read_metadata: false,
             last_start: None,
         })
     }
@@ -73,6 +78,7 @@ impl Client {
             return self.accept_empty_body(clock.now());
         };
         self.empty_bodies.reset();
+        self.has_read_events |= answer.is_ok();
         answer
     }
 
@@ -123,7 +129,9 @@ impl Client {
         request.headers_mut().insert(header::CONTENT_TYPE, json);
         let response = self.send(request, timeout, clock).await?;
         if response.status() != StatusCode::OK {
-            return Err(status_error(response, false, clock).await);
+            return Err(self
+                .status_error(response, RequestKind::Approval, clock)
+                .await);
         }
         // The content is undocumented; reading it makes the connection reusable.
         error_body(response.into_body()).await;
@@ -147,7 +155,11 @@ impl Client {
             StatusCode::NOT_MODIFIED if self.known.etag.is_some() => {
                 return Ok(Some(Answer::Unchanged));
             }
-            _ => return Err(status_error(response, false, clock).await),
+            _ => {
+                return Err(self
+                    .status_error(response, RequestKind::Events, clock)
+                    .await);
+            }
         }
         let etag = response.headers_mut().remove(header::ETAG);
         let body = self.read(response.into_body(), timeout, clock).await?;
@@ -169,23 +181,81 @@ impl Client {
         }))
     }
 
-    /// The instance metadata of this VM.
+    /// The instance metadata of this VM. If IMDS refuses their version and offers others, the newest of these is
+    /// requested from now on.
     pub(super) async fn request_compute(
         &mut self,
         timeout: Duration,
         clock: Clock,
     ) -> Result<Vec<u8>, RequestError> {
-        let request = self.connection.request(&self.endpoint.compute);
-        let response = self.send(request, timeout, clock).await?;
-        if response.status() == StatusCode::OK {
-            self.read(response.into_body(), timeout, clock).await
-        } else {
-            Err(status_error(response, true, clock).await)
+        let mut may_change_version = true;
+        loop {
+            let request = self.connection.request(&self.endpoint.compute);
+            let response = self.send(request, timeout, clock).await?;
+            if response.status() == StatusCode::OK {
+                return self.read(response.into_body(), timeout, clock).await;
+            }
+            let (parts, body) = response.into_parts();
+            let body = status_body(&parts, body).await;
+            let offered = error::offered_version(&body).filter(|_| {
+                parts.status == StatusCode::BAD_REQUEST && std::mem::take(&mut may_change_version)
+            });
+            if !offered.is_some_and(|offered| self.endpoint.set_instance_version(offered)) {
+                let version = &self.endpoint.instance_version;
+                let request = RequestKind::InstanceMetadata { version };
+                return Err(self.classify(&parts, &body, request, clock));
+            }
+        }
+    }
+
+    async fn status_error(
+        &self,
+        response: Response<Incoming>,
+        request: RequestKind<'_>,
+        clock: Clock,
+    ) -> RequestError {
+        let (parts, body) = response.into_parts();
+        let body = status_body(&parts, body).await;
+        self.classify(&parts, &body, request, clock)
+    }
+
+    fn classify(
+        &self,
+        response: &Parts,
+        body: &[u8],
+        request: RequestKind<'_>,
+        clock: Clock,
+    ) -> RequestError {
+        let situation = Situation {
+            request,
+            has_succeeded: match request {
+                RequestKind::Events | RequestKind::Approval => self.has_read_events,
+                RequestKind::InstanceMetadata { .. } => self.has_read_metadata,
+            },
+        };
+        error::status(response, body, situation, clock.now().wall)
+    }
+
+    /// Sends a request. A GET is repeated once if IMDS closes the kept connection without an answer (RFC 9110, section
+    /// 9.2.2). An approval is not: IMDS may have accepted it, and the document shows that.
+    async fn send(
+        &mut self,
+        request: ImdsRequest,
+        timeout: Duration,
+        clock: Clock,
+    ) -> Result<Response<Incoming>, RequestError> {
+        let again = (request.method() == Method::GET).then(|| request.clone());
+        let sent = self.send_once(request, timeout, clock).await;
+        match again {
+            Some(request) if sent.is_err() && self.connection.was_outdated => {
+                self.send_once(request, timeout, clock).await
+            }
+            _ => sent,
         }
     }
 
     /// Sends one request, at least [`backoff::MIN_REQUEST_INTERVAL`] after the previous one.
-    async fn send(
+    async fn send_once(
         &mut self,
         request: ImdsRequest,
         timeout: Duration,
@@ -273,19 +343,12 @@ async fn error_body(body: Incoming) -> Vec<u8> {
     }
 }
 
-/// The error of an unexpected status. The body of a redirect is not read.
-async fn status_error(
-    response: Response<Incoming>,
-    is_compute: bool,
-    clock: Clock,
-) -> RequestError {
-    let (parts, body) = response.into_parts();
-    let body = if parts.status.is_redirection() {
-        Vec::new()
-    } else {
-        error_body(body).await
-    };
-    error::status(&parts, &body, is_compute, clock.now().wall)
+/// The body of a response with an unexpected status. That of a redirect is not read.
+async fn status_body(response: &Parts, body: Incoming) -> Vec<u8> {
+    if response.status.is_redirection() {
+        return Vec::new();
+    }
+    error_body(body).await
 }
 
 #[cfg(test)]

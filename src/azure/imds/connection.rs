@@ -26,7 +26,11 @@ use super::{
 };
 use crate::{
     azure::RequestError,
-    http::client::{error::root_cause, http::USER_AGENT, resolver::Resolver},
+    http::client::{
+        error::{causes, root_cause},
+        http::USER_AGENT,
+        resolver::Resolver,
+    },
 };
 
 /// IMDS runs on the host, so connecting takes milliseconds.
@@ -46,6 +50,8 @@ pub(super) struct ImdsConnection {
     idle: Option<RequestSender>,
     /// While [`ImdsConnection::send`] opens a connection; if it was dropped then, nothing was sent.
     pub(super) is_opening: bool,
+    /// IMDS closed the kept connection without an answer to the last request.
+    pub(super) was_outdated: bool,
 }
 
 impl ImdsConnection {
@@ -87,6 +93,7 @@ impl ImdsConnection {
             headers,
             idle: None,
             is_opening: false,
+            was_outdated: false,
         })
     }
 
@@ -109,6 +116,7 @@ impl ImdsConnection {
         request: ImdsRequest,
     ) -> Result<Response<Incoming>, RequestError> {
         self.is_opening = false;
+        self.was_outdated = false;
         let (mut sender, is_reused) = match self.take_idle().await {
             Some(sender) => (sender, true),
             None => (Box::pin(self.open()).await?, false),
@@ -122,7 +130,10 @@ impl ImdsConnection {
                     let sent = sender.send_request(unsent).await;
                     sent.map_err(|error| error::exchange(&error, &self.base))?
                 }
-                _ => return Err(error::exchange(failed.error(), &self.base)),
+                _ => {
+                    self.was_outdated = is_reused && is_closed(failed.error());
+                    return Err(error::exchange(failed.error(), &self.base));
+                }
             },
         };
         self.idle = Some(sender);
@@ -157,4 +168,9 @@ impl ImdsConnection {
         drop(tokio::spawn(connection));
         Ok(sender)
     }
+}
+
+/// Whether the peer closed the connection before a whole response head.
+fn is_closed(error: &hyper::Error) -> bool {
+    error.is_incomplete_message() || error.is_closed() || causes(error).any(error::is_closed)
 }

@@ -9,7 +9,7 @@ use crate::{
     http::client::url::{self, UrlError},
 };
 
-/// The api-version of instance metadata, which is versioned apart from scheduled events.
+/// The first api-version of instance metadata that is requested. They are versioned apart from scheduled events.
 const INSTANCE_VERSION: &str = "2021-02-01";
 
 /// Why a client cannot be created. The caller adds the name of the flag.
@@ -23,7 +23,7 @@ pub enum EndpointError {
          (package ca-certificates, or SSL_CERT_FILE)"
     )]
     Client { address: String, cause: String },
-    /// Of the thread that resolves host names.
+    /// The thread that resolves host names.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
@@ -33,6 +33,8 @@ pub struct Endpoint {
     base: String,
     pub(super) events: Uri,
     pub(super) compute: Uri,
+    /// The api-version in `compute`.
+    pub(super) instance_version: String,
     /// An approval names the `DocumentIncarnation`, as in all samples for the preview version
     /// (Microsoft's documentation of api-version 2017-03-01).
     pub(super) approvals_name_incarnation: bool,
@@ -75,8 +77,24 @@ impl Endpoint {
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
             )?,
+            instance_version: INSTANCE_VERSION.to_owned(),
             approvals_name_incarnation: api_version.documented.is_preview(),
         })
+    }
+
+    /// Requests another version of instance metadata. Returns whether it is another one.
+    pub(super) fn set_instance_version(&mut self, version: String) -> bool {
+        let parameter = |version: &str| format!("?api-version={version}&");
+        let old = parameter(&self.instance_version);
+        let compute = self.compute.to_string().replace(&old, &parameter(&version));
+        match compute.parse() {
+            Ok(compute) if compute != self.compute => {
+                self.compute = compute;
+                self.instance_version = version;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// For messages: without secrets.

@@ -1,22 +1,24 @@
 //! The errors of requests to IMDS: each has a reason, and a message with a hint for the operator. `base` is the base
 //! URL.
 
-use std::{io, time::Duration};
+use std::{borrow::Cow, io, time::Duration};
 
 use hyper::{
     header::{self, HeaderMap, HeaderValue},
     http::response::Parts,
 };
+use serde_json::Value;
 
 use crate::{
     azure::{FailureReason, RequestError, document::ParseError},
     base::{
         text,
-        time::{Timestamp, in_words},
+        time::{self, Timestamp, in_words},
     },
     http::client::{
         error::{causes, is_tls, root_cause},
         retry::retry_after,
+        url,
     },
 };
 
@@ -36,7 +38,7 @@ pub(super) fn timeout(base: &str, after: Duration) -> RequestError {
     RequestError::new(FailureReason::Timeout, message)
 }
 
-/// Of a request whose connection could not be opened.
+/// The error of a request whose connection could not be opened.
 pub(super) fn connect(
     error: &(dyn std::error::Error + 'static),
     is_https: bool,
@@ -56,7 +58,7 @@ pub(super) fn connect(
     }
 }
 
-/// Of a request that failed before the response headers arrived.
+/// The error of a request that failed before the response headers arrived.
 pub(super) fn exchange(error: &hyper::Error, base: &str) -> RequestError {
     if causes(error).any(is_tls) {
         return tls(base, error);
@@ -78,68 +80,93 @@ fn tls(base: &str, error: &(dyn std::error::Error + 'static)) -> RequestError {
     RequestError::new(FailureReason::Tls, message)
 }
 
-/// Of a response with an unexpected status. `is_compute`: to a request for instance metadata, which a classic cloud
-/// service does not have.
+/// The request that IMDS answered, and how it was answered before: the same status means different things.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Situation<'a> {
+    pub(super) request: RequestKind<'a>,
+    /// A request of this kind has succeeded.
+    pub(super) has_succeeded: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RequestKind<'a> {
+    Events,
+    Approval,
+    InstanceMetadata { version: &'a str },
+}
+
+/// The error of a response with an unexpected status.
 pub(super) fn status(
     response: &Parts,
     body: &[u8],
-    is_compute: bool,
+    situation: Situation<'_>,
     now: Timestamp,
 ) -> RequestError {
-    let headers = &response.headers;
     let status = response.status.as_u16();
-    let shown = format!(
-        "HTTP {status}{}{}",
-        describe_body(body),
-        other_cloud(headers)
-    );
-    let (reason, message) = match status {
-        304 => (
-            FailureReason::Redirect,
-            "HTTP 304 to an unconditional request: a cache answers in place of IMDS".to_owned(),
-        ),
-        300..=399 => {
-            let location = headers.get(header::LOCATION).map(HeaderValue::as_bytes);
-            let location = location.map_or("nowhere".into(), String::from_utf8_lossy);
-            let message = format!(
-                "HTTP {status}, a redirect to {}, is not followed: IMDS sends none, so a proxy or a captive portal answers \
-                 in its place",
-                excerpt(&location)
-            );
-            (FailureReason::Redirect, message)
-        }
-        400 | 404 if is_compute => {
-            let message = format!(
-                "{shown}: no instance metadata for this VM, as in a classic cloud service; --vm.name sets the name that \
-                 Resources contain, such as Role_IN_0"
-            );
-            (FailureReason::Status4xx, message)
-        }
-        410 => (
-            FailureReason::Gone,
-            "HTTP 410: IMDS is being updated, which takes 70 seconds at most".to_owned(),
-        ),
-        429 => (
-            FailureReason::Throttled,
-            "HTTP 429: more than five requests a second by all readers on this VM together; raise the poll interval of one \
-             of them"
-                .to_owned(),
-        ),
-        400..=499 => (FailureReason::Status4xx, shown + client_error_hint(status)),
-        500..=599 => {
-            let hint = server_error_hint(status);
-            let message = format!("{shown}: an IMDS fault, usually temporary{hint}");
-            (FailureReason::Status5xx, message)
-        }
-        _ => {
-            let message = format!("{shown} is not a status of IMDS: something else listens there");
-            (FailureReason::Shape, message)
-        }
-    };
+    let reason = reason(status);
     RequestError {
         status: Some(status),
-        retry_after: retry_after(headers, now).filter(|_| status == 429),
-        ..RequestError::new(reason, message)
+        retry_after: retry_after(&response.headers, now),
+        ..RequestError::new(
+            reason,
+            message(reason, response, &ErrorBody::new(response, body), situation),
+        )
+    }
+}
+
+fn reason(status: u16) -> FailureReason {
+    match status {
+        300..=399 => FailureReason::Redirect,
+        410 => FailureReason::Gone,
+        429 => FailureReason::Throttled,
+        400..=499 => FailureReason::Status4xx,
+        500..=599 => FailureReason::Status5xx,
+        _ => FailureReason::Shape,
+    }
+}
+
+fn message(
+    reason: FailureReason,
+    response: &Parts,
+    body: &ErrorBody,
+    situation: Situation<'_>,
+) -> String {
+    let status = response.status.as_u16();
+    let shown = format!("HTTP {status}{}", body.shown);
+    if let Some(cloud) = other_cloud(&response.headers) {
+        return format!("HTTP {status}: this is {cloud}");
+    }
+    match reason {
+        FailureReason::Redirect if status == 304 => {
+            "HTTP 304 to an unconditional request: a cache answers in place of IMDS".to_owned()
+        }
+        FailureReason::Redirect => {
+            let location = response.headers.get(header::LOCATION);
+            let location = location.map_or("nowhere".into(), |location| {
+                url::redacted(&String::from_utf8_lossy(location.as_bytes()))
+            });
+            format!(
+                "HTTP {status}, a redirect to {location}, is not followed: IMDS sends none, so a proxy or a captive portal \
+                 answers in its place"
+            )
+        }
+        _ if body.is_page => {
+            format!("{shown}: a proxy or a captive portal answers in place of IMDS")
+        }
+        FailureReason::Gone => {
+            "HTTP 410: IMDS is being updated, which takes 70 seconds at most".to_owned()
+        }
+        FailureReason::Throttled => {
+            "HTTP 429: more than five requests a second by all readers on this VM together; raise the poll interval of one \
+             of them"
+                .to_owned()
+        }
+        FailureReason::Status4xx => shown + &client_error_hint(status, body, situation),
+        FailureReason::Status5xx => {
+            let hint = server_error_hint(status);
+            format!("{shown}: an IMDS fault, usually temporary{hint}")
+        }
+        _ => format!("{shown} is not a status of IMDS: something else listens there"),
     }
 }
 
@@ -163,24 +190,49 @@ pub(super) fn shape(detail: &str, body: &[u8]) -> RequestError {
     RequestError::new(FailureReason::Shape, message)
 }
 
-/// The Metadata Security Protocol puts `GuestProxyAgent` in front of IMDS. Its statuses are those of
-/// <https://github.com/Azure/GuestProxyAgent> (`proxy_server.rs`), usually with an empty body and `Connection: close`.
-fn client_error_hint(status: u16) -> &'static str {
-    match status {
-        400 => "; check --imds.api-version",
-        401 => "; IMDS asks for no credentials, so something else listens there",
-        403 => {
-            "; with the Metadata Security Protocol (proxyAgentSettings of the VM), GuestProxyAgent refuses this process: \
-             allow its user or its executable in the access control rules of IMDS; without it, is this another cloud?"
+/// What a refusal means. The Metadata Security Protocol puts `GuestProxyAgent` in front of IMDS. Its statuses are those
+/// of <https://github.com/Azure/GuestProxyAgent> (`proxy_server.rs`), usually with an empty body and `Connection: close`.
+fn client_error_hint(status: u16, body: &ErrorBody, situation: Situation<'_>) -> Cow<'static, str> {
+    let Situation {
+        request,
+        has_succeeded,
+    } = situation;
+    let hint = match (status, request) {
+        (401, _) => "IMDS asks for no credentials, so something else listens there",
+        (403, _) if has_succeeded => GUEST_PROXY_AGENT_REFUSES,
+        (403, _) => {
+            return format!("; {GUEST_PROXY_AGENT_REFUSES}; without it, is this another cloud?")
+                .into();
         }
-        421 => {
-            "; GuestProxyAgent of the Metadata Security Protocol cannot identify the process behind this connection: the next \
+        (421, _) => {
+            "GuestProxyAgent of the Metadata Security Protocol cannot identify the process behind this connection: the next \
              request uses a new one; if it fails too, restart GuestProxyAgent"
         }
-        404 => "; is this an Azure VM, and --imds.url the address of its IMDS?",
-        _ => "",
-    }
+        _ if body.lacks_header => "a proxy removes the header \"Metadata: true\"",
+        (400, RequestKind::InstanceMetadata { version }) if body.is_about_version => {
+            return format!("; api-version {version} of instance metadata is refused").into();
+        }
+        (400, _) if body.is_about_version => "set --imds.api-version to a version that it has",
+        (_, RequestKind::Approval) => "it refuses the approval: the event may be over",
+        (400 | 404, _) if has_succeeded => {
+            "the same request succeeded before, so this is usually temporary"
+        }
+        (400 | 404, RequestKind::InstanceMetadata { version }) => {
+            return format!(
+                ": no instance metadata of api-version {version} for this VM, as in a classic cloud service; --vm.name sets \
+                 the name that Resources contain, such as Role_IN_0"
+            )
+            .into();
+        }
+        (400, _) => "check --imds.api-version",
+        (404, _) => "is this an Azure VM, and --imds.url the address of its IMDS?",
+        _ => return Cow::default(),
+    };
+    format!("; {hint}").into()
 }
+
+const GUEST_PROXY_AGENT_REFUSES: &str = "with the Metadata Security Protocol (proxyAgentSettings of the VM), \
+    GuestProxyAgent refuses this process: allow its user or its executable in the access control rules of IMDS";
 
 fn server_error_hint(status: u16) -> &'static str {
     match status {
@@ -192,16 +244,20 @@ fn server_error_hint(status: u16) -> &'static str {
 }
 
 fn markup_hint(body: &[u8]) -> &'static str {
-    let is_markup = body.trim_ascii_start().starts_with(b"<");
-    if is_markup {
+    if is_markup(body) {
         "; it looks like a web page: a proxy or a captive portal answers in place of IMDS"
     } else {
         ""
     }
 }
 
-/// True if the connection was closed during the handshake.
-fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
+fn is_markup(body: &[u8]) -> bool {
+    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+    body.trim_ascii_start().starts_with(b"<")
+}
+
+/// Whether the peer closed the connection.
+pub(super) fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|io| {
         matches!(
             io.kind(),
@@ -220,38 +276,77 @@ pub(super) fn excerpt(text: &str) -> String {
 }
 
 /// Other clouds serve their metadata at the same address and identify themselves.
-fn other_cloud(headers: &HeaderMap) -> &'static str {
+fn other_cloud(headers: &HeaderMap) -> Option<&'static str> {
     let server = headers.get(header::SERVER).map(HeaderValue::as_bytes);
     if headers.contains_key("Metadata-Flavor") {
-        " (this is the metadata server of Google Cloud)"
+        Some("the metadata server of Google Cloud")
     } else if server.is_some_and(|server| server.starts_with(b"EC2ws")) {
-        " (this is the metadata service of Amazon EC2)"
+        Some("the metadata service of Amazon EC2")
     } else {
-        ""
+        None
     }
 }
 
-/// The message of an error body, to follow `HTTP 400`. IMDS sends `{"error": TEXT}`, with `newest-versions` if the
-/// requested api-version is unknown.
-fn describe_body(body: &[u8]) -> String {
-    let Ok(json) = serde_json::from_slice::<serde_json::Value>(body) else {
-        let text = String::from_utf8_lossy(body);
-        return match text.trim() {
+/// What the body of an error says. IMDS sends `{"error": TEXT}`, with `newest-versions` if the requested api-version is
+/// unknown.
+#[derive(Debug, Default)]
+struct ErrorBody {
+    /// To follow `HTTP 400`.
+    shown: String,
+    is_page: bool,
+    is_about_version: bool,
+    /// IMDS did not get the header `Metadata: true`.
+    lacks_header: bool,
+}
+
+impl ErrorBody {
+    fn new(response: &Parts, body: &[u8]) -> Self {
+        let content_type = response.headers.get(header::CONTENT_TYPE);
+        let is_html = content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/html"));
+        if is_markup(body) || is_html {
+            return Self {
+                shown: " with a web page".to_owned(),
+                is_page: true,
+                ..Self::default()
+            };
+        }
+        let json = serde_json::from_slice::<Value>(body).ok();
+        let text = match &json {
+            Some(json) => json
+                .get("error")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .into(),
+            None => String::from_utf8_lossy(body),
+        };
+        let text = text.trim();
+        let mut shown = match text {
             "" => String::new(),
-            page if page.starts_with('<') => {
-                " with a web page: a proxy or a captive portal answers in place of IMDS".to_owned()
-            }
             text => format!(" {:?}", excerpt(text)),
         };
-    };
-    let text = json.get("error").and_then(serde_json::Value::as_str);
-    let text = text.map_or_else(String::new, |text| format!(" {:?}", excerpt(text)));
-    let versions = json.get("newest-versions").filter(|v| v.is_array());
-    let versions = versions.map_or_else(String::new, |versions| {
-        let versions = excerpt(&versions.to_string());
-        format!(" (newest versions: {versions})")
-    });
-    text + &versions
+        let versions = json.as_ref().and_then(|json| json.get("newest-versions"));
+        if let Some(versions) = versions.filter(|versions| versions.is_array()) {
+            let versions = excerpt(&versions.to_string());
+            shown = format!("{shown} (newest versions: {versions})");
+        }
+        let text = text.to_ascii_lowercase();
+        Self {
+            is_page: false,
+            is_about_version: versions.is_some() || text.contains("api-version"),
+            lacks_header: text.contains("metadata header"),
+            shown,
+        }
+    }
+}
+
+/// The newest version that IMDS offers in place of a refused one.
+pub(super) fn offered_version(body: &[u8]) -> Option<String> {
+    let json = serde_json::from_slice::<Value>(body).ok()?;
+    let versions = json.get("newest-versions")?.as_array()?.iter();
+    let dates = versions
+        .filter_map(Value::as_str)
+        .filter(|it| time::is_date(it));
+    dates.max().map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -259,20 +354,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_body_is_described() {
-        assert_eq!(
-            describe_body(br#"{"error":"Bad request. Required metadata header not specified"}"#),
-            r#" "Bad request. Required metadata header not specified""#
-        );
-        assert_eq!(
-            describe_body(
-                br#"{"error":"Bad request.","newest-versions":["2025-04-07","2024-07-17"]}"#
-            ),
-            r#" "Bad request." (newest versions: ["2025-04-07","2024-07-17"])"#
-        );
-        assert_eq!(describe_body(b""), "");
-        assert_eq!(describe_body(b"null"), "");
-        assert_eq!(describe_body(b"no such thing\n"), r#" "no such thing""#);
-        assert!(describe_body(b" <html>").contains("captive portal"));
+    fn the_newest_offered_version_is_found_in_any_order() {
+        let newest = |versions: &str| {
+            offered_version(format!(r#"{{"newest-versions":{versions}}}"#).as_bytes())
+        };
+        let offered = r#"["2024-07-17","latest",7,"2025-04-07","2024-03-15"]"#;
+        assert_eq!(newest(offered).as_deref(), Some("2025-04-07"));
+        for none in ["[]", "null", r#""2025-04-07""#, r#"["../x"]"#] {
+            assert_eq!(newest(none), None, "{none}");
+        }
+        assert_eq!(offered_version(b"<html>"), None);
     }
 }

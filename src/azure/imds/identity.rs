@@ -24,7 +24,9 @@ const MAX_VALUE: usize = 2_048;
 impl Client {
     /// Requests the identity of this VM.
     pub async fn identify(&mut self, clock: Clock) -> Result<Identity, RequestError> {
-        parse(&self.request_compute(TIMEOUT, clock).await?)
+        let identity = parse(&self.request_compute(TIMEOUT, clock).await?)?;
+        self.has_read_metadata = true;
+        Ok(identity)
     }
 }
 
@@ -33,7 +35,7 @@ fn parse(body: &[u8]) -> Result<Identity, RequestError> {
     let compute: Value = serde_json::from_slice(body)
         .map_err(|error| error::json("instance metadata", &error.to_string(), body))?;
     let text = |value: Option<&Value>| {
-        let text = value.and_then(Value::as_str).unwrap_or_default();
+        let text = value.and_then(Value::as_str).unwrap_or_default().trim();
         if text.len() <= MAX_VALUE {
             text.to_owned()
         } else {
@@ -41,7 +43,8 @@ fn parse(body: &[u8]) -> Result<Identity, RequestError> {
         }
     };
     let member = |name: &str| text(compute.get(name));
-    let identity = Identity {
+    let computer_name = compute.pointer("/osProfile/computerName");
+    let mut identity = Identity {
         name: member("name"),
         vm_id: member("vmId"),
         scale_set: member("vmScaleSetName"),
@@ -51,15 +54,41 @@ fn parse(body: &[u8]) -> Result<Identity, RequestError> {
         subscription_id: member("subscriptionId"),
         resource_group: member("resourceGroupName"),
         resource_id: member("resourceId"),
-        computer_name: text(compute.pointer("/osProfile/computerName")),
+        computer_name: text(computer_name),
+        is_partial: false,
     };
-    if identity.name.trim().is_empty() {
+    // Members that a kind of VM does not have are present, and empty.
+    let optional = [
+        compute.get("vmScaleSetName"),
+        compute.get("zone"),
+        computer_name,
+    ];
+    identity.is_partial =
+        lacks_value(&identity) || !optional.iter().all(|it| it.is_some_and(Value::is_string));
+    if identity.name.is_empty() {
         let begin = error::excerpt(&String::from_utf8_lossy(body));
         let detail =
             format!("expected instance metadata; they lack the name of this VM; it begins {begin}");
         return Err(error::shape(&detail, body));
     }
     Ok(identity)
+}
+
+/// Whether a value is empty that every VM has, or every VM of a scale set.
+fn lacks_value(identity: &Identity) -> bool {
+    let resource_id = identity.resource_id.to_ascii_lowercase();
+    let is_in_scale_set = resource_id.contains("/virtualmachinescalesets/");
+    let of_all = [
+        &identity.vm_id,
+        &identity.vm_size,
+        &identity.location,
+        &identity.subscription_id,
+        &identity.resource_group,
+        &identity.resource_id,
+    ];
+    let of_scale_sets = [&identity.scale_set, &identity.computer_name];
+    of_all.into_iter().any(String::is_empty)
+        || is_in_scale_set && of_scale_sets.into_iter().any(String::is_empty)
 }
 
 #[cfg(test)]
@@ -87,6 +116,7 @@ mod tests {
             resource_group: "MC_shop".to_owned(),
             resource_id: "/subscriptions/5d1c".to_owned(),
             computer_name: "aks-nodepool1-40718255-vmss000003".to_owned(),
+            is_partial: false,
         };
         assert_eq!(identity, expected);
     }
@@ -96,9 +126,59 @@ mod tests {
         let identity = parse(br#"{"name":"vm1","zone":null,"vmSize":4,"osProfile":"x"}"#).unwrap();
         let expected = Identity {
             name: "vm1".to_owned(),
+            is_partial: true,
             ..Identity::default()
         };
         assert_eq!(identity, expected);
+    }
+
+    #[test]
+    fn blanks_and_line_breaks_around_a_value_are_removed() {
+        let identity = parse(br#"{"name":" web_0\r\n","location":"\twesteurope "}"#).unwrap();
+        assert_eq!(
+            (&*identity.name, &*identity.location),
+            ("web_0", "westeurope")
+        );
+    }
+
+    #[test]
+    fn metadata_are_partial_while_a_member_is_missing_that_this_kind_of_vm_has() {
+        let is_partial = |member: &str, value: Option<&str>, resource: &str| {
+            let mut compute = serde_json::json!({
+                "name": "web_0", "vmId": "9e7a", "vmSize": "D4", "location": "westeurope", "zone": "",
+                "subscriptionId": "5d1c", "resourceGroupName": "shop", "vmScaleSetName": "web",
+                "resourceId": format!("/subscriptions/5d1c/{resource}/web/virtualMachines/0"),
+                "osProfile": {"computerName": "web000000"},
+            });
+            let (part, member) = match member {
+                "computerName" => (&mut compute["osProfile"], member),
+                _ => (&mut compute, member),
+            };
+            match value {
+                Some(value) => part[member] = value.into(),
+                None => drop(part.as_object_mut().unwrap().remove(member)),
+            }
+            parse(compute.to_string().as_bytes()).unwrap().is_partial
+        };
+        let (set, single) = ("virtualMachineScaleSets", "x");
+        for member in [
+            "vmId",
+            "vmSize",
+            "location",
+            "subscriptionId",
+            "resourceGroupName",
+            "resourceId",
+        ] {
+            assert!(is_partial(member, None, single), "{member}");
+            assert!(is_partial(member, Some(" "), single), "{member}");
+        }
+        for member in ["vmScaleSetName", "computerName"] {
+            assert!(is_partial(member, None, single), "{member}");
+            assert!(is_partial(member, Some(""), set), "{member}");
+            assert!(!is_partial(member, Some(""), single), "{member}");
+        }
+        assert!(is_partial("zone", None, single));
+        assert!(!is_partial("zone", Some(""), set));
     }
 
     #[test]

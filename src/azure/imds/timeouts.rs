@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::azure::FailureReason;
 
-/// After this time without a success, one poll has the long timeout: Scheduled Events may have been disabled.
+/// A second poll with the long timeout follows the first after this time without a success.
 const LONG_TIMEOUT_INTERVAL: Duration = Duration::from_hours(1);
 /// Consecutive timeouts before a poll has the long timeout: one alone may be a lost connection.
 const TIMEOUTS_BEFORE_LONG: u32 = 2;
@@ -13,14 +13,13 @@ const TIMEOUTS_BEFORE_LONG: u32 = 2;
 ///
 /// The first response after Scheduled Events was enabled takes up to two minutes, also when it is enabled again
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>).
-/// So the long timeout applies until the first success, and after a success to the poll that follows two timeouts in a
-/// row. If that poll fails too, it applies again after an hour without a success, but not before: no event is seen
-/// while a lost response is waited for, and a Spot eviction gives 30 seconds' notice.
+/// So until the first success the long timeout applies to each poll that follows a timeout, and after a success to the
+/// poll that follows two timeouts in a row. If that poll fails too, it applies again after an hour without a success,
+/// but not before: no event is seen while a lost response is waited for, and a Spot eviction gives 30 seconds' notice.
 #[derive(Debug, Default)]
 pub(crate) struct PollTimeouts {
-    /// Monotonic time.
-    last_success: Option<Duration>,
-    /// Monotonic time of the last poll with the long timeout since then.
+    has_succeeded: bool,
+    /// The monotonic time of the last poll with the long timeout since the last success.
     last_long: Option<Duration>,
     consecutive_timeouts: u32,
 }
@@ -28,28 +27,29 @@ pub(crate) struct PollTimeouts {
 impl PollTimeouts {
     /// Whether a poll that starts now has the long timeout. `now` is monotonic.
     pub(crate) fn is_long(&self, now: Duration) -> bool {
-        let Some(last_success) = self.last_success else {
-            return true;
-        };
-        let is_slow = self.last_long.is_none() && self.consecutive_timeouts >= TIMEOUTS_BEFORE_LONG;
-        let since = now.saturating_sub(self.last_long.unwrap_or(last_success));
-        is_slow || since >= LONG_TIMEOUT_INTERVAL
+        if !self.has_succeeded {
+            return self.consecutive_timeouts > 0;
+        }
+        let is_due = |last: Duration| now.saturating_sub(last) >= LONG_TIMEOUT_INTERVAL;
+        self.consecutive_timeouts >= TIMEOUTS_BEFORE_LONG && self.last_long.is_none_or(is_due)
     }
 
     /// A poll ended at `now`, with `failure` unless it succeeded.
     pub(crate) fn record(&mut self, was_long: bool, failure: Option<FailureReason>, now: Duration) {
         if failure.is_none() {
             *self = Self {
-                last_success: Some(now),
+                has_succeeded: true,
                 ..Self::default()
             };
-        } else if was_long {
-            self.last_long = Some(now);
-        } else if failure == Some(FailureReason::Timeout) {
-            self.consecutive_timeouts = self.consecutive_timeouts.saturating_add(1);
-        } else {
-            self.consecutive_timeouts = 0;
+            return;
         }
+        if was_long {
+            self.last_long = Some(now);
+        }
+        self.consecutive_timeouts = match failure {
+            Some(FailureReason::Timeout) => self.consecutive_timeouts.saturating_add(1),
+            _ => 0,
+        };
     }
 }
 
@@ -83,28 +83,32 @@ mod tests {
         )
     }
 
+    /// A single connection that hangs at the start must not hide a Spot eviction either.
     #[test]
-    fn the_long_timeout_applies_until_the_first_success() {
-        assert_eq!(every(1, "xx5x....5."), "LLLLLnnnnn");
+    fn the_long_timeout_applies_after_a_timeout_until_the_first_success() {
+        assert_eq!(every(1, "xx5x....5."), "nLLnLnnnnn");
     }
 
-    /// A single connection that hangs must not hide a Spot eviction.
     #[test]
     fn the_long_timeout_applies_once_after_two_timeouts_in_a_row() {
-        assert_eq!(every(1, "..x..x.."), "Lnnnnnnn");
-        assert_eq!(every(1, ".x5x5x5."), "Lnnnnnnn");
-        assert_eq!(every(1, ".xxxxxx."), "LnnLnnnn", "once without a success");
-        assert_eq!(every(1, ".xx5xx."), "LnnLnnn");
-        assert_eq!(every(1, ".xx.xx.."), "LnnLnnLn", "again after a success");
+        assert_eq!(every(1, "..x..x.."), "nnnnnnnn");
+        assert_eq!(every(1, ".x5x5x5."), "nnnnnnnn");
+        assert_eq!(every(1, ".xxxxxx."), "nnnLnnnn", "once without a success");
+        assert_eq!(every(1, ".xx5xx."), "nnnLnnn");
+        assert_eq!(every(1, ".xx.xx.."), "nnnLnnLn", "again after a success");
     }
 
     #[test]
-    fn the_long_timeout_applies_once_an_hour_without_a_success() {
-        // A failure every minute; polls 0 and 60 are an hour apart.
+    fn the_long_timeout_applies_again_after_an_hour_of_timeouts() {
+        let timeouts = every(60, &format!(".{}", "x".repeat(180)));
+        let long: Vec<_> = timeouts.match_indices('L').map(|(at, _)| at).collect();
+        assert_eq!(long, [3, 63, 123]);
         let failures = every(60, &format!(".{}", "5".repeat(180)));
-        let long: Vec<_> = failures.match_indices('L').map(|(at, _)| at).collect();
-        assert_eq!(long, [0, 60, 120, 180]);
-        assert_eq!(every(3_600, "...."), "LLLL", "the longest poll interval");
-        assert_eq!(every(3_599, "...."), "Lnnn");
+        assert!(!failures.contains('L'), "a 503 is no slow answer");
+        assert_eq!(
+            every(3_600, "..x..x"),
+            "nnnnnn",
+            "the longest poll interval"
+        );
     }
 }

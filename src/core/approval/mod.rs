@@ -213,7 +213,7 @@ fn approve_or_wait(
     now: Moment,
 ) -> Approval {
     let first = event.resources.as_deref().and_then(|all| all.get(..1));
-    let is_first = scope_of(first, vm_name) == EventScope::Own;
+    let is_first = scope_of(first, vm_name.into()) == EventScope::Own;
     if is_first || delay_until.monotonic <= now.monotonic {
         return Approval::Due(reason);
     }

@@ -247,6 +247,7 @@ impl<'a> Text<'a> {
     fn place(&self) -> Option<String> {
         let identity = self.identity?;
         let parts = [
+            ("host ", identity.host().unwrap_or_default()),
             ("scale set ", &identity.scale_set),
             ("", &identity.location),
             ("resource group ", &identity.resource_group),

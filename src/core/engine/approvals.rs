@@ -100,6 +100,7 @@ impl Progress {
                 reason,
                 attempts: self.failed,
                 error: self.error.clone(),
+                may_be_accepted: self.may_be_accepted,
                 retry_at: self.retry_at.wall,
             }
         }

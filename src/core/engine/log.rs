@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     azure::{
-        Identity,
+        Identity, RequestError,
         document::{Anomaly, AnomalyKind},
         event::{EventScope, Source},
     },
@@ -54,12 +54,11 @@ pub enum LogEntry {
         identity: Arc<Identity>,
         vm_name: Option<Arc<str>>,
     },
-    /// Instance metadata could not be read. Logged once.
+    /// Instance metadata could not be read: the first failure, or the first with another reason or HTTP status.
     IdentityUnavailable {
-        /// The error of the first request.
-        error: String,
-        /// `--vm.name` is given, so that only labels are missing.
-        is_name_configured: bool,
+        error: Arc<RequestError>,
+        /// Only labels are missing.
+        is_name_known: bool,
     },
     ForeignState {
         /// The id of this VM.

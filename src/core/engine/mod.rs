@@ -27,8 +27,8 @@ pub use self::{
 pub use crate::core::lifecycle::SavedState;
 use crate::{
     azure::{
-        Identity,
-        event::{EventId, EventScope},
+        Identity, RequestError,
+        event::{EventId, EventScope, VmNames},
     },
     base::time::Moment,
     core::{
@@ -54,10 +54,13 @@ pub struct Engine {
     identity: Option<Arc<Identity>>,
     vm_name: Option<Arc<str>>,
     /// From instance metadata or, until they answer, from the restored state.
+    metadata_name: Option<Arc<str>>,
+    /// From instance metadata or, until they answer, from the restored state.
     vm_id: Option<String>,
     /// Transitions of restored events until it is known that the state is that of this VM.
     held: Vec<Transition>,
-    identity_failed: bool,
+    /// The error of the last request for the identity, if it failed.
+    identity_error: Option<Arc<RequestError>>,
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
@@ -82,6 +85,8 @@ impl Engine {
         let saved = restored.as_ref();
         let saved_name = saved.and_then(|saved| saved.vm_name.as_deref());
         let vm_name = config.vm_name.clone().or(saved_name.map(Arc::from));
+        let metadata_name = saved.and_then(|saved| saved.metadata_name.as_deref());
+        let metadata_name = metadata_name.map(Arc::from);
         let vm_id = saved.and_then(SavedState::owner).map(str::to_owned);
         let mut health = saved.map_or_else(Health::default, |saved| Health::restore(saved, now));
         health.poll_interval = config.poll_interval;
@@ -93,7 +98,8 @@ impl Engine {
             None => Tracker::new(ENDED_RETENTION),
         };
         tracker.poll_interval = config.poll_interval;
-        let changed = tracker.set_vm_name(vm_name.as_deref(), now.wall);
+        let vm = VmNames::new(vm_name.as_deref(), metadata_name.as_deref());
+        let changed = tracker.set_vm_names(vm, now.wall);
         let newly_own = changed.into_iter().map(|(_, tracked)| tracked);
         let newly_own = newly_own.filter(|tracked| tracked.scope == EventScope::Own);
         let mut history = TransitionHistory::new(now.wall);
@@ -114,9 +120,10 @@ impl Engine {
             outputs: Arc::default(),
             identity: None,
             vm_name,
+            metadata_name,
             vm_id,
             held: Vec::new(),
-            identity_failed: false,
+            identity_error: None,
             approvals: Approvals::new(config.approvals),
             anomalies: AnomalyTracker::default(),
             saves: SaveSchedule::new(config.is_persistent),
@@ -163,10 +170,6 @@ impl Engine {
         self.tracker.is_own_pending()
     }
 
-    pub(crate) fn needs_identity(&self) -> bool {
-        self.identity.is_none()
-    }
-
     pub(crate) fn has_succeeded(&self) -> bool {
         self.health.last_success.is_some()
     }
@@ -187,6 +190,7 @@ impl Engine {
             outputs: Arc::clone(&self.outputs),
             approvals: self.approvals.decisions(),
             identity: self.identity.clone(),
+            identity_error: self.identity_error.clone(),
             vm_name: self.vm_name.clone(),
             as_of: now,
         }
@@ -286,6 +290,7 @@ impl Engine {
             document_incarnation: self.health.known_incarnation,
             warming_up_until: self.health.warming_up_until(now),
             vm_name: self.vm_name.as_deref().map(str::to_owned),
+            metadata_name: self.metadata_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
             events: [self.tracker.events(), self.tracker.past().to_vec()].concat(),
         }

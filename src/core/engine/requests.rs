@@ -7,7 +7,7 @@ use crate::{
     azure::{
         Identity, RequestError,
         document::{Anomalies, Answer, Document},
-        event::{EventId, EventScope, EventType},
+        event::{EventId, EventScope, EventType, VmNames},
     },
     base::time::{Moment, Timestamp},
     core::{
@@ -89,7 +89,8 @@ impl Engine {
         now: Moment,
     ) -> Vec<Transition> {
         self.tracker.warm_up = self.health.warm_up.filter(|warm_up| warm_up.lasts(now));
-        let transitions = self.tracker.observe(document, self.vm_name.as_deref(), now);
+        let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
+        let transitions = self.tracker.observe(document, vm, now);
         anomalies.extend(self.tracker.anomalies());
         for (kind, count, log) in self.anomalies.compare(anomalies, &transitions) {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
@@ -105,22 +106,33 @@ impl Engine {
         now: Moment,
     ) {
         self.publish = true;
-        let is_name_configured = self.config.vm_name.is_some();
+        let is_name_known = self.config.vm_name.is_some() || self.identity.is_some();
         let error = result.as_ref().err();
-        let counted = error.filter(|error| !error.is_identity_unavailable(is_name_configured));
+        let counted = error.filter(|error| !error.is_identity_unavailable(is_name_known));
         let reason = counted.map(|error| error.reason);
         self.health.count_request(took, reason);
         match result {
             Ok(identity) => {
-                self.set_identity(identity, now.wall);
-                self.saves.mark();
-                self.evaluate_approvals(false, now);
+                self.identity_error = None;
+                let identity = match &self.identity {
+                    Some(known) => known.updated(identity),
+                    None => identity,
+                };
+                if self.identity.as_deref() != Some(&identity) {
+                    self.set_identity(identity, now.wall);
+                    self.saves.mark();
+                    self.evaluate_approvals(false, now);
+                }
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.identity_failed, true) {
+                let error = Arc::new(error);
+                let last = self.identity_error.replace(Arc::clone(&error));
+                // A reason covers several statuses, which have different causes.
+                let kind = |error: &RequestError| (error.reason, error.status);
+                if last.as_deref().map(kind) != Some(kind(&error)) {
                     self.log(LogEntry::IdentityUnavailable {
-                        error: error.message,
-                        is_name_configured,
+                        error,
+                        is_name_known,
                     });
                 }
             }
@@ -152,6 +164,7 @@ impl Engine {
         if self.config.vm_name.is_none() {
             self.vm_name = Some(Arc::from(identity.name.as_str()));
         }
+        self.metadata_name = Some(Arc::from(identity.name.as_str()));
         let identity = Arc::new(identity);
         let vm_name = self.vm_name.clone();
         if identity.contradicts(vm_name.as_deref()) {
@@ -165,7 +178,8 @@ impl Engine {
             vm_name,
         });
         self.identity = Some(identity);
-        for (was_scope, tracked) in self.tracker.set_vm_name(self.vm_name.as_deref(), now) {
+        let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
+        for (was_scope, tracked) in self.tracker.set_vm_names(vm, now) {
             let change = Transition {
                 at: now,
                 kind: TransitionKind::Amended { was_scope },

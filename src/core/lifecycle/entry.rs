@@ -12,7 +12,7 @@ use super::{
     transition::{Transition, TransitionKind},
 };
 use crate::{
-    azure::event::{Event, EventScope, EventType, Impact, Status},
+    azure::event::{Event, EventScope, EventType, Impact, Status, VmNames},
     base::time::{Moment, Timestamp},
 };
 
@@ -166,7 +166,7 @@ impl TrackerEntry {
     pub(super) fn update(
         &mut self,
         event: &Event,
-        vm_name: Option<&str>,
+        vm: VmNames<'_>,
         gap: PollGap,
         at: Moment,
         transitions: &mut Vec<Transition>,
@@ -175,7 +175,7 @@ impl TrackerEntry {
         if self.tracked.last_listed_at.is_some() {
             self.tracked_mut().last_listed_at = None;
         }
-        let scope = event.scope(vm_name);
+        let scope = event.scope(vm);
         let revised = revise(&self.tracked.event, event);
         if self.tracked.event.is_advisory() && !revised.is_advisory() {
             return self.become_maintenance(&revised, scope, gap, at, transitions);

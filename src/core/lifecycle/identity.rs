@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{tracked_event::TrackedEvent, tracker::Tracker};
-use crate::{azure::event::EventScope, base::time::Timestamp};
+use crate::{
+    azure::event::{EventScope, VmNames},
+    base::time::Timestamp,
+};
 
 impl Tracker {
     /// Whether restored events may be those of another VM.
@@ -23,17 +26,18 @@ impl Tracker {
         }
     }
 
-    /// The name of this VM is known now, or has changed. Returns the events whose scope this changes, each with the
+    /// The names of this VM are known now, or have changed. Returns the events whose scope this changes, each with the
     /// scope before.
-    pub(crate) fn set_vm_name(
+    pub(crate) fn set_vm_names<'a>(
         &mut self,
-        vm_name: Option<&str>,
+        vm: impl Into<VmNames<'a>>,
         now: Timestamp,
     ) -> Vec<(EventScope, Arc<TrackedEvent>)> {
+        let vm = vm.into();
         let mut changed = Vec::new();
         for entry in self.entries.values_mut() {
             let was = entry.tracked.scope;
-            let scope = entry.tracked.event.scope(vm_name);
+            let scope = entry.tracked.event.scope(vm);
             // The names are those of an earlier document.
             let is_outdated = entry.tracked.missing.resources && scope == EventScope::Other;
             if !is_outdated {

@@ -21,6 +21,8 @@ pub struct SavedState {
     /// Until then, events may take some time to appear, because the feature was just enabled.
     pub warming_up_until: Option<Timestamp>,
     pub vm_name: Option<String>,
+    /// The name in instance metadata, which may be another one.
+    pub metadata_name: Option<String>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
     pub events: Vec<Arc<TrackedEvent>>,

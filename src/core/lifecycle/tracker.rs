@@ -20,7 +20,7 @@ use super::{
 use crate::{
     azure::{
         document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
-        event::{EventId, EventScope},
+        event::{EventId, EventScope, VmNames},
     },
     base::time::{Moment, Timestamp},
 };
@@ -101,12 +101,13 @@ impl Tracker {
     }
 
     /// Applies a document. Only this announces, changes and ends events.
-    pub fn observe(
+    pub fn observe<'a>(
         &mut self,
         document: &Document,
-        vm_name: Option<&str>,
+        vm: impl Into<VmNames<'a>>,
         now: Moment,
     ) -> Vec<Transition> {
+        let vm = vm.into();
         let (interval, last) = (self.poll_interval, self.last_document);
         let mut transitions = Vec::new();
         let restored_at = self.restored_at.unwrap_or(now);
@@ -126,14 +127,14 @@ impl Tracker {
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
                 entry.set_reported(missing, is_contradictory);
-                entry.update(event, vm_name, gap, now, &mut transitions);
+                entry.update(event, vm, gap, now, &mut transitions);
                 if entry.tracked.has_lost_user_source() {
                     let id = excerpt(event.id.as_str());
                     let detail = format!("event {id}: its EventSource was User and is missing");
                     self.anomalies.add(AnomalyKind::Contradiction, detail);
                 }
             } else {
-                let scope = event.scope(vm_name);
+                let scope = event.scope(vm);
                 let mut new = TrackerEntry::begin(event, scope, gap, now, &mut transitions);
                 new.set_reported(MissingMembers::default(), is_contradictory);
                 self.entries.insert(event.id.clone(), new);

@@ -40,6 +40,8 @@ pub enum Approval {
         reason: ApprovalReason,
         attempts: u32,
         error: Box<str>,
+        /// An attempt had no answer, or a 5xx.
+        may_be_accepted: bool,
         /// The earliest time of the next attempt.
         retry_at: Timestamp,
     },
@@ -140,7 +142,7 @@ impl SkipReason {
                 "not_before_passed",
                 "NotBefore has passed: it may start without an approval",
             ),
-            Self::GaveUp => ("gave_up", "the approval failed too often"),
+            Self::GaveUp => ("gave_up", "it was refused, or had no answer, too often"),
             Self::ResultUnknown => (
                 "result_unknown",
                 "an earlier process sent the approval and ended before the answer",
@@ -221,10 +223,18 @@ impl Approval {
                     .to_owned()
             }
             Self::Failed {
-                attempts, error, ..
+                attempts,
+                error,
+                may_be_accepted,
+                ..
             } => format!(
-                "The approval failed ({attempts} {}) and is retried: {error}",
-                if *attempts == 1 { "time" } else { "times" }
+                "{} ({attempts} {}), and is sent again: {error}",
+                if *may_be_accepted {
+                    "May have been approved"
+                } else {
+                    "Not approved"
+                },
+                if *attempts == 1 { "attempt" } else { "attempts" }
             ),
             Self::Withheld(why @ (SkipReason::Advisory | SkipReason::Off)) => {
                 why.texts().1.to_owned()

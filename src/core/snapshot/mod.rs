@@ -21,7 +21,7 @@ pub use transition_history::{NumberedTransition, TransitionHistory};
 
 use crate::{
     azure::{
-        Identity,
+        Identity, RequestError,
         event::{EventId, EventScope},
     },
     base::time::Moment,
@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub approvals: Arc<BTreeMap<EventId, Approval>>,
     /// From instance metadata, once they have been received.
     pub identity: Option<Arc<Identity>>,
+    /// Why the last request for them failed.
+    pub identity_error: Option<Arc<RequestError>>,
     /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
     pub vm_name: Option<Arc<str>>,
     pub as_of: Moment,
@@ -65,9 +67,18 @@ impl Snapshot {
             outputs: Arc::default(),
             approvals: Arc::default(),
             identity: None,
+            identity_error: None,
             vm_name,
             as_of: now,
         }
+    }
+
+    /// The name in instance metadata, where `--vm.name` is another one. An event that has either names this VM, and
+    /// nothing is approved.
+    pub(crate) fn other_vm_name(&self) -> Option<&str> {
+        let identity = self.identity.as_deref()?;
+        let is_other = identity.contradicts(self.vm_name.as_deref());
+        is_other.then_some(&*identity.name)
     }
 
     /// Whether the events are known: a document was read, and it is not too old.

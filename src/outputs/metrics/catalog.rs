@@ -153,8 +153,10 @@ catalog! {
         "Failed writes to the state directory.";
     UP = "azure_scheduled_events_up", Gauge, "", &[],
         "1 if the last poll of the events succeeded, and the next one is not overdue by more than 30 seconds.";
-    VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "vm_id", "vm_scale_set", "vm_size", "location", "resource_group", "subscription_id"],
+    VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "computer_name", "vm_id", "vm_scale_set", "vm_size", "location", "resource_group", "subscription_id"],
         "1, with the identity of this VM as labels. Absent until the instance metadata has been read.";
+    VM_NAME_MISMATCH = "azure_scheduled_events_vm_name_mismatch", Gauge, "", &[],
+        "1 if --vm.name differs from the name in instance metadata: nothing is approved. Absent until they have been read.";
     WARMING_UP = "azure_scheduled_events_warming_up", Gauge, "", &[],
         "1 until five minutes after the first successful poll and after each re-enabling of Scheduled Events: events may not have appeared yet.";
     PROCESS_CPU = "process_cpu_seconds_total", Counter, "s", &[],

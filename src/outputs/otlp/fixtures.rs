@@ -31,6 +31,7 @@ pub(super) fn identity() -> Identity {
         resource_id: "/subscriptions/x/vm".to_owned(),
         computer_name: "aks-pool1-41265337-vmss000002".to_owned(),
         zone: String::new(),
+        is_partial: false,
     }
 }
 

@@ -16,7 +16,11 @@ use crate::{
     azure::{
         RequestError,
         event::EventId,
-        imds::{Client, backoff, timeouts::PollTimeouts},
+        imds::{
+            Client,
+            backoff::{self, IdentitySchedule},
+            timeouts::PollTimeouts,
+        },
     },
     base::time::{Clock, Moment},
     core::{
@@ -37,9 +41,7 @@ pub(super) struct ImdsRequests {
     timeouts: PollTimeouts,
     last_poll: Option<LastPoll>,
     consecutive_failures: u32,
-    identity_unavailable: u32,
-    /// When the identity may be requested next, on the monotonic clock.
-    identity_due: Duration,
+    identity_schedule: IdentitySchedule,
 }
 
 struct LastPoll {
@@ -74,6 +76,10 @@ impl ImdsRequests {
         clock: Clock,
     ) -> Self {
         Self {
+            identity_schedule: IdentitySchedule::new(
+                settings.identity_timing,
+                settings.vm_name.is_some(),
+            ),
             settings,
             interval,
             clock,
@@ -82,8 +88,6 @@ impl ImdsRequests {
             timeouts: PollTimeouts::default(),
             last_poll: None,
             consecutive_failures: 0,
-            identity_unavailable: 0,
-            identity_due: Duration::ZERO,
         }
     }
 
@@ -155,9 +159,7 @@ impl ImdsRequests {
             .as_ref()
             .map_or(Duration::ZERO, |last| self.poll_delay(last, engine, now));
         let at = now.monotonic.saturating_add(delay);
-        if engine.needs_identity() && at >= self.identity_due {
-            // Until the answer sets the next time.
-            self.identity_due = Duration::MAX;
+        if self.identity_schedule.is_due(at) {
             self.identify_after(delay);
         } else {
             self.poll_after(delay, self.timeouts.is_long(at));
@@ -242,27 +244,12 @@ impl ImdsRequests {
             }
             (Request::Identify, Input::Identified { result, .. }) => {
                 let now = self.clock.now().monotonic;
-                self.identity_due = now.saturating_add(self.identity_delay(result.as_ref().err()));
+                self.identity_schedule.record(result, fastrand::f64(), now);
                 // The poll that was due follows at once.
                 self.last_poll = None;
             }
             _ => {}
         }
-    }
-
-    /// The time until the identity is requested again.
-    fn identity_delay(&mut self, error: Option<&RequestError>) -> Duration {
-        let Some(error) = error else {
-            return Duration::ZERO;
-        };
-        self.identity_unavailable =
-            if error.is_identity_unavailable(self.settings.vm_name.is_some()) {
-                self.identity_unavailable.saturating_add(1)
-            } else {
-                0
-            };
-        let timing = self.settings.identity_timing;
-        backoff::identity_retry_delay(error, self.identity_unavailable, timing)
     }
 }
 

@@ -175,12 +175,12 @@ pub(super) fn entry(entry: &LogEntry) {
             name: log_id::VM_NAME_CONTRADICTION,
             vm_name = vm_name.as_deref(),
             metadata_name = identity.name,
-            "VM name contradicts instance metadata: nothing is approved; correct --vm.name, or omit it"
+            "VM name contradicts instance metadata: events with either name count as own, nothing is approved; correct --vm.name, or omit it"
         ),
         LogEntry::IdentityUnavailable {
             error,
-            is_name_configured,
-        } => log_identity_unavailable(error, *is_name_configured),
+            is_name_known,
+        } => log_identity_unavailable(&error.message, *is_name_known),
         LogEntry::ForeignState { vm_id } => {
             warn!(vm_id, "state belongs to another VM: starting without it");
         }
@@ -219,6 +219,7 @@ fn log_identity(identity: &Identity, vm_name: Option<&str>) {
     info!(
         vm_name,
         name = identity.name,
+        computer_name = identity.computer_name,
         vm_id = identity.vm_id,
         vm_scale_set = identity.scale_set,
         vm_size = identity.vm_size,
@@ -227,8 +228,8 @@ fn log_identity(identity: &Identity, vm_name: Option<&str>) {
     );
 }
 
-fn log_identity_unavailable(error: &str, is_name_configured: bool) {
-    if is_name_configured {
+fn log_identity_unavailable(error: &str, is_name_known: bool) {
+    if is_name_known {
         info!(error, "instance metadata unavailable: retrying");
     } else {
         warn!(

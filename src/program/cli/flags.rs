@@ -232,11 +232,12 @@ pub(crate) struct ImdsFlags {
         default_value = LATEST_API_VERSION
     )]
     pub(crate) api_version: String,
-    /// Timeout of one request; at least 130s where Azure may be enabling Scheduled Events, which takes up to two
-    /// minutes.
+    /// Timeout of one request; at least 130s for a repeated one after timeouts, since Azure takes up to two minutes to
+    /// enable Scheduled Events.
     #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
-    /// Name of this VM in Resources [default: the name in instance metadata].
+    /// Name of this VM in Resources. If instance metadata have another one, events with either are this VM's, and
+    /// nothing is approved [default: the name in instance metadata].
     #[arg(long = "vm.name", value_name = "NAME")]
     pub(crate) vm_name: Option<String>,
 }

@@ -18,6 +18,9 @@ pub(crate) use self::flags::{
 /// The exit code for an invalid command line or environment (`EX_USAGE` of BSD's sysexits).
 pub const EXIT_USAGE: u8 = 64;
 
+/// The exit code of `approve` where it is not known whether the events are approved.
+pub(crate) const EXIT_MAY_BE_APPROVED: u8 = 2;
+
 /// Prometheus exporter for the Azure Scheduled Events of this VM.
 ///
 /// Warning: polling enables Scheduled Events for the whole availability set or placement group. A restart requested by
@@ -59,7 +62,7 @@ pub(crate) enum Command {
     Demo(DemoFlags),
     /// Run the simulated Azure without the exporter.
     Simulate(SimulateFlags),
-    /// Query Azure once and print the pending events.
+    /// Query Azure once and print the pending events; `*` marks this VM.
     ///
     /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
     /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes. Events may take five
@@ -68,7 +71,8 @@ pub(crate) enum Command {
     /// Approve events in one request: Azure may then start them before their NotBefore, on every VM in their Resources.
     ///
     /// The approval is sent at once, and this VM is not drained first. To drain it, let the exporter approve the event
-    /// with --approve.drain.
+    /// with --approve.drain. The exit code is 0 if the events are approved, 1 if not, and 2 if they may be: the
+    /// request had no answer, or a 5xx.
     ///
     /// Warning: one request enables Scheduled Events for the whole availability set or placement group, for a day. A
     /// restart requested by a user then waits for an approval or for NotBefore, up to 15 minutes.

@@ -5,19 +5,22 @@ use std::{fmt::Write as _, time::Duration};
 use serde::Serialize;
 use tracing::info;
 
-use super::{CommandError, query};
+use super::{
+    CommandError,
+    query::{self, OwnVm, WaitNotice},
+};
 use crate::{
     azure::{
         azure_json::{self, AzureForm},
         document::Document,
-        event::{Event, Source, is_same_vm, resource_name},
+        event::{Event, EventScope, Source, VmNames, resource_name},
         imds::Client,
     },
     base::{
-        text::excerpt,
+        text::{excerpt, sanitize},
         time::{Clock, Timestamp, in_words},
     },
-    program::{app::Error, cli::Output, config::ImdsSettings},
+    program::{app::Error, cli::Output, config::ImdsSettings, logs},
 };
 
 /// Reads the pending events once.
@@ -30,16 +33,28 @@ pub(super) async fn run(
     clock: Clock,
 ) -> Result<String, CommandError> {
     let mut client = Client::new(&settings.endpoint).map_err(Error::from)?;
-    let vm_name = match output {
-        Output::Table => query::vm_name(&mut client, settings, clock).await,
-        Output::Json => None,
+    let notice = WaitNotice::start(settings);
+    // JSON marks no event.
+    let vm = match output {
+        Output::Json if settings.vm_name.is_none() => None,
+        Output::Json | Output::Table => Some(OwnVm::read(&mut client, settings, clock).await),
     };
-    let document = query::read(&mut client, settings.first_timeout, clock).await?;
+    let long_timeout = Some(settings.first_timeout);
+    let document = query::read(&mut client, settings.timeout, long_timeout, clock).await?;
+    drop(notice);
     let now = clock.now().wall;
+    let doubts = vm.iter().flat_map(|vm| [vm.contradiction(), vm.unknown()]);
+    let doubts = doubts
+        .flatten()
+        .map(|doubt| format!("Note: {}.\n", sanitize(&doubt)));
     match output {
-        Output::Table => Ok(query::no_events_yet(&document, now)
-            .unwrap_or_else(|| table(&document, vm_name.as_deref(), now))),
+        Output::Table => {
+            let table = || table(&document, vm.as_ref(), now);
+            let text = query::no_events_yet(&document, now).unwrap_or_else(table);
+            Ok(text + &doubts.collect::<String>())
+        }
         Output::Json => {
+            doubts.for_each(|doubt| logs::print_stderr(&doubt));
             let until = query::warming_up_until(&document, now);
             if let Some(until) = until {
                 info!(
@@ -88,9 +103,10 @@ const MAX_CELL: usize = 256;
 const MAX_NAMES: usize = 3;
 
 /// A table with aligned columns. The name of this VM is marked with `*`.
-fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
+fn table(document: &Document, vm: Option<&OwnVm>, now: Timestamp) -> String {
+    let names = vm.map(OwnVm::names).unwrap_or_default();
     let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(document.events.iter().map(|event| row(event, vm_name, now)));
+    rows.extend(document.events.iter().map(|event| row(event, names, now)));
     let mut widths = [0; COLUMNS.len()];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -106,6 +122,13 @@ fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
         table.push_str(cells.join("  ").trim_end());
         table.push('\n');
     }
+    let mut events = document.events.iter();
+    if events.any(|event| event.scope(names) == EventScope::Own) {
+        let host = vm
+            .and_then(OwnVm::host)
+            .map(|host| format!(", host {}", excerpt(host, MAX_CELL)));
+        writeln!(table, "* this VM{}", host.unwrap_or_default()).ok();
+    }
     if !document.is_complete() {
         let unreadable = document.unreadable.entries;
         writeln!(table, "{unreadable} more could not be parsed, see the log.").ok();
@@ -113,7 +136,7 @@ fn table(document: &Document, vm_name: Option<&str>, now: Timestamp) -> String {
     table
 }
 
-fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; COLUMNS.len()] {
+fn row(event: &Event, vm: VmNames<'_>, now: Timestamp) -> [String; COLUMNS.len()] {
     let wait = event.deadline().map(|at| {
         if at >= now {
             in_words(at.saturating_since(now))
@@ -133,10 +156,7 @@ fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; COLUMNS
         wait.unwrap_or_else(|| "-".to_owned()),
         duration.map_or_else(|| "unknown".to_owned(), in_words),
         source.map_or(Source::NOT_GIVEN, Source::as_str).to_owned(),
-        resources.map_or_else(
-            || "unknown".to_owned(),
-            |names| resource_names(names, vm_name),
-        ),
+        resources.map_or_else(|| "unknown".to_owned(), |names| resource_names(names, vm)),
         event.description_text().unwrap_or("-").to_owned(),
         event.id.as_str().to_owned(),
     ]
@@ -144,8 +164,8 @@ fn row(event: &Event, vm_name: Option<&str>, now: Timestamp) -> [String; COLUMNS
 }
 
 /// At most [`MAX_NAMES`], with the name of this VM first.
-fn resource_names(names: &[Box<str>], vm_name: Option<&str>) -> String {
-    let is_own = |name: &str| vm_name.is_some_and(|own| is_same_vm(name, own));
+fn resource_names(names: &[Box<str>], vm: VmNames<'_>) -> String {
+    let is_own = |name: &str| vm.contain(name);
     let own = names.iter().filter(|name| is_own(name));
     let own = own.map(|name| format!("{}*", resource_name(name)));
     let others = names.iter().filter(|name| !is_own(name));

@@ -1,40 +1,141 @@
 //! What `list` and `approve` ask IMDS.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use tokio::{task::JoinHandle, time::sleep};
 
 use super::CommandError;
 use crate::{
     azure::{
+        FailureReason, Identity, RequestError,
         document::{Answer, Document},
+        event::VmNames,
         imds::Client,
     },
-    base::time::{Clock, Timestamp},
+    base::time::{Clock, Moment, Timestamp},
     core::lifecycle::WarmUp,
     program::{
         app::{Error, log_anomaly},
         config::ImdsSettings,
+        logs,
     },
 };
 
-/// The value of `--vm.name`, else the name in instance metadata, if IMDS returns it.
-pub(super) async fn vm_name(
-    client: &mut Client,
-    settings: &ImdsSettings,
-    clock: Clock,
-) -> Option<String> {
-    match &settings.vm_name {
-        Some(name) => Some(name.to_string()),
-        None => client.identify(clock).await.ok().map(|vm| vm.name),
+/// How long a temporary failure is repeated.
+const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
+/// The delay before a repeated request without `Retry-After`.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const NOTICE_DELAY: Duration = Duration::from_secs(2);
+
+/// Says on stderr after two seconds that the command waits for IMDS, unless it is dropped before.
+pub(super) struct WaitNotice(JoinHandle<()>);
+
+impl WaitNotice {
+    pub(super) fn start(settings: &ImdsSettings) -> Self {
+        let text = format!(
+            "Waiting for IMDS at {}. The first answer may take two minutes.\n",
+            settings.endpoint.base()
+        );
+        Self(tokio::spawn(async move {
+            sleep(NOTICE_DELAY).await;
+            logs::print_stderr(&text);
+        }))
     }
 }
 
-/// Reads the document once, and logs its anomalies.
+impl Drop for WaitNotice {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The delay before a failed request is repeated; `None` if it is not temporary, or too much time has passed since
+/// `began`.
+pub(super) fn retry_delay(error: &RequestError, began: Moment, clock: Clock) -> Option<Duration> {
+    let delay = error.retry_after.unwrap_or_default().max(RETRY_INTERVAL);
+    let waited = clock.now().monotonic.saturating_sub(began.monotonic);
+    (error.is_temporary() && waited.saturating_add(delay) <= MAX_RETRY_TIME).then_some(delay)
+}
+
+/// The names of this VM: the value of `--vm.name`, and instance metadata or why they are missing.
+pub(super) struct OwnVm {
+    vm_name: Option<Arc<str>>,
+    identity: Result<Identity, RequestError>,
+}
+
+impl OwnVm {
+    /// Where `--vm.name` is given, instance metadata are only compared with it, and requested once.
+    pub(super) async fn read(client: &mut Client, settings: &ImdsSettings, clock: Clock) -> Self {
+        let began = clock.now();
+        let vm_name = settings.vm_name.clone();
+        loop {
+            let identity = client.identify(clock).await;
+            let error = identity.as_ref().err().filter(|_| vm_name.is_none());
+            match error.and_then(|error| retry_delay(error, began, clock)) {
+                Some(delay) => sleep(delay).await,
+                None => return Self { vm_name, identity },
+            }
+        }
+    }
+
+    pub(super) fn names(&self) -> VmNames<'_> {
+        let identity = self.identity.as_ref().ok();
+        let metadata_name = identity.map(|identity| identity.name.as_str());
+        VmNames::new(self.vm_name.as_deref(), metadata_name)
+    }
+
+    pub(super) fn host(&self) -> Option<&str> {
+        self.identity.as_ref().ok()?.host()
+    }
+
+    /// A clause, if no name is known.
+    pub(super) fn unknown(&self) -> Option<String> {
+        match (&self.vm_name, &self.identity) {
+            (None, Err(error)) => Some(format!(
+                "the name of this VM is unknown (instance metadata: {error}): set --vm.name"
+            )),
+            _ => None,
+        }
+    }
+
+    /// A clause, if the two names differ.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let identity = self.identity.as_ref().ok()?;
+        let vm_name = self.vm_name.as_deref()?;
+        identity.contradicts(Some(vm_name)).then(|| {
+            let name = &identity.name;
+            format!(
+                "--vm.name is {vm_name:?}, but instance metadata name this VM {name:?}: events with either name are this \
+                 VM's, and nothing is approved; correct --vm.name, or omit it"
+            )
+        })
+    }
+}
+
+/// Reads the document, and logs its anomalies. A timeout is followed by one request with `long_timeout`, if given.
 pub(super) async fn read(
     client: &mut Client,
     timeout: Duration,
+    mut long_timeout: Option<Duration>,
     clock: Clock,
 ) -> Result<Document, CommandError> {
-    match client.poll(timeout, clock).await.map_err(Error::from)? {
+    let began = clock.now();
+    let mut timeout = timeout;
+    let answer = loop {
+        let error = match client.poll(timeout, clock).await {
+            Ok(answer) => break answer,
+            Err(error) => error,
+        };
+        let is_timeout = error.reason == FailureReason::Timeout && !error.is_unsent;
+        if is_timeout && let Some(long_timeout) = long_timeout.take() {
+            timeout = long_timeout;
+        } else if let Some(delay) = retry_delay(&error, began, clock) {
+            sleep(delay).await;
+        } else {
+            return Err(Error::from(error).into());
+        }
+    };
+    match answer {
         Answer::Document {
             document,
             anomalies,

@@ -22,7 +22,7 @@ pub struct ImdsSettings {
     pub api_version: RequestedVersion,
     /// Per request.
     pub timeout: Duration,
-    /// Per poll until the first success, and of single polls later (`imds::timeouts::PollTimeouts`).
+    /// Per poll that follows timeouts (`imds::timeouts::PollTimeouts`).
     pub first_timeout: Duration,
     pub identity_timing: IdentityTiming,
     /// The value of `--vm.name`.

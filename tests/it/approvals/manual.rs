@@ -1,8 +1,12 @@
 //! The command `approve`: its output, its request and its exit codes.
 
-use std::process::{Command, Output as Ended};
+use std::{
+    process::{Command, Output as Ended},
+    time::Duration,
+};
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::RESTART;
 use crate::support::{FakeImds, Reply};
@@ -92,7 +96,7 @@ async fn approve_prints_the_effect_and_sends_the_verbatim_id() {
 async fn the_effect_is_printed_before_the_request() {
     let imds = imds(Reply::silence()).await;
     let ended = approve(&imds, &["--imds.timeout=1s", TYPED]).await;
-    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(ended.status.code(), Some(2));
     assert_eq!(text(&ended.stdout), "");
     let stderr = text(&ended.stderr);
     let position = |what: &str| {
@@ -100,11 +104,155 @@ async fn the_effect_is_printed_before_the_request() {
             .find(what)
             .unwrap_or_else(|| panic!("{what} in {stderr}"))
     };
-    assert!(position("web_0, web_1") < position("error: not approved"));
+    assert!(position("web_0, web_1") < position("error: may have been approved"));
     assert!(
         stderr.contains("it is Scheduled now, not before 2999-12-31"),
         "{stderr}"
     );
+}
+
+/// The first document, the answer to the approval, the next document, the exit code and the words.
+type ResultRow<'a> = (&'a str, Reply, &'a str, i32, &'a str);
+
+async fn check_results<'a>(rows: impl IntoIterator<Item = ResultRow<'a>>) {
+    for (first, answer, next, code, words) in rows {
+        let imds = FakeImds::scripted([Reply::ok(first), Reply::ok(next)]).await;
+        imds.approvals(answer);
+        let ended = approve(&imds, &[TYPED]).await;
+        let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
+        assert_eq!(ended.status.code(), Some(code), "{words}: {stderr}");
+        let said = format!("{stdout}{stderr}");
+        assert!(said.contains(words), "{words} in {said}");
+        assert_eq!(stdout.is_empty(), code > 0, "{stdout}");
+        assert_eq!(imds.posts(), 1);
+    }
+}
+
+/// Too late to be repeated.
+fn later(status: &str) -> Reply {
+    Reply::http(status, &[("Retry-After", "60")], "")
+}
+
+fn closed() -> Reply {
+    Reply::raw("").then_close()
+}
+
+const GONE: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
+
+#[tokio::test]
+async fn a_refused_approval_is_not_approved() {
+    let words = "error: not approved: HTTP ";
+    let gone = "it is gone from the document now";
+    check_results([
+        (RESTART, later("400 Bad Request"), RESTART, 1, words),
+        (RESTART, later("429 Slow"), RESTART, 1, words),
+        (RESTART, later("400 Bad Request"), GONE, 1, gone),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_approval_without_an_answer_may_have_been_approved() {
+    let past = RESTART.replace("2999", "1999");
+    let started = past.replace("Scheduled", "Started");
+    let words = "error: may have been approved: ";
+    check_results([
+        (RESTART, later("503 Busy"), RESTART, 2, words),
+        (RESTART, closed(), GONE, 2, words),
+        (RESTART, later("204 No Content"), RESTART, 2, words),
+        (&*past, later("503 Busy"), &*started, 2, "it is Started now"),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_event_that_starts_before_its_not_before_is_approved() {
+    let started = RESTART.replace("Scheduled", "Started");
+    let blank = RESTART.replace("Fri, 31 Dec 2999 23:59:59 GMT", "");
+    let words = "Approved: Reboot";
+    check_results([
+        (RESTART, later("503 Busy"), &*started, 0, words),
+        (RESTART, closed(), &*blank, 0, words),
+        (RESTART, later("302 Found"), &*started, 0, words),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn temporary_failures_are_repeated() {
+    let slow = Reply::http("429 Slow", &[("Retry-After", "2")], "");
+    let failures = [
+        slow,
+        Reply::error("410 Gone", "updating"),
+        Reply::http("503 Busy", &[], ""),
+        Reply::raw("").then_close(),
+    ];
+    let imds = FakeImds::scripted(failures.into_iter().chain([Reply::ok(RESTART)])).await;
+    let began = Instant::now();
+    let ended = run(&["list", &format!("--imds.url={}", imds.base())]).await;
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    assert!(
+        began.elapsed() >= Duration::from_secs(4),
+        "{:?}",
+        began.elapsed()
+    );
+    let busy = Reply::http("503 Busy", &[], "");
+    let imds =
+        FakeImds::scripted([Reply::ok(RESTART), busy, Reply::ok(RESTART), Reply::ok("")]).await;
+    let ended = approve(&imds, &[TYPED]).await;
+    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    assert_eq!(imds.posts(), 2);
+}
+
+/// A single connection that hangs costs one `--imds.timeout`.
+#[tokio::test]
+async fn a_request_that_hangs_is_repeated_and_the_wait_is_said() {
+    let imds = FakeImds::scripted([Reply::silence(), Reply::ok(RESTART)]).await;
+    let ended = run(&[
+        "list",
+        &format!("--imds.url={}", imds.base()),
+        "--imds.timeout=3s",
+    ])
+    .await;
+    let stderr = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("Waiting for IMDS at http://"), "{stderr}");
+}
+
+#[tokio::test]
+async fn list_explains_its_mark_and_names_the_cause_of_a_missing_one() {
+    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
+    let url = format!("--imds.url={}", imds.base());
+    imds.identity(Reply::ok(
+        r#"{"name":"web_0\n","osProfile":{"computerName":"web000000"}}"#,
+    ));
+    let listed = text(&run(&["list", &url]).await.stdout);
+    assert!(listed.contains("web_0*,web_1"), "{listed}");
+    assert!(
+        listed.ends_with("\n* this VM, host web000000\n"),
+        "{listed}"
+    );
+    let either = text(&run(&["list", &url, "--vm.name=web_1"]).await.stdout);
+    assert!(either.contains("web_0*,web_1*"), "{either}");
+    assert!(
+        either.contains(r#"--vm.name is "web_1", but instance metadata name this VM "web_0""#),
+        "{either}"
+    );
+    let approved = approve(&imds, &[TYPED, "--vm.name=web_1"]).await;
+    assert!(text(&approved.stderr).contains("error: not approved: --vm.name is"));
+    imds.identity(Reply::http("403 Forbidden", &[], ""));
+    let unknown = text(&run(&["list", &url]).await.stdout);
+    let cause = "Note: the name of this VM is unknown (instance metadata: HTTP 403; ";
+    assert!(
+        unknown.contains(cause) && unknown.contains("set --vm.name"),
+        "{unknown}"
+    );
+    let approved = approve(&imds, &[TYPED, "--dry-run"]).await;
+    assert!(
+        text(&approved.stderr)
+            .contains("whether this VM is one of them: the name of this VM is unknown")
+    );
+    assert_eq!(imds.posts(), 0);
 }
 
 #[tokio::test]

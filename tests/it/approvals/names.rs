@@ -24,11 +24,30 @@ fn nothing_is_approved_while_instance_metadata_contradict_the_name_of_the_vm() {
     vm.poll(&[restart(&json!({}))]);
     assert_eq!(vm.decision(), "name_contradiction");
     assert!(vm.requested.is_empty());
-    assert_eq!(vm.json()["scope"], "self", "the scope follows --vm.name");
+    assert_eq!(vm.json()["scope"], "self");
     vm.wait_until(1);
     vm.poll(&[restart(&json!({}))]);
     assert!(vm.requested.is_empty());
     assert_eq!(contradictions(&vm), 1);
+}
+
+/// A copied configuration, or the name of the host. Also after a restart, before instance metadata answer.
+#[test]
+fn an_event_with_either_name_is_that_of_this_vm() {
+    let mismatch = "azure_scheduled_events_vm_name_mismatch";
+    for (resource, scope) in [("web_0", "self"), ("WEB_1 ", "self"), ("web_2", "other")] {
+        let mut vm = SimulatedVm::new(user_events());
+        let event = restart(&json!({"Resources": [resource]}));
+        vm.poll(std::slice::from_ref(&event));
+        assert_eq!(vm.metrics().value(mismatch), None);
+        vm.identify_as("web_1");
+        assert_eq!(vm.json()["scope"], scope, "{resource}");
+        assert_eq!(vm.metrics().value(mismatch), Some(1.0));
+        vm.poll(std::slice::from_ref(&event));
+        vm.restart_process(Duration::from_secs(5));
+        vm.poll(&[event]);
+        assert_eq!(vm.json()["scope"], scope, "{resource}");
+    }
 }
 
 /// Instance metadata answer late.
@@ -57,6 +76,8 @@ fn names_that_differ_in_case_or_by_the_underscore_of_2017_03_01_are_no_contradic
         vm.poll(&[restart(&json!({}))]);
         assert_eq!(vm.requested.len(), 1, "{name}");
         assert_eq!(contradictions(&vm), 0, "{name}");
+        let mismatch = "azure_scheduled_events_vm_name_mismatch";
+        assert_eq!(vm.metrics().value(mismatch), Some(0.0), "{name}");
         assert!(!vm.page().contains("name-contradiction"), "{name}");
     }
 }
@@ -91,8 +112,8 @@ async fn log_page_and_json_name_both_names() {
     let json = page(&address, "/api/v1/events").await.unwrap();
     let vm = serde_json::from_str::<Value>(&json).unwrap()["vm"].clone();
     assert_eq!(
-        (&vm["name"], &vm["metadata_name"]),
-        (&json!("web_1"), &json!("web_0"))
+        (&vm["name"], &vm["metadata_name"], &vm["name_mismatch"]),
+        (&json!("web_1"), &json!("web_0"), &json!(true))
     );
     let log = exporter.log();
     assert_eq!(

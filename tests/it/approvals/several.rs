@@ -148,6 +148,7 @@ async fn all_scheduled_events_of_this_vm_are_approved_on_request() {
     let ended = approve(&imds, &["--all-mine"], "").await;
     assert_output(&ended, &lines.map(|(kind, id)| approved(kind, id)));
     assert_eq!(approvals(&imds), [document(&[REBOOT, FREEZE])]);
+    imds.identity(Reply::error("404 Not Found", "classic"));
     let none = approve(&imds, &["--all-mine", "--vm.name=web_2"], "").await;
     let text = "No event that names this VM waits for an approval.";
     assert_output(&none, &[text.to_owned()]);
@@ -162,6 +163,14 @@ async fn what_is_not_known_is_no_reason_to_approve_nothing() {
     let none = approve(&imds, &["--all-mine", "--vm.name=web_0"], "").await;
     let text = String::from_utf8_lossy(&none.stdout);
     assert!(text.starts_with("No events yet; they may take "), "{text}");
+    let json = approve(
+        &imds,
+        &["--all-mine", "--vm.name=web_0", "--output=json"],
+        "",
+    )
+    .await;
+    assert!(json.stdout.is_empty());
+    assert_eq!(String::from_utf8_lossy(&json.stderr), text);
     let mut unnamed = event(REBOOT, "Reboot", "Scheduled", "web_0");
     unnamed["Resources"] = json!(7);
     imds.now(document(json!([unnamed, "unreadable"])));
@@ -174,7 +183,7 @@ async fn what_is_not_known_is_no_reason_to_approve_nothing() {
 #[tokio::test]
 async fn without_the_name_of_this_vm_none_of_its_events_is_approved() {
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
-    imds.identity(Reply::error("500 Internal Server Error", "no"));
+    imds.identity(Reply::error("405 Method Not Allowed", "no"));
     let mut command = Command::new(PROGRAM);
     let url = format!("--imds.url={}", imds.base());
     command.args(["approve", "--all-mine", &url]);
@@ -182,7 +191,8 @@ async fn without_the_name_of_this_vm_none_of_its_events_is_approved() {
     let ended = ended.await.unwrap();
     assert_eq!(ended.status.code(), Some(1));
     let stderr = String::from_utf8_lossy(&ended.stderr);
-    let expected = "error: the name of this VM is unknown: set --vm.name\n";
+    let cause = r#"(instance metadata: HTTP 405 "no")"#;
+    let expected = format!("error: the name of this VM is unknown {cause}: set --vm.name\n");
     assert_eq!(stderr, expected);
 }
 
@@ -220,4 +230,84 @@ async fn each_event_is_asked_for_and_no_answer_is_no() {
     let dry = approve(&imds, &[REBOOT, "--confirm", "--dry-run"], "y\n").await;
     let not_asked = !String::from_utf8_lossy(&dry.stderr).contains("[y/N]");
     assert!(not_asked && dry.status.success());
+}
+
+/// The document is read again after the answers.
+#[tokio::test]
+async fn what_has_changed_since_the_question_is_shown_and_asked_again() {
+    let freeze = event(FREEZE, "Freeze", "Scheduled", "web_0");
+    let with = |member: &str, value: Value| {
+        let mut changed = freeze.clone();
+        changed[member] = value;
+        changed
+    };
+    let document = |event: &Value| {
+        Reply::ok(json!({"DocumentIncarnation": 3, "Events": [event]}).to_string()).then_close()
+    };
+    for (changed, words) in [
+        (
+            with("EventType", json!("Redeploy")),
+            "type Freeze is now Redeploy",
+        ),
+        (
+            with("Resources", json!(["web_0", "web_1"])),
+            "resources web_0 is now web_0, web_1",
+        ),
+        (
+            with("EventSource", json!("User")),
+            "source Platform is now User",
+        ),
+        (
+            with("DurationInSeconds", json!(9)),
+            "duration unknown is now 9s",
+        ),
+        (
+            with("EventStatus", json!("Paused")),
+            "status Scheduled is now Paused",
+        ),
+    ] {
+        let once = FakeImds::scripted([document(&freeze), document(&changed)]).await;
+        let ended = approve(&once, &[FREEZE, "--confirm"], "y\n").await;
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(stderr.contains(words), "{words} in {stderr}");
+        assert_eq!(stderr.matches("[y/N]").count(), 2, "{stderr}");
+        assert_eq!(once.posts(), 0);
+        let script = [&freeze, &changed, &changed].map(document);
+        let twice = FakeImds::scripted(script).await;
+        twice.approvals(Reply::ok(""));
+        approve(&twice, &[FREEZE, "--confirm"], "y\ny\n").await;
+        assert_eq!(twice.posts(), 1);
+    }
+    let same = with("Resources", json!(["WEB_0 "]));
+    let imds = FakeImds::scripted([document(&freeze), document(&same)]).await;
+    imds.approvals(Reply::ok(""));
+    approve(&imds, &[FREEZE, "--confirm"], "y\n").await;
+    assert_eq!(imds.posts(), 1);
+}
+
+#[tokio::test]
+async fn an_event_that_is_gone_or_has_started_since_the_question_is_not_approved() {
+    let events = [
+        event(FREEZE, "Freeze", "Scheduled", "web_0"),
+        event(REBOOT, "Reboot", "Scheduled", "web_0"),
+    ];
+    let document = |events: &[Value]| {
+        Reply::ok(json!({"DocumentIncarnation": 3, "Events": events}).to_string()).then_close()
+    };
+    let imds = FakeImds::scripted([document(&events), document(&events[1..])]).await;
+    let gone = approve(&imds, &["--all-mine", "--confirm"], "y\ny\n").await;
+    let stderr = String::from_utf8_lossy(&gone.stderr);
+    let words = format!("error: not approved, nothing was sent: no event \"{FREEZE}\" is pending");
+    assert!(stderr.contains(&words), "{stderr}");
+    assert_eq!((gone.status.code(), imds.posts()), (Some(1), 0));
+    let started = event(FREEZE, "Freeze", "Started", "web_0");
+    let imds = FakeImds::scripted([document(&events), document(&[started])]).await;
+    let ended = approve(&imds, &[FREEZE, "--confirm"], "y\n").await;
+    assert_output(
+        &ended,
+        &[format!(
+            "Freeze {FREEZE} has already started; nothing was sent."
+        )],
+    );
+    assert_eq!(imds.posts(), 0);
 }

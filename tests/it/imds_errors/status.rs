@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{FailureReason, time::Clock};
+use azure_scheduled_events_exporter::{FailureReason, event::EventId, time::Clock};
 use tokio::net::TcpListener;
 
 use super::{LOGIN_PAGE, NOTHING, check, poll_error};
@@ -50,51 +50,15 @@ async fn the_status_is_checked_before_the_body() {
 async fn error_bodies_of_imds_yield_a_hint() {
     use FailureReason::Status4xx;
     let versions = r#"{"error":"Bad request. api-version is invalid or was not specified in the request.","newest-versions":["2025-04-07","2024-07-17","2024-03-15"]}"#;
+    let refused = || Reply::http("400 Bad Request", &[], versions);
+    let error = |status: &str| Reply::error(status, "no");
     check([
-        (
-            Reply::error(
-                "400 Bad Request",
-                "Bad request. Required metadata header not specified",
-            ),
-            Status4xx,
-            "Required metadata header not specified",
-        ),
-        (
-            Reply::http("400 Bad Request", &[], versions),
-            Status4xx,
-            "2025-04-07",
-        ),
-        (
-            Reply::http("400 Bad Request", &[], versions),
-            Status4xx,
-            "--imds.api-version",
-        ),
-        (
-            Reply::error("401 Unauthorized", "no"),
-            Status4xx,
-            "no credentials",
-        ),
-        (
-            Reply::error("403 Forbidden", "no"),
-            Status4xx,
-            "Metadata Security Protocol",
-        ),
-        (Reply::error("404 Not Found", "no"), Status4xx, "--imds.url"),
-        (
-            Reply::error("405 Method Not Allowed", "no"),
-            Status4xx,
-            "HTTP 405",
-        ),
-        (
-            Reply::error("408 Request Timeout", "no"),
-            Status4xx,
-            "HTTP 408",
-        ),
-        (
-            Reply::error("418 I'm a teapot", "no"),
-            Status4xx,
-            "HTTP 418",
-        ),
+        (refused(), Status4xx, "2025-04-07"),
+        (refused(), Status4xx, "--imds.api-version"),
+        (error("401 Unauthorized"), Status4xx, "no credentials"),
+        (error("405 Method Not Allowed"), Status4xx, "HTTP 405"),
+        (error("408 Request Timeout"), Status4xx, "HTTP 408"),
+        (error("418 I'm a teapot"), Status4xx, "HTTP 418"),
     ])
     .await;
 }
@@ -102,35 +66,137 @@ async fn error_bodies_of_imds_yield_a_hint() {
 #[tokio::test]
 async fn temporary_errors_are_described_as_such() {
     use FailureReason::{Gone, Status4xx, Status5xx, Throttled};
+    let long = "x".repeat(100_000);
     check([
         (Reply::error("410 Gone", "updating"), Gone, "being updated"),
+        (Reply::error("429 Slow", "slow"), Throttled, "poll interval"),
+        (Reply::error("500 Oops", "oops"), Status5xx, "\"oops\""),
         (
-            Reply::error("429 Too Many Requests", "slow"),
-            Throttled,
-            "poll interval",
-        ),
-        (
-            Reply::error("500 Internal Server Error", "oops"),
-            Status5xx,
-            "\"oops\"",
-        ),
-        (
-            Reply::error("502 Bad Gateway", "\u{1b}[2J\r\n"),
+            Reply::error("502 Bad", "\u{1b}[2J\r\n"),
             Status5xx,
             "HTTP 502",
         ),
-        (
-            Reply::http("503 Busy", &[], LOGIN_PAGE),
-            Status5xx,
-            "captive portal",
-        ),
-        (
-            Reply::http("404 Not Found", &[], "x".repeat(100_000)),
-            Status4xx,
-            "HTTP 404",
-        ),
+        (Reply::http("404 No", &[], long), Status4xx, "HTTP 404"),
     ])
     .await;
+}
+
+/// A page of HTML is that of a proxy, whatever its status.
+#[tokio::test]
+async fn a_web_page_is_that_of_a_proxy_and_no_fault_of_imds() {
+    let html = [("Content-Type", "text/html; charset=utf-8")];
+    for status in [
+        "201 Created",
+        "400 Bad Request",
+        "403 Forbidden",
+        "404 Not Found",
+        "410 Gone",
+        "429 Slow",
+        "500 Oops",
+        "504 Gateway Timeout",
+    ] {
+        for page in [
+            Reply::http(status, &[], LOGIN_PAGE),
+            Reply::http(status, &[], format!("\u{feff}{LOGIN_PAGE}")),
+            Reply::http(status, &html, "Please log in"),
+        ] {
+            let error = poll_error(&FakeImds::scripted([page]).await, DEADLINE).await;
+            let message = error.to_string();
+            assert!(
+                message.ends_with("a proxy or a captive portal answers in place of IMDS"),
+                "{message}"
+            );
+        }
+    }
+}
+
+/// Each row: the answers before, the refusal, what its message has and what it lacks.
+#[tokio::test]
+async fn a_refusal_is_explained_by_its_situation() {
+    let error = |status: &str, text: &str| Reply::error(status, text);
+    let version = "api-version is invalid or was not specified in the request";
+    for (was_read, refusal, has, lacks) in [
+        (
+            false,
+            error("404 Not Found", "no"),
+            "is this an Azure VM",
+            "before",
+        ),
+        (
+            true,
+            error("404 Not Found", "no"),
+            "succeeded before",
+            "is this an Azure VM",
+        ),
+        (
+            false,
+            error("400 Bad Request", "no"),
+            "check --imds.api-version",
+            "before",
+        ),
+        (
+            true,
+            error("400 Bad Request", "no"),
+            "succeeded before",
+            "--imds.api-version",
+        ),
+        (
+            true,
+            error("400 Bad Request", version),
+            "set --imds.api-version",
+            "before",
+        ),
+        (
+            false,
+            error("400 Bad Request", "Required metadata header not specified"),
+            "a proxy removes the header",
+            "--imds",
+        ),
+        (
+            true,
+            error("403 Forbidden", ""),
+            "GuestProxyAgent refuses",
+            "another cloud",
+        ),
+    ] {
+        let script = was_read
+            .then(|| Reply::ok(NOTHING))
+            .into_iter()
+            .chain([refusal]);
+        let imds = FakeImds::scripted(script).await;
+        let mut client = client_of(&imds.base());
+        let clock = Clock::start();
+        if was_read {
+            client.poll(DEADLINE, clock).await.unwrap();
+        }
+        let message = client.poll(DEADLINE, clock).await.unwrap_err().to_string();
+        assert!(
+            message.contains(has) && !message.contains(lacks),
+            "{message}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_answer_to_an_approval_is_not_explained_as_one_to_a_get() {
+    for (status, has) in [
+        ("400 Bad Request", "the event may be over"),
+        ("404 Not Found", "the event may be over"),
+        ("405 Method Not Allowed", "the event may be over"),
+        ("403 Forbidden", "GuestProxyAgent refuses"),
+        ("503 Busy", "GuestProxyAgent cannot reach"),
+    ] {
+        let imds = FakeImds::scripted([Reply::http(status, &[], "")]).await;
+        let id = EventId::new("7B1E04C9-52DA-4F6E-9C38-A40D7E91B265");
+        let approved = client_of(&imds.base())
+            .approve(&[&id], DEADLINE, Clock::start())
+            .await;
+        let message = approved.unwrap_err().to_string();
+        assert!(message.contains(has), "{message}");
+        for lacks in ["api-version", "Azure VM", "before"] {
+            assert!(!message.contains(lacks), "{message}");
+        }
+    }
 }
 
 fn from_guest_proxy_agent(status: &str) -> Reply {
@@ -251,7 +317,8 @@ async fn retry_after_of_a_429_is_kept() {
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let location = format!("http://{}/login", elsewhere.local_addr().unwrap());
+    let address = elsewhere.local_addr().unwrap();
+    let location = format!("http://us3r:pa55@{address}/login?token=5ecret#fragment");
     for status in [
         "301 Moved",
         "302 Found",
@@ -262,7 +329,11 @@ async fn a_redirect_is_not_followed() {
         let imds = FakeImds::scripted([Reply::http(status, &[("Location", &location)], "")]).await;
         let error = poll_error(&imds, DEADLINE).await;
         assert_eq!(error.reason, FailureReason::Redirect, "{status}: {error}");
-        assert!(error.to_string().contains(&location), "{error}");
+        let message = error.to_string();
+        assert!(message.contains(&format!("@{address}/")), "{message}");
+        for secret in ["us3r", "pa55", "token", "5ecret"] {
+            assert!(!message.contains(secret), "{message}");
+        }
     }
     let no_location = FakeImds::scripted([Reply::http("300 Multiple Choices", &[], "")]).await;
     let error = poll_error(&no_location, DEADLINE).await;

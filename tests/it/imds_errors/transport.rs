@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{FailureReason, document::Answer, imds::Client, time::Clock};
+use azure_scheduled_events_exporter::{
+    FailureReason, document::Answer, event::EventId, imds::Client, time::Clock,
+};
 
 use tokio::net::TcpListener;
 
@@ -88,6 +90,40 @@ async fn a_connection_that_is_not_opened_in_time_differs_from_no_response() {
         assert_eq!(error.reason, FailureReason::Timeout, "{error}");
         assert!(error.is_unsent, "{error}");
     }
+}
+
+/// RFC 9110, section 9.2.2.
+#[tokio::test]
+async fn a_get_on_a_kept_connection_that_is_closed_without_a_byte_is_repeated_once() {
+    let closed = || Reply::raw("").then_close();
+    let reset = || Reply::raw("").then_reset();
+    let ok = || Reply::ok(NOTHING);
+    let imds = FakeImds::scripted([ok(), closed(), ok(), reset(), ok(), closed(), closed()]).await;
+    let mut client = client_of(&imds.base());
+    let clock = Clock::start();
+    for _ in 0..3 {
+        client.poll(DEADLINE, clock).await.unwrap();
+    }
+    let began = clock.now().monotonic;
+    let error = client.poll(DEADLINE, clock).await.unwrap_err();
+    assert_eq!(error.reason, FailureReason::Connect, "{error}");
+    let took = clock.now().monotonic.saturating_sub(began);
+    assert!(
+        took >= Duration::from_millis(200),
+        "the limit of IMDS holds: {took:?}"
+    );
+    assert_eq!(imds.requests().len(), 7);
+}
+
+/// IMDS may have accepted it: the document shows that.
+#[tokio::test]
+async fn an_approval_is_not_repeated() {
+    let imds = FakeImds::scripted([Reply::ok(NOTHING), Reply::raw("").then_close()]).await;
+    let mut client = client_of(&imds.base());
+    let clock = Clock::start();
+    client.poll(DEADLINE, clock).await.unwrap();
+    let approved = client.approve(&[&EventId::new("a")], DEADLINE, clock).await;
+    assert!(!approved.unwrap_err().is_unsent);
 }
 
 /// hyper skips any number of them.

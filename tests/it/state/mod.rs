@@ -56,6 +56,7 @@ fn saved(vm_id: &str) -> SavedState {
         document_incarnation: Some(2),
         warming_up_until: None,
         vm_name: Some("web_0".to_owned()),
+        metadata_name: None,
         vm_id: Some(vm_id.to_owned()),
         events: tracker.events(),
     }

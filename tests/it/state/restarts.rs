@@ -79,6 +79,7 @@ fn state_of_previous_boot(event_type: &str) -> SavedState {
         document_incarnation: Some(2),
         warming_up_until: None,
         vm_name: Some("web_0".to_owned()),
+        metadata_name: None,
         vm_id: None,
         events: tracker.events(),
     }

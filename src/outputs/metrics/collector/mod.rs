@@ -46,12 +46,14 @@ impl Scrape {
         families.into_iter().try_for_each(write)
     }
 
-    fn polling(&self) -> [Family<'_>; 10] {
+    fn polling(&self) -> [Family<'_>; 11] {
         let health = &self.snapshot.health;
         let duration = [([], &health.request_duration)];
         let failures = health.failures();
         let failures = failures.map(|(reason, count)| (reason.as_str(), count));
         let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
+        let is_mismatch = self.snapshot.identity.as_ref();
+        let is_mismatch = is_mismatch.map(|_| self.snapshot.other_vm_name().is_some());
         let is_warming_up = health.is_warming_up(self.now);
         [
             Family::single(&catalog::INCARNATION, health.incarnation),
@@ -63,6 +65,7 @@ impl Scrape {
             Family::single(&catalog::LOG_LINES_DROPPED, Some(self.dropped_log_lines)),
             Family::single(&catalog::UP, Some(health.is_up(self.now))),
             self.vm_info(),
+            Family::single(&catalog::VM_NAME_MISMATCH, is_mismatch),
             Family::single(&catalog::WARMING_UP, Some(is_warming_up)),
         ]
     }
@@ -170,6 +173,7 @@ impl Scrape {
         let info = self.snapshot.identity.as_ref().map(|identity| {
             let labels = [
                 ("vm_name", vm_name.unwrap_or(&identity.name)),
+                ("computer_name", &identity.computer_name),
                 ("vm_id", &identity.vm_id),
                 ("vm_scale_set", &identity.scale_set),
                 ("vm_size", &identity.vm_size),

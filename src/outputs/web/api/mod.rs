@@ -45,7 +45,7 @@ impl Serialize for Body<'_> {
         let Self { snapshot, now } = *self;
         let health = &snapshot.health;
         let age = health.age(now).map(|age| age.as_secs_f64());
-        let vm = vm(snapshot.vm_name.as_deref(), snapshot.identity.as_deref());
+        let vm = vm(snapshot);
         let members = [
             ("as_of", json!(snapshot.as_of.wall.rfc3339_millis())),
             ("now", json!(now.wall.rfc3339_millis())),
@@ -97,13 +97,17 @@ fn health_members(health: &Health, now: Moment) -> Value {
     })
 }
 
-fn vm(name: Option<&str>, identity: Option<&Identity>) -> Value {
+fn vm(snapshot: &Snapshot) -> Value {
+    let identity = snapshot.identity.as_deref();
+    let error = snapshot.identity_error.as_deref();
     let non_empty = |value: fn(&Identity) -> &String| {
         let value = identity.map(|identity| value(identity).as_str());
         value.filter(|value| !value.is_empty())
     };
     json!({
-        "name": name,
+        "name": snapshot.vm_name,
+        "name_mismatch": snapshot.other_vm_name().is_some(),
+        "metadata_error": error.map(|error| &error.message),
         "metadata_name": non_empty(|vm| &vm.name),
         "vm_id": non_empty(|vm| &vm.vm_id),
         "scale_set": non_empty(|vm| &vm.scale_set),
@@ -188,13 +192,17 @@ impl<'a> EventEntry<'a> {
     }
 
     /// Members of this exporter. A member of Azure with the same name is left out.
-    fn own_members(&self) -> [(&'static str, Value); 21] {
+    fn own_members(&self) -> [(&'static str, Value); 22] {
         let Self {
             tracked,
             approval: decision,
             context,
             now,
         } = *self;
+        let identity = context.snapshot.identity.as_deref();
+        let computer_name = identity
+            .filter(|vm| tracked.scope == EventScope::Own && !vm.computer_name.is_empty())
+            .map(|vm| &vm.computer_name);
         let summary = assessment::message(tracked, context.snapshot, now).summary;
         let approval = decision.map(approval);
         let longest = tracked.observed_interruption();
@@ -209,6 +217,7 @@ impl<'a> EventEntry<'a> {
         let time = |at| json!(millis(at));
         [
             ("scope", json!(tracked.scope.as_str())),
+            ("computer_name", json!(computer_name)),
             ("advisory", json!(tracked.event.is_advisory())),
             ("phase", json!(tracked.phase().as_str())),
             ("interrupts_vm", json!(assessment::interrupts_vm(tracked))),

@@ -47,6 +47,7 @@ fn event_has_the_members_of_azure_and_of_this_exporter() {
             "not_before_countdown_seconds": null,
             "first_seen_at": "2026-11-17T09:00:00.000Z",
             "started_at": "2026-11-17T09:02:00.000Z",
+            "computer_name": null,
             "ended_at": "2026-11-17T09:02:30.000Z",
             "outcome": "completed",
             "approval_decided_at": null,

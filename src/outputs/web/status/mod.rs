@@ -271,15 +271,20 @@ fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
 
 fn name_alert(snapshot: &Snapshot) -> Markup {
     let vm_name = snapshot.vm_name.as_deref();
-    let identity = snapshot.identity.as_deref();
     html! {
-        @if let Some(identity) = identity.filter(|identity| identity.contradicts(vm_name)) {
+        @if let Some(other) = snapshot.other_vm_name() {
             div.alarm role="alert" data-testid="name-contradiction" {
                 strong { "The name of this VM is contradictory" } ". "
                 "--vm.name is " code { (plain(vm_name.unwrap_or_default())) }
-                ", but instance metadata name this VM " code { (plain(&identity.name)) } ". "
-                "Events that name only the latter count as events for other VMs, and nothing is approved. "
+                ", but instance metadata name this VM " code { (plain(other)) } ". "
+                "Events with either name count as events for this VM, and nothing is approved. "
                 "Correct --vm.name, or omit it."
+            }
+        } @else if let (None, Some(error)) = (vm_name, &snapshot.identity_error) {
+            div.alarm role="alert" data-testid="name-unknown" {
+                strong { "The name of this VM is unknown" } ". "
+                "Instance metadata: " code { (plain(&error.message)) } ". "
+                "It is not known which events are for this VM. Where there is no instance metadata, set --vm.name."
             }
         }
     }

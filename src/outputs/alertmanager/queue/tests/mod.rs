@@ -55,6 +55,7 @@ impl Setup {
             document_incarnation: Some(1),
             warming_up_until: None,
             vm_name: None,
+            metadata_name: None,
             vm_id: None,
             events: [snapshot.events.to_vec(), snapshot.past.to_vec()].concat(),
         };

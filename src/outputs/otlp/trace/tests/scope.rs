@@ -29,7 +29,7 @@ fn only_events_of_this_vm_have_spans_and_a_late_name_backfills_them() {
             moment(1_000 + i64::try_from(seen).unwrap()),
         );
         let mut named = tracker.clone();
-        named.set_vm_name(Some(OWN), moment(1_000).wall);
+        named.set_vm_names(Some(OWN), moment(1_000).wall);
         assert_eq!(backfill(&named.events()[0], &vm()).len(), expected);
     }
 }

@@ -1,0 +1,322 @@
+//! `approve`: prints the events and the effect of their approval, sends the approval, prints the results.
+
+mod text;
+
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+use tokio::time::sleep;
+
+use self::text::{announcement, differences, nothing_to_approve, sentence, states};
+use super::{
+    CommandError,
+    query::{self, OwnVm, WaitNotice},
+};
+use crate::{
+    azure::{
+        azure_json::{self, AzureForm},
+        document::Document,
+        event::{Event, EventId, EventScope, Status},
+        imds::Client,
+    },
+    base::{
+        text::sanitize,
+        time::{Clock, Timestamp},
+        worker::Worker,
+    },
+    program::{
+        app::Error,
+        cli::{ApproveCommand, EXIT_MAY_BE_APPROVED, Output},
+        config::ImdsSettings,
+        logs,
+    },
+};
+
+/// Reads the events from IMDS, prints their description on stderr, so that stdout contains only the results, and then
+/// approves them in one request.
+///
+/// # Errors
+/// When IMDS does not answer, lacks one of the events, or refuses the approval, or when the name of this VM is
+/// contradictory.
+pub(super) async fn run(
+    settings: &ImdsSettings,
+    flags: &ApproveCommand,
+    clock: Clock,
+) -> Result<String, CommandError> {
+    let mut client = Client::new(&settings.endpoint).map_err(Error::from)?;
+    let notice = WaitNotice::start(settings);
+    let vm = OwnVm::read(&mut client, settings, clock).await;
+    let long_timeout = Some(settings.first_timeout);
+    let document = query::read(&mut client, settings.timeout, long_timeout, clock).await?;
+    drop(notice);
+    if let Some(contradiction) = vm.contradiction() {
+        if !flags.dry_run {
+            return Err(CommandError::new(format!("not approved: {contradiction}")));
+        }
+        logs::print_stderr(&format!("Note: {}.\n", sanitize(&contradiction)));
+    }
+    let chosen = chosen(&document, flags, &vm)?;
+    if chosen.is_empty() {
+        let text = nothing_to_approve(&document, clock.now().wall);
+        if flags.query.output == Output::Table {
+            return Ok(text);
+        }
+        logs::print_stderr(&text);
+    }
+    let mut results = Vec::new();
+    for event in chosen {
+        let outcome = decide(event, flags, &vm, clock).await?;
+        results.push((event.clone(), outcome));
+    }
+    if flags.confirm && results.iter().any(is_to_be_sent) {
+        confirm_again(&mut client, settings, &mut results, &vm, clock).await?;
+    }
+    let to_be_sent = results.iter().filter(|it| is_to_be_sent(it));
+    let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| event).collect();
+    if !to_be_sent.is_empty() {
+        let _notice = WaitNotice::start(settings);
+        send(&mut client, settings, &to_be_sent, clock).await?;
+    }
+    report(&results, flags.query.output)
+}
+
+fn is_to_be_sent((_, outcome): &(Event, ApproveOutcome)) -> bool {
+    *outcome == ApproveOutcome::Approved
+}
+
+/// Prints what the event is. [`ApproveOutcome::Approved`] where the approval is to be sent.
+async fn decide(
+    event: &Event,
+    flags: &ApproveCommand,
+    vm: &OwnVm,
+    clock: Clock,
+) -> Result<ApproveOutcome, CommandError> {
+    // The approval does not depend on who reads it.
+    let announcement = announcement(event, vm, clock.now().wall);
+    io::stderr().write_all(announcement.as_bytes()).ok();
+    Ok(if event.is_advisory() {
+        ApproveOutcome::Advisory
+    } else if event.status == Status::Started {
+        ApproveOutcome::AlreadyStarted
+    } else if flags.dry_run {
+        ApproveOutcome::DryRun
+    } else if flags.confirm && !is_confirmed(event).await? {
+        ApproveOutcome::Declined
+    } else {
+        ApproveOutcome::Approved
+    })
+}
+
+/// Reads the document again after the answers, which may have come late, and asks again for each event that is not as
+/// it was shown.
+async fn confirm_again(
+    client: &mut Client,
+    settings: &ImdsSettings,
+    results: &mut [(Event, ApproveOutcome)],
+    vm: &OwnVm,
+    clock: Clock,
+) -> Result<(), CommandError> {
+    let mut is_current = false;
+    while !is_current && results.iter().any(is_to_be_sent) {
+        is_current = true;
+        client.forget_document();
+        let notice = WaitNotice::start(settings);
+        let long_timeout = Some(settings.first_timeout);
+        let document = query::read(client, settings.timeout, long_timeout, clock).await?;
+        drop(notice);
+        for result in results.iter_mut().filter(|it| is_to_be_sent(it)) {
+            let (shown, outcome) = result;
+            let now = find(&document, &shown.id).ok_or_else(|| {
+                let cause = missing(&document, &shown.id).message;
+                CommandError::new(format!("not approved, nothing was sent: {cause}"))
+            })?;
+            check_contradiction(&document, now)?;
+            let differences = differences(shown, now);
+            if differences.is_empty() {
+                continue;
+            }
+            let (kind, id) = (shown.event_type.as_str(), &shown.id);
+            let changed = format!("{kind} {id} has changed: {}", differences.join("; "));
+            let announcement = announcement(now, vm, clock.now().wall);
+            let text = format!("{}.\n{announcement}", sanitize(&changed));
+            io::stderr().write_all(text.as_bytes()).ok();
+            *outcome = if now.is_advisory() {
+                ApproveOutcome::Advisory
+            } else if now.status == Status::Started {
+                ApproveOutcome::AlreadyStarted
+            } else if is_confirmed(now).await? {
+                is_current = false;
+                ApproveOutcome::Approved
+            } else {
+                ApproveOutcome::Declined
+            };
+            *shown = now.clone();
+        }
+    }
+    Ok(())
+}
+
+/// Sends the approval. After anything but a 200 the document shows whether it has had an effect; a temporary failure is
+/// repeated while the events are as before.
+async fn send(
+    client: &mut Client,
+    settings: &ImdsSettings,
+    events: &[&Event],
+    clock: Clock,
+) -> Result<(), CommandError> {
+    let began = clock.now();
+    // In Azure's spelling, which may differ in case from that on the command line.
+    let ids: Vec<_> = events.iter().map(|event| &event.id).collect();
+    let mut may_be_approved = false;
+    loop {
+        let Err(cause) = client.approve(&ids, settings.timeout, clock).await else {
+            return Ok(());
+        };
+        may_be_approved |= !cause.is_refusal();
+        client.forget_document();
+        let document = query::read(client, settings.timeout, None, clock)
+            .await
+            .ok();
+        let now = clock.now().wall;
+        let are = |is: &dyn Fn(&Event, &Event) -> bool| {
+            document.as_ref().is_some_and(|document| {
+                let mut events = events.iter();
+                events.all(|shown| find(document, &shown.id).is_some_and(|event| is(shown, event)))
+            })
+        };
+        if are(&|shown, event| is_approved(shown, event, now)) {
+            return Ok(());
+        }
+        let is_unchanged = are(&|shown, event| differences(shown, event).is_empty());
+        if let Some(delay) = query::retry_delay(&cause, began, clock).filter(|_| is_unchanged) {
+            sleep(delay).await;
+            continue;
+        }
+        let states = document.map_or_else(
+            || "the state of the events is unknown: run `list`".to_owned(),
+            |document| states(&document, &ids),
+        );
+        let (result, exit_code) = if may_be_approved {
+            ("may have been approved", EXIT_MAY_BE_APPROVED)
+        } else {
+            ("not approved", 1)
+        };
+        return Err(CommandError {
+            message: format!("{result}: {cause}; {states}"),
+            exit_code,
+        });
+    }
+}
+
+/// Whether a later document shows that a scheduled event was approved: only then does it start before its `NotBefore`,
+/// which is blanked at the start.
+fn is_approved(shown: &Event, event: &Event, now: Timestamp) -> bool {
+    let is_early = shown.not_before.is_some_and(|due| now < due);
+    is_early && (event.status == Status::Started || event.not_before.is_none())
+}
+
+fn report(results: &[(Event, ApproveOutcome)], output: Output) -> Result<String, CommandError> {
+    let line = |(event, result): &(Event, ApproveOutcome)| match output {
+        Output::Table => Ok(sentence(event, *result)),
+        Output::Json => azure_json::to_text(&Report {
+            result: *result,
+            event: AzureForm(event),
+        }),
+    };
+    let lines: Result<String, _> = results.iter().map(line).collect();
+    lines.map_err(|error| CommandError::new(error.to_string()))
+}
+
+/// The events that the flags name, each once. Nothing is approved if one of them cannot be.
+fn chosen<'a>(
+    document: &'a Document,
+    flags: &ApproveCommand,
+    vm: &OwnVm,
+) -> Result<Vec<&'a Event>, CommandError> {
+    let mut events = Vec::new();
+    if flags.all_mine {
+        if let Some(unknown) = vm.unknown() {
+            return Err(CommandError::new(unknown));
+        }
+        let is_mine = |event: &&Event| event.scope(vm.names()) == EventScope::Own;
+        let is_waiting = |event: &&Event| event.status == Status::Scheduled && !event.is_advisory();
+        events.extend(document.events.iter().filter(is_waiting).filter(is_mine));
+    }
+    for id in &flags.event_ids {
+        let id = EventId::new(id.trim());
+        let event = find(document, &id).ok_or_else(|| missing(document, &id))?;
+        if !events.contains(&event) {
+            events.push(event);
+        }
+    }
+    for event in &events {
+        check_contradiction(document, event)?;
+    }
+    Ok(events)
+}
+
+fn check_contradiction(document: &Document, event: &Event) -> Result<(), CommandError> {
+    if !document.contradictory.contains(&event.id) {
+        return Ok(());
+    }
+    let id = event.id.as_str();
+    Err(CommandError::new(format!(
+        "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
+    )))
+}
+
+/// The end of input, and an answer that is no text, is no.
+async fn is_confirmed(event: &Event) -> Result<bool, CommandError> {
+    // A thread of its own: meanwhile IMDS may close the connection.
+    let stdin = Worker::start("stdin")
+        .map_err(|cause| CommandError::system("cannot start a thread", &cause))?;
+    let question = format!("Approve {} {}? [y/N] ", event.event_type.as_str(), event.id);
+    io::stderr().write_all(sanitize(&question).as_bytes()).ok();
+    let mut answer = String::new();
+    let read = move || io::stdin().read_line(&mut answer).map(|_length| answer);
+    let answer = stdin.run(read).await.and_then(Result::ok);
+    let answer = answer.unwrap_or_default().trim().to_ascii_lowercase();
+    Ok(["y", "yes"].contains(&answer.as_str()))
+}
+
+fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
+    document.events.iter().find(|event| event.id == *id)
+}
+
+fn missing(document: &Document, id: &EventId) -> CommandError {
+    let unreadable = &document.unreadable;
+    let is_unreadable = !unreadable.mentioned([id].into_iter()).is_empty();
+    let (id, pending) = (id.as_str(), document.events.len());
+    CommandError::new(if is_unreadable {
+        format!("the entry of event {id:?} cannot be read (see the log lines above)")
+    } else {
+        let others = match unreadable.entries {
+            0 => String::new(),
+            count => format!(", unreadable entries: {count}"),
+        };
+        format!(
+            "no event {id:?} is pending; pending events: {pending}{others} (`list` prints them with their ids)"
+        )
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum ApproveOutcome {
+    /// IMDS accepted it.
+    Approved,
+    /// A dry run sent nothing.
+    DryRun,
+    /// The answer to `--confirm` was no; nothing was sent.
+    Declined,
+    /// The event has started; nothing was sent.
+    AlreadyStarted,
+    /// An advisory has nothing to approve; nothing was sent.
+    Advisory,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    result: ApproveOutcome,
+    event: AzureForm<'a>,
+}
