@@ -1,8 +1,6 @@
-//! The versions of the Scheduled Events API and of instance metadata.
+//! The versions of the Scheduled Events API.
 //!
-//! Sources:
-//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability> and
-//! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#supported-api-versions>.
+//! Source: <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#version-and-region-availability>.
 
 use std::sync::Arc;
 
@@ -51,44 +49,6 @@ const PREVIEW: &str = "2017-03-01";
 
 /// The default of `--imds.api-version`; the only version with all event types and fields.
 pub(crate) const LATEST_API_VERSION: &str = "2020-07-01";
-
-/// The versions of `/metadata/instance`, oldest first.
-pub(crate) const INSTANCE_API_VERSIONS: [&str; 34] = [
-    "2017-03-01",
-    "2017-04-02",
-    "2017-08-01",
-    "2017-10-01",
-    "2017-12-01",
-    "2018-02-01",
-    "2018-04-02",
-    "2018-10-01",
-    "2019-02-01",
-    "2019-03-11",
-    "2019-04-30",
-    "2019-06-01",
-    "2019-06-04",
-    "2019-08-01",
-    "2019-08-15",
-    "2019-11-01",
-    "2020-06-01",
-    "2020-07-15",
-    "2020-09-01",
-    "2020-10-01",
-    "2020-12-01",
-    "2021-01-01",
-    "2021-02-01",
-    "2021-03-01",
-    "2021-05-01",
-    "2021-10-01",
-    "2021-11-01",
-    "2021-11-15",
-    "2021-12-13",
-    "2023-07-01",
-    "2023-11-15",
-    "2024-03-15",
-    "2024-07-17",
-    "2025-04-07",
-];
 
 impl RequestedVersion {
     /// `None` unless `name` is a date as `YYYY-MM-DD`.
@@ -164,7 +124,6 @@ mod tests {
             let types = |name| EventType::KNOWN.map(|it| ApiVersion { name }.has_event_type(&it));
             assert!(types(older) <= types(newer));
         }
-        assert!(INSTANCE_API_VERSIONS.is_sorted());
     }
 
     #[test]

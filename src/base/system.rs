@@ -151,6 +151,15 @@ mod platform {
             })
         }
 
+        /// Ignores the hangup signal, by which other services reload their configuration, and a terminal says that it
+        /// ends.
+        pub(crate) fn ignoring_hangup(self) -> Self {
+            Self {
+                hangup: None,
+                ..self
+            }
+        }
+
         pub(crate) async fn next(&mut self) {
             let hangup = async {
                 match &mut self.hangup {
@@ -276,6 +285,11 @@ mod platform {
                 close: ctrl_close()?,
                 shutdown: ctrl_shutdown()?,
             })
+        }
+
+        /// Windows has no hangup signal.
+        pub(crate) fn ignoring_hangup(self) -> Self {
+            self
         }
 
         pub(crate) async fn next(&mut self) {

@@ -1,8 +1,9 @@
 //! Listen addresses in the format of the Prometheus exporters, and their sockets.
 
 use std::{
+    collections::BTreeSet,
     fmt, io,
-    net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs},
     str::FromStr,
 };
 
@@ -15,7 +16,7 @@ const BACKLOG: i32 = 4096;
 /// Bytes per connection; Linux doubles the value for its own overhead.
 const SEND_BUFFER: usize = 128 * 1024;
 
-/// `host:port`. An empty host stands for all IPv4 and IPv6 addresses of the machine.
+/// `host:port`, as Go's `net.Listen` takes it. An empty host stands for all IPv4 and IPv6 addresses of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
     /// `None` stands for all addresses.
@@ -37,9 +38,9 @@ impl FromStr for ListenAddress {
                 let inner = rest
                     .strip_suffix(']')
                     .ok_or_else(|| error("has an open bracket"))?;
-                inner
-                    .parse::<Ipv6Addr>()
-                    .map_err(|_| error("has no IPv6 address in its brackets"))?;
+                if !inner.is_empty() && without_zone(inner).is_none() {
+                    return Err(error("has no IP address in its brackets"));
+                }
                 inner
             }
             None if host.contains(':') => {
@@ -73,30 +74,77 @@ impl ListenAddress {
     /// True for `localhost` and loopback IP addresses.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host.as_deref();
-        let is_loopback_ip = |host: &str| host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
-        host.is_some_and(|host| host.eq_ignore_ascii_case("localhost") || is_loopback_ip(host))
+        let is_loopback_ip = |host| without_zone(host).is_some_and(|ip| ip.is_loopback());
+        host.is_some_and(|host| is_localhost(host) || is_loopback_ip(host))
     }
 
+    /// Listens on every address of the name that this machine has; with port 0 on the same port of each.
+    ///
     /// # Errors
     /// If the name cannot be resolved, or the port is in use or not permitted.
-    pub(crate) fn bind(&self) -> io::Result<TcpListener> {
+    pub(crate) fn bind(&self) -> io::Result<Vec<TcpListener>> {
         let Some(host) = &self.host else {
             // One socket for both families, or an IPv4 socket if IPv6 is disabled.
             let all = |ip: IpAddr| open(SocketAddr::new(ip, self.port));
-            return all(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| match error.kind() {
-                io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied => Err(error),
-                _ => all(std::net::Ipv4Addr::UNSPECIFIED.into()),
+            let listener = all(Ipv6Addr::UNSPECIFIED.into()).or_else(|error| {
+                if is_final(&error) {
+                    return Err(error);
+                }
+                all(Ipv4Addr::UNSPECIFIED.into())
             });
+            return listener.map(|listener| vec![listener]);
         };
+        let mut listeners: Vec<TcpListener> = Vec::new();
+        let mut port = self.port;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in (host.as_str(), self.port).to_socket_addrs()? {
+        // A name may have the same address twice.
+        let addresses: BTreeSet<SocketAddr> = if is_localhost(host) {
+            // Both, also where the list of hosts has only one of them (RFC 6761, section 6.3).
+            let both: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            both.map(|ip| SocketAddr::new(ip, port)).into()
+        } else {
+            (host.as_str(), port).to_socket_addrs()?.collect()
+        };
+        for mut address in addresses {
+            address.set_port(port);
             match open(address) {
-                Ok(listener) => return Ok(listener),
+                Ok(listener) => {
+                    port = listener.local_addr()?.port();
+                    listeners.push(listener);
+                }
+                Err(error) if is_final(&error) => return Err(error),
                 Err(error) => last = error,
             }
         }
-        Err(last)
+        if listeners.is_empty() {
+            return Err(last);
+        }
+        Ok(listeners)
     }
+}
+
+fn is_localhost(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+}
+
+/// The IP address in a host; one of IPv6 may have a zone, as in `fe80::1%eth0`.
+fn without_zone(host: &str) -> Option<IpAddr> {
+    match host.split_once('%') {
+        None => host.parse().ok(),
+        Some((address, zone)) => {
+            let is_zone = !zone.is_empty() && zone.chars().all(|c| c.is_ascii_graphic());
+            let address = address.parse::<Ipv6Addr>().ok();
+            address.filter(|_| is_zone).map(IpAddr::V6)
+        }
+    }
+}
+
+/// Other errors mean that the machine does not have the address.
+fn is_final(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied
+    )
 }
 
 /// How to fix an address that cannot be bound.
@@ -143,8 +191,16 @@ mod tests {
             "[::]:10169",
             "[::1]:0",
             "localhost:9100",
+            "[fe80::1%eth0]:9100",
+            "[fe80::1%2]:9100",
         ] {
             assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), text);
+        }
+        for (text, shown) in [
+            ("[127.0.0.1]:10169", "127.0.0.1:10169"),
+            ("[]:9100", ":9100"),
+        ] {
+            assert_eq!(text.parse::<ListenAddress>().unwrap().to_string(), shown);
         }
     }
 
@@ -157,6 +213,10 @@ mod tests {
             "::1:9100",
             "[::1:9100",
             "[x]:1",
+            "[fe80::1%]:1",
+            "[fe80::1%a b]:1",
+            "[127.0.0.1%eth0]:1",
+            "fe80::1%eth0:1",
             ":99999",
             "localhost:",
         ] {
@@ -168,14 +228,27 @@ mod tests {
     #[test]
     fn loopback_addresses_are_recognised() {
         let is = |text: &str| text.parse::<ListenAddress>().unwrap().is_loopback();
+        assert!(is("[127.0.0.1]:1") && is("[::1%lo]:1") && !is("[fe80::1%lo]:1"));
         assert!(is("127.0.0.1:1") && is("[::1]:1") && is("localhost:1") && is("127.1.2.3:1"));
         assert!(!is(":1") && !is("0.0.0.0:1") && !is("[::]:1") && !is("example.com:1"));
     }
 
     #[test]
     fn empty_host_listens_on_both_address_families() {
-        let listener = ":0".parse::<ListenAddress>().unwrap().bind().unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listeners = ":0".parse::<ListenAddress>().unwrap().bind().unwrap();
+        let port = listeners[0].local_addr().unwrap().port();
         assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
+
+    #[test]
+    fn localhost_listens_on_each_of_its_addresses_on_one_port() {
+        let listeners = "localhost:0".parse::<ListenAddress>().unwrap().bind();
+        let listeners = listeners.unwrap();
+        let port = listeners[0].local_addr().unwrap().port();
+        for address in ["127.0.0.1", "::1"] {
+            let has_address = TcpListener::bind((address, 0)).is_ok();
+            let is_served = std::net::TcpStream::connect((address, port)).is_ok();
+            assert_eq!(is_served, has_address, "{address}");
+        }
     }
 }

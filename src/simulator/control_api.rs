@@ -23,32 +23,36 @@ use super::{
 };
 use crate::base::time::{Moment, Timestamp};
 
-/// Allows the page's own style sheet and forms only.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+/// Allows the page's own style sheet, script, icon, requests and forms only.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Responds to a request outside `/metadata`.
 pub(super) fn respond(world: &mut World, request: &Request, now: Moment) -> Response {
     world.advance(now);
-    let mut response = match (request.uri().path(), request.method()) {
+    let path = request.uri().path();
+    let asset = page::ASSETS.iter().find(|(known, ..)| *known == path);
+    let mut response = match (path, request.method()) {
         ("/", &Method::GET) => {
             let page = page::page(world, now);
             response(StatusCode::OK, "text/html; charset=utf-8", page)
         }
-        ("/simulator/page.css", &Method::GET) => {
-            response(StatusCode::OK, "text/css; charset=utf-8", page::STYLE)
-        }
         ("/simulator/state", &Method::GET) => json(&state(world, now)),
         ("/simulator/scenarios", &Method::GET) => json(&scenarios()),
         ("/simulator/start" | "/simulator/clear", &Method::POST) => command(world, request, now),
-        ("/" | "/simulator/page.css" | "/simulator/state" | "/simulator/scenarios", _) => {
-            not_allowed("GET")
-        }
+        ("/" | "/simulator/state" | "/simulator/scenarios", _) => not_allowed("GET"),
         ("/simulator/start" | "/simulator/clear", _) => not_allowed("POST"),
-        _ => error(
-            StatusCode::NOT_FOUND,
-            "not found: the simulated service is under /metadata, the page is /",
-        ),
+        (_, method) => match asset {
+            Some((_, content_type, content)) if method == Method::GET => {
+                response(StatusCode::OK, content_type, *content)
+            }
+            Some(_) => not_allowed("GET"),
+            None => error(
+                StatusCode::NOT_FOUND,
+                "not found: the simulated service is under /metadata, the page is /",
+            ),
+        },
     };
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
@@ -150,6 +154,7 @@ fn state(world: &World, now: Moment) -> Value {
         .map(|run| json!({ "scenario": run.scenario.name, "round": run.cycle + 1 }));
     json!({
         "vm": world.vm.name,
+        "vms": world.vm_names,
         "speed": world.speed,
         "document_incarnation": world.incarnation,
         "events": events.collect::<Vec<_>>(),

@@ -3,10 +3,7 @@
 
 use serde::Serialize;
 
-use super::{
-    vm::is_role_instance,
-    world::{PendingEvent, SimulatedStatus},
-};
+use super::world::{PendingEvent, SimulatedStatus};
 use crate::{
     azure::{
         api_version::{ApiVersion, EventField, LATEST_API_VERSION},
@@ -52,14 +49,14 @@ impl SimulatedVersion {
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Document<'a> {
+struct DocumentForm<'a> {
     document_incarnation: u64,
-    events: Vec<Entry<'a>>,
+    events: Vec<EntryForm<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry<'a> {
+struct EntryForm<'a> {
     event_id: &'a str,
     event_status: SimulatedStatus,
     event_type: &'a str,
@@ -77,7 +74,7 @@ struct Entry<'a> {
 /// Renders the document in one version of the Scheduled Events API.
 pub fn document(incarnation: u64, events: &[PendingEvent], version: SimulatedVersion) -> String {
     let visible = events.iter().filter(|event| version.has(event));
-    let document = Document {
+    let document = DocumentForm {
         document_incarnation: incarnation,
         events: visible.map(|event| entry(event, version.known)).collect(),
     };
@@ -85,7 +82,7 @@ pub fn document(incarnation: u64, events: &[PendingEvent], version: SimulatedVer
     serde_json::to_string(&document).unwrap_or_default()
 }
 
-fn entry(event: &PendingEvent, version: ApiVersion) -> Entry<'_> {
+fn entry(event: &PendingEvent, version: ApiVersion) -> EntryForm<'_> {
     let spec = &event.spec;
     let has = |field| version.has_field(field);
     let not_before = event.not_before.map(|at| {
@@ -96,7 +93,7 @@ fn entry(event: &PendingEvent, version: ApiVersion) -> Entry<'_> {
         }
     });
     let resources = event.resources.iter();
-    Entry {
+    EntryForm {
         event_id: event.id.as_str(),
         event_status: event.status,
         event_type: &spec.event_type,
@@ -109,9 +106,9 @@ fn entry(event: &PendingEvent, version: ApiVersion) -> Entry<'_> {
     }
 }
 
-/// The preview writes an underscore before the name of a VM, but not before an instance of a classic role.
+/// The preview writes an underscore before each name.
 fn resource_name(name: &str, version: ApiVersion) -> String {
-    if version.is_preview() && !is_role_instance(name) {
+    if version.is_preview() {
         format!("_{name}")
     } else {
         name.to_owned()

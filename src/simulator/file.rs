@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::error::Category;
+
 use super::{
     builtin::SCENARIOS,
     scenario::{EventSpec, Fault, FaultSpec, MAX_DURATION, Play, Scenario},
@@ -59,7 +61,10 @@ impl Scenario {
         // Some Windows editors write a byte order mark.
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let checked = serde_json::from_slice(text)
-            .map_err(|error| error.to_string())
+            .map_err(|error: serde_json::Error| match error.classify() {
+                Category::Data => error.to_string(),
+                _ => format!("not valid JSON: {error}"),
+            })
             .and_then(check);
         match checked {
             Ok(scenario) => Ok(Self {

@@ -1,5 +1,8 @@
 //! The simulated metadata service: request checks, the document, approvals and instance metadata.
 //!
+//! The simulated VM is at `/metadata/…`, and each VM of the started scenarios at `/vm/NAME/metadata/…`. They have the
+//! document of events in common, as the VMs of a placement group do.
+//!
 //! The behaviour follows <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service> and
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events>. `docs/internals/simulator.md` lists the
 //! assumptions where these are silent, such as the response to an approval of an unknown event.
@@ -21,15 +24,50 @@ use super::{
     document::{SimulatedVersion, document},
     http::{self, JSON, Request, Response, error, not_allowed},
     scenario::{Fault, FaultSpec},
+    vm::Vm,
     world::World,
 };
 use crate::{
-    azure::{api_version::INSTANCE_API_VERSIONS, event::EventId},
-    base::time::Moment,
+    azure::event::EventId,
+    base::time::{Moment, is_date},
 };
 
 /// Per request.
 const MAX_APPROVALS: usize = 1_000;
+/// The versions of instance metadata that an error offers. Source:
+/// <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#supported-api-versions>.
+const NEWEST_VERSIONS: [&str; 3] = ["2025-04-07", "2024-07-17", "2024-03-15"];
+/// Names of VMs in the error about an unknown one.
+const MAX_NAMED: usize = 20;
+
+/// The path of a request to the metadata service of a VM, in lower case, as the service ignores case.
+#[derive(Debug)]
+pub(super) struct MetadataPath {
+    /// `None` for the simulated VM.
+    vm: Option<String>,
+    /// From `/metadata` on, without a slash at the end.
+    path: String,
+}
+
+impl MetadataPath {
+    /// `None` for a path outside the metadata service.
+    pub(super) fn parse(path: &str) -> Option<Self> {
+        let path = path.to_ascii_lowercase();
+        let of_vm = path
+            .strip_prefix("/vm/")
+            .and_then(|rest| rest.split_once('/'));
+        let (vm, path) = match of_vm {
+            Some((vm, rest)) => (Some(vm.to_owned()), format!("/{rest}")),
+            None => (None, path),
+        };
+        let path = path.strip_suffix('/').unwrap_or(&path).to_owned();
+        path.starts_with("/metadata").then_some(Self { vm, path })
+    }
+
+    fn is_events(&self) -> bool {
+        self.path.starts_with("/metadata/scheduledevents")
+    }
+}
 
 /// What the server does with a request.
 #[derive(Debug)]
@@ -42,15 +80,18 @@ pub enum Action {
     CloseConnection,
 }
 
-/// Handles a request to a path under `/metadata`, and counts it by its result.
+/// Handles a request to the metadata service, and counts it by its result.
 pub fn handle(world: &mut World, request: &Request, now: Moment) -> Action {
+    let Some(path) = MetadataPath::parse(request.uri().path()) else {
+        return Action::Respond(*not_found());
+    };
     world.advance(now);
-    let action = act(world, request, now);
+    let action = act(world, &path, request, now);
     let result = match &action {
         Action::Hang | Action::CloseConnection => "unanswered",
         // Counted when it is handled again.
         Action::Delay(_) => return action,
-        Action::Respond(response) => match (response.status(), is_events(request)) {
+        Action::Respond(response) => match (response.status(), path.is_events()) {
             (StatusCode::NOT_MODIFIED, _) => "unchanged",
             (StatusCode::OK, true) if request.method() == Method::POST => "approvals",
             (StatusCode::OK, true) => "documents",
@@ -62,16 +103,16 @@ pub fn handle(world: &mut World, request: &Request, now: Moment) -> Action {
     action
 }
 
-fn act(world: &mut World, request: &Request, now: Moment) -> Action {
+fn act(world: &mut World, path: &MetadataPath, request: &Request, now: Moment) -> Action {
     let (spec, end) = world.fault(now).unzip();
     match spec.map(|spec| spec.fault) {
         Some(Fault::Hang) => Action::Hang,
         Some(Fault::Reset) => Action::CloseConnection,
-        Some(Fault::Slow) if is_events(request) => {
+        Some(Fault::Slow) if path.is_events() => {
             Action::Delay(end.unwrap_or_default().saturating_sub(now.monotonic))
         }
         _ => {
-            let response = respond(world, request, spec, now);
+            let response = respond(world, path, request, spec, now);
             Action::Respond(response.unwrap_or_else(|refusal| *refusal))
         }
     }
@@ -82,10 +123,15 @@ type Refusal = Box<Response>;
 
 fn respond(
     world: &mut World,
+    path: &MetadataPath,
     request: &Request,
     spec: Option<FaultSpec>,
     now: Moment,
 ) -> Result<Response, Refusal> {
+    let vm = match &path.vm {
+        None => world.vm.clone(),
+        Some(name) => world.find_vm(name).ok_or_else(|| unknown_vm(world, name))?,
+    };
     let fault = spec.map(|spec| spec.fault);
     match fault {
         Some(Fault::Gone) => {
@@ -93,7 +139,9 @@ fn respond(
             return Ok(error(StatusCode::GONE, message));
         }
         Some(Fault::Throttled) => return Ok(throttled(spec.and_then(|spec| spec.retry_after))),
-        Some(Fault::RateLimit) if !world.accept_request(now) => return Ok(throttled(None)),
+        Some(Fault::RateLimit) if !world.accept_request(&vm.name, now) => {
+            return Ok(throttled(None));
+        }
         Some(Fault::ServerError) => {
             let message = "Internal server error. Retry after some time.";
             return Ok(error(StatusCode::INTERNAL_SERVER_ERROR, message));
@@ -103,13 +151,22 @@ fn respond(
         }
         _ => {}
     }
-    check_headers(request)?;
-    route(world, request, fault, now)
+    check_headers(path, request)?;
+    route(world, &vm, path, request, fault, now)
 }
 
-fn is_events(request: &Request) -> bool {
-    let path = request.uri().path().to_ascii_lowercase();
-    path.starts_with("/metadata/scheduledevents")
+fn unknown_vm(world: &World, name: &str) -> Refusal {
+    let known: Vec<&str> = world
+        .vm_names
+        .iter()
+        .map(|known| &**known)
+        .take(MAX_NAMED)
+        .collect();
+    let message = format!(
+        "no VM {name:?} in the scenarios that were started; known are {}",
+        known.join(", ")
+    );
+    error(StatusCode::NOT_FOUND, &message).into()
 }
 
 fn throttled(retry_after: Option<Duration>) -> Response {
@@ -133,9 +190,9 @@ fn proxy_response(status: Option<u16>) -> Response {
 
 /// The service's protection against server-side request forgery. The preview of Scheduled Events does not ask for the
 /// `Metadata` header.
-fn check_headers(request: &Request) -> Result<(), Refusal> {
+fn check_headers(path: &MetadataPath, request: &Request) -> Result<(), Refusal> {
     let is_true = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
-    let is_preview = is_events(request)
+    let is_preview = path.is_events()
         && api_version(request)
             .and_then(SimulatedVersion::find)
             .is_some_and(SimulatedVersion::is_preview);
@@ -151,34 +208,26 @@ fn check_headers(request: &Request) -> Result<(), Refusal> {
 
 fn route(
     world: &mut World,
+    vm: &Vm,
+    path: &MetadataPath,
     request: &Request,
     fault: Option<Fault>,
     now: Moment,
 ) -> Result<Response, Refusal> {
-    let path = request.uri().path().to_ascii_lowercase();
-    let path = path.strip_suffix('/').unwrap_or(&path);
-    let is_get = request.method() == Method::GET;
-    match path {
-        "/metadata/scheduledevents" if is_get => deliver(world, request, fault, now),
-        "/metadata/scheduledevents" if request.method() == Method::POST => {
-            approve(world, request, now)
-        }
-        "/metadata/scheduledevents" => Ok(not_allowed("GET, POST")),
-        "/metadata/versions" if is_get => {
-            let versions = json!({ "apiVersions": INSTANCE_API_VERSIONS.as_slice() });
-            Ok(http::json(&versions))
-        }
-        "/metadata/versions" => Ok(not_allowed("GET")),
-        _ => match path.strip_prefix("/metadata/instance") {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-                if is_get {
-                    instance(world, request)
-                } else {
-                    Ok(not_allowed("GET"))
-                }
-            }
-            _ => Err(not_found()),
+    let method = request.method();
+    if path.path == "/metadata/scheduledevents" {
+        return match *method {
+            Method::GET => deliver(world, request, fault, now),
+            Method::POST => approve(world, request, now),
+            _ => Ok(not_allowed("GET, POST")),
+        };
+    }
+    match path.path.strip_prefix("/metadata/instance") {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => match *method {
+            Method::GET => instance(vm, rest, request),
+            _ => Ok(not_allowed("GET")),
         },
+        _ => Err(not_found()),
     }
 }
 
@@ -231,7 +280,7 @@ fn entity_tag(body: &str) -> String {
 /// The body of a POST. The `DocumentIncarnation` that Microsoft's samples of the first versions send, as a number or a
 /// string, is accepted and ignored. So is a missing one.
 #[derive(Deserialize)]
-struct Approval {
+struct ApprovalBody {
     #[serde(rename = "StartRequests")]
     start_requests: Vec<StartRequest>,
 }
@@ -244,7 +293,7 @@ struct StartRequest {
 
 fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response, Refusal> {
     requested_version(request, SimulatedVersion::find)?;
-    let approval: Approval = serde_json::from_slice(request.body()).map_err(|_| {
+    let approval: ApprovalBody = serde_json::from_slice(request.body()).map_err(|_| {
         bad_request("The body is not a list of StartRequests, each with an EventId.")
     })?;
     let requests = approval.start_requests.iter();
@@ -260,40 +309,27 @@ fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response
     }
 }
 
-fn instance(world: &World, request: &Request) -> Result<Response, Refusal> {
-    let find = |name: &str| {
-        INSTANCE_API_VERSIONS
-            .into_iter()
-            .find(|version| *version == name)
-    };
-    let version = requested_version(request, find)?;
+/// Responds with the value at `path` below `/metadata/instance`: JSON, or the text of a single value. Any date is a
+/// version, and all of them have the same members.
+fn instance(vm: &Vm, path: &str, request: &Request) -> Result<Response, Refusal> {
+    requested_version(request, |name| is_date(name).then_some(()))?;
     let is_text = parameters(request)
         .any(|(name, value)| name == "format" && value.eq_ignore_ascii_case("text"));
-    let document = world.vm.instance_document(version);
-    let found = request
-        .uri()
-        .path()
-        .split('/')
-        .filter(|step| !step.is_empty())
-        .skip(2)
-        .try_fold(&document, |value, step| match value {
-            Value::Object(members) => members
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(step))
-                .map(|(_, value)| value),
-            Value::Array(items) => items.get(step.parse::<usize>().ok()?),
-            _ => None,
-        });
+    let document = vm.instance_document();
+    let mut steps = path.split('/').filter(|step| !step.is_empty());
+    let found = steps.try_fold(&document, |value, step| {
+        let mut members = value.as_object()?.iter();
+        let (_, value) = members.find(|(name, _)| name.eq_ignore_ascii_case(step))?;
+        Some(value)
+    });
     match found.ok_or_else(not_found)? {
-        Value::String(text) if is_text => Ok(http::response(
-            StatusCode::OK,
-            "text/plain; charset=utf-8",
-            text.clone(),
-        )),
+        Value::String(text) if is_text => {
+            let content_type = "text/plain; charset=utf-8";
+            Ok(http::response(StatusCode::OK, content_type, text.clone()))
+        }
         Value::String(_) => Err(bad_request(
             "A single value is available as text only: add format=text.",
         )),
-        _ if is_text => Err(bad_request("Only a single value is available as text.")),
         value => Ok(http::json(value)),
     }
 }
@@ -308,8 +344,7 @@ fn requested_version<T>(request: &Request, find: impl Fn(&str) -> Option<T>) -> 
     }
     api_version(request).and_then(find).ok_or_else(|| {
         let message = "Bad request. api-version is invalid or was not specified in the request.";
-        let newest: Vec<&str> = INSTANCE_API_VERSIONS.into_iter().rev().take(3).collect();
-        let body = json!({ "error": message, "newest-versions": newest });
+        let body = json!({ "error": message, "newest-versions": NEWEST_VERSIONS });
         http::response(StatusCode::BAD_REQUEST, JSON, body.to_string()).into()
     })
 }

@@ -1,4 +1,4 @@
-//! A simulated Azure: the metadata service of one VM, for tests, demos and game days.
+//! A simulated Azure: the metadata service of one VM and of those that scenarios name, for tests, demos and game days.
 //!
 //! It responds as the real service does, as far as that is documented or was captured. Scenarios (`scenario`) are
 //! data; the state at a moment follows from them ([`world`]). Only this file reads the clock and draws a random number,
@@ -35,7 +35,11 @@ pub use self::{
     scenario::Scenario,
     vm::{OsType, Vm},
 };
-use self::{http::Request, imds_api::Action, world::World};
+use self::{
+    http::Request,
+    imds_api::{Action, MetadataPath},
+    world::World,
+};
 use crate::{
     base::{system, time::Clock},
     http::server::{Abort, Handler, HandlerResponse, RequestedHost, requested_host},
@@ -57,7 +61,7 @@ pub struct SimulatorSettings {
 #[derive(Debug, Clone)]
 pub struct Simulator {
     clock: Clock,
-    /// Of the machine that the simulator runs on.
+    /// The name of the machine that the simulator runs on.
     host_name: Option<Arc<str>>,
     world: Arc<Mutex<World>>,
 }
@@ -98,7 +102,7 @@ impl Simulator {
         // A panic in another request leaves a usable state.
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        if is_imds(request.uri().path()) {
+        if is_metadata(request.uri().path()) {
             imds_api::handle(&mut world, request, now)
         } else {
             Action::Respond(control_api::respond(&mut world, request, now))
@@ -107,8 +111,8 @@ impl Simulator {
 }
 
 /// Any host may be named in requests to the metadata service, as in Azure.
-fn is_imds(path: &str) -> bool {
-    path.to_ascii_lowercase().starts_with("/metadata")
+fn is_metadata(path: &str) -> bool {
+    MetadataPath::parse(path).is_some()
 }
 
 #[async_trait::async_trait]
@@ -125,7 +129,7 @@ impl Handler for Simulator {
             // The request is incomplete.
             Err(_) => return Err(Abort),
         };
-        if !is_imds(head.uri.path()) && !self.is_own_host(&head) {
+        if !is_metadata(head.uri.path()) && !self.is_own_host(&head) {
             let message = "the host of the URL is not known: use an IP address, localhost, the name of this machine or of the simulated VM";
             return Ok(http::error(StatusCode::FORBIDDEN, message).map(Full::new));
         }

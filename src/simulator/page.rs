@@ -1,6 +1,7 @@
 //! Renders the simulator's page: current events and faults, and a button for each scenario.
 //!
-//! The page loads only its own style sheet, runs no script and refreshes itself. All values are escaped.
+//! The page is complete without its script, which replaces the parts that change. It never reloads by itself, so that a
+//! person who uses a keyboard or a screen reader keeps the place. All values are escaped.
 
 use maud::{DOCTYPE, Markup, html};
 
@@ -12,7 +13,27 @@ use super::{
 };
 use crate::base::time::{Moment, in_words};
 
-pub(super) const STYLE: &str = include_str!("page.css");
+/// Other VMs on the page; `/simulator/state` has all.
+const MAX_NEIGHBOURS: usize = 20;
+
+/// What the page loads: path, content type and content.
+pub(super) const ASSETS: [(&str, &str, &str); 3] = [
+    (
+        "/simulator/page.css",
+        "text/css; charset=utf-8",
+        include_str!("page.css"),
+    ),
+    (
+        "/simulator/page.js",
+        "text/javascript; charset=utf-8",
+        include_str!("page.js"),
+    ),
+    (
+        "/simulator/icon.svg",
+        "image/svg+xml",
+        include_str!("icon.svg"),
+    ),
+];
 
 pub(super) fn page(world: &World, now: Moment) -> String {
     let markup = html! {
@@ -21,27 +42,28 @@ pub(super) fn page(world: &World, now: Moment) -> String {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="refresh" content="5";
                 title { "Simulated Azure" }
+                link rel="icon" type="image/svg+xml" href="/simulator/icon.svg";
                 link rel="stylesheet" href="/simulator/page.css";
+                script defer src="/simulator/page.js" {}
             }
             body {
                 main {
                     h1 { "Simulated Azure" }
-                    p {
-                        "Simulates the metadata service of the VM " strong { (world.vm.name) } ". Speed: "
-                        (world.speed) "×. DocumentIncarnation: " (world.incarnation) "."
-                    }
-                    @if let Some((spec, end)) = world.fault(now) {
-                        p.fault role="status" {
-                            "Fault: " strong { (json!(spec.fault).as_str().unwrap_or_default()) } ", ends in "
-                            (in_words(end.saturating_sub(now.monotonic)))
+                    p.lost role="status" { "The simulator does not respond. This page may be out of date." }
+                    noscript { p { "This page does not update itself. " a href="/" { "Reload" } } }
+                    div #state data-live {
+                        p {
+                            "Simulates the metadata service of the VM " strong { (world.vm.name) } ". Speed: "
+                            (world.speed) "×. DocumentIncarnation: " (world.incarnation) "."
                         }
+                        (fault(world, now))
+                        (events(world, now))
+                        (runs(world))
+                        (neighbours(world))
                     }
-                    (events(world, now))
-                    (runs(world))
                     (buttons())
-                    (requests(world))
+                    div #requests data-live { (requests(world)) }
                     footer {
                         "JSON: " a href="/simulator/state" { "/simulator/state" } ", "
                         a href="/simulator/scenarios" { "/simulator/scenarios" } ". Simulated service: "
@@ -53,6 +75,34 @@ pub(super) fn page(world: &World, now: Moment) -> String {
         }
     };
     markup.into_string()
+}
+
+fn fault(world: &World, now: Moment) -> Markup {
+    html! {
+        @if let Some((spec, end)) = world.fault(now) {
+            p.fault {
+                "Fault: " strong { (json!(spec.fault).as_str().unwrap_or_default()) } ", ends in "
+                (in_words(end.saturating_sub(now.monotonic)))
+            }
+        }
+    }
+}
+
+/// The other VMs that an exporter can be run for.
+fn neighbours(world: &World) -> Markup {
+    let others = world.vm_names.iter().filter(|name| **name != world.vm.name);
+    let others: Vec<_> = others.take(MAX_NEIGHBOURS).collect();
+    html! {
+        @if !others.is_empty() {
+            h2 { "Other VMs" }
+            p { "Each has a metadata service of its own below this path, for " code { "--imds.url" } ":" }
+            ul {
+                @for name in others {
+                    li { code { "/vm/" (name) } }
+                }
+            }
+        }
+    }
 }
 
 fn events(world: &World, now: Moment) -> Markup {

@@ -183,10 +183,10 @@ pub struct FaultSpec {
     #[serde(default, rename = "for", deserialize_with = "duration")]
     pub(super) duration: Duration,
     pub(super) fault: Fault,
-    /// Of [`Fault::Throttled`].
+    /// The value of `Retry-After`, only for [`Fault::Throttled`].
     #[serde(default, deserialize_with = "duration")]
     pub(super) retry_after: Option<Duration>,
-    /// Of [`Fault::MetadataProxy`].
+    /// The status, only for [`Fault::MetadataProxy`].
     pub(super) status: Option<u16>,
 }
 

@@ -3,7 +3,11 @@
 //! Time is an argument, and no task runs in the background. [`World::advance`] applies all changes that are due, in
 //! order and with their own times, so tests simulate hours without waiting.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    time::Duration,
+};
 
 use serde::Serialize;
 use uuid::{Builder, Uuid};
@@ -19,15 +23,19 @@ use crate::{
 };
 
 const MAX_RUNS: usize = 100;
+/// Names of VMs that are kept; further ones are only in `Resources`.
+const MAX_VMS: usize = 10_000;
 /// After (re-)enabling.
 const FIRST_INCARNATION: u64 = 1;
-/// Requests per second; see
+/// Requests per second and VM; see
 /// <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#rate-limiting>.
 const RATE_LIMIT: usize = 5;
 
 #[derive(Debug)]
 pub struct World {
     pub(super) vm: Vm,
+    /// The names of this VM and of all that a started scenario names.
+    pub(super) vm_names: BTreeSet<Box<str>>,
     /// The factor by which all waiting is shortened.
     pub(super) speed: f64,
     id_seed: u64,
@@ -38,8 +46,8 @@ pub struct World {
     pub runs: Vec<ScenarioRun>,
     /// The events in the document, in the order of their announcement.
     pub pending: Vec<PendingEvent>,
-    /// The monotonic times of the requests that the rate limit accepted within the last second.
-    accepted: Vec<Duration>,
+    /// The requests that the rate limit accepted within the last second: the monotonic time, and the VM.
+    accepted: Vec<(Duration, Box<str>)>,
     /// How many requests to the metadata service had each result.
     pub(super) requests: BTreeMap<&'static str, u64>,
 }
@@ -108,6 +116,7 @@ impl World {
             "unchanged",
         ];
         Self {
+            vm_names: [vm.name.clone()].into(),
             vm,
             speed,
             id_seed,
@@ -133,10 +142,25 @@ impl World {
         }
         self.started += 1;
         let scenario = scenario.at_speed(self.speed);
+        let resources = scenario.events.iter().flat_map(|event| &event.resources);
+        let names = resources.map(|resource| self.vm.resource(resource));
+        let free = MAX_VMS.saturating_sub(self.vm_names.len());
+        self.vm_names.extend(names.take(free));
         self.runs
             .push(ScenarioRun::new(scenario, self.started, now));
         self.advance(now);
         Ok(())
+    }
+
+    /// The VM with this name in any case: the simulated one, or another one that a started scenario names.
+    pub(super) fn find_vm(&self, name: &str) -> Option<Vm> {
+        let mut names = self.vm_names.iter();
+        let known = names.find(|known| known.eq_ignore_ascii_case(name))?;
+        Some(if *known == self.vm.name {
+            self.vm.clone()
+        } else {
+            self.vm.neighbour(known)
+        })
     }
 
     /// Ends all scenarios, events and faults.
@@ -213,14 +237,15 @@ impl World {
         }
     }
 
-    /// Returns whether the rate limit accepts a request at `now`, and counts it.
-    pub(super) fn accept_request(&mut self, now: Moment) -> bool {
+    /// Returns whether the rate limit accepts a request of this VM at `now`, and counts it.
+    pub(super) fn accept_request(&mut self, vm: &str, now: Moment) -> bool {
         let now = now.monotonic;
         self.accepted
-            .retain(|at| *at + Duration::from_secs(1) > now);
-        let is_accepted = self.accepted.len() < RATE_LIMIT;
+            .retain(|(at, _)| *at + Duration::from_secs(1) > now);
+        let of_vm = self.accepted.iter().filter(|(_, of)| **of == *vm);
+        let is_accepted = of_vm.count() < RATE_LIMIT;
         if is_accepted {
-            self.accepted.push(now);
+            self.accepted.push((now, vm.into()));
         }
         is_accepted
     }

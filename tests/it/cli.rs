@@ -39,7 +39,12 @@ fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) 
 
 #[tokio::test]
 async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
-    let rows: [(&[&str], &[&str]); 15] = [
+    let rows: [(&[&str], &[&str]); 17] = [
+        (
+            &["-web.listen-address=:10169"],
+            &["-web.listen-address", "use '--web.listen-address'"],
+        ),
+        (&["-version"], &["'-version'", "'--version'"]),
         (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
         (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
         (
@@ -276,6 +281,29 @@ async fn version_names_revision_and_compiler() {
     assert_eq!(version.code, Some(0));
     for part in [env!("CARGO_PKG_VERSION"), "revision", "rustc"] {
         assert!(version.stdout.contains(part), "{version:?}");
+    }
+    assert_eq!(run(&["version"]).await.stdout, version.stdout);
+}
+
+#[tokio::test]
+async fn help_is_a_command_too() {
+    let of_command = run(&["help", "list"]).await;
+    assert_eq!(of_command.code, Some(0), "{of_command:?}");
+    assert_eq!(of_command.stdout, run(&["list", "--help"]).await.stdout);
+    assert_eq!(run(&["help"]).await.stdout, run(&["--help"]).await.stdout);
+}
+
+#[tokio::test]
+async fn failed_list_says_what_it_asked() {
+    let simulator = crate::simulator::TestServer::start(&[], 1.0);
+    let base = format!("http://{}/", simulator.host());
+    let failed = run(&["list", &format!("--imds.url={base}vm/none")]).await;
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    for words in [
+        format!("GET {base}").as_str(),
+        "/metadata/scheduledevents: HTTP 404",
+    ] {
+        assert!(failed.log.contains(words), "{}", failed.log);
     }
 }
 
@@ -597,7 +625,7 @@ async fn any_date_is_an_api_version_and_the_log_says_what_its_documents_are_assu
             warning.contains("level=warn") && warning.contains(expected),
             "{warning}"
         );
-        exporter.says("polling recovered").await;
+        exporter.says("polling started").await;
         let log = exporter.log();
         let old = log.lines().find(|line| line.contains("old api-version"));
         assert_eq!(old.is_some(), missing.is_some(), "{log}");
@@ -630,7 +658,14 @@ async fn second_signal_exits_immediately() {
 #[tokio::test]
 async fn demo_needs_no_configuration() {
     let mut demo = Process::start(["demo", ANY_PORT, "--speed=1000"]);
+    let started = demo.says("demo started").await;
     let address = demo.address().await;
+    let status_page = page(&address, "/").await.unwrap();
+    let (_, simulator) = started.split_once("simulated_azure=").unwrap();
+    let link = format!("<a href=\"{}\">", simulator.trim_end());
+    assert!(status_page.contains("Simulated") && status_page.contains(&link));
+    demo.says("polling started").await;
+    assert!(!demo.log().contains("polling recovered"), "{}", demo.log());
     let deadline = tokio::time::Instant::now() + DEADLINE;
     loop {
         let metrics = page(&address, "/metrics").await.unwrap_or_default();

@@ -159,7 +159,7 @@ async fn a_failure_with_another_status_is_logged() {
         "--imds.poll-interval=200ms",
         &format!("--imds.url={}", imds.base()),
     ]);
-    exporter.says("polling recovered").await;
+    exporter.says("polling started").await;
     imds.now(Reply::http("421 Misdirected Request", &[], ""));
     exporter.says("HTTP 421").await;
     let requested = imds.event_requests();
@@ -247,7 +247,7 @@ async fn the_simulated_first_answer_in_the_middle_of_a_run_costs_two_timeouts() 
         &format!("--imds.url={url}"),
     ]);
     let address = exporter.address().await;
-    exporter.says("polling recovered").await;
+    exporter.says("polling started").await;
     let start = reqwest::Client::builder().no_proxy().build().unwrap();
     let start = start
         .post(format!("{url}/simulator/start"))

@@ -34,28 +34,35 @@ async fn metrics(address: &str) -> Metrics {
 }
 
 #[tokio::test]
-async fn hangup_shuts_down_in_order() {
-    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+async fn hangup_does_not_end_the_exporter() {
     // The tests may run under nohup. A shell cannot reset a signal that was ignored when it started.
-    let default = "exec env --default-signal=HUP \"$0\" \"$@\"";
-    let mut exporter = start_after(default, &imds, &[]);
-    exporter.address().await;
-    exporter.signal("HUP");
-    let ended = exporter.end().await;
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.log.contains("shutting down"), "{}", ended.log);
+    for shell in ["exec env --default-signal=HUP \"$0\" \"$@\"", "trap '' HUP"] {
+        let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+        let mut exporter = start_after(shell, &imds, &[]);
+        let address = exporter.address().await;
+        for _ in 0..3 {
+            exporter.signal("HUP");
+            imds.until_requests(imds.event_requests() + 2).await;
+        }
+        assert!(metrics(&address).await.is_up(), "{shell}");
+        exporter.signal("TERM");
+        assert_eq!(exporter.end().await.code, Some(0), "{shell}");
+    }
 }
 
 #[tokio::test]
-async fn hangup_is_ignored_under_nohup() {
-    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let mut exporter = start_after("trap '' HUP", &imds, &[]);
-    let address = exporter.address().await;
-    exporter.signal("HUP");
-    imds.until_requests(imds.event_requests() + 3).await;
-    assert!(metrics(&address).await.is_up());
-    exporter.signal("TERM");
-    assert_eq!(exporter.end().await.code, Some(0));
+async fn hangup_ends_the_simulator_and_the_demo_with_their_terminal() {
+    for command in ["simulate", "demo"] {
+        let mut process = Process::start_as(Command::new("env").args([
+            "--default-signal=HUP",
+            PROGRAM,
+            command,
+            "--web.listen-address=127.0.0.1:0",
+        ]));
+        process.says("started").await;
+        process.signal("HUP");
+        assert_eq!(process.end().await.code, Some(0), "{command}");
+    }
 }
 
 #[tokio::test]

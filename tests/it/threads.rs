@@ -79,7 +79,7 @@ impl Peers {
 async fn an_event_starts_no_thread_although_hosts_are_names_and_credentials_are_files() {
     let peers = Peers::start().await;
     let mut exporter = Process::start_as(peers.configure(&mut Command::new(PROGRAM)));
-    exporter.says("polling recovered").await;
+    exporter.says("polling started").await;
     let before = threads(&exporter);
     peers.imds.now(Reply::ok(OWN_FREEZE));
     exporter.says("alerts pushed").await;
@@ -119,7 +119,7 @@ async fn a_limit_on_threads_fails_the_start_with_one_line_and_never_ends_a_runni
     peers = Peers::start().await;
     own_by_other_user(peers.folder.path());
     let mut exporter = peers.start_limited(needed);
-    exporter.says("polling recovered").await;
+    exporter.says("polling started").await;
     let address = exporter.address().await;
     peers.imds.now(Reply::ok(OWN_FREEZE));
     exporter.says("alerts pushed").await;

@@ -152,7 +152,7 @@ impl ConnectionSlots {
 }
 
 impl Connections {
-    /// Of the bodies that are being sent. The memory of a body is free when no connection sends it any more.
+    /// The size of all bodies that are being sent. The memory of a body is free when no connection sends it any more.
     fn response_bytes(&self) -> usize {
         let connections = self.open.values();
         let bodies: BTreeSet<ResponseBody> = connections

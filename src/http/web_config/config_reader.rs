@@ -22,7 +22,7 @@ pub(super) struct ConfigReader {
     path: PathBuf,
     /// What was read last, and its text.
     settings: Option<(Vec<u8>, Arc<Settings>)>,
-    /// The same of the files that the settings name.
+    /// What was read last of the files that the settings name.
     tls: Option<TlsConfig>,
     /// The first settings had TLS.
     is_tls: bool,

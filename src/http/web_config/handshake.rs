@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use super::config_source::ConfigSource;
 use crate::http::server::{Acceptor, Stream};
 
-/// Of a request to a TLS port without TLS.
+/// The most bytes that are read of a request without TLS on a port with TLS.
 const MAX_PLAIN_BYTES: u64 = 64 * 1024;
 /// With the sentence of Go's `net/http`.
 const PLAIN_RESPONSE: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\

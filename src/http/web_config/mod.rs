@@ -54,7 +54,7 @@ impl fmt::Debug for WebConfig {
 /// What the server needs to serve by the file.
 pub(crate) struct Protected {
     pub(crate) handler: Arc<dyn Handler>,
-    /// Of all connections. `None` for plain HTTP.
+    /// Makes TLS of each connection. `None` for plain HTTP.
     pub(crate) acceptor: Option<Arc<dyn Acceptor>>,
 }
 

@@ -43,7 +43,7 @@ fn number<'de, D: Deserializer<'de>>(value: D) -> Result<u32, D::Error> {
 /// Full at first.
 #[derive(Debug, Default)]
 pub(super) struct TokenBucket {
-    /// Of the last request; another one starts with a full bucket.
+    /// The limit at the last request; another limit starts with a full bucket.
     limit: RateLimit,
     tokens: f64,
     /// When `tokens` was computed.

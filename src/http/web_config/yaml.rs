@@ -1,7 +1,7 @@
 //! A YAML document as a JSON value. Of YAML it accepts what a configuration file needs: one document, and neither
 //! aliases nor tags.
 
-use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
 /// Levels of mappings and sequences. The format needs three.
@@ -10,12 +10,12 @@ const MAX_DEPTH: usize = 8;
 /// `Null` for a document without content.
 ///
 /// # Errors
-/// What is wrong, with its line.
+/// What is wrong, with its line and column.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut events = Events {
         parser: Parser::new_from_str(text),
-        line: 1,
+        at: Marker::new(0, 1, 0),
     };
     let mut root = None;
     loop {
@@ -35,27 +35,29 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
 
 struct Events<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    /// Of the last event, from 1.
-    line: usize,
+    /// The start of the last event, or the place of an error.
+    at: Marker,
 }
 
 impl<'a> Events<'a> {
     fn next(&mut self) -> Result<Event<'a>, String> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
-                self.line = span.start.line();
+                self.at = span.start;
                 Ok(event)
             }
             Some(Err(problem)) => {
-                self.line = problem.marker().line();
-                Err(self.error(&format!("is no YAML: {}", problem.info())))
+                self.at = *problem.marker();
+                Err(self.error(&format!("is not valid YAML: {}", problem.info())))
             }
-            None => Err(self.error("is no YAML: it ends too early")),
+            None => Err(self.error("is not valid YAML: it ends too early")),
         }
     }
 
     fn error(&self, problem: &str) -> String {
-        format!("line {}: the file {problem}", self.line)
+        // A line counts from 1, a column from 0.
+        let (line, column) = (self.at.line(), self.at.col() + 1);
+        format!("line {line}, column {column}: the file {problem}")
     }
 
     /// The value that begins with this event.
@@ -94,7 +96,7 @@ impl<'a> Events<'a> {
             Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) => {
                 Err(self.error("has a tag: remove it"))
             }
-            _ => Err(self.error("is no YAML: a value is missing")),
+            _ => Err(self.error("is not valid YAML: a value is missing")),
         }
     }
 }
@@ -153,17 +155,17 @@ mod tests {
     #[test]
     fn other_parts_of_yaml_are_refused_with_their_line() {
         for (text, line, words) in [
-            ("a: 1\nb: *c\n", 2, "unknown anchor"),
-            ("a: &c 1\nb: *c\n", 2, "alias"),
-            ("a: !!str 1\n", 1, "tag"),
-            ("a: !x [1]\n", 1, "tag"),
-            ("a: 1\n---\nb: 1\n", 2, "second document"),
-            ("? [1]\n: 2\n", 1, "key"),
-            ("a: 1\nb: 1\na: 2\n", 3, "twice"),
-            ("a: [1\n", 2, "is no YAML"),
-            ("a: 1\n\tb: 2\n", 1, "is no YAML"),
-            ("a: 'x\n", 1, "is no YAML"),
-            (&"[".repeat(20), 1, "too deep"),
+            ("a: 1\nb: *c\n", "2, column 4", "unknown anchor"),
+            ("a: &c 1\nb: *c\n", "2, column 4", "alias"),
+            ("a: !!str 1\n", "1, column 4", "tag"),
+            ("a: !x [1]\n", "1, column 4", "tag"),
+            ("a: 1\n---\nb: 1\n", "2, column 1", "second document"),
+            ("? [1]\n: 2\n", "1, column 3", "key"),
+            ("a: 1\nb: 1\na: 2\n", "3, column 1", "twice"),
+            ("a: [1\n", "2, column 1", "is not valid YAML"),
+            ("a: 1\n\tb: 2\n", "1, column 4", "is not valid YAML"),
+            ("a: 'x\n", "1, column 4", "is not valid YAML"),
+            (&"[".repeat(20), "1, column 9", "too deep"),
         ] {
             let problem = parse(text).unwrap_err();
             assert!(problem.contains(words), "{text:?}: {problem}");

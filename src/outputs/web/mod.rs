@@ -11,10 +11,12 @@
 //! | `/-/serving` | 503 while a load balancer should not send traffic to this VM (`probe`) |
 //! | `/assets/…` | style, script and icon of the status page |
 //!
-//! `/` and `/api/` answer 403 to a `Host` header with a foreign name (`hosts`).
+//! `/` and all paths under `/api/` answer 403 to a `Host` header with a foreign name (`hosts`). The metrics and the
+//! probes answer under any name, as Prometheus and load balancers use any.
 //!
-//! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, keeps no state of a
-//! request and sends no requests of its own. Untrusted text is escaped in every body.
+//! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, at the probes also
+//! OPTIONS, which the health check of `HAProxy` sends. It keeps no state of a request and sends no requests of its own.
+//! Untrusted text is escaped in every body.
 
 mod api;
 #[cfg(test)]
@@ -69,6 +71,8 @@ pub struct WebSettings {
     pub exposed: MetricsOptions,
     /// `/-/serving` fails for this time before an event of this VM.
     pub serving_lead_time: Duration,
+    /// The page of the simulator, if the exporter polls that of its own process.
+    pub simulator_url: Option<Box<str>>,
 }
 
 /// Serves the latest snapshot.
@@ -108,12 +112,18 @@ impl WebService {
 
     /// The response to a request; the body of the request is ignored.
     fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
-        if !is_read(request) {
-            return reply::method_not_allowed();
+        let is_probe = PROBE_PATHS.contains(&request.uri().path());
+        let is_options = is_probe && request.method() == Method::OPTIONS;
+        if !is_read(request) && !is_options {
+            return reply::method_not_allowed(is_probe);
         }
         // Taken once, so that all values of the response are of the same snapshot.
         let snapshot = Arc::clone(&self.snapshot.borrow());
-        if let Some(variant) = self.variant(request, &snapshot) {
+        if !self.is_host_allowed(request, &snapshot) {
+            reply::host_not_allowed()
+        } else if is_options {
+            reply::without_body(self.small(request, &snapshot))
+        } else if let Some(variant) = self.variant(request) {
             let render = |now| self.render(variant, &snapshot, now);
             self.recent
                 .get_or_render(variant, &snapshot, &*self.clock, render)
@@ -125,18 +135,23 @@ impl WebService {
         }
     }
 
-    /// The variant of the response if it contains every event.
-    fn variant<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> Option<Variant> {
+    fn is_host_allowed<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> bool {
         let (uri, headers) = (request.uri(), request.headers());
-        let is_host_allowed = || self.is_host_allowed(request, snapshot);
-        let content = match uri.path() {
+        let is_protected = uri.path() == "/" || uri.path().starts_with("/api/");
+        !is_protected || self.settings.allowed_hosts.allows(uri, headers, snapshot)
+    }
+
+    /// The variant of the response if it contains every event.
+    fn variant<B>(&self, request: &Request<B>) -> Option<Variant> {
+        let headers = request.headers();
+        let content = match request.uri().path() {
             path if path == self.settings.telemetry_path => {
                 Content::Metrics(Format::negotiate(combined(headers, ACCEPT).as_deref()))
             }
-            "/" if is_host_allowed() => Content::StatusPage,
-            "/api/v1/events" if is_host_allowed() => Content::Events,
-            "/api/v1/transitions" if is_host_allowed() => {
-                Content::Transitions(api::After::parse(uri.query())?)
+            "/" => Content::StatusPage,
+            "/api/v1/events" => Content::Events,
+            "/api/v1/transitions" => {
+                Content::Transitions(api::After::parse(request.uri().query())?)
             }
             _ => return None,
         };
@@ -144,11 +159,6 @@ impl WebService {
             content,
             is_compressed: accepts_gzip(headers),
         })
-    }
-
-    fn is_host_allowed<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> bool {
-        let (uri, headers) = (request.uri(), request.headers());
-        self.settings.allowed_hosts.allows(uri, headers, snapshot)
     }
 
     fn render(
@@ -169,7 +179,7 @@ impl WebService {
             }
             Content::StatusPage => {
                 let serving = probe::serving(snapshot, settings.serving_lead_time, now);
-                let page = status::page(snapshot, &settings.telemetry_path, &serving, now);
+                let page = status::page(snapshot, settings, &serving, now);
                 reply::ok(reply::HTML, page)
             }
             Content::Events => reply::ok(reply::JSON, api::json(snapshot, now).ok()?),
@@ -188,10 +198,7 @@ impl WebService {
     /// All other responses: one line, a static asset, or the page of a 404.
     fn small<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> HandlerResponse {
         match request.uri().path() {
-            "/api/v1/transitions" if self.is_host_allowed(request, snapshot) => {
-                reply::invalid_after()
-            }
-            "/" | "/api/v1/events" | "/api/v1/transitions" => reply::host_not_allowed(),
+            "/api/v1/transitions" => reply::invalid_after(),
             "/-/healthy" | "/healthz" => reply::healthy(),
             "/-/ready" | "/readyz" => reply::probe(probe::ready(snapshot)),
             "/-/serving" => {
@@ -224,7 +231,8 @@ impl Handler for WebService {
     fn makes_large_body(&self, request: &Request<Incoming>) -> bool {
         let snapshot = Arc::clone(&self.snapshot.borrow());
         is_read(request)
-            && self.variant(request, &snapshot).is_some_and(|variant| {
+            && self.is_host_allowed(request, &snapshot)
+            && self.variant(request).is_some_and(|variant| {
                 let now = (self.clock)();
                 !self.recent.contains(variant, &snapshot, now)
             })

@@ -19,6 +19,8 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src '
 /// Smaller bodies are not compressed.
 const MIN_COMPRESSED: usize = 1_024;
 
+const PROBE_METHODS: &str = "GET, HEAD, OPTIONS";
+
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
@@ -109,10 +111,21 @@ pub(super) fn host_not_allowed() -> HandlerResponse {
     with_status(StatusCode::FORBIDDEN, PLAIN_TEXT, body)
 }
 
-pub(super) fn method_not_allowed() -> HandlerResponse {
-    let body = "405: only GET and HEAD are allowed\n";
+pub(super) fn method_not_allowed(is_probe: bool) -> HandlerResponse {
+    let body = "405: this method is not allowed\n";
     let mut response = with_status(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, body);
-    set(&mut response, ALLOW, "GET, HEAD");
+    set(
+        &mut response,
+        ALLOW,
+        if is_probe { PROBE_METHODS } else { "GET, HEAD" },
+    );
+    response
+}
+
+/// The response to OPTIONS at a probe.
+pub(super) fn without_body(mut response: HandlerResponse) -> HandlerResponse {
+    *response.body_mut() = Full::default();
+    set(&mut response, ALLOW, PROBE_METHODS);
     response
 }
 

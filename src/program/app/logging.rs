@@ -1,6 +1,6 @@
 //! The log lines: one for each transition of an event; failures are logged when they change, not for each poll.
 
-use std::{net::TcpListener, path::Path};
+use std::{net::TcpListener, path::Path, time::Duration};
 
 use tracing::{info, warn};
 
@@ -159,13 +159,7 @@ pub(super) fn entry(entry: &LogEntry) {
             failed_for,
             incarnation,
             pending,
-        } => info!(
-            name: log_id::POLLING_RECOVERED,
-            document_incarnation = incarnation,
-            pending,
-            failed_for = failed_for.map(in_words),
-            "polling recovered"
-        ),
+        } => log_polling_succeeded(*failed_for, *incarnation, *pending),
         LogEntry::WarmingUp { until } => info!(
             until = until.rfc3339(),
             "warming up: events may take five minutes to appear"
@@ -202,6 +196,20 @@ pub(super) fn entry(entry: &LogEntry) {
             info!(name: log_id::STATE_WRITE_RECOVERED, "state write recovered");
         }
     }
+}
+
+fn log_polling_succeeded(failed_for: Option<Duration>, incarnation: Option<i64>, pending: usize) {
+    let message = match failed_for {
+        None => "polling started",
+        Some(_) => "polling recovered",
+    };
+    info!(
+        name: log_id::POLLING_RECOVERED,
+        document_incarnation = incarnation,
+        pending,
+        failed_for = failed_for.map(in_words),
+        "{message}"
+    );
 }
 
 fn log_polling_failed(failure: &Failure, pending: usize) {

@@ -64,7 +64,8 @@ pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
         let bound = address.bind();
         bound.map_err(Error::listen(&address.to_string()))
     };
-    addresses.iter().map(bind).collect()
+    let bound: Vec<_> = addresses.iter().map(bind).collect::<Result<_, _>>()?;
+    Ok(bound.into_iter().flatten().collect())
 }
 
 /// Runs the exporter until `stop` is done, then finishes the requests in flight.

@@ -2,10 +2,14 @@
 
 use std::{
     future::Future,
+    io,
     net::TcpListener,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::{Error, bind, logging, run, tasks::describe_end};
 use crate::{
@@ -15,12 +19,20 @@ use crate::{
     simulator::Simulator,
 };
 
+const SIMULATOR_PORT: u16 = 10_170;
+
 /// The fault `hang` gives no response for longer than any client waits.
 fn simulator_limits() -> ServerLimits {
     ServerLimits {
         handler_timeout: Duration::from_mins(10),
         ..ServerLimits::default()
     }
+}
+
+/// The address of the simulator beside the exporter: that of `simulate`, or a free port while something uses it.
+fn bind_simulator() -> io::Result<TcpListener> {
+    const HOST: &str = "127.0.0.1";
+    TcpListener::bind((HOST, SIMULATOR_PORT)).or_else(|_| TcpListener::bind((HOST, 0)))
 }
 
 /// The simulated Azure and the exporter in one process.
@@ -34,11 +46,12 @@ pub(crate) async fn demo(
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let azure = TcpListener::bind(("127.0.0.1", 0)).map_err(Error::listen("127.0.0.1:0"))?;
+    let address = format!("127.0.0.1:{SIMULATOR_PORT}");
+    let azure = bind_simulator().map_err(Error::listen(&address))?;
     let azure_url = azure
         .local_addr()
         .map(|address| format!("http://{address}"));
-    let azure_url = azure_url.map_err(Error::listen("127.0.0.1:0"))?;
+    let azure_url = azure_url.map_err(Error::listen(&address))?;
     let settings = exporter(&azure_url)?;
     let listeners = bind(&[simulation.listen])?;
     logging::demo(&listeners, &settings, &azure_url);
@@ -70,10 +83,19 @@ pub(crate) async fn simulate(
     stop: impl Future<Output = ()> + Send,
 ) -> Result<(), Error> {
     let address = simulation.listen.to_string();
-    let listener = simulation.listen.bind().map_err(Error::listen(&address))?;
-    logging::simulating(&listener);
+    let listeners = bind(&[simulation.listen])?;
     let simulator = Simulator::new(simulation.simulator, clock);
-    server::serve(listener, simulator, simulator_limits(), stop)
-        .await
-        .map_err(Error::listen(&address))
+    let stopping = CancellationToken::new();
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        logging::simulating(&listener);
+        let (simulator, stop) = (simulator.clone(), stopping.clone().cancelled_owned());
+        serving.spawn(server::serve(listener, simulator, simulator_limits(), stop));
+    }
+    tokio::select! {
+        () = stop => stopping.cancel(),
+        Some(Ok(Err(error))) = serving.join_next() => return Err(Error::listen(&address)(error)),
+    }
+    serving.join_all().await;
+    Ok(())
 }

@@ -62,8 +62,7 @@ pub(crate) struct SimulatorFlags {
     /// Factor by which simulated waiting is faster than real time.
     #[arg(long = "speed", value_name = "FACTOR", default_value = "1")]
     pub(crate) speed: f64,
-    /// Name of the simulated VM. An instance of a classic cloud service, such as `FrontEnd_IN_0`, has no instance
-    /// metadata.
+    /// Name of the simulated VM.
     #[arg(long = "vm.name", value_name = "NAME")]
     pub(crate) vm_name: Option<String>,
     /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from
@@ -101,6 +100,8 @@ pub(crate) struct DemoFlags {
     pub(crate) api_version: String,
     #[command(flatten)]
     pub(crate) events: EventsFlags,
+    #[command(flatten)]
+    pub(crate) alertmanager: AlertmanagerFlags,
     #[command(flatten)]
     pub(crate) log: LogFlags,
 }

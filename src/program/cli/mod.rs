@@ -6,7 +6,7 @@ mod flags;
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::http::client::url;
 
@@ -30,7 +30,6 @@ pub(crate) const EXIT_MAY_BE_APPROVED: u8 = 2;
     name = "azure-scheduled-events-exporter",
     version = VERSION,
     args_conflicts_with_subcommands = true,
-    disable_help_subcommand = true,
     max_term_width = 100
 )]
 pub struct Cli {
@@ -83,6 +82,8 @@ pub(crate) enum Command {
     /// (pending, announced, rescheduled, changed, started, advisory or ended) and `event`, which is that of
     /// /api/v1/events. A signal or a closed pipe ends the command with exit code 0.
     Watch(WatchFlags),
+    /// Print the version.
+    Version,
     /// Install, remove, start or stop the exporter as a Windows service. Needs an elevated prompt.
     #[cfg(windows)]
     #[command(subcommand)]
@@ -103,6 +104,11 @@ pub(crate) enum ServiceCommand {
     Start,
     /// Stop the service and wait until it has saved its state.
     Stop,
+}
+
+/// The text of the command `version`.
+pub(crate) fn version() -> String {
+    Cli::command().render_version()
 }
 
 #[derive(Debug)]
@@ -129,8 +135,32 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, St
         {
             Ok(Parsed::Info(error.to_string()))
         }
-        Err(error) => Err(without_secrets(one_line(&error), &arguments)),
+        Err(error) => {
+            let error = with_one_dash(&arguments).unwrap_or_else(|| one_line(&error));
+            Err(without_secrets(error, &arguments))
+        }
     }
+}
+
+/// The error about a flag with one dash, which programs in Go accept. The parser would say what is wrong with its first
+/// letter.
+fn with_one_dash(arguments: &[OsString]) -> Option<String> {
+    let exporter = Cli::command();
+    let is_flag = |name: &str| {
+        let commands = std::iter::once(&exporter).chain(exporter.get_subcommands());
+        let mut flags = commands.flat_map(clap::Command::get_arguments);
+        name.contains('.')
+            || ["help", "version"].contains(&name)
+            || flags.any(|flag| flag.get_long() == Some(name))
+    };
+    let texts = arguments.iter().skip(1).map_while(|text| text.to_str());
+    let mut names = texts
+        .take_while(|text| *text != "--")
+        .filter_map(|text| text.strip_prefix('-')?.split('=').next());
+    let name = names.find(|name| !name.starts_with('-') && is_flag(name))?;
+    Some(format!(
+        "unexpected argument '-{name}': flags have two dashes, use '--{name}' (--help lists the flags)"
+    ))
 }
 
 /// An error may repeat an argument, and a URL in it may hold a secret.
@@ -164,8 +194,6 @@ fn one_line(error: &clap::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     fn parsed(arguments: &[&str]) -> Result<Parsed, String> {
@@ -196,6 +224,23 @@ mod tests {
             (&["--web.listen-address"], "--web.listen-address"),
             (&["approve"], "were not provided: <EVENT_ID>"),
             (&["list", "--output=xml"], "'xml' for '--output <OUTPUT>'"),
+            (
+                &["-web.listen-address=:1"],
+                "two dashes, use '--web.listen-address'",
+            ),
+            (
+                &["-web.listen-address", ":1"],
+                "two dashes, use '--web.listen-address'",
+            ),
+            (
+                &["-imds.pol-interval=5s"],
+                "two dashes, use '--imds.pol-interval'",
+            ),
+            (&["-version"], "two dashes, use '--version'"),
+            (&["demo", "-speed=9"], "two dashes, use '--speed'"),
+            (&["list", "-output=json"], "two dashes, use '--output'"),
+            (&["list", "-output", "json"], "two dashes, use '--output'"),
+            (&["-x"], "unexpected argument '-x' found"),
         ] {
             let error = parsed(arguments).unwrap_err();
             assert!(

@@ -40,7 +40,9 @@ pub(super) async fn run(
         Output::Json | Output::Table => Some(OwnVm::read(&mut client, settings, clock).await),
     };
     let long_timeout = Some(settings.first_timeout);
-    let document = query::read(&mut client, settings.timeout, long_timeout, clock).await?;
+    let document = query::read(&mut client, settings.timeout, long_timeout, clock)
+        .await
+        .map_err(|error| query::asked(settings, error))?;
     drop(notice);
     let now = clock.now().wall;
     let doubts = vm.iter().flat_map(|vm| [vm.contradiction(), vm.unknown()]);

@@ -24,8 +24,8 @@ use crate::{
     program::{
         app,
         cli::{
-            ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, QueryFlags, RunFlags,
-            SimulateFlags, WatchFlags,
+            self, ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, QueryFlags,
+            RunFlags, SimulateFlags, WatchFlags,
         },
         config::{self, Config, ConfigError, ImdsSettings},
         logs::{self, LogGuard, WriteLine},
@@ -84,12 +84,13 @@ impl From<app::Error> for CommandError {
 /// Runs the command and returns its output for stdout.
 pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
     match cli.command {
-        None => run_exporter(&cli.run, logs::write_stderr, obey_signals),
+        None => run_exporter(&cli.run, logs::write_stderr, obey_service_signals),
         Some(Command::Demo(flags)) => demo(flags, cli.run),
         Some(Command::Simulate(flags)) => simulate(&flags),
         Some(Command::List(flags)) => list(&flags),
         Some(Command::Approve(flags)) => approve(&flags),
         Some(Command::Watch(flags)) => watch(&flags),
+        Some(Command::Version) => Ok(cli::version()),
         #[cfg(windows)]
         Some(Command::Service(command)) => service::manage(&command),
     }
@@ -186,10 +187,22 @@ fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     Ok(runtime)
 }
 
-/// Requests an orderly shutdown at the first signal. A second signal ends the process immediately.
+fn signals() -> Result<Signals, CommandError> {
+    Signals::listen().map_err(|cause| CommandError::system("cannot listen for signals", &cause))
+}
+
+/// For a program in a terminal, which ends with it.
 async fn obey_signals(stop: CancellationToken) -> Result<(), CommandError> {
-    let mut signals = Signals::listen()
-        .map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+    shut_down_by(signals()?, stop).await
+}
+
+/// For the exporter, which has nothing to reload at a hangup: it reads changed files by itself.
+async fn obey_service_signals(stop: CancellationToken) -> Result<(), CommandError> {
+    shut_down_by(signals()?.ignoring_hangup(), stop).await
+}
+
+/// Requests an orderly shutdown at the first signal. A second signal ends the process immediately.
+async fn shut_down_by(mut signals: Signals, stop: CancellationToken) -> Result<(), CommandError> {
     signals.next().await;
     stop.cancel();
     signals.next().await;
@@ -206,8 +219,10 @@ fn run_with(
     let stop = CancellationToken::new();
     let result = runtime.block_on(async {
         tokio::select! {
-            result = work(stop.clone()) => result.map_err(CommandError::from),
+            // First, so that a signal is handled from the first line of the log on.
+            biased;
             result = control(stop.clone()) => result,
+            result = work(stop.clone()) => result.map_err(CommandError::from),
         }
     });
     runtime.shutdown_background();

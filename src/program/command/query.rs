@@ -150,6 +150,18 @@ pub(super) async fn read(
     }
 }
 
+/// Adds what was asked to an error: the address may be another service than IMDS.
+pub(super) fn asked(settings: &ImdsSettings, error: CommandError) -> CommandError {
+    let base = settings.endpoint.base();
+    if error.message.contains(base) {
+        return error;
+    }
+    CommandError {
+        message: format!("GET {base}/metadata/scheduledevents: {}", error.message),
+        ..error
+    }
+}
+
 /// Until when events may be missing from a document without any, since the request for it may have enabled the feature.
 pub(super) fn warming_up_until(document: &Document, now: Timestamp) -> Option<Timestamp> {
     document.has_no_events().then(|| now.after(WarmUp::TIME))

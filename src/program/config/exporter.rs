@@ -1,6 +1,10 @@
 //! The settings of the exporter.
 
-use std::{ffi::OsStr, path::PathBuf, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+    time::Duration,
+};
 
 use super::{
     error::{ConfigError, flag_error, in_range},
@@ -68,20 +72,35 @@ impl Config {
                 MIN_REQUEST_INTERVAL,
                 MAX_INTERVAL,
             )?,
-            state: state_storage(flags.state_directory.as_deref())?,
+            state: state_storage(
+                flags.state_directory.as_deref(),
+                state_directories().as_deref(),
+            )?,
             otlp: outputs::otlp()?,
             alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
         })
     }
 }
 
-/// systemd separates several state directories with colons; the first one is used.
-fn state_storage(given: Option<&OsStr>) -> Result<StateStorage, ConfigError> {
+/// The value of `$STATE_DIRECTORY`.
+#[expect(clippy::disallowed_methods, reason = "config reads the environment")]
+fn state_directories() -> Option<OsString> {
+    std::env::var_os("STATE_DIRECTORY")
+}
+
+/// `given` is the flag, or else the variable. In the variable, systemd separates several directories with colons; the
+/// first one is used. The value of the flag is one path, which may have a colon.
+fn state_storage(
+    given: Option<&OsStr>,
+    variable: Option<&OsStr>,
+) -> Result<StateStorage, ConfigError> {
     let Some(given) = given else {
         return Ok(StateStorage::InMemory);
     };
     let first = match given.to_str() {
-        Some(list) if cfg!(unix) => OsStr::new(list.split(':').next().unwrap_or_default()),
+        Some(list) if cfg!(unix) && Some(given) == variable => {
+            OsStr::new(list.split(':').next().unwrap_or_default())
+        }
         _ => given,
     };
     if first.is_empty() {
@@ -131,6 +150,7 @@ fn web_settings(
     Ok(web::WebSettings {
         telemetry_path: path.to_owned(),
         allowed_hosts,
+        simulator_url: None,
         exposed: MetricsOptions {
             scope: flags.events.scope,
             resources: flags.events.resources,
@@ -143,4 +163,28 @@ fn web_settings(
             MAX_LEAD_TIME,
         )?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn colon_divides_the_variable_of_systemd_and_not_the_flag() {
+        for (flag, variable, expected) in [
+            ("/x/a:b", None, "/x/a:b"),
+            ("/x/a:b", Some("/var/lib/x"), "/x/a:b"),
+            (
+                "/var/lib/x:/var/lib/y",
+                Some("/var/lib/x:/var/lib/y"),
+                "/var/lib/x",
+            ),
+            ("/var/lib/x", Some("/var/lib/x"), "/var/lib/x"),
+        ] {
+            let storage = state_storage(Some(flag.as_ref()), variable.map(OsStr::new));
+            assert_eq!(storage.unwrap(), StateStorage::Directory(expected.into()));
+        }
+        assert!(state_storage(Some(":/x".as_ref()), Some(":/x".as_ref())).is_err());
+    }
 }

@@ -40,16 +40,16 @@ pub(crate) fn demo_exporter(
 ) -> Result<Config, ConfigError> {
     exporter.web.listen_addresses = vec![flags.listen_address];
     exporter.web.config_file = flags.web_config_file;
+    let simulator_url = format!("{imds_url}/").into_boxed_str();
     exporter.imds.url = imds_url;
     exporter.imds.api_version = flags.api_version;
-    // An instance of a classic cloud service has no name in instance metadata.
-    exporter.imds.vm_name = flags.simulator.vm_name;
     exporter.events = flags.events;
+    exporter.alertmanager = flags.alertmanager;
     exporter.state_directory = None;
-    Ok(Config {
-        state: StateStorage::Disabled,
-        ..Config::new(&exporter)?
-    })
+    let mut config = Config::new(&exporter)?;
+    config.state = StateStorage::Disabled;
+    config.web.simulator_url = Some(simulator_url);
+    Ok(config)
 }
 
 pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulation, ConfigError> {

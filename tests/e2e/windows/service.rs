@@ -146,7 +146,7 @@ async fn windows_service_starts_at_boot_and_keeps_its_state_over_stop_and_start(
     for (report, text) in [
         ("0x0004,0x0000,0x0000000a,", "message=starting"),
         ("0x0002,0x0000,0x00000064,", "transition=announced"),
-        ("0x0004,0x0000,0x000000c9,", "\\\"polling recovered\\\""),
+        ("0x0004,0x0000,0x000000c9,", "\\\"polling started\\\""),
         ("0x0004,0x0000,0x00000001,", "\\\"restored state\\\""),
         ("0x0004,0x0000,0x0000000b,", "\\\"shutting down\\\""),
     ] {

@@ -364,7 +364,7 @@ async fn a_failure_leaves_stdout_empty_and_exits_with_1() {
             unknown,
             "no event \"602d9444-d2cd-49c7-8624-8643e7171297\" is pending; pending events: 1 ",
         ),
-        (unread, "error: HTTP 404"),
+        (unread, "/metadata/scheduledevents: HTTP 404"),
     ] {
         let stderr = text(&ended.stderr);
         assert!(stderr.contains(expected), "{expected} in {stderr}");

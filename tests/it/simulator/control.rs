@@ -157,7 +157,7 @@ fn state_counts_requests_by_result() {
         )
         .unwrap();
     server.send("GET", EVENTS, &[], "").unwrap();
-    server.get("/metadata/versions");
+    server.get("/metadata/instance?api-version=2021-02-01");
     let id = first.json()["Events"][0]["EventId"].clone();
     server.post(
         EVENTS,

@@ -95,18 +95,54 @@ async fn metadata_security_protocol_403_loses_no_event() {
 }
 
 #[tokio::test]
-async fn metadata_security_protocol_421_loses_no_event() {
-    no_event_is_lost(421).await;
-}
-
-#[tokio::test]
-async fn metadata_security_protocol_502_loses_no_event() {
-    no_event_is_lost(502).await;
-}
-
-#[tokio::test]
 async fn metadata_security_protocol_503_loses_no_event() {
     no_event_is_lost(503).await;
+}
+
+/// An exporter of one VM of the simulator, and its address.
+async fn exporter_of(server: &TestServer, vm: &str, flags: &[&str]) -> (Process, String) {
+    let url = format!("--imds.url=http://{}/vm/{vm}", server.host());
+    let listen = "--web.listen-address=127.0.0.1:0";
+    let mut process = Process::start([&[listen, &url][..], flags].concat());
+    let address = process.address().await;
+    (process, address)
+}
+
+#[tokio::test]
+async fn backup_approves_on_the_same_simulator_what_its_leader_does_not() {
+    let scenario = r#"{"events": [{"event_type": "Reboot", "event_source": "User", "notice": "10d",
+        "resources": ["WestNO_0", "WestNO_1"]}]}"#;
+    let server = simulated(scenario, 1.0);
+    let (_leader, leader) = exporter_of(&server, "WestNO_0", &[]).await;
+    let (_backup, backup) = exporter_of(
+        &server,
+        "WestNO_1",
+        &["--approve.user-events", "--approve.delay=1s"],
+    )
+    .await;
+    let json = |address: String| async move {
+        let text = page(&address, "/api/v1/events").await.unwrap_or_default();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default()
+    };
+    for (address, vm, decision) in [
+        (backup, "WestNO_1", "approved"),
+        (leader, "WestNO_0", "approved_elsewhere"),
+    ] {
+        let deadline = tokio::time::Instant::now() + DEADLINE;
+        loop {
+            let shown = json(address.clone()).await;
+            let event = &shown["events"][0];
+            if event["approval"]["decision"] == decision {
+                assert_eq!(shown["vm"]["metadata_name"], vm);
+                assert_eq!(event["scope"], "self");
+                break;
+            }
+            assert!(tokio::time::Instant::now() < deadline, "{vm}: {shown}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    let requests = server.get("/simulator/state").json()["requests"].clone();
+    assert_eq!(requests["approvals"], 1);
 }
 
 /// Waits until `/metrics` of a demo has a line with all these words.
@@ -140,14 +176,4 @@ async fn demo_has_the_scale_set_and_name_of_its_flags() {
         "vm_scale_set=\"batch\"",
     ];
     demo_shows(&flags, &identity).await;
-}
-
-#[tokio::test]
-async fn demo_of_a_classic_cloud_service_shows_its_own_events() {
-    let flags = [
-        "--vm.name=FrontEnd_IN_0",
-        "--scenario=user-reboot",
-        "--imds.api-version=2017-03-01",
-    ];
-    demo_shows(&flags, &["azure_scheduled_event_info{", "scope=\"self\""]).await;
 }

@@ -289,46 +289,6 @@ fn other_methods_are_refused_with_the_allowed_ones() {
 }
 
 #[test]
-fn instance_metadata_identifies_the_vm() {
-    let server = idle();
-    let compute = server
-        .get("/metadata/instance/compute?api-version=2021-02-01")
-        .json();
-    assert_eq!(compute["name"], "web-vmss_0");
-    assert_eq!(compute["vmScaleSetName"], "web-vmss");
-    assert_eq!(compute["osProfile"]["computerName"], "web-vmss000000");
-    assert_eq!(compute["tagsList"][0]["name"], "env");
-    let instance = server
-        .get("/metadata/instance?api-version=2021-02-01")
-        .json();
-    assert_eq!(instance["compute"], compute);
-    assert!(instance["network"]["interface"].is_array());
-    let name = server.get("/metadata/instance/compute/name?api-version=2021-02-01&format=text");
-    assert_eq!(
-        (name.text(), name.header("content-type")),
-        ("web-vmss_0", Some("text/plain; charset=utf-8"))
-    );
-}
-
-#[test]
-fn instance_metadata_has_its_own_versions() {
-    let server = idle();
-    for query in ["", "?api-version=2020-07-01"] {
-        let response = server.get(&format!("/metadata/instance/compute{query}"));
-        assert_eq!(response.status, 400, "{query}");
-        assert_eq!(response.json()["newest-versions"][0], "2025-04-07");
-    }
-    let versions = server.get("/metadata/versions").json();
-    assert!(
-        versions["apiVersions"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|version| version == "2021-02-01")
-    );
-}
-
-#[test]
 fn unknown_paths_are_not_found() {
     let server = idle();
     for path in [
@@ -349,5 +309,71 @@ fn path_is_case_insensitive() {
             .get("/metadata/scheduledEvents?api-version=2020-07-01")
             .status,
         200
+    );
+}
+
+#[test]
+fn instance_metadata_identify_the_vm_at_each_level_of_the_path() {
+    let server = idle();
+    let get = |path: &str| server.get(&format!("/metadata/instance{path}"));
+    let instance = get("?api-version=2021-02-01").json();
+    let compute = get("/compute/?api-version=2017-04-02").json();
+    assert_eq!(instance["compute"], compute, "all versions are alike");
+    assert_eq!(compute["name"], "web-vmss_0");
+    let profile = get("/compute/osProfile?api-version=2021-02-01").json();
+    assert_eq!(profile["computerName"], "web-vmss000000");
+    for (path, text) in [
+        ("/compute/name", "web-vmss_0"),
+        ("/Compute/VMScaleSetName", "web-vmss"),
+        ("/compute/osProfile/computerName", "web-vmss000000"),
+    ] {
+        let leaf = get(&format!("{path}?api-version=2019-08-01&format=text"));
+        let content_type = leaf.header("content-type");
+        assert_eq!(
+            (leaf.text(), content_type),
+            (text, Some("text/plain; charset=utf-8"))
+        );
+        let leaf = get(&format!("{path}?api-version=2019-08-01"));
+        assert_eq!(leaf.status, 400, "{path}");
+    }
+    for query in ["", "?api-version=latest", "?format=text"] {
+        let response = get(&format!("/compute{query}"));
+        assert_eq!(response.status, 400, "{query}");
+        assert_eq!(response.json()["newest-versions"][0], "2025-04-07");
+    }
+}
+
+#[test]
+fn each_vm_of_a_scenario_has_its_own_metadata_and_the_events_of_all() {
+    let server = TestServer::start(&["microsoft-example", "spot-preempt"], 1.0);
+    let name = |vm: &str| {
+        let path = "metadata/instance/compute/name?api-version=2021-02-01&format=text";
+        let response = server.get(&format!("/vm/{vm}/{path}"));
+        (response.status, response.text().to_owned())
+    };
+    for (vm, expected) in [
+        ("WestNO_1", "WestNO_1"),
+        ("westno_0", "WestNO_0"),
+        ("web-vmss_0", "web-vmss_0"),
+    ] {
+        assert_eq!(name(vm), (200, expected.to_owned()), "{vm}");
+    }
+    for vm in ["web-vmss_1", "nobody", "", "WestNO_1/metadata"] {
+        assert_eq!(name(vm).0, 404, "{vm}");
+    }
+    assert!(name("nobody").1.contains("WestNO_0, WestNO_1, web-vmss_0"));
+    server.post("/simulator/start", r#"{"scenario": "hardware-failure"}"#);
+    assert_eq!(name("web-vmss_1").0, 200, "named by a scenario since");
+    let of_vm = format!("/vm/WestNO_1{EVENTS}");
+    let document = server.get(&of_vm);
+    assert_eq!(document.json(), server.get(EVENTS).json());
+    assert_eq!(server.send("GET", &of_vm, &[], "").unwrap().status, 400);
+    let id = document.json()["Events"][0]["EventId"].clone();
+    let body = format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}");
+    assert_eq!(server.post(&of_vm, &body).status, 200);
+    let vms = server.get("/simulator/state").json()["vms"].clone();
+    assert_eq!(
+        vms,
+        serde_json::json!(["WestNO_0", "WestNO_1", "web-vmss_0", "web-vmss_1"])
     );
 }

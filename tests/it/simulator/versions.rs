@@ -1,6 +1,5 @@
-//! What the versions of the Scheduled Events API differ in, and the names of classic cloud services.
+//! What the versions of the Scheduled Events API differ in.
 
-use azure_scheduled_events_exporter::simulator::{Scenario, Vm};
 use serde_json::{Value, json};
 
 use super::TestServer;
@@ -13,11 +12,6 @@ fn document(server: &TestServer, version: &str) -> Value {
     let response = server.get(&target(version));
     assert_eq!(response.status, 200, "{version}");
     response.json()
-}
-
-fn classic() -> TestServer {
-    let scenario = Scenario::named("user-reboot").unwrap();
-    TestServer::of_vm(Vm::new(Some("FrontEnd_IN_0")), vec![scenario], 1.0)
 }
 
 #[test]
@@ -44,41 +38,6 @@ fn metadata_header_is_required_from_2017_08_01_on() {
     let forwarded = [("X-Forwarded-For", "10.0.0.9")];
     let response = server.send("GET", &target("2017-03-01"), &forwarded, "");
     assert_eq!(response.unwrap().status, 400);
-}
-
-#[test]
-fn preview_puts_no_underscore_before_instances_of_a_classic_role() {
-    let server = classic();
-    for version in ["2017-03-01", "2017-11-01"] {
-        let event = document(&server, version)["Events"][0].clone();
-        assert_eq!(event["Resources"], json!(["FrontEnd_IN_0"]), "{version}");
-    }
-}
-
-#[test]
-fn classic_cloud_service_has_no_compute() {
-    let server = classic();
-    let compute = server.get("/metadata/instance/compute?api-version=2021-02-01");
-    assert_eq!((compute.status, &*compute.error()), (404, "Not found"));
-    let instance = server.get("/metadata/instance?api-version=2021-02-01");
-    assert_eq!(instance.status, 200);
-    assert!(instance.json().get("compute").is_none());
-}
-
-#[test]
-fn approvals_of_the_preview_carry_the_incarnation_as_number_or_string() {
-    for quote in ["", "\""] {
-        let server = TestServer::start(&["user-reboot"], 1.0);
-        let before = document(&server, "2017-03-01");
-        let incarnation = &before["DocumentIncarnation"];
-        let id = &before["Events"][0]["EventId"];
-        let body = format!(
-            "{{\"DocumentIncarnation\":{quote}{incarnation}{quote},\"StartRequests\":[{{\"EventId\":{id}}}]}}"
-        );
-        assert_eq!(server.post(&target("2017-03-01"), &body).status, 200);
-        let after = document(&server, "2017-03-01");
-        assert_eq!(after["Events"][0]["EventStatus"], "Started");
-    }
 }
 
 #[test]

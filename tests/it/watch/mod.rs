@@ -84,7 +84,7 @@ impl Exporter {
     }
 
     async fn has_polled(mut self) -> Self {
-        self.process.says("polling recovered").await;
+        self.process.says("polling started").await;
         self
     }
 

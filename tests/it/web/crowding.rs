@@ -120,21 +120,6 @@ fn scrapes_succeed_beside(kinds: &[(BadClient, usize)]) {
 }
 
 #[test]
-fn scrapes_succeed_beside_clients_that_send_half_a_request() {
-    scrapes_succeed_beside(&[(BadClient::HalfSent, 100)]);
-}
-
-#[test]
-fn scrapes_succeed_beside_clients_that_send_nothing() {
-    scrapes_succeed_beside(&[(BadClient::Silent, 100)]);
-}
-
-#[test]
-fn scrapes_succeed_beside_clients_that_do_not_read() {
-    scrapes_succeed_beside(&[(BadClient::NonReading, 64)]);
-}
-
-#[test]
 fn scrapes_succeed_beside_bad_clients_of_all_kinds() {
     scrapes_succeed_beside(&[
         (BadClient::HalfSent, 100),

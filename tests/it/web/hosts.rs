@@ -11,10 +11,37 @@ fn status(server: &TestServer, path: &str, host: &str) -> u16 {
 }
 
 fn response(server: &TestServer, path: &str, host: &str) -> (u16, String) {
+    requested(server, "GET", path, host)
+}
+
+fn requested(server: &TestServer, method: &str, path: &str, host: &str) -> (u16, String) {
     let mut connection = server.connect();
-    connection.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
-    let response = connection.response("GET").unwrap();
+    connection.send(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+    let response = connection.response(method).unwrap();
     (response.status, response.text().to_owned())
+}
+
+#[test]
+fn foreign_host_is_refused_whatever_the_method_and_the_path_under_api() {
+    let server = TestServer::start(one_event());
+    for (method, path, status) in [
+        ("HEAD", "/", 403),
+        ("HEAD", "/api/v1/events", 403),
+        ("GET", "/api/v1/nothing", 403),
+        ("GET", "/api/", 403),
+        ("OPTIONS", "/api/v1/events", 405),
+        ("HEAD", "/metrics", 200),
+        ("OPTIONS", "/-/serving", 200),
+        ("HEAD", "/-/ready", 200),
+        ("GET", "/nothing", 404),
+    ] {
+        let (found, text) = requested(&server, method, path, "rebind.example");
+        assert_eq!(found, status, "{method} {path}");
+        assert!(
+            path == "/metrics" || !text.contains("web_1"),
+            "{method} {path}"
+        );
+    }
 }
 
 #[test]

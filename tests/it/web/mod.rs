@@ -176,6 +176,39 @@ fn other_methods_than_get_and_head_are_rejected() {
     let mut connection = server.connect();
     connection.send(b"OPTIONS * HTTP/1.1\r\nHost: test\r\n\r\n");
     assert_eq!(connection.response("OPTIONS").unwrap().status, 405);
+    let response = server.request("POST", "/-/serving", &["Content-Length: 0"]);
+    let allow = response.header("allow");
+    assert_eq!((response.status, allow), (405, Some("GET, HEAD, OPTIONS")));
+}
+
+/// The default check of HAProxy.
+#[test]
+fn options_at_a_probe_has_the_status_of_get_and_no_body() {
+    let mut started = event("A", "");
+    started["EventStatus"] = "Started".into();
+    for events in [vec![], vec![started]] {
+        let server = TestServer::start(poll(&mut engine(), 1, &events));
+        for path in [
+            "/-/healthy",
+            "/healthz",
+            "/-/ready",
+            "/readyz",
+            "/-/serving",
+        ] {
+            let (get, options) = (server.get(path, &[]), server.request("OPTIONS", path, &[]));
+            assert_eq!(options.status, get.status, "{path}");
+            assert_eq!(options.body, b"", "{path}");
+            assert_eq!(
+                options.header("allow"),
+                Some("GET, HEAD, OPTIONS"),
+                "{path}"
+            );
+        }
+        let mut connection = server.connect();
+        connection.send(b"OPTIONS /-/serving HTTP/1.0\r\n\r\n");
+        let status = connection.response("OPTIONS").unwrap().status;
+        assert_eq!(status, if events.is_empty() { 200 } else { 503 });
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Protected {
             .arg(format!("--web.config.file={}", pki.path("web.yml")))
             .args(flags);
         let mut process = Process::start_as(&mut command);
-        process.says("polling recovered").await;
+        process.says("polling started").await;
         Self {
             address: process.address().await,
             pki,

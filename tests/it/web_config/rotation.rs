@@ -158,7 +158,10 @@ async fn until_refused(exporter: &mut Protected, words: &str) {
 async fn while_the_files_are_not_valid_connections_are_refused_with_one_log_line() {
     type Change = fn(&Pki);
     let changes: [(Change, &str); 6] = [
-        (|pki| pki.write("web.yml", "a: 'b"), "the file is no YAML"),
+        (
+            |pki| pki.write("web.yml", "a: 'b"),
+            "the file is not valid YAML",
+        ),
         (
             |pki| pki.write("web.yml", ""),
             "tls_server_config was removed",

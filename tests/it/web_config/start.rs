@@ -44,7 +44,7 @@ async fn an_invalid_file_ends_the_start_with_one_line_that_names_the_file_and_th
     for (config, words) in [
         (
             "\u{feff}a: 'b".to_owned(),
-            &["line 1", "the file is no YAML"][..],
+            &["line 1", "the file is not valid YAML"][..],
         ),
         ("tls_config: {}".to_owned(), &["tls_config: unknown field"]),
         (
@@ -259,7 +259,7 @@ async fn neither_a_handshake_nor_a_password_starts_a_thread() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let url = format!("--imds.url={}", imds.base());
     let mut without = Process::start(["--web.listen-address=127.0.0.1:0", &url]);
-    without.says("polling recovered").await;
+    without.says("polling started").await;
     let tasks = std::fs::read_dir(format!("/proc/{}/task", without.pid()));
     assert_eq!(
         tasks.unwrap().count(),

@@ -10,7 +10,7 @@ use super::super::{
 };
 use crate::base::worker::Worker;
 
-/// Of the password `a`, with a cost of 6.
+/// The hash of the password `a`, with a cost of 6.
 const HASH: &str = "$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe";
 
 fn passwords() -> Passwords {

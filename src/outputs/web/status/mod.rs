@@ -10,7 +10,7 @@ mod timer;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::ProbeResult;
+use super::{ProbeResult, WebSettings};
 use crate::{
     azure::event::EventScope,
     base::{
@@ -34,7 +34,7 @@ const MAX_OPEN: usize = 5;
 
 pub(super) fn page(
     snapshot: &Snapshot,
-    telemetry_path: &str,
+    settings: &WebSettings,
     serving: &ProbeResult,
     now: Moment,
 ) -> String {
@@ -47,6 +47,12 @@ pub(super) fn page(
         "",
         &title,
         &html! {
+            @if let Some(url) = settings.simulator_url.as_deref() {
+                p.simulated role="note" {
+                    strong { "Simulated" } ": these events are not from Azure. "
+                    a href=(url) { "Control the simulator" }
+                }
+            }
             header.top {
                 img.mark src={ "assets/icon.svg" (VERSION_QUERY) } alt="" width="36" height="36";
                 div {
@@ -72,7 +78,7 @@ pub(super) fn page(
                 (list("Recently ended", "ended", &events.ended))
                 (about::section(snapshot, serving, now))
             }
-            (about::footer(telemetry_path))
+            (about::footer(&settings.telemetry_path))
         },
     );
     markup.into_string()

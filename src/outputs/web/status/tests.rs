@@ -3,8 +3,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     azure::{FailureReason, Identity},
-    core::snapshot::{Approval, ApprovalReason, SkipReason},
+    core::snapshot::{Approval, ApprovalReason, SeriesScope, SkipReason},
+    outputs::metrics::MetricsOptions,
     outputs::web::{
+        AllowedHosts,
         fixtures::{at as moment, due, freeze, snapshot_after},
         probe,
     },
@@ -13,7 +15,21 @@ use crate::{
 fn render(snapshot: &Snapshot, seconds: u64) -> String {
     let now = moment(seconds);
     let serving = probe::serving(snapshot, std::time::Duration::from_mins(5), now);
-    page(snapshot, "/metrics", &serving, now)
+    page(snapshot, &settings(None), &serving, now)
+}
+
+fn settings(simulator_url: Option<&str>) -> WebSettings {
+    WebSettings {
+        telemetry_path: "/metrics".to_owned(),
+        allowed_hosts: AllowedHosts::default(),
+        exposed: MetricsOptions {
+            scope: SeriesScope::Own,
+            resources: false,
+            process: false,
+        },
+        serving_lead_time: std::time::Duration::ZERO,
+        simulator_url: simulator_url.map(Into::into),
+    }
 }
 
 /// The text of the page without markup.
@@ -25,6 +41,18 @@ fn text_of(page: &str) -> String {
         .filter(|text| !text.is_empty())
         .collect();
     texts.join("|")
+}
+
+#[test]
+fn page_of_the_demo_says_that_events_are_simulated_and_links_the_simulator() {
+    let snapshot = snapshot_after(&[]);
+    let serving = probe::serving(&snapshot, std::time::Duration::ZERO, moment(0));
+    let settings = settings(Some("http://127.0.0.1:10170/"));
+    let page = page(&snapshot, &settings, &serving, moment(0));
+    assert!(page.contains("<strong>Simulated</strong>"), "{page}");
+    let link = "<a href=\"http://127.0.0.1:10170/\">";
+    assert!(page.contains(link), "{page}");
+    assert!(!render(&snapshot, 0).contains("Simulated"));
 }
 
 #[test]

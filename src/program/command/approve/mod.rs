@@ -47,7 +47,9 @@ pub(super) async fn run(
     let notice = WaitNotice::start(settings);
     let vm = OwnVm::read(&mut client, settings, clock).await;
     let long_timeout = Some(settings.first_timeout);
-    let document = query::read(&mut client, settings.timeout, long_timeout, clock).await?;
+    let document = query::read(&mut client, settings.timeout, long_timeout, clock)
+        .await
+        .map_err(|error| query::asked(settings, error))?;
     drop(notice);
     if let Some(contradiction) = vm.contradiction() {
         if !flags.dry_run {

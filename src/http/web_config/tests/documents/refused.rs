@@ -19,7 +19,10 @@ fn invalid_documents_are_refused_with_the_line_or_the_setting() {
             "the file: a text where a mapping of keys to values is expected",
         ),
         ("[1]".to_owned(), "the file is a list"),
-        ("a: 'b".to_owned(), "line 1: the file is no YAML"),
+        (
+            "a: 'b".to_owned(),
+            "line 1, column 4: the file is not valid YAML",
+        ),
         (
             "tls_config: {}".to_owned(),
             "tls_config: unknown field `tls_config`, expected one of `tls_server_config`, ",
@@ -27,7 +30,7 @@ fn invalid_documents_are_refused_with_the_line_or_the_setting() {
         ("a\u{7}\u{202e}: 1".to_owned(), ""),
         (
             "rate_limit:\nrate_limit:\n".to_owned(),
-            "line 2: the file has \"rate_limit\" twice",
+            "line 2, column 1: the file has \"rate_limit\" twice",
         ),
         (
             "tls_server_config: text".to_owned(),
@@ -44,7 +47,7 @@ fn invalid_documents_are_refused_with_the_line_or_the_setting() {
         ),
         (
             with_tls("cert_file: a"),
-            "line 4: the file has \"cert_file\" twice",
+            "line 4, column 3: the file has \"cert_file\" twice",
         ),
     ]);
 }
