@@ -58,7 +58,7 @@ pub(crate) enum Command {
             .help("Name of a scenario, or path of a scenario file (repeatable)")),
         mut_arg("speed", |arg| arg.default_value("60"))
     )]
-    Demo(DemoFlags),
+    Demo(Box<DemoFlags>),
     /// Run the simulated Azure without the exporter.
     Simulate(SimulateFlags),
     /// Query Azure once and print the pending events; `*` marks this VM.

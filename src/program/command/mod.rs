@@ -85,7 +85,7 @@ impl From<app::Error> for CommandError {
 pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
     match cli.command {
         None => run_exporter(&cli.run, logs::write_stderr, obey_service_signals),
-        Some(Command::Demo(flags)) => demo(flags, cli.run),
+        Some(Command::Demo(flags)) => demo(*flags, cli.run),
         Some(Command::Simulate(flags)) => simulate(&flags),
         Some(Command::List(flags)) => list(&flags),
         Some(Command::Approve(flags)) => approve(&flags),
