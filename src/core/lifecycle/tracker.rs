@@ -315,6 +315,19 @@ impl Tracker {
         &self.past
     }
 
+    /// The events for the state: those that have passed too, unless the wall clock was set back and shows them as recent. A
+    /// restored event that is recent is listed again.
+    pub(crate) fn saved_events(&self, now: Timestamp) -> Vec<Arc<TrackedEvent>> {
+        let has_passed = |event: &&Arc<TrackedEvent>| {
+            event
+                .end
+                .is_some_and(|end| now.saturating_since(end.at) >= self.retention)
+        };
+        let mut events = self.events();
+        events.extend(self.past.iter().filter(has_passed).cloned());
+        events
+    }
+
     pub(super) fn past_mut(&mut self) -> impl Iterator<Item = &mut Arc<TrackedEvent>> {
         self.past.iter_mut()
     }
