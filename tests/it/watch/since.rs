@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Exporter, FREEZE, REBOOT, Watch, reboot, scheduled, started};
 use crate::support::{
     DEADLINE,
-    process::{PROGRAM, Process},
+    process::{PROGRAM, Process, page},
     wait_until,
 };
 
@@ -194,7 +194,7 @@ async fn a_later_run_knows_a_restarted_exporter() {
     let exporter = Exporter::start_with([scheduled()], &[&state]).await;
     let mut watch = exporter.watch(&[&since]);
     watch.prints(&["pending"]).await;
-    // While another process of the exporter runs, the next run of `watch` begins.
+    // The exporter restarts during a run, and between two runs.
     let moved = json!({"NotBefore": "Fri, 31 Dec 2999 23:00:00 GMT"});
     let exporter = exporter
         .restart(&mut watch, &[&state], [reboot(&moved)])
@@ -203,6 +203,11 @@ async fn a_later_run_knows_a_restarted_exporter() {
     watch.terminate().await;
     let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
     exporter.now([freeze]);
+    let shows_end = async {
+        let shown = || page(&exporter.address, "/api/v1/transitions");
+        while !shown().await.unwrap().contains("\"ended\"") {}
+    };
+    tokio::time::timeout(DEADLINE, shows_end).await.unwrap();
     let mut other = exporter.watch(&[]);
     other.prints_of(&[("pending", FREEZE)]).await;
     let new = reboot(&json!({"EventId": "NEW"}));
