@@ -5,8 +5,8 @@ use std::io;
 
 pub(crate) use self::platform::{
     Signals, boot_id, host_name, ignore_file_size_signal, is_named, is_stdout_missing,
-    make_private_directory, max_open_files, private_file, readable_file, stdout_closed,
-    sync_directory,
+    make_private_directory, make_readable_for_all, max_open_files, private_file, readable_file,
+    stdout_closed, sync_directory,
 };
 
 /// True if the process or the system has no file descriptor left.
@@ -24,12 +24,12 @@ pub fn is_closed_pipe(error: &io::Error) -> bool {
 #[cfg(unix)]
 mod platform {
     use std::{
-        fs::{self, DirBuilder, File, OpenOptions},
+        fs::{self, DirBuilder, File, OpenOptions, Permissions},
         future::pending,
         io,
         os::{
             fd::AsFd as _,
-            unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+            unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt as _},
         },
         path::Path,
     };
@@ -88,6 +88,11 @@ mod platform {
         let mut options = File::options();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         options
+    }
+
+    /// Whatever the umask is.
+    pub(crate) fn make_readable_for_all(file: &File) -> io::Result<()> {
+        file.set_permissions(Permissions::from_mode(0o644))
     }
 
     /// Creates a directory and its parents for their owner only. An existing one keeps its mode.
@@ -243,6 +248,11 @@ mod platform {
         let mut options = File::options();
         options.read(true);
         options
+    }
+
+    /// Access follows the access control list of the directory.
+    pub(crate) fn make_readable_for_all(_: &File) -> io::Result<()> {
+        Ok(())
     }
 
     pub(crate) fn make_private_directory(path: &Path) -> io::Result<()> {

@@ -4,5 +4,7 @@ pub mod alertmanager;
 pub mod metrics;
 pub mod otlp;
 mod receiver;
+mod schedule;
 pub mod state;
+pub(crate) mod textfile;
 pub mod web;

@@ -1,6 +1,7 @@
 //! End-to-end tests: the built binary with the programs that users run it with.
 //!
-//! Prometheus 2 and 3, `VictoriaMetrics`, promtool, Alertmanager, the OpenTelemetry Collector, Chromium and Wine. A
+//! Prometheus 2 and 3, `VictoriaMetrics`, promtool, `node_exporter`, Alertmanager, the OpenTelemetry Collector, grpcio,
+//! Chromium and Wine. A
 //! missing program fails its test with the command that installs it; no test is skipped. Every program listens on a
 //! loopback port that the kernel chooses. What needs no foreign program is tested in `tests/it`.
 #![expect(
@@ -18,6 +19,7 @@
 )]
 
 mod alerting;
+mod node_exporter;
 mod otlp;
 mod pages;
 mod promtool;

@@ -65,6 +65,9 @@ mod soak;
 #[cfg(test)]
 mod state;
 #[cfg(test)]
+#[cfg(unix)]
+mod textfile;
+#[cfg(test)]
 #[cfg(target_os = "linux")]
 mod threads;
 #[cfg(test)]

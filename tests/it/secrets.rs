@@ -151,7 +151,7 @@ async fn log_lines_about_failed_requests_do_not_contain_a_secret() {
             ),
             (
                 "OTEL_EXPORTER_OTLP_HEADERS",
-                format!("authorization=Bearer%20{SECRET},x={SECRET}%zz"),
+                format!("authorization=Bearer%20{SECRET},x={SECRET}"),
             ),
             ("OTEL_RESOURCE_ATTRIBUTES", format!("team=sre,{SECRET}")),
         ];

@@ -55,6 +55,8 @@ pub enum Input {
     PushCounts(PushCounts),
     /// Of all outputs.
     ReceiverStates(ReceiverStates),
+    /// Failed writes of the file of `--textfile.path` since the start of the process.
+    TextfileFailures(u64),
     /// The process is about to end: the state is saved and the snapshot published once more.
     Shutdown,
 }

@@ -152,6 +152,7 @@ impl Engine {
             Input::MetricCounts(counts) => self.outputs().metrics = Some(counts),
             Input::PushCounts(counts) => self.outputs().pushes = counts,
             Input::ReceiverStates(states) => self.outputs().receivers = states,
+            Input::TextfileFailures(count) => self.outputs().textfile_write_failures = count,
             Input::Shutdown => {
                 self.saves.mark_urgent();
                 self.publish = true;

@@ -9,11 +9,15 @@ label_values! {
     ExportFailure {
         /// No connection, or a reset one.
         Connect = "connect",
+        /// A success that is not OTLP, such as a web page, or a response that is not gRPC.
+        NotOtlp = "not_otlp",
         /// The collector accepted only a part of the batch.
         PartialSuccess = "partial_success",
+        /// A redirect, which is not followed.
+        Redirect = "redirect",
         /// A status that is not retried, such as 400.
         Rejected = "rejected",
-        /// 401, 403, 404, 407, 408.
+        /// 401, 403, 404, 405, 407, 408.
         Status4xx = "status_4xx",
         Status5xx = "status_5xx",
         /// 429.
@@ -41,7 +45,7 @@ label_values! {
     }
 }
 
-/// Of one signal, since the start of the process.
+/// The counters of one signal since the start of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportCounts {
     /// Spans, or log records, that a collector accepted.
@@ -51,6 +55,8 @@ pub struct ExportCounts {
     pub spooled: u64,
     /// Failed writes to the directory of the spool.
     pub write_failures: u64,
+    /// Whether the receiver took the last request; `None` before the first one.
+    pub is_up: Option<bool>,
 }
 
 impl Default for ExportCounts {
@@ -61,6 +67,7 @@ impl Default for ExportCounts {
             dropped: DropReason::ALL.map(|reason| (reason, 0)).into(),
             spooled: 0,
             write_failures: 0,
+            is_up: None,
         }
     }
 }

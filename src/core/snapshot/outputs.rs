@@ -45,6 +45,8 @@ pub struct OutputCounters {
     pub metrics: Option<ExportCounts>,
     /// Failed writes of the state file. Those of the spools are in `spans` and `log_records`.
     pub state_write_failures: u64,
+    /// Failed writes of the file of `--textfile.path`.
+    pub textfile_write_failures: u64,
 }
 
 impl Default for OutputCounters {
@@ -65,6 +67,7 @@ impl Default for OutputCounters {
             log_records: None,
             metrics: None,
             state_write_failures: 0,
+            textfile_write_failures: 0,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::base::text;
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
-/// A client for a URL that does not follow redirects, with the proxy for the URL that [`proxy::of`] returned.
+/// A client for a URL that does not follow redirects and speaks HTTP/1.1 or HTTP/2 alone, with the proxy for the URL that [`proxy::of`] returned.
 ///
 /// # Errors
 /// When a file cannot be used, or the system has no certificate authorities.
@@ -27,6 +27,7 @@ pub(crate) fn client(
     files: &TlsFiles,
     proxy: Option<&Url>,
     resolver: Resolver,
+    with_http2: bool,
 ) -> Result<ClientBuilder, TlsError> {
     let builder = Client::builder()
         .user_agent(USER_AGENT)
@@ -39,9 +40,18 @@ pub(crate) fn client(
     // Without TLS no authorities are needed, and a container may have none.
     let has_tls = is_https(url) || proxy.is_some_and(is_https) || *files != TlsFiles::default();
     let builder = if has_tls {
-        builder.tls_backend_preconfigured(files.config()?)
+        let mut config = files.config()?;
+        if with_http2 {
+            config.alpn_protocols = vec![b"h2".to_vec()];
+        }
+        builder.tls_backend_preconfigured(config)
     } else {
         builder.tls_certs_only([])
+    };
+    let builder = if with_http2 {
+        builder.http2_prior_knowledge()
+    } else {
+        builder.http1_only()
     };
     Ok(match proxy.cloned().map(Proxy::all) {
         Some(Ok(proxy)) => builder.proxy(proxy),

@@ -168,7 +168,13 @@ impl Target {
             address: self.base.clone(),
             cause,
         };
-        let builder = http::client(&self.alerts, &self.files, self.proxy.as_ref(), resolver);
+        let builder = http::client(
+            &self.alerts,
+            &self.files,
+            self.proxy.as_ref(),
+            resolver,
+            false,
+        );
         let builder = builder.map_err(|error| match error {
             TlsError::Ca(path, why) => file("alertmanager.ca-file")(path, why),
             TlsError::Certificate(path, why) => file("alertmanager.cert-file")(path, why),

@@ -140,7 +140,7 @@ catalog! {
     PENDING = "azure_scheduled_events_pending", Gauge, "{event}", &["event_type", "scope"],
         "Scheduled and started events in the last valid document. Absent before the first one, and after an hour without one.";
     RECEIVER_UP = "azure_scheduled_events_receiver_up", Gauge, "", &["receiver"],
-        "1 if an Alertmanager or collector accepted the last request to it, or answered when it was asked at the start; 0 if not. The label is its URL without secrets.";
+        "1 if the receiver accepted the last request, also the empty one at the start. The label is a signal of OTLP (traces, logs, metrics) or the URL of an Alertmanager.";
     SPAN_EXPORT_FAILURES = "azure_scheduled_events_span_export_failures_total", Counter, "{attempt}", &["reason"],
         "Failed attempts to export spans, by reason.";
     SPANS_DROPPED = "azure_scheduled_events_spans_dropped_total", Counter, "{span}", &["reason"],
@@ -151,6 +151,8 @@ catalog! {
         "Spans waiting to be exported.";
     STATE_WRITE_FAILURES = "azure_scheduled_events_state_write_failures_total", Counter, "{write}", &[],
         "Failed writes to the state directory.";
+    TEXTFILE_WRITE_FAILURES = "azure_scheduled_events_textfile_write_failures_total", Counter, "{write}", &[],
+        "Failed writes of the file of --textfile.path.";
     UP = "azure_scheduled_events_up", Gauge, "", &[],
         "1 if the last poll of the events succeeded, and the next one is not overdue by more than 30 seconds.";
     VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "computer_name", "vm_id", "vm_scale_set", "vm_size", "location", "resource_group", "subscription_id"],

@@ -33,7 +33,8 @@ pub struct MetricsOptions {
     pub scope: SeriesScope,
     /// One series for each VM that an event names.
     pub resources: bool,
-    /// `process_*` metrics. Off where the text must be reproducible.
+    /// What describes the process: `process_*` and the build. Off where the text must be reproducible, and where another
+    /// exporter has its own `process_*`.
     pub process: bool,
 }
 
@@ -68,7 +69,7 @@ impl Collector for Scrape {
     }
 }
 
-/// The same metrics over OTLP. The names have no suffixes of types and units, which a receiver adds; counters and
+/// The metrics of [`render`] for OTLP. The names have no suffixes of types and units, which a receiver adds; counters and
 /// histograms count since `start`.
 ///
 /// # Errors

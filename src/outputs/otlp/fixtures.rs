@@ -1,9 +1,11 @@
 //! This VM, an event of it and its transitions, for the tests of spans, log records and resources.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     attribute::{Attribute, Value},
+    settings::{ExporterSettings, OtlpSettings},
+    signal::Signal,
     trace::vm_key,
 };
 use crate::{
@@ -18,6 +20,18 @@ use crate::{
 
 pub(super) const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 pub(super) const OWN: &str = "web_0";
+
+/// The settings of the export of spans to `http://collector:4318`.
+pub(super) fn exporter_settings(environment: &[(&str, &str)]) -> ExporterSettings {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+    let all: BTreeMap<_, _> = [endpoint]
+        .into_iter()
+        .chain(environment.iter().copied())
+        .collect();
+    let read = |name: &str| all.get(name).map(|value| (*value).to_owned());
+    let settings = OtlpSettings::from_env(read).unwrap().unwrap();
+    settings.exporter(Signal::Traces).unwrap().clone()
+}
 
 pub(super) fn identity() -> Identity {
     Identity {

@@ -20,6 +20,24 @@ impl Signal {
         }
     }
 
+    /// Below the general endpoint, over HTTP.
+    pub(super) fn path(self) -> String {
+        format!("/v1/{}", self.variable().to_ascii_lowercase())
+    }
+
+    /// Below the endpoint, over gRPC.
+    pub(super) fn grpc_path(self) -> &'static str {
+        match self {
+            Self::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+            Self::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+            Self::Metrics => "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+        }
+    }
+
+    pub(super) fn endpoint_variable(self) -> String {
+        format!("OTEL_EXPORTER_OTLP_{}_ENDPOINT", self.variable())
+    }
+
     pub(super) fn exporter_variable(self) -> String {
         format!("OTEL_{}_EXPORTER", self.variable())
     }

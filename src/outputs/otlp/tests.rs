@@ -20,7 +20,7 @@ fn assert_table(heading: &str, expected: impl IntoIterator<Item = String>) {
     assert_column(heading, 0, expected);
 }
 
-/// The same for the rows that have something in this column.
+/// The names in the rows that have something in this column.
 fn assert_column(heading: &str, column: usize, expected: impl IntoIterator<Item = String>) {
     let (_, rest) = PAGE.split_once(&format!("\n## {heading}\n")).unwrap();
     let section = rest.split("\n#").next().unwrap();

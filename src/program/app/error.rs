@@ -1,6 +1,6 @@
 //! Why the exporter, or a command, failed.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use crate::{
     azure::{RequestError, imds},
@@ -26,6 +26,11 @@ pub enum Error {
     Imds(#[from] RequestError),
     #[error("--state.directory: {0}")]
     State(#[from] state::Error),
+    #[error(
+        "--textfile.path: {} cannot be written: {cause}; use a file in a directory that this process can write to",
+        path.display()
+    )]
+    Textfile { path: PathBuf, cause: io::Error },
     #[error(transparent)]
     Alertmanager(#[from] alertmanager::TargetError),
     /// The system has no thread left.

@@ -27,7 +27,7 @@ use tracing::info;
 pub use self::error::Error;
 use self::{
     imds_requests::ImdsRequests,
-    outputs::{OtlpOutput, Outputs, push_alerts},
+    outputs::{OtlpOutput, Outputs, push_alerts, write_textfile},
     publisher::Publisher,
     runner::{Runner, pause_ticks},
     state_writer::StateWriter,
@@ -92,6 +92,7 @@ pub async fn run(
         state,
         otlp,
         alertmanagers,
+        textfile,
     } = config;
     let mut tasks = Tasks::new();
     let now = clock.now();
@@ -112,11 +113,13 @@ pub async fn run(
         options: web.exposed,
         dropped_log_lines: Arc::clone(&dropped_log_lines),
     };
+    let textfile_failures = write_textfile(textfile, &source, clock, &mut tasks)?;
     let otlp = otlp.map(|otlp| OtlpOutput::start(otlp, state.as_ref(), source, clock, &mut tasks));
     let outputs = Outputs {
         otlp: otlp.transpose()?,
         push_counts: push_alerts(alertmanagers, &snapshots, clock, &mut tasks)?,
         receiver_states: tasks.receivers.subscribe(),
+        textfile_failures,
     };
     for listener in &listeners {
         logging::listening(listener, &web.telemetry_path, web_config.as_ref());
@@ -132,26 +135,24 @@ pub async fn run(
         publisher,
         ticks: pause_ticks(),
     };
-    run_until(stop, runner, &mut tasks).await?;
-    tasks.finish().await;
-    Ok(())
+    run_until(stop, runner, tasks).await
 }
 
-/// Runs until `stop` is done.
+/// Runs until `stop` is done, then finishes the tasks.
 ///
 /// # Errors
 /// When a required task ends.
 async fn run_until(
     stop: impl Future<Output = ()>,
     runner: Runner,
-    tasks: &mut Tasks,
+    mut tasks: Tasks,
 ) -> Result<(), Error> {
     let stopping = CancellationToken::new();
     let mut running = pin!(runner.run(&stopping));
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
-            () = &mut running => return Ok(()),
+            () = &mut running => break,
             () = &mut stop, if !stopping.is_cancelled() => {
                 info!(name: log_id::SHUTTING_DOWN, "shutting down");
                 stopping.cancel();
@@ -159,11 +160,16 @@ async fn run_until(
             ended = tasks.unexpected_end(), if !stopping.is_cancelled() => return Err(ended),
         }
     }
+    tasks.finish().await;
+    Ok(())
 }
 
 /// Serves on each socket.
 fn serve(listeners: Vec<TcpListener>, service: Protected, limits: ServerLimits, tasks: &mut Tasks) {
     let Protected { handler, acceptor } = service;
+    if listeners.is_empty() {
+        info!("no HTTP server, as --web.listen-address=none says");
+    }
     for listener in listeners {
         let stop = Box::pin(tasks.stop.clone().cancelled_owned());
         let (handler, acceptor) = (Arc::clone(&handler), acceptor.clone());

@@ -1,7 +1,7 @@
 //! What the exporter sends: each output is started from its own settings, takes the changes of events where it sends
 //! each of them, and returns its counters.
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, path::PathBuf, sync::Arc};
 
 use tokio::sync::watch;
 
@@ -25,6 +25,7 @@ use crate::{
             signal::Signal,
             spool::{Spool, SpoolHandle, SpoolLimits},
         },
+        textfile::Textfile,
     },
 };
 
@@ -32,6 +33,7 @@ pub(super) struct Outputs {
     pub(super) otlp: Option<OtlpOutput>,
     pub(super) push_counts: watch::Receiver<PushCounts>,
     pub(super) receiver_states: watch::Receiver<ReceiverStates>,
+    pub(super) textfile_failures: watch::Receiver<u64>,
 }
 
 impl Outputs {
@@ -49,6 +51,7 @@ impl Outputs {
             input = otlp_counts(&mut self.otlp) => input,
             counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
             states = changed(&mut self.receiver_states) => Input::ReceiverStates(states),
+            count = changed(&mut self.textfile_failures) => Input::TextfileFailures(count),
         }
     }
 }
@@ -166,6 +169,29 @@ pub(super) fn push_alerts(
             "alert push",
             pusher.run(snapshots.clone(), tasks.stop.clone()),
         )?;
+    }
+    Ok(counted)
+}
+
+/// Starts to write the file of `--textfile.path`, if there is one. Returns a receiver of its failures.
+///
+/// # Errors
+/// When the file cannot be written, or the system has no thread left.
+pub(super) fn write_textfile(
+    path: Option<PathBuf>,
+    source: &MetricSource,
+    clock: Clock,
+    tasks: &mut Tasks,
+) -> Result<watch::Receiver<u64>, Error> {
+    let (failures, counted) = watch::channel(0);
+    if let Some(path) = path {
+        let worker = Worker::start("textfile");
+        let worker = worker.map_err(Error::thread("writes to --textfile.path"))?;
+        let dropped = Arc::clone(&source.dropped_log_lines);
+        let textfile = Textfile::create(path.clone(), source.options, clock, dropped, worker);
+        let textfile = textfile.map_err(|cause| Error::Textfile { path, cause })?;
+        let writing = textfile.run(source.snapshots.clone(), failures, tasks.stop.clone());
+        tasks.spawn_output("textfile", writing)?;
     }
     Ok(counted)
 }

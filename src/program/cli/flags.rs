@@ -45,6 +45,10 @@ pub(crate) struct RunFlags {
         value_parser = OsStringValueParser::new()
     )]
     pub(crate) state_directory: Option<OsString>,
+    /// File for the textfile collector of `node_exporter`, with the metrics of events and of polling; its name ends in
+    /// .prom.
+    #[arg(long = "textfile.path", value_name = "FILE", help_heading = "Textfile")]
+    pub(crate) textfile_path: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) alertmanager: AlertmanagerFlags,
     #[command(flatten)]
@@ -188,7 +192,8 @@ pub(crate) struct WatchFlags {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Web")]
 pub(crate) struct WebFlags {
-    /// Address to serve on; an empty host means all addresses (repeatable).
+    /// Address to serve on; an empty host means all addresses (repeatable). `none`: no server, but OTLP, Alertmanager or
+    /// --textfile.path.
     #[arg(
         long = "web.listen-address",
         value_name = "HOST:PORT",

@@ -72,6 +72,7 @@ impl From<app::Error> for CommandError {
             app::Error::Config(_)
                 | app::Error::Client(_)
                 | app::Error::Alertmanager(_)
+                | app::Error::Textfile { .. }
                 | app::Error::State(state::Error::Unusable { .. })
         );
         Self {

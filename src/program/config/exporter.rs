@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -26,6 +26,7 @@ const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
 
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// Empty without a server.
     pub listen: Vec<ListenAddress>,
     pub web: web::WebSettings,
     /// `None` for plain HTTP without passwords.
@@ -38,6 +39,8 @@ pub struct Config {
     /// `None` if neither spans nor log records are exported.
     pub otlp: Option<otlp::settings::OtlpSettings>,
     pub alertmanagers: Vec<Target>,
+    /// `--textfile.path`.
+    pub textfile: Option<PathBuf>,
 }
 
 /// Where the state is kept over a restart.
@@ -52,13 +55,10 @@ pub enum StateStorage {
 
 impl Config {
     pub(crate) fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
-        let listen = flags.web.listen_addresses.iter();
-        let listen: Vec<_> = listen
-            .map(|text| listen_address(text))
-            .collect::<Result<_, _>>()?;
+        let listen = listen_addresses(&flags.web.listen_addresses)?;
         let imds = ImdsSettings::new(&flags.imds)?;
         let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
-        Ok(Self {
+        let config = Self {
             web: web_settings(flags, &listen)?,
             listen,
             web_config: web_config
@@ -78,7 +78,22 @@ impl Config {
             )?,
             otlp: outputs::otlp()?,
             alertmanagers: outputs::alertmanagers(&flags.alertmanager)?,
-        })
+            textfile: flags.textfile_path.as_deref().map(textfile).transpose()?,
+        };
+        let has_output = config.has_output();
+        if config.listen.is_empty() && !has_output {
+            let problem = "none needs another output: add --textfile.path or --alertmanager.url, or set \
+                           OTEL_EXPORTER_OTLP_ENDPOINT";
+            return Err(flag_error("web.listen-address", problem));
+        }
+        Ok(config)
+    }
+
+    fn has_output(&self) -> bool {
+        let mut otlp = self.otlp.iter();
+        otlp.any(|settings| !settings.exporters.is_empty())
+            || self.textfile.is_some()
+            || !self.alertmanagers.is_empty()
     }
 }
 
@@ -108,6 +123,30 @@ fn state_storage(
         return Err(flag_error("state.directory", problem));
     }
     Ok(StateStorage::Directory(PathBuf::from(first)))
+}
+
+/// `none` stands for no address.
+fn listen_addresses(given: &[String]) -> Result<Vec<ListenAddress>, ConfigError> {
+    let is_none = |text: &String| text.eq_ignore_ascii_case("none");
+    if given.iter().any(is_none) {
+        if given.len() > 1 {
+            let problem = "none excludes all addresses: omit it, or give it alone";
+            return Err(flag_error("web.listen-address", problem));
+        }
+        return Ok(Vec::new());
+    }
+    given.iter().map(|text| listen_address(text)).collect()
+}
+
+fn textfile(path: &Path) -> Result<PathBuf, ConfigError> {
+    if path.extension().is_none_or(|extension| extension != "prom") {
+        let problem = format!(
+            "node_exporter does not read {}: use a name that ends in .prom",
+            path.display()
+        );
+        return Err(flag_error("textfile.path", problem));
+    }
+    Ok(path.to_owned())
 }
 
 pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {

@@ -144,9 +144,14 @@ async fn stored(api: &str) -> Result<Typed, String> {
 
 /// Starts an exporter that pushes to this endpoint only.
 async fn vm(name: &'static str, azure: &Exporter, folder: &Path, endpoint: &str) -> Vm {
+    let is_http = endpoint.ends_with("/v1/metrics");
     let variables = [
         ("OTEL_METRICS_EXPORTER", "otlp"),
         ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", endpoint),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            if is_http { "" } else { "grpc" },
+        ),
         ("OTEL_METRIC_EXPORT_INTERVAL", "1000"),
     ];
     let mut vm = Vm::start(name, azure, folder, &variables).await;
@@ -160,7 +165,7 @@ async fn receivers_of_a_push_have_the_names_types_and_labels_of_a_scrape() {
     let collector = Collector::start(folder.path()).await;
     let (_daemon, api) = prometheus(folder.path()).await;
     let azure = Exporter::simulator(folder.path(), &[]).await;
-    let to_collector = format!("http://{}/v1/metrics", collector.http);
+    let to_collector = format!("http://{}", collector.grpc);
     let to_prometheus = format!("{api}/otlp/v1/metrics");
     let mut by_collector = vm("web_0", &azure, folder.path(), &to_collector).await;
     let mut by_prometheus = vm("web_1", &azure, folder.path(), &to_prometheus).await;

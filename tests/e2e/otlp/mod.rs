@@ -1,10 +1,11 @@
-//! The OpenTelemetry Collector receives our spans and log records, over HTTP and over HTTPS with mutual TLS, and our
-//! metrics.
+//! The OpenTelemetry Collector receives our spans, log records and metrics, over HTTP and gRPC, both also with mutual
+//! TLS.
 
+mod grpcio;
 #[cfg(feature = "receivers")]
 mod jaeger;
 mod metrics;
-mod processes;
+pub(crate) mod processes;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,6 +43,8 @@ const EVENT_ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 /// The Collector's addresses: each listener gets its port from the kernel and is found by its address.
 const HTTP: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+const GRPC: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
+const GRPC_TLS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 5);
 /// Where it serves the metrics that it has received.
 const PROMETHEUS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const TRACE_ID: &str = "602d9444d2cd49c786248643e7171297";
@@ -52,12 +55,12 @@ fn certificates(folder: &Path) {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
-    for (file, name) in [
-        ("server", HTTPS.to_string()),
-        ("client", "exporter".to_owned()),
+    for (file, names) in [
+        ("server", vec![HTTPS.to_string(), GRPC_TLS.to_string()]),
+        ("client", vec!["exporter".to_owned()]),
     ] {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name]).unwrap();
+        let params = CertificateParams::new(names).unwrap();
         let certificate = params.signed_by(&key, &authority).unwrap();
         fs::write(folder.join(format!("{file}.pem")), certificate.pem()).unwrap();
         fs::write(folder.join(format!("{file}-key.pem")), key.serialize_pem()).unwrap();
@@ -69,6 +72,8 @@ fn certificates(folder: &Path) {
 struct Collector {
     http: SocketAddrV4,
     https: SocketAddrV4,
+    grpc: SocketAddrV4,
+    grpc_tls: SocketAddrV4,
     prometheus: SocketAddrV4,
     daemon: Daemon,
 }
@@ -78,12 +83,15 @@ impl Collector {
         certificates(folder);
         let path = |name: &str| folder.join(name).display().to_string();
         let (ca, certificate, key) = (path("ca.pem"), path("server.pem"), path("server-key.pem"));
+        let tls = format!(
+            "tls: {{cert_file: '{certificate}', key_file: '{key}', client_ca_file: '{ca}'}}"
+        );
         let config = format!(
             "receivers:
   otlp:
-    protocols: {{http: {{endpoint: '{HTTP}:0'}}}}
+    protocols: {{http: {{endpoint: '{HTTP}:0'}}, grpc: {{endpoint: '{GRPC}:0'}}}}
   otlp/tls:
-    protocols: {{http: {{endpoint: '{HTTPS}:0', tls: {{cert_file: '{certificate}', key_file: '{key}', client_ca_file: '{ca}'}}}}}}
+    protocols: {{http: {{endpoint: '{HTTPS}:0', {tls}}}, grpc: {{endpoint: '{GRPC_TLS}:0', {tls}}}}}
 exporters:
   debug: {{verbosity: detailed}}
   prometheus: {{endpoint: '{PROMETHEUS}:0'}}
@@ -107,6 +115,8 @@ service:
         Self {
             http: daemon.listening_on(HTTP).await,
             https: daemon.listening_on(HTTPS).await,
+            grpc: daemon.listening_on(GRPC).await,
+            grpc_tls: daemon.listening_on(GRPC_TLS).await,
             prometheus: daemon.listening_on(PROMETHEUS).await,
             daemon,
         }
@@ -327,7 +337,7 @@ async fn assert_log_records(collector: &Collector, records: &BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn spans_and_log_records_of_three_vms_are_one_trace_over_http_and_mutual_tls() {
+async fn spans_and_log_records_of_three_vms_are_one_trace_over_http_and_grpc_with_mutual_tls() {
     let folder = TempDir::new().unwrap();
     let collector = Collector::start(folder.path()).await;
     // The sender needs the crypto provider, which `client` installs.
@@ -350,8 +360,14 @@ async fn spans_and_log_records_of_three_vms_are_one_trace_over_http_and_mutual_t
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", path("client.pem")),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", path("client-key.pem")),
     ]);
+    let mut grpc = mutual.clone();
+    grpc.insert(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        endpoint("https", collector.grpc_tls),
+    );
+    grpc.insert("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc".to_owned());
     let (mut expected, mut records) = (BTreeSet::new(), BTreeSet::new());
-    for (number, environment) in [plain, mutual.clone(), mutual].iter().enumerate() {
+    for (number, environment) in [plain, mutual, grpc].iter().enumerate() {
         let (spans, uids) = send(number, &Source::Platform, folder.path(), environment).await;
         expected.extend(spans);
         records.extend(uids);

@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// A Freeze of three VMs, in seconds where Azure takes minutes.
-pub(super) const SCENARIO: &str = r#"{"scenario": {"events": [{
+pub(crate) const SCENARIO: &str = r#"{"scenario": {"events": [{
     "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
     "notice": "6s", "started_for": "6s"
 }]}}"#;
@@ -66,7 +66,7 @@ impl Vm {
     }
 }
 
-pub(super) async fn play(azure: &Exporter, scenario: &'static str) {
+pub(crate) async fn play(azure: &Exporter, scenario: &'static str) {
     let start = client().post(azure.url("/simulator/start"));
     let start = start
         .header("content-type", "application/json")

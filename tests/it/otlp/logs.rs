@@ -265,17 +265,3 @@ async fn each_signal_is_exported_unless_its_exporter_is_none() {
         assert_eq!(log.contains("log record sent"), has_logs, "{log}");
     }
 }
-
-#[tokio::test]
-async fn grpc_is_an_error_at_start() {
-    let state = tempfile::tempdir().unwrap();
-    let imds = FakeImds::standing(no_event()).await;
-    let environment = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-    ];
-    let ended = start(&imds, state.path(), &environment).end().await;
-    assert_eq!(ended.code, Some(64));
-    let line = "OTEL_EXPORTER_OTLP_PROTOCOL: \"grpc\" is not supported; set it to http/protobuf";
-    assert!(ended.log.contains(line), "{}", ended.log);
-}

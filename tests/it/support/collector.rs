@@ -172,6 +172,10 @@ struct State {
     script: VecDeque<Answer>,
     standing: Answer,
     received: Vec<Received>,
+    /// The answer to an empty request, which is no part of `received`.
+    probe: Answer,
+    /// The first lines of the empty requests.
+    probes: Vec<String>,
 }
 
 impl FakeCollector {
@@ -193,6 +197,8 @@ impl FakeCollector {
             script: script.into_iter().collect(),
             standing: Answer::status(200),
             received: Vec::new(),
+            probe: Answer::status(200),
+            probes: Vec::new(),
         }));
         let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
         Self {
@@ -218,6 +224,16 @@ impl FakeCollector {
     /// Answers with this from now on, after the script.
     pub(crate) fn now(&self, answer: Answer) {
         self.state().standing = answer;
+    }
+
+    /// Answers empty requests with this, which are answered with 200 otherwise.
+    pub(crate) fn answer_probes(&self, answer: Answer) {
+        self.state().probe = answer;
+    }
+
+    /// The first lines of the empty requests.
+    pub(crate) fn probes(&self) -> Vec<String> {
+        self.state().probes.clone()
     }
 
     pub(crate) fn received(&self) -> Vec<Received> {
@@ -269,7 +285,14 @@ async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
 
 async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     while let Some(mut received) = read(&mut stream).await {
-        let answer = {
+        let is_probe = received.message.resource_spans.is_empty()
+            && received.logs.resource_logs.is_empty()
+            && received.metrics.resource_metrics.is_empty();
+        let answer = if is_probe {
+            let mut state = state.lock().unwrap();
+            state.probes.push(received.line);
+            state.probe.clone()
+        } else {
             let mut state = state.lock().unwrap();
             let answer = state.script.pop_front();
             let answer = answer
@@ -330,7 +353,7 @@ async fn read(stream: &mut TcpStream) -> Option<Received> {
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_str())
     };
-    let mut body = vec![0; get("content-length").unwrap().parse().unwrap()];
+    let mut body = vec![0; get("content-length")?.parse().unwrap()];
     stream.read_exact(&mut body).await.ok()?;
     if get("content-encoding") == Some("gzip") {
         let mut plain = Vec::new();

@@ -55,6 +55,7 @@ pub(crate) fn settings(imds: &str) -> Config {
         state: StateStorage::Disabled,
         otlp: None,
         alertmanagers: Vec::new(),
+        textfile: None,
     }
 }
 

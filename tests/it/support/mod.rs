@@ -4,6 +4,7 @@ pub(crate) mod alertmanager;
 pub(crate) mod collector;
 pub(crate) mod exporter;
 pub(crate) mod golden;
+pub(crate) mod grpc;
 pub(crate) mod imds;
 pub(crate) mod pki;
 pub(crate) mod process;

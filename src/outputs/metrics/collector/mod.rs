@@ -42,6 +42,8 @@ impl Scrape {
         families.sort_unstable_by_key(|family| family.metric.name);
         if self.options.process {
             families.extend(process::families());
+        } else {
+            families.retain(|family| family.metric.name != catalog::BUILD_INFO.name);
         }
         families.into_iter().try_for_each(write)
     }
@@ -117,12 +119,25 @@ impl Scrape {
         let spools = spools.into_iter().flatten();
         let write_failures: u64 = spools.map(|counts| counts.write_failures).sum();
         let write_failures = outputs.state_write_failures + write_failures;
+        let signals = [
+            ("traces", Some(&outputs.spans)),
+            ("logs", outputs.log_records.as_ref()),
+            ("metrics", outputs.metrics.as_ref()),
+        ];
+        let signals = signals
+            .into_iter()
+            .filter_map(|(signal, counts)| Some(([("receiver", signal.into())], counts?.is_up?)));
+        let receivers = receivers.chain(signals);
         let mut families = vec![
             Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
             Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
             Family::new(&catalog::APPROVALS, approvals),
             Family::new(&catalog::RECEIVER_UP, receivers),
             Family::single(&catalog::STATE_WRITE_FAILURES, Some(write_failures)),
+            Family::single(
+                &catalog::TEXTFILE_WRITE_FAILURES,
+                Some(outputs.textfile_write_failures),
+            ),
         ];
         families.extend(exports(&SPAN_METRICS, &outputs.spans));
         if let Some(counts) = &outputs.log_records {

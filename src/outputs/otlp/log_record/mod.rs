@@ -31,7 +31,7 @@ pub struct LogRecord {
     /// For people; one line.
     pub body: String,
     pub trace_id: [u8; 16],
-    /// Of the span `announced` in the record of the announcement, else of the whole event.
+    /// The id of the span `announced` in the record of the announcement, else that of the span of the whole event.
     pub span_id: [u8; 8],
     /// The value of `log.record.uid`.
     pub uid: String,

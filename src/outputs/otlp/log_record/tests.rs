@@ -41,7 +41,7 @@ fn amended(seconds: u64) -> Event {
     }
 }
 
-/// Of a status that is not documented.
+/// An event with a status that is not documented.
 fn updating() -> Event {
     Event {
         status: Status::Other("Updating".into()),

@@ -5,11 +5,14 @@ use std::{io, path::Path, time::Duration};
 use bytes::Bytes;
 use reqwest::{
     Client,
-    header::{CONTENT_ENCODING, CONTENT_TYPE},
+    header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE},
 };
 use tracing::{info, warn};
 
-use super::response::{Disposition, Retry};
+use super::{
+    grpc,
+    response::{Disposition, Retry},
+};
 use crate::{
     base::{backoff::backoff, log_id, time::Clock, worker::Worker},
     core::snapshot::ExportFailure,
@@ -20,9 +23,12 @@ use crate::{
         resolver::Resolver,
         retry::retry_after,
         tls::{TlsError, TlsFiles},
-        url::Secrets,
+        url::{self, Secrets},
     },
-    outputs::{metrics::negotiation::gzip, otlp::settings::ExporterSettings},
+    outputs::{
+        metrics::negotiation::gzip,
+        otlp::settings::{ExporterSettings, Protocol},
+    },
 };
 
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -57,12 +63,12 @@ pub struct Connection {
     pub(super) timing: RetryTiming,
     /// Reads certificates and resolves host names.
     worker: Worker,
-    /// `None` until the first attempt, and after a TLS failure: certificates may have been renewed.
+    /// `None` until the first attempt, and after some failures.
     client: Option<Client>,
     /// Consecutive failures.
     pub(super) failures: u32,
     last_failure: Option<ExportFailure>,
-    /// Of the collector, with the last request that it accepted.
+    /// The last warning of the collector, which came with a request that it accepted.
     warning: String,
 }
 
@@ -87,6 +93,28 @@ impl Connection {
         })
     }
 
+    /// Sends an empty request, so that a wrong endpoint is known before there is something to send.
+    ///
+    /// # Errors
+    /// The failure, which is logged.
+    pub(super) async fn probe(&mut self) -> Result<(), Retry> {
+        let retry = match self.attempt(Bytes::new()).await {
+            Disposition::Accepted { .. } => {
+                self.recovered();
+                info!(
+                    endpoint = self.settings.redacted_endpoint(),
+                    "the receiver of {} answers",
+                    self.settings.signal.records()
+                );
+                return Ok(());
+            }
+            Disposition::Refused { reason, message } => Retry::new(reason, message),
+            Disposition::Retry(retry) => retry,
+        };
+        self.failed(retry.reason, &retry.message);
+        Err(retry)
+    }
+
     /// Sends one request with this body. Logs the first of equal warnings of the collector.
     pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
         let disposition = self.post(body).await.unwrap_or_else(Disposition::Retry);
@@ -101,7 +129,13 @@ impl Connection {
                     warn!(message, "collector accepted {records} with a warning");
                 }
             }
-            Disposition::Retry(retry) if retry.reason == ExportFailure::Tls => self.client = None,
+            // Certificates may have been renewed, and HTTP/2 would keep a connection that is dead.
+            Disposition::Retry(Retry {
+                reason: ExportFailure::Tls | ExportFailure::Timeout,
+                ..
+            }) => {
+                self.client = None;
+            }
             _ => {}
         }
         disposition
@@ -110,31 +144,70 @@ impl Connection {
     async fn post(&mut self, mut body: Bytes) -> Result<Disposition, Retry> {
         let client = self.client().await?;
         let settings = &self.settings;
-        let mut request = client
-            .post(settings.endpoint.clone())
-            .timeout(settings.timeout)
-            .header(CONTENT_TYPE, "application/x-protobuf");
-        if settings.gzip
-            && let Ok(compressed) = gzip(&body)
-        {
-            body = compressed.into();
-            request = request.header(CONTENT_ENCODING, "gzip");
+        let is_grpc = settings.protocol == Protocol::Grpc;
+        let compressed = settings.gzip.then(|| gzip(&body)).and_then(Result::ok);
+        let is_compressed = compressed.is_some();
+        body = compressed.map_or(body, Into::into);
+        let mut request = if is_grpc {
+            body = grpc::frame(&body, is_compressed);
+            let url = url::under(&settings.endpoint, settings.signal.grpc_path());
+            let request = client.post(url).header(TE, "trailers");
+            request.header(CONTENT_TYPE, "application/grpc")
+        } else {
+            let request = client.post(settings.endpoint.clone());
+            // hyper omits the length of an empty body, and servers answer 411.
+            let request = request.header(CONTENT_LENGTH, body.len());
+            request.header(CONTENT_TYPE, "application/x-protobuf")
+        };
+        if is_compressed {
+            let grpc_encoding = HeaderName::from_static("grpc-encoding");
+            request = request.header(
+                if is_grpc {
+                    grpc_encoding
+                } else {
+                    CONTENT_ENCODING
+                },
+                "gzip",
+            );
         }
+        let request = request.timeout(settings.timeout);
         let request = request.headers(settings.headers.clone()).body(body);
-        let mut response = request.send().await.map_err(|error| {
-            // The URL may hold a secret.
-            let error = error.without_url();
-            Retry::new(reason(&error), self.secrets.mask(&root_cause(&error)))
-        })?;
+        let mut response = request
+            .send()
+            .await
+            .map_err(|error| self.unanswered(error))?;
+        if is_grpc && grpc::is_grpc(&response) {
+            let read = grpc::read(response, MAX_BODY_BYTES).await;
+            let (headers, message) = read.map_err(|error| self.unanswered(error))?;
+            return Ok(grpc::disposition(
+                &headers,
+                message,
+                settings,
+                &self.secrets,
+            ));
+        }
         let body = read_up_to(&mut response, MAX_BODY_BYTES).await;
         let retry_after = retry_after(response.headers(), self.clock.now().wall);
+        let (status, headers) = (response.status(), response.headers());
         Ok(Disposition::of(
-            response.status(),
+            status,
+            headers,
             retry_after,
             body,
-            settings.signal,
+            settings,
             &self.secrets,
         ))
+    }
+
+    /// A request without a response, with what to change if that is typical of a wrong endpoint.
+    fn unanswered(&self, error: reqwest::Error) -> Retry {
+        // The URL may hold a secret.
+        let error = error.without_url();
+        let message = self.secrets.mask(&root_cause(&error));
+        Retry::new(
+            reason(&error),
+            format!("{message}{}", hint(&error, &self.settings)),
+        )
     }
 
     async fn client(&mut self) -> Result<Client, Retry> {
@@ -198,6 +271,25 @@ fn reason(error: &reqwest::Error) -> ExportFailure {
     }
 }
 
+/// What to change, for errors that are typical of a port that speaks another protocol.
+fn hint(error: &reqwest::Error, settings: &ExporterSettings) -> &'static str {
+    let is_other_protocol = |error: &hyper::Error| {
+        error.is_parse() || error.is_incomplete_message() || error.is_closed()
+    };
+    if error.is_timeout() || error.is_connect() {
+        ""
+    } else if settings.protocol == Protocol::Grpc {
+        "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf; if it expects TLS, write https://"
+    } else if causes(error)
+        .filter_map(|it| it.downcast_ref())
+        .any(is_other_protocol)
+    {
+        "; if this is a gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc; if it expects TLS, write https://"
+    } else {
+        ""
+    }
+}
+
 /// The error is for the log.
 fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, String> {
     const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
@@ -216,8 +308,17 @@ fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, Str
         ca: settings.certificate.clone().filter(|_| is_https),
         client: settings.client.clone().filter(|_| is_https),
     };
+    let is_grpc = settings.protocol == Protocol::Grpc;
     let proxy = proxy::of(&settings.endpoint)?;
-    let builder = http::client(&settings.endpoint, &files, proxy.as_ref(), resolver);
+    // It would have to speak HTTP/2 too.
+    let proxy = proxy.filter(|_| is_https || !is_grpc);
+    let builder = http::client(
+        &settings.endpoint,
+        &files,
+        proxy.as_ref(),
+        resolver,
+        is_grpc,
+    );
     let builder = builder.map_err(|error| match error {
         TlsError::Ca(path, why) => failure(CA_FILE, &path, &why),
         TlsError::Certificate(path, why) => failure(CERTIFICATE, &path, &why),

@@ -1,9 +1,10 @@
 //! Pushes the metrics to a collector: at an interval, at once when an event appears or changes, and at shutdown.
 //!
-//! Nothing is stored: a push has the newest values, also after one that failed. It also has the end of the series that
-//! receivers may know and that have ended. It reads published snapshots and delays nothing else.
+//! Nothing is stored: a push has the newest values, also after one that failed; only deltas without an answer are
+//! repeated first. It also has the end of the series that receivers may know and that have ended. It reads published snapshots and delays nothing else.
 
 use std::{
+    collections::VecDeque,
     fmt,
     sync::{
         Arc,
@@ -26,10 +27,10 @@ use tracing::info;
 
 use super::{
     connection::Connection,
+    delta::AcceptedTotals,
     flush,
     metric_requests::{points, requests},
     response::{Disposition, Retry},
-    schedule::Schedule,
     sdk,
     series::UnconfirmedPushes,
 };
@@ -38,7 +39,12 @@ use crate::{
     core::snapshot::{ExportCounts, ExportFailure, Snapshot},
     outputs::{
         metrics::{MetricsOptions, data_points},
-        otlp::{resource, settings::OtlpSettings, signal::Signal},
+        otlp::{
+            resource,
+            settings::{OtlpSettings, Temporality},
+            signal::Signal,
+        },
+        schedule::Schedule,
     },
 };
 
@@ -70,6 +76,7 @@ pub async fn run(
     );
     let now = connection.clock.now();
     let flush_timeout = connection.timing.flush_timeout;
+    let is_delta = settings.temporality == Temporality::Delta;
     let mut pusher = MetricPusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
         start: now.wall,
@@ -78,6 +85,9 @@ pub async fn run(
         source,
         counts,
         unconfirmed: UnconfirmedPushes::default(),
+        totals: is_delta.then(AcceptedTotals::default),
+        unsent: VecDeque::new(),
+        is_accepted: true,
     };
     let pushing = pusher.push_until_stopped(&stop);
     flush(Signal::Metrics, flush_timeout, &stop, pushing).await;
@@ -93,10 +103,25 @@ struct MetricPusher {
     /// clock was set to before it: a point must not be earlier than its start.
     start: Timestamp,
     unconfirmed: UnconfirmedPushes,
+    /// With delta temporality.
+    totals: Option<AcceptedTotals>,
+    /// What is left of the last push.
+    unsent: VecDeque<ExportMetricsServiceRequest>,
+    /// Whether all that was sent of the last push was accepted.
+    is_accepted: bool,
 }
 
 impl MetricPusher {
     async fn push_until_stopped(&mut self, stop: &CancellationToken) {
+        tokio::select! {
+            result = self.connection.probe() => self.counts.send_modify(|counts| {
+                counts.is_up = Some(result.is_ok());
+                if let Err(retry) = result {
+                    counts.fail(retry.reason);
+                }
+            }),
+            () = stop.cancelled() => {}
+        }
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
@@ -125,29 +150,48 @@ impl MetricPusher {
     }
 
     /// Sends the metrics. Returns the failure if the push is to be repeated.
+    ///
+    /// Deltas that may have been received are repeated as they are, before newer ones: a receiver recognizes a point
+    /// by its series, start and time.
     async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<Retry> {
+        if self.totals.is_some()
+            && !self.unsent.is_empty()
+            && let Some(retry) = self.send_unsent().await
+        {
+            return Some(retry);
+        }
         let request = self.request(snapshot, now).ok()?;
-        let mut is_accepted = true;
-        for request in requests(request, MAX_REQUEST_BYTES) {
-            match self
-                .connection
-                .attempt(request.encode_to_vec().into())
-                .await
-            {
+        self.unsent = requests(request, MAX_REQUEST_BYTES).into();
+        self.is_accepted = true;
+        self.send_unsent().await
+    }
+
+    async fn send_unsent(&mut self) -> Option<Retry> {
+        while let Some(request) = self.unsent.front() {
+            let body = request.encode_to_vec().into();
+            let disposition = self.connection.attempt(body).await;
+            let is_up = !matches!(disposition, Disposition::Retry(_));
+            self.counts.send_modify(|counts| counts.is_up = Some(is_up));
+            if let Disposition::Retry(retry) = disposition {
+                self.failed(retry.reason, &retry.message);
+                return Some(retry);
+            }
+            let request = self.unsent.pop_front()?;
+            match disposition {
                 Disposition::Accepted { rejected, message } => {
-                    is_accepted &= self.accepted(points(&request), rejected, &message);
+                    self.is_accepted &= self.accepted(points(&request), rejected, &message);
+                    if let Some(totals) = &mut self.totals {
+                        totals.add(&request);
+                    }
                 }
                 Disposition::Refused { reason, message } => {
                     self.failed(reason, &message);
-                    is_accepted = false;
+                    self.is_accepted = false;
                 }
-                Disposition::Retry(retry) => {
-                    self.failed(retry.reason, &retry.message);
-                    return Some(retry);
-                }
+                Disposition::Retry(_) => {}
             }
         }
-        if is_accepted {
+        if self.is_accepted {
             self.connection.recovered();
             self.unconfirmed.confirm();
         }
@@ -162,7 +206,10 @@ impl MetricPusher {
         let dropped_log_lines = self.source.dropped_log_lines.load(Ordering::Relaxed);
         self.start = self.start.min(now.wall);
         let options = self.source.options;
-        let metrics = data_points(snapshot, options, dropped_log_lines, self.start, now)?;
+        let mut metrics = data_points(snapshot, options, dropped_log_lines, self.start, now)?;
+        if let Some(totals) = &self.totals {
+            totals.subtract_from(&mut metrics);
+        }
         let live = resource_metrics(&self.settings, snapshot, metrics);
         Ok(ExportMetricsServiceRequest {
             resource_metrics: self.unconfirmed.next(live, now),

@@ -6,10 +6,11 @@
 //! remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
 
 mod connection;
+mod delta;
+mod grpc;
 mod metric_requests;
 pub mod metrics;
 mod response;
-mod schedule;
 mod sdk;
 mod series;
 
@@ -51,6 +52,7 @@ pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationT
         signal,
         spool: spool.clone(),
         stop: stop.clone(),
+        is_probed: false,
     };
     // A batch whose request is cut off is sent again after the next start.
     flush(signal, flush_timeout, &stop, sender.send_until_stopped()).await;
@@ -88,6 +90,8 @@ struct Sender {
     signal: Signal,
     spool: SpoolHandle,
     stop: CancellationToken,
+    /// Whether the receiver has answered as one of OTLP.
+    is_probed: bool,
 }
 
 impl Sender {
@@ -98,7 +102,11 @@ impl Sender {
                 if is_stopping {
                     return;
                 }
-                self.idle().await;
+                if self.is_probed {
+                    self.idle().await;
+                } else {
+                    self.probe().await;
+                }
                 continue;
             };
             if let Err(retry) = self.send(id, batch).await {
@@ -111,12 +119,36 @@ impl Sender {
         }
     }
 
+    /// Sends an empty request, until one is accepted. A batch does not wait for that.
+    async fn probe(&mut self) {
+        let result = tokio::select! {
+            result = self.connection.probe() => result,
+            () = self.spool.appended() => return self.connection.failures = 0,
+            () = self.stop.cancelled() => return,
+        };
+        self.is_probed = result.is_ok();
+        self.spool
+            .count(|counts| counts.is_up = Some(self.is_probed));
+        if let Err(retry) = result {
+            self.count(retry.reason);
+            tokio::select! {
+                () = sleep(self.connection.retry_delay(&retry)) => {}
+                // Its own backoff begins anew.
+                () = self.spool.appended() => self.connection.failures = 0,
+                () = self.stop.cancelled() => {}
+            }
+        }
+    }
+
     async fn send(&mut self, id: u64, batch: Batch) -> Result<(), Retry> {
         let count = batch.records.len() as u64;
         let disposition = match sdk::encode(&batch, self.signal).await {
             Ok(body) => self.connection.attempt(body).await,
             Err(error) => Disposition::Retry(Retry::new(ExportFailure::Connect, error.to_string())),
         };
+        let is_up = !matches!(disposition, Disposition::Retry(_));
+        self.is_probed |= is_up;
+        self.spool.count(|counts| counts.is_up = Some(is_up));
         let (dropped, reason) = match disposition {
             Disposition::Accepted { rejected, message } => {
                 let rejected = rejected.min(count);

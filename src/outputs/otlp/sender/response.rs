@@ -2,29 +2,32 @@
 //!
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429,
 //! 502, 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the
-//! cause is usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 407,
-//! 408 and the other 5xx the batch is retried too, after other batches. A batch that is too large (413) is dropped.
+//! cause is usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 405,
+//! 407, 408, a redirect, the other 5xx and a success that is a web page the batch is retried too, after other batches. A batch that is too large (413) is dropped.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
-use reqwest::StatusCode;
+use reqwest::{
+    StatusCode,
+    header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
+};
 
 use crate::{
     core::snapshot::ExportFailure,
     http::client::{
-        http::{describe, excerpt},
-        url::Secrets,
+        http::{describe, excerpt, is_web_page},
+        url::{Secrets, redacted},
     },
-    outputs::otlp::signal::Signal,
+    outputs::otlp::settings::{ExporterSettings, Protocol},
 };
 
 /// A longer `Retry-After` is shortened.
-const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
+pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
 /// Characters of a collector's message that are logged.
-const MAX_MESSAGE: usize = 200;
+pub(super) const MAX_MESSAGE: usize = 200;
 
 /// What becomes of the content of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,24 +69,34 @@ impl Retry {
 }
 
 impl Disposition {
-    /// The messages do not contain the secrets.
+    /// By a response of HTTP that is not one of gRPC. The messages do not contain the secrets.
     pub(super) fn of(
         status: StatusCode,
+        headers: &HeaderMap,
         retry_after: Option<Duration>,
         body: Bytes,
-        signal: Signal,
+        settings: &ExporterSettings,
         secrets: &Secrets,
     ) -> Self {
         let mut message = describe(status, &body, MAX_MESSAGE, secrets);
-        if status == StatusCode::NOT_FOUND {
-            let (name, exporter) = (signal.as_str(), signal.exporter_variable());
-            let hint = format!("; set {exporter}=none if the collector has no {name} pipeline");
-            message.push_str(&hint);
+        if let Some(location) = headers.get(LOCATION) {
+            let location = String::from_utf8_lossy(location.as_bytes());
+            let location = redacted(&secrets.mask(&location));
+            message = format!("HTTP {status} to {location}");
         }
+        let is_https_expected = status == StatusCode::BAD_REQUEST
+            && settings.endpoint.scheme() == "http"
+            && message.contains("HTTPS");
+        message.push_str(&settings.hint(status, is_https_expected));
+        let is_grpc = settings.protocol == Protocol::Grpc;
         let refused = |reason, message| Self::Refused { reason, message };
         let (reason, may_be_the_batch) = match status.as_u16() {
+            200..=299 if is_grpc || is_page(headers, &body) => (ExportFailure::NotOtlp, true),
             200..=299 => return Self::accepted(body, secrets),
-            401 | 403 | 404 | 407 | 408 => (ExportFailure::Status4xx, true),
+            300..=399 => (ExportFailure::Redirect, true),
+            400 if is_https_expected => (ExportFailure::Status4xx, true),
+            401 | 403..=405 | 407 | 408 => (ExportFailure::Status4xx, true),
+            400..=499 if is_grpc && status != 429 => (ExportFailure::NotOtlp, true),
             413 => return refused(ExportFailure::TooLarge, message),
             429 => (ExportFailure::Throttled, false),
             502..=504 => (ExportFailure::Status5xx, false),
@@ -100,7 +113,7 @@ impl Disposition {
 
     /// A body that cannot be decoded does not make a success a failure. The responses for log records and metrics have
     /// the same fields by other names (<https://github.com/open-telemetry/opentelemetry-proto>).
-    fn accepted(body: Bytes, secrets: &Secrets) -> Self {
+    pub(super) fn accepted(body: Bytes, secrets: &Secrets) -> Self {
         let partial = ExportTraceServiceResponse::decode(body)
             .ok()
             .and_then(|response| response.partial_success)
@@ -112,17 +125,64 @@ impl Disposition {
     }
 }
 
+/// Whether the body is text or HTML. Receivers answer with protobuf, JSON or nothing.
+fn is_page(headers: &HeaderMap, body: &Bytes) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let is_text = content_type.is_some_and(|it| it.to_ascii_lowercase().starts_with(b"text/"));
+    // Go guesses `text/plain` for the protobuf of a warning.
+    let decoded = ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default();
+    let is_page = is_text && !body.is_empty() || is_web_page(headers, body);
+    is_page && decoded.partial_success.is_none()
+}
+
+impl ExporterSettings {
+    /// What to change, by the status of a response; empty where the status has no typical cause. The text continues the
+    /// description of the response.
+    fn hint(&self, status: StatusCode, is_https_expected: bool) -> String {
+        let signal = self.signal;
+        let (path, variable) = (signal.path(), signal.endpoint_variable());
+        let found = self.endpoint.path().trim_end_matches('/');
+        match status.as_u16() {
+            _ if is_https_expected => "; the port expects TLS: write https:// in the endpoint".to_owned(),
+            200..=299 | 400 | 415 | 505 if self.protocol == Protocol::Grpc => {
+                "; this is no gRPC receiver: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or use the port for gRPC, usually 4317".to_owned()
+            }
+            200..=299 => "; this is no OTLP receiver: check host, port and path of the endpoint".to_owned(),
+            300..=399 => "; redirects are not followed: set the endpoint to where it leads".to_owned(),
+            404 | 405 if self.protocol == Protocol::Grpc => {
+                "; check the port, usually 4317, and that the endpoint has no path".to_owned()
+            }
+            404 | 405 if found.matches("/v1/").count() > 1 => {
+                format!("; the path has /v1/ twice: OTEL_EXPORTER_OTLP_ENDPOINT is used without it, {path} is appended")
+            }
+            404 | 405 if !found.ends_with(&path) => {
+                format!("; {variable} is used as it is: append {path} to it")
+            }
+            404 | 405 => self.pipeline_hint(),
+            _ => String::new(),
+        }
+    }
+
+    pub(super) fn pipeline_hint(&self) -> String {
+        let (name, exporter) = (self.signal.as_str(), self.signal.exporter_variable());
+        format!("; set {exporter}=none if the collector has no {name} pipeline")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTracePartialSuccess;
+    use reqwest::header::HeaderName;
 
     use super::*;
+    use crate::outputs::otlp::fixtures::exporter_settings;
 
     fn disposition(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Disposition {
         let status = StatusCode::from_u16(status).unwrap();
-        let secrets = Secrets::of(&"http://collector".parse().unwrap());
+        let settings = exporter_settings(&[]);
+        let (headers, secrets) = (HeaderMap::new(), settings.secrets());
         let body = Bytes::copy_from_slice(body);
-        Disposition::of(status, retry_after, body, Signal::Traces, &secrets)
+        Disposition::of(status, &headers, retry_after, body, &settings, &secrets)
     }
 
     #[test]
@@ -134,7 +194,7 @@ mod tests {
                     disposition,
                     Disposition::Accepted { rejected: 0, .. }
                 )),
-                401 | 403 | 404 | 407 | 408 | 429 | 500..=599 => {
+                300..=399 | 401 | 403..=405 | 407 | 408 | 429 | 500..=599 => {
                     let Disposition::Retry(retry) = disposition else {
                         panic!("{status} is not retried");
                     };
@@ -188,5 +248,92 @@ mod tests {
         assert_eq!(disposition(200, None, &response(-1, "")), accepted(0, ""));
         assert_eq!(disposition(200, None, b"{}"), accepted(0, ""));
         assert_eq!(disposition(202, None, b"\xff\xff\xff"), accepted(0, ""));
+    }
+
+    fn received(
+        status: u16,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        environment: &[(&str, &str)],
+    ) -> Disposition {
+        let header = |(name, value): &(&str, &str)| {
+            let name = name.parse::<HeaderName>().unwrap();
+            (name, value.parse().unwrap())
+        };
+        let settings = exporter_settings(environment);
+        let headers = headers.iter().map(header).collect();
+        let status = StatusCode::from_u16(status).unwrap();
+        let (body, secrets) = (Bytes::copy_from_slice(body), settings.secrets());
+        Disposition::of(status, &headers, None, body, &settings, &secrets)
+    }
+
+    #[test]
+    fn a_success_that_is_a_page_or_a_text_is_none() {
+        let html = ("content-type", "Text/HTML; charset=utf-8");
+        let plain = ("content-type", "text/plain");
+        let json = ("content-type", "application/json");
+        for (headers, body, is_accepted) in [
+            (&[html][..], &b"<html>sign in</html>"[..], false),
+            (&[], b"\xef\xbb\xbf <!DOCTYPE html>", false),
+            (&[json], b"<?xml version='1.0'?>", false),
+            (&[plain], b"It works!", false),
+            (&[html], b"", true),
+            (&[plain], b"", true),
+            (&[json], b"{\"partialSuccess\":{}}", true),
+            // Go guesses this type for a partial success without rejected records.
+            (&[plain], b"\x0a\x04\x12\x02hm", true),
+        ] {
+            for status in [200, 201, 202, 204] {
+                let disposition = received(status, headers, body, &[]);
+                match disposition {
+                    Disposition::Accepted { .. } => assert!(is_accepted, "{headers:?} {body:?}"),
+                    Disposition::Retry(retry) => {
+                        assert!(!is_accepted, "{headers:?} {body:?}");
+                        assert_eq!(retry.reason, ExportFailure::NotOtlp);
+                        assert!(
+                            retry.message.contains("no OTLP receiver"),
+                            "{}",
+                            retry.message
+                        );
+                    }
+                    Disposition::Refused { .. } => panic!("dropped"),
+                }
+            }
+        }
+    }
+
+    const GRPC: (&str, &str) = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+    const BASE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+    const OWN: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
+
+    type Pairs = &'static [(&'static str, &'static str)];
+
+    /// Status, headers, body, environment, and a part of the message.
+    #[rustfmt::skip]
+    const HINTS: &[(u16, Pairs, &str, Pairs, &str)] = &[
+        (404, &[], "", &[], "set OTEL_TRACES_EXPORTER=none"),
+        (404, &[], "", &[(BASE, "http://c/v1/traces")], "the path has /v1/ twice"),
+        (405, &[], "", &[(BASE, "http://c/otlp/v1/logs/")], "the path has /v1/ twice"),
+        (404, &[], "", &[(OWN, "http://c:4318")], "append /v1/traces to it"),
+        (405, &[], "", &[(OWN, "http://c:4318/otlp/")], "append /v1/traces to it"),
+        (400, &[], "Client sent an HTTP request to an HTTPS server.", &[], "write https://"),
+        (302, &[("location", "https://me:secret@c/v1/traces")], "", &[],
+            "to https://xxxxx@c/v1/traces; redirects are not followed"),
+        (308, &[("location", "/login")], "", &[], "HTTP 308 Permanent Redirect to"),
+        (200, &[], "", &[GRPC], "no gRPC receiver: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"),
+        (415, &[], "", &[GRPC], "no gRPC receiver"),
+        (404, &[], "", &[GRPC], "the endpoint has no path"),
+    ];
+
+    #[test]
+    fn a_response_that_is_typical_of_a_wrong_endpoint_says_what_to_change() {
+        for (status, headers, body, environment, expected) in HINTS {
+            let disposition = received(*status, headers, body.as_bytes(), environment);
+            let Disposition::Retry(retry) = disposition else {
+                panic!("{status} {environment:?} is not retried");
+            };
+            assert!(retry.message.contains(expected), "{}", retry.message);
+            assert!(!retry.message.contains("secret"), "{}", retry.message);
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! The rules are those of the specification
 //! (<https://opentelemetry.io/docs/specs/otel/protocol/exporter/>,
 //! <https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/>): an invalid value is logged and
-//! ignored. Only an invalid endpoint and the protocol `grpc` are errors.
+//! ignored. What would send to the wrong place, without credentials, or in a form that the receiver does not take, is
+//! an error: endpoint, protocol, headers, client certificate and temporality.
 
 mod variables;
 
@@ -23,6 +24,7 @@ pub struct OtlpSettings {
     pub exporters: Vec<ExporterSettings>,
     /// `OTEL_METRIC_EXPORT_INTERVAL`: between two pushes of the metrics while no event changes.
     pub metric_interval: Duration,
+    pub temporality: Temporality,
     /// `OTEL_SERVICE_NAME`.
     pub service_name: Option<String>,
     /// `OTEL_RESOURCE_ATTRIBUTES`.
@@ -31,11 +33,29 @@ pub struct OtlpSettings {
     pub ignored: Vec<String>,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Protocol {
+    /// `http/protobuf`
+    #[default]
+    Http,
+    Grpc,
+}
+
+/// What the values of counters and histograms count: everything since the start of the process, or what is new since
+/// the last push that was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Temporality {
+    #[default]
+    Cumulative,
+    Delta,
+}
+
 /// The settings of one signal.
 #[derive(Debug, Clone)]
 pub struct ExporterSettings {
     pub signal: Signal,
-    /// With the path.
+    pub protocol: Protocol,
+    /// Over HTTP with the path of the signal, over gRPC without the path of the service.
     pub endpoint: Url,
     /// The values are marked sensitive and do not appear in the log.
     pub headers: HeaderMap,
@@ -55,7 +75,7 @@ impl OtlpSettings {
     /// `None` if nothing is exported and no variable is ignored.
     ///
     /// # Errors
-    /// When an endpoint is invalid, or the protocol of a signal that is exported is gRPC.
+    /// When a variable of a signal that is exported is invalid, and the export could not work without it.
     pub fn from_env(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OtlpConfigError> {
@@ -69,6 +89,10 @@ impl OtlpSettings {
         }
         let mut metrics = exporters.iter_mut();
         let metrics = metrics.find(|exporter| exporter.signal == Signal::Metrics);
+        let temporality = match metrics {
+            Some(_) => variables.temporality()?,
+            None => Temporality::default(),
+        };
         let metric_interval = variables.metric_interval(metrics);
         if exporters.is_empty() && variables.ignored.is_empty() {
             return Ok(None);
@@ -78,6 +102,7 @@ impl OtlpSettings {
         Ok(Some(Self {
             exporters,
             metric_interval,
+            temporality,
             service_name,
             resource_attributes,
             ignored: variables.ignored,

@@ -8,11 +8,19 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{ClientCertificate, ExporterSettings, OtlpConfigError};
-use crate::{http::client::url, outputs::otlp::signal::Signal};
+use super::{ClientCertificate, ExporterSettings, OtlpConfigError, Protocol, Temporality};
+use crate::{base::text::excerpt, http::client::url, outputs::otlp::signal::Signal};
 
-/// The only supported protocol.
-const PROTOCOL: &str = "http/protobuf";
+/// Characters of a value in a message.
+const MAX_VALUE: usize = 64;
+const PROTOCOLS: [(&str, Protocol); 2] =
+    [("http/protobuf", Protocol::Http), ("grpc", Protocol::Grpc)];
+/// `lowmemory` differs from `delta` only in kinds of instruments that this exporter does not have.
+const TEMPORALITIES: [(&str, Temporality); 3] = [
+    ("cumulative", Temporality::Cumulative),
+    ("delta", Temporality::Delta),
+    ("lowmemory", Temporality::Delta),
+];
 const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
 
 /// Reads variables, and collects messages about those that are ignored.
@@ -95,25 +103,30 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         &mut self,
         signal: Signal,
     ) -> Result<Option<ExporterSettings>, OtlpConfigError> {
-        let Some(endpoint) = self.endpoint_if_exported(signal)? else {
+        let protocol = self.otlp(signal, "PROTOCOL");
+        let Some(endpoint) = self.endpoint_if_exported(signal, protocol.as_ref())? else {
             return Ok(None);
         };
-        self.check_protocol(signal)?;
         let certificate = self.otlp(signal, "CERTIFICATE");
         Ok(Some(ExporterSettings {
             signal,
+            protocol: one_of(protocol, &PROTOCOLS)?,
             endpoint,
-            headers: self.headers(signal),
+            headers: self.headers(signal)?,
             timeout: self.millis(self.otlp(signal, "TIMEOUT"), 10_000),
             gzip: self.is_other(self.otlp(signal, "COMPRESSION"), "none", "gzip"),
             certificate: certificate.map(|(_, path)| path.into()),
-            client: self.client_certificate(signal),
+            client: self.client_certificate(signal)?,
         }))
     }
 
     /// Traces and logs are exported unless their exporter is `none`, metrics only if it is `otlp`: all of them are on
     /// `/metrics` already.
-    fn endpoint_if_exported(&mut self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
+    fn endpoint_if_exported(
+        &mut self,
+        signal: Signal,
+        protocol: Option<&(String, String)>,
+    ) -> Result<Option<Url>, OtlpConfigError> {
         let variable = signal.exporter_variable();
         let is_metrics = signal == Signal::Metrics;
         let exporter = self.get(&variable);
@@ -126,7 +139,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             Some(_) => (!is_metrics, true),
         };
         let endpoint = if is_exported {
-            self.endpoint(signal)?
+            let is_grpc = protocol.is_some_and(|(_, it)| it.eq_ignore_ascii_case("grpc"));
+            self.endpoint(signal, is_grpc)?
         } else {
             None
         };
@@ -144,80 +158,76 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         Ok(endpoint)
     }
 
-    /// The endpoint of a signal is used as it is; the general one is the base for all signals
-    /// (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-request>).
-    fn endpoint(&self, signal: Signal) -> Result<Option<Url>, OtlpConfigError> {
+    /// Over HTTP, the endpoint of a signal is used as it is, and the general one is the base for all signals
+    /// (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-request>). Over gRPC, each is the address of the services.
+    fn endpoint(&self, signal: Signal, is_grpc: bool) -> Result<Option<Url>, OtlpConfigError> {
         let Some((variable, value)) = self.otlp(signal, "ENDPOINT") else {
             return Ok(None);
         };
         let url = url::http(&value).map_err(|error| {
             let shown = url::redacted(&value);
-            let remedy = "write a URL such as http://localhost:4318";
+            let is_named_grpc = value.to_ascii_lowercase().starts_with("grpc");
+            let remedy = match (is_grpc, is_named_grpc) {
+                (true, _) => "write a URL such as http://localhost:4317, or https:// for TLS",
+                (false, true) => {
+                    "write http:// or https://, and set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+                }
+                (false, false) => "write a URL such as http://localhost:4318",
+            };
             OtlpConfigError(format!("{variable}: {shown:?} {error}; {remedy}"))
         })?;
-        Ok(Some(if variable.contains(signal.variable()) {
+        Ok(Some(if is_grpc || variable.contains(signal.variable()) {
             url
         } else {
-            let path = signal.variable().to_ascii_lowercase();
-            url::under(&url, &format!("/v1/{path}"))
+            url::under(&url, &signal.path())
         }))
     }
 
-    /// Collectors have another port for gRPC.
-    fn check_protocol(&mut self, signal: Signal) -> Result<(), OtlpConfigError> {
-        let given = self.otlp(signal, "PROTOCOL");
-        if let Some((variable, value)) = given.clone()
-            && value == "grpc"
-        {
-            let exporter = signal.exporter_variable();
-            return Err(OtlpConfigError(format!(
-                "{variable}: {value:?} is not supported; set it to {PROTOCOL}, for which collectors listen on port 4318, \
-                 or set {exporter}=none"
-            )));
-        }
-        self.is_other(given, PROTOCOL, "");
-        Ok(())
-    }
-
-    fn headers(&mut self, signal: Signal) -> HeaderMap {
+    fn headers(&self, signal: Signal) -> Result<HeaderMap, OtlpConfigError> {
         let mut headers = HeaderMap::new();
-        let Some((name, value)) = self.otlp(signal, "HEADERS") else {
-            return headers;
+        let Some((variable, list)) = self.otlp(signal, "HEADERS") else {
+            return Ok(headers);
         };
-        for entry in entries(&value) {
-            let pair = pair(entry).and_then(|(key, value)| {
+        for entry in entries(&list) {
+            let header = pair(entry).and_then(|(key, value)| {
                 let key = HeaderName::from_bytes(key.as_bytes()).ok()?;
                 let mut value = HeaderValue::from_bytes(value.as_bytes()).ok()?;
                 value.set_sensitive(true);
                 Some((key, value))
             });
-            match pair {
-                Some((key, value)) => {
-                    headers.insert(key, value);
-                }
-                None => self.ignore(
-                    &name,
-                    "an entry is not a name=value pair with a percent-encoded value, the others are used",
-                ),
-            }
+            let (key, value) = header.ok_or_else(|| {
+                // The value is a secret, and so is an entry that is nothing but a value.
+                let name = entry.find([':', '=']).and_then(|end| entry.get(..=end));
+                let shown = format!("{}xxxxx", excerpt(name.unwrap_or_default(), MAX_VALUE));
+                OtlpConfigError(format!(
+                    "{variable}: {shown:?} is not NAME=VALUE with a percent-encoded value; write, for example, \
+                     api-key=secret,x-scope-orgid=team%201"
+                ))
+            })?;
+            headers.insert(key, value);
         }
-        headers
+        Ok(headers)
     }
 
-    fn client_certificate(&mut self, signal: Signal) -> Option<ClientCertificate> {
+    fn client_certificate(
+        &self,
+        signal: Signal,
+    ) -> Result<Option<ClientCertificate>, OtlpConfigError> {
         let certificate = self.otlp(signal, "CLIENT_CERTIFICATE");
         let key = self.otlp(signal, "CLIENT_KEY");
-        if let (Some((name, _)), None) | (None, Some((name, _))) = (&certificate, &key) {
-            self.ignore(
-                name,
-                "a client certificate and its key are used only together",
-            );
+        match (certificate, key) {
+            (Some((_, certificate)), Some((_, key))) => Ok(Some(ClientCertificate {
+                certificate: certificate.into(),
+                key: key.into(),
+            })),
+            (Some((name, path)), None) => {
+                Err(alone(&name, &path, "CLIENT_CERTIFICATE", "CLIENT_KEY"))
+            }
+            (None, Some((name, path))) => {
+                Err(alone(&name, &path, "CLIENT_KEY", "CLIENT_CERTIFICATE"))
+            }
+            (None, None) => Ok(None),
         }
-        let ((_, certificate), (_, key)) = certificate.zip(key)?;
-        Some(ClientCertificate {
-            certificate: certificate.into(),
-            key: key.into(),
-        })
     }
 
     /// The specification discards all entries if one is invalid.
@@ -236,6 +246,12 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         })
     }
 
+    /// Only for metrics that are exported.
+    pub(super) fn temporality(&self) -> Result<Temporality, OtlpConfigError> {
+        let given = self.named("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE");
+        one_of(given, &TEMPORALITIES)
+    }
+
     /// `OTEL_METRIC_EXPORT_INTERVAL`, and what else concerns metrics, where they are exported. The timeout of a request
     /// is limited to that of an export: one request is one export. The defaults are those of the specification
     /// (<https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/#periodic-exporting-metricreader>).
@@ -243,18 +259,41 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let Some(metrics) = metrics else {
             return Duration::from_mins(1);
         };
-        for (what, supported) in [
-            ("TEMPORALITY_PREFERENCE", "cumulative"),
-            ("DEFAULT_HISTOGRAM_AGGREGATION", "explicit_bucket_histogram"),
-        ] {
-            let given = self.named(&format!("OTEL_EXPORTER_OTLP_METRICS_{what}"));
-            self.is_other(given, supported, "");
-        }
+        let given = self.named("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION");
+        self.is_other(given, "explicit_bucket_histogram", "");
         let timeout = self.named("OTEL_METRIC_EXPORT_TIMEOUT");
         metrics.timeout = metrics.timeout.min(self.millis(timeout, 30_000));
         let interval = self.named("OTEL_METRIC_EXPORT_INTERVAL");
         self.millis(interval, 60_000)
     }
+}
+
+/// The choice with this name, in any case of letters; the default without a value.
+fn one_of<T: Copy + Default>(
+    given: Option<(String, String)>,
+    choices: &[(&str, T)],
+) -> Result<T, OtlpConfigError> {
+    let Some((variable, value)) = given else {
+        return Ok(T::default());
+    };
+    let mut found = choices
+        .iter()
+        .filter(|(name, _)| value.eq_ignore_ascii_case(name));
+    found.next().map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        let (value, names) = (excerpt(&value, MAX_VALUE), names.join(" or "));
+        OtlpConfigError(format!(
+            "{variable}: {value:?} is not supported; set it to {names}"
+        ))
+    })
+}
+
+/// One of a client certificate and its key is missing.
+fn alone(name: &str, path: &str, given: &str, missing: &str) -> OtlpConfigError {
+    let missing = name.replace(given, missing);
+    OtlpConfigError(format!(
+        "{name}: {path:?} is used only together with {missing}: set both, or neither"
+    ))
 }
 
 /// Empty entries are skipped.

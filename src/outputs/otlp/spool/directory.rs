@@ -4,7 +4,7 @@ use std::io;
 
 use tracing::{info, warn};
 
-use super::{Entry, Spool};
+use super::{Spool, SpoolEntry};
 use crate::{
     base::file::{self, DRAFT_SUFFIX},
     core::snapshot::DropReason,
@@ -58,7 +58,7 @@ impl Spool {
                 } else {
                     restored += records;
                     self.last_id = self.last_id.max(id);
-                    self.entries.insert(id, Entry::new(records, bytes));
+                    self.entries.insert(id, SpoolEntry::new(records, bytes));
                 }
             }
         }

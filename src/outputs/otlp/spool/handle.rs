@@ -72,7 +72,7 @@ impl SpoolHandle {
     }
 
     pub(in crate::outputs::otlp) async fn next(&self) -> Option<(u64, Batch)> {
-        // Of batches that are seen below: it must not end a later backoff.
+        // The notification of a batch that is seen below must not end a later backoff.
         pin!(self.appended.notified()).enable();
         self.with(Spool::next).await.flatten()
     }

@@ -2,13 +2,13 @@
 
 use tracing::warn;
 
-use super::{Entry, Spool};
+use super::{Spool, SpoolEntry};
 use crate::core::snapshot::DropReason;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpoolLimits {
     pub bytes: u64,
-    /// Of the batches that are not on disk, and of one batch.
+    /// The most bytes of the batches that are not on disk together, and of one batch.
     pub memory_bytes: u64,
     pub batches: usize,
 }
@@ -39,24 +39,28 @@ impl Spool {
         {}
     }
 
-    /// The same for a batch that is not on disk.
+    /// Makes room for a batch that is not on disk.
     pub(super) fn make_room_in_memory(&mut self, bytes: u64) {
-        let in_memory = |entry: &Entry| entry.memory.is_some();
+        let in_memory = |entry: &SpoolEntry| entry.memory.is_some();
         while self.bytes(in_memory) + bytes > self.limits.memory_bytes
             && self.drop_oldest(in_memory, DropReason::SpoolFull)
         {}
     }
 
-    fn bytes(&self, is_counted: impl Fn(&Entry) -> bool) -> u64 {
+    fn bytes(&self, is_counted: impl Fn(&SpoolEntry) -> bool) -> u64 {
         let entries = self.entries.values().filter(|entry| is_counted(entry));
         entries.map(|entry| entry.bytes).sum()
     }
 
     /// Drops the oldest of these batches that is not in flight. False if there is none.
-    fn drop_oldest(&mut self, is_dropped: impl Fn(&Entry) -> bool, reason: DropReason) -> bool {
+    fn drop_oldest(
+        &mut self,
+        is_dropped: impl Fn(&SpoolEntry) -> bool,
+        reason: DropReason,
+    ) -> bool {
         let mut entries = self.entries.iter();
         let oldest = entries.find(|(id, entry)| Some(**id) != self.in_flight && is_dropped(entry));
-        let Some((&id, &Entry { records, .. })) = oldest else {
+        let Some((&id, &SpoolEntry { records, .. })) = oldest else {
             return false;
         };
         warn!(

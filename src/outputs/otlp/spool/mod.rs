@@ -40,7 +40,7 @@ use self::directory::file_name;
 
 /// What is kept in memory of a batch.
 #[derive(Debug)]
-struct Entry {
+struct SpoolEntry {
     records: u64,
     bytes: u64,
     /// The encoded batch, while it is not on disk.
@@ -49,7 +49,7 @@ struct Entry {
     postponed: u32,
 }
 
-impl Entry {
+impl SpoolEntry {
     fn new(records: u64, bytes: u64) -> Self {
         Self {
             records,
@@ -70,7 +70,7 @@ pub struct Spool {
     is_loaded: bool,
     limits: SpoolLimits,
     /// By their ids: the Unix time in nanoseconds when they were appended, or one more than the id before.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, SpoolEntry>,
     /// Leased: the collector may have it by now.
     in_flight: Option<u64>,
     last_id: u64,
@@ -145,9 +145,9 @@ impl Spool {
         if !is_stored {
             self.make_room_in_memory(bytes);
         }
-        let entry = Entry {
+        let entry = SpoolEntry {
             memory: (!is_stored).then_some(content),
-            ..Entry::new(records, bytes)
+            ..SpoolEntry::new(records, bytes)
         };
         self.entries.insert(id, entry);
         self.count(|counts| counts.spooled += records);
@@ -250,7 +250,7 @@ impl Spool {
 
     /// Removes a batch, and counts its records.
     fn delete(&mut self, id: u64, count: impl FnOnce(&mut ExportCounts, u64)) {
-        let Some(Entry { records, .. }) = self.entries.remove(&id) else {
+        let Some(SpoolEntry { records, .. }) = self.entries.remove(&id) else {
             return;
         };
         // A batch in memory may be on disk too: its write can fail after the rename.

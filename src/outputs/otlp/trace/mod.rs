@@ -29,7 +29,7 @@ use crate::{
     core::lifecycle::{TrackedEvent, Transition, TransitionKind},
 };
 
-/// Of span ids and ids of log records; it must never change.
+/// The namespace of span ids and of ids of log records; it must never change.
 pub(super) const NAMESPACE: Uuid = uuid!("6c6f8d34-6a0f-4a53-8a7f-0c1b5f2e9d47");
 const PREFIX: &str = "scheduled_event";
 /// Jaeger 2 warns of a span that ends at its start: "negative duration".

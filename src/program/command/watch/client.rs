@@ -76,12 +76,13 @@ impl ExporterClient {
             flag_error("url", problem)
         };
         // The exporter is on this machine.
-        let builder = http::client(&url, &files, None, resolver).map_err(|error| match error {
-            TlsError::Ca(path, why)
-            | TlsError::Certificate(path, why)
-            | TlsError::Key(path, why) => file_error("ca-file", &path, &why),
-            TlsError::System(cause) => without_authorities(&cause),
-        })?;
+        let builder =
+            http::client(&url, &files, None, resolver, false).map_err(|error| match error {
+                TlsError::Ca(path, why)
+                | TlsError::Certificate(path, why)
+                | TlsError::Key(path, why) => file_error("ca-file", &path, &why),
+                TlsError::System(cause) => without_authorities(&cause),
+            })?;
         let builder = builder.connect_timeout(CONNECT_TIMEOUT);
         let http = builder.timeout(REQUEST_TIMEOUT).build();
         let http = http.map_err(|error| without_authorities(&root_cause(&error)))?;

@@ -78,7 +78,7 @@ fn identity(of: &ResourceMetrics) -> Vec<u8> {
 }
 
 /// The series of each point of a metric.
-fn hashes(resource: &[u8], metric: &Metric) -> Vec<u64> {
+pub(super) fn hashes(resource: &[u8], metric: &Metric) -> Vec<u64> {
     let hash = |attributes: &[KeyValue]| {
         let attributes: Vec<_> = attributes.iter().map(KeyValue::encode_to_vec).collect();
         let mut hasher = DefaultHasher::new();

@@ -62,24 +62,24 @@ fn interval_and_timeout_of_the_metrics_are_read_where_they_are_exported() {
 }
 
 #[test]
-fn only_cumulative_sums_and_explicit_buckets_are_supported() {
-    let temporality = |value| ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", value);
-    let histograms = |value| {
-        let name = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
-        (name, value)
-    };
-    let supported = [
-        PUSH,
-        temporality("Cumulative"),
-        histograms("explicit_bucket_histogram"),
-    ];
-    assert_eq!(on(&supported).ignored, [""; 0]);
-    let exponential = "base2_exponential_bucket_histogram";
+fn temporality_is_read_and_only_explicit_buckets_are_supported() {
+    let histograms = "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION";
+    for (value, expected) in [
+        ("", Temporality::Cumulative),
+        ("Cumulative", Temporality::Cumulative),
+        ("DELTA", Temporality::Delta),
+        ("LowMemory", Temporality::Delta),
+    ] {
+        let preference = ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", value);
+        let explicit = (histograms, "explicit_bucket_histogram");
+        let settings = on(&[PUSH, preference, explicit]);
+        assert_eq!(settings.temporality, expected);
+        assert_eq!(settings.ignored, [""; 0]);
+    }
     assert_eq!(
-        on(&[PUSH, temporality("delta"), histograms(exponential)]).ignored,
+        on(&[PUSH, (histograms, "base2_exponential_bucket_histogram")]).ignored,
         [
-            "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE is ignored: the value is not supported, cumulative is used",
-            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION is ignored: the value is not supported, explicit_bucket_histogram is used",
+            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION is ignored: the value is not supported, explicit_bucket_histogram is used"
         ]
     );
 }

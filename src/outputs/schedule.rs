@@ -1,4 +1,4 @@
-//! When the metrics are pushed. Pure.
+//! When the metrics are sent or written: at an interval, and when the events change. Pure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// All times are of the monotonic clock.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     interval: Duration,
     /// The next push if nothing changes.
     next_at: Duration,
@@ -22,7 +22,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// The identity of the VM starts the first push, since its series are those of another resource.
-    pub(super) fn new(interval: Duration, now: Duration) -> Self {
+    pub(crate) fn new(interval: Duration, now: Duration) -> Self {
         Self {
             interval,
             next_at: now.saturating_add(interval),
@@ -33,7 +33,7 @@ impl Schedule {
     }
 
     /// When the snapshot is to be pushed.
-    pub(super) fn due_at(&self, snapshot: &Snapshot) -> Duration {
+    pub(crate) fn due_at(&self, snapshot: &Snapshot) -> Duration {
         let is_changed =
             snapshot.events != self.events || snapshot.identity.is_some() != self.is_identified;
         if is_changed {
@@ -45,7 +45,7 @@ impl Schedule {
 
     /// The snapshot was pushed. The next push is due after the interval, or after the delay of a failed push; a change
     /// ends that delay unless the collector asked for it.
-    pub(super) fn pushed(
+    pub(crate) fn pushed(
         &mut self,
         snapshot: &Snapshot,
         now: Duration,

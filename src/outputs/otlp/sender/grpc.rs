@@ -1,0 +1,266 @@
+//! One unary gRPC call in an HTTP/2 request (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), and what
+//! its status means for a batch (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc-response>).
+//!
+//! The codes that the specification retries are retried, `RESOURCE_EXHAUSTED` only with `RetryInfo`. As over HTTP, this
+//! exporter also keeps the batch where the cause is usually the configuration or a fault of the collector.
+
+use std::time::Duration;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use percent_encoding::percent_decode_str;
+use prost::Message;
+use reqwest::{
+    Response, StatusCode,
+    header::{CONTENT_TYPE, HeaderMap},
+};
+
+use super::response::{Disposition, MAX_MESSAGE, MAX_RETRY_AFTER, Retry};
+use crate::{
+    core::snapshot::ExportFailure,
+    http::client::{http::excerpt, url::Secrets},
+    outputs::otlp::settings::ExporterSettings,
+};
+
+/// The prefix of a message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+/// Names of the status codes, from 0.
+const CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+/// `google.rpc.Status`, as far as it is read.
+#[derive(Clone, PartialEq, Message)]
+struct RpcStatus {
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<RpcDetail>,
+}
+
+/// `google.protobuf.Any`
+#[derive(Clone, PartialEq, Message)]
+struct RpcDetail {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    value: Bytes,
+}
+
+/// `google.rpc.RetryInfo`
+#[derive(Clone, PartialEq, Message)]
+struct RetryInfo {
+    #[prost(message, optional, tag = "1")]
+    retry_delay: Option<RetryDelay>,
+}
+
+/// `google.protobuf.Duration`
+#[derive(Clone, PartialEq, Message)]
+struct RetryDelay {
+    #[prost(int64, tag = "1")]
+    seconds: i64,
+    #[prost(int32, tag = "2")]
+    nanos: i32,
+}
+
+/// The body of a request with this message.
+pub(super) fn frame(message: &Bytes, is_compressed: bool) -> Bytes {
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    framed.put_u8(is_compressed.into());
+    // A batch is far smaller than 4 GiB.
+    framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    framed.put_slice(message);
+    framed.freeze()
+}
+
+/// Whether a response with the status 200 is one to a gRPC call.
+pub(super) fn is_grpc(response: &Response) -> bool {
+    let content_type = response.headers().get(CONTENT_TYPE);
+    response.status() == StatusCode::OK
+        && content_type.is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// The message of a response, up to this size, and the headers with the status of the call: trailers, where it has some.
+pub(super) async fn read(
+    response: Response,
+    max: usize,
+) -> Result<(HeaderMap, Bytes), reqwest::Error> {
+    let (head, mut body) = hyper::Response::<reqwest::Body>::from(response).into_parts();
+    let (mut headers, mut read) = (head.headers, BytesMut::new());
+    while let Some(frame) = body.frame().await.transpose()? {
+        match frame.into_data() {
+            Ok(data) => {
+                let left = max.saturating_sub(read.len());
+                read.extend_from_slice(&data.slice(..data.len().min(left)));
+            }
+            Err(frame) => headers.extend(frame.into_trailers().unwrap_or_default()),
+        }
+    }
+    let message = read.len().min(PREFIX_BYTES);
+    Ok((headers, read.freeze().slice(message..)))
+}
+
+/// What becomes of a batch, by the end of its call.
+pub(super) fn disposition(
+    headers: &HeaderMap,
+    message: Bytes,
+    settings: &ExporterSettings,
+    secrets: &Secrets,
+) -> Disposition {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let code = text("grpc-status").and_then(|code| code.parse::<usize>().ok());
+    let Some((code, name)) = code.and_then(|code| Some((code, CODES.get(code)?))) else {
+        let problem = "the response has no gRPC status".to_owned();
+        return Disposition::Retry(Retry::new(ExportFailure::NotOtlp, problem));
+    };
+    if code == 0 {
+        return Disposition::accepted(message, secrets);
+    }
+    let said = text("grpc-message").unwrap_or_default();
+    let said: Vec<u8> = percent_decode_str(said).collect();
+    let said = excerpt(&said, MAX_MESSAGE, secrets);
+    let delay = text("grpc-status-details-bin").and_then(retry_delay);
+    let is_too_large = said.contains("larger than");
+    let mut message = format!("gRPC {name}: {said}");
+    if code == 12 {
+        message.push_str(&settings.pipeline_hint());
+    }
+    let (reason, may_be_the_batch) = match code {
+        8 if delay.is_some() => (ExportFailure::Throttled, false),
+        4 => (ExportFailure::Timeout, false),
+        1 | 10 | 11 | 14 | 15 => (ExportFailure::Status5xx, false),
+        2 | 13 => (ExportFailure::Status5xx, true),
+        7 | 12 | 16 => (ExportFailure::Status4xx, true),
+        _ => {
+            let reason = if code == 8 && is_too_large {
+                ExportFailure::TooLarge
+            } else {
+                ExportFailure::Rejected
+            };
+            return Disposition::Refused { reason, message };
+        }
+    };
+    Disposition::Retry(Retry {
+        reason,
+        message,
+        after: delay
+            .filter(|delay| !delay.is_zero())
+            .map(|delay| delay.min(MAX_RETRY_AFTER)),
+        may_be_the_batch,
+    })
+}
+
+/// The delay in `RetryInfo` of the details of a status, which are base64 with or without padding.
+fn retry_delay(details: &str) -> Option<Duration> {
+    let details = BASE64_STANDARD_NO_PAD.decode(details.trim_end_matches('='));
+    let status = RpcStatus::decode(&details.ok()?[..]).ok()?;
+    let mut details = status.details.into_iter();
+    let info = details.find(|it| it.type_url.ends_with("/google.rpc.RetryInfo"))?;
+    let delay = RetryInfo::decode(info.value).ok()?.retry_delay?;
+    let nanos = u32::try_from(delay.nanos).ok()?;
+    let seconds = Duration::from_secs(u64::try_from(delay.seconds).ok()?);
+    Some(seconds.saturating_add(Duration::from_nanos(nanos.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderName;
+
+    use super::*;
+    use crate::outputs::otlp::fixtures::exporter_settings;
+
+    fn details(seconds: i64, nanos: i32) -> String {
+        let retry_delay = Some(RetryDelay { seconds, nanos });
+        let detail = |name: &str, value: Vec<u8>| RpcDetail {
+            type_url: format!("type.googleapis.com/google.rpc.{name}"),
+            value: value.into(),
+        };
+        let details = vec![
+            detail("DebugInfo", vec![0xff]),
+            detail("RetryInfo", RetryInfo { retry_delay }.encode_to_vec()),
+        ];
+        BASE64_STANDARD_NO_PAD.encode(RpcStatus { details }.encode_to_vec())
+    }
+
+    fn of(code: usize, more: &[(&'static str, &str)]) -> Disposition {
+        let code = code.to_string();
+        let headers = more.iter().copied().chain([("grpc-status", &*code)]);
+        let headers =
+            headers.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
+        let settings = exporter_settings(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
+        let secrets = settings.secrets();
+        disposition(&headers.collect(), Bytes::new(), &settings, &secrets)
+    }
+
+    #[test]
+    fn codes_are_accepted_retried_or_refused() {
+        for code in 0..=17 {
+            let expected = match code {
+                0 => "accepted",
+                3 | 5 | 6 | 8 | 9 => "refused",
+                1 | 4 | 10 | 11 | 14 | 15 | 17 => "in order",
+                _ => "after others",
+            };
+            let found = match of(code, &[]) {
+                Disposition::Accepted { .. } => "accepted",
+                Disposition::Refused { .. } => "refused",
+                Disposition::Retry(retry) if retry.may_be_the_batch => "after others",
+                Disposition::Retry(_) => "in order",
+            };
+            assert_eq!(found, expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn resource_exhausted_waits_for_the_delay_in_its_details() {
+        for (seconds, nanos, expected) in [
+            (7, 500_000_000, Some(Duration::from_millis(7_500))),
+            (86_400, 0, Some(MAX_RETRY_AFTER)),
+            (0, 0, None),
+        ] {
+            for padding in ["", "=", "=="] {
+                let details = format!("{}{padding}", details(seconds, nanos));
+                let Disposition::Retry(retry) = of(8, &[("grpc-status-details-bin", &details)])
+                else {
+                    panic!("not retried");
+                };
+                assert_eq!(retry.after, expected);
+                assert_eq!(retry.reason, ExportFailure::Throttled);
+            }
+        }
+        for unreadable in ["", "?", "AAAA", &details(-1, 0), &details(1, -1)] {
+            let disposition = of(8, &[("grpc-status-details-bin", unreadable)]);
+            assert!(
+                matches!(disposition, Disposition::Refused { .. }),
+                "{unreadable}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_message_is_decoded_and_tells_a_batch_that_is_too_large() {
+        let said = "grpc: received message larger than max%3A 7 %E2%82%AC";
+        let message =
+            "gRPC RESOURCE_EXHAUSTED: grpc: received message larger than max: 7 €".to_owned();
+        let reason = ExportFailure::TooLarge;
+        assert_eq!(
+            of(8, &[("grpc-message", said)]),
+            Disposition::Refused { reason, message }
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Writes the metrics of events and polling to a file for the textfile collector of `node_exporter`
+//! (<https://github.com/prometheus/node_exporter#textfile-collector>).
+//!
+//! The file is replaced as a whole, and removed at the end of the exporter, so that no former value stays. It need not
+//! survive a crash of the system: it is not synchronised with the disk.
+
+use std::{
+    fs,
+    io::{self, ErrorKind::NotFound, Write as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::{
+    metrics::{MetricsOptions, exposition::Format, render},
+    schedule::Schedule,
+};
+use crate::{
+    base::{file::DRAFT_SUFFIX, system, time::Clock, worker::Worker},
+    core::snapshot::Snapshot,
+};
+
+/// Between two writes while no event changes.
+const INTERVAL: Duration = Duration::from_secs(15);
+
+/// The file, which this process could write at its start.
+#[derive(Debug)]
+pub(crate) struct Textfile {
+    path: PathBuf,
+    options: MetricsOptions,
+    clock: Clock,
+    dropped_log_lines: Arc<AtomicU64>,
+    /// A file system that hangs must not block what is sent.
+    worker: Worker,
+}
+
+impl Textfile {
+    /// Writes the file for the first time.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn create(
+        path: PathBuf,
+        options: MetricsOptions,
+        clock: Clock,
+        dropped_log_lines: Arc<AtomicU64>,
+        worker: Worker,
+    ) -> io::Result<Self> {
+        let options = MetricsOptions {
+            process: false,
+            ..options
+        };
+        let textfile = Self {
+            path,
+            options,
+            clock,
+            dropped_log_lines,
+            worker,
+        };
+        let snapshot = Snapshot::empty(None, clock.now());
+        write(&textfile.path, &textfile.text(&Arc::new(snapshot))?)?;
+        info!(path = %textfile.path.display(), "metrics are written to a file");
+        Ok(textfile)
+    }
+
+    fn text(&self, snapshot: &Arc<Snapshot>) -> io::Result<String> {
+        let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
+        let rendered = render(
+            snapshot,
+            Format::Text,
+            self.options,
+            dropped,
+            self.clock.now(),
+        );
+        rendered.map_err(io::Error::other)
+    }
+
+    /// Writes at each change of an event and every [`INTERVAL`] until `stop` is cancelled, then removes the file. Counts
+    /// failures, and logs the first of consecutive ones.
+    pub(crate) async fn run(
+        self,
+        mut snapshots: watch::Receiver<Arc<Snapshot>>,
+        failures: watch::Sender<u64>,
+        stop: CancellationToken,
+    ) {
+        let mut schedule = Schedule::new(INTERVAL, self.clock.now().monotonic);
+        let mut is_failing = false;
+        while !stop.is_cancelled() {
+            let snapshot = Arc::clone(&snapshots.borrow_and_update());
+            let now = self.clock.now().monotonic;
+            let wait = schedule.due_at(&snapshot).saturating_sub(now);
+            if !wait.is_zero() {
+                tokio::select! {
+                    changed = snapshots.changed() => if changed.is_err() { break },
+                    () = stop.cancelled() => {}
+                    () = sleep(wait) => {}
+                }
+                continue;
+            }
+            let written = self.replace(&snapshot).await;
+            schedule.pushed(&snapshot, now, None, false);
+            if let Err(error) = &written {
+                failures.send_modify(|count| *count += 1);
+                if !is_failing {
+                    warn!(path = %self.path.display(), %error, "metrics cannot be written to the file");
+                }
+            } else if is_failing {
+                info!(path = %self.path.display(), "metrics are written to the file again");
+            }
+            is_failing = written.is_err();
+        }
+        let path = self.path.clone();
+        let removed = self.worker.run(move || fs::remove_file(path)).await;
+        if let Some(Err(error)) = removed.filter(|it| !is_missing(it)) {
+            warn!(path = %self.path.display(), %error, "the file of the metrics cannot be removed");
+        }
+    }
+
+    async fn replace(&self, snapshot: &Arc<Snapshot>) -> io::Result<()> {
+        let (path, text) = (self.path.clone(), self.text(snapshot)?);
+        let written = self
+            .worker
+            .run_while_awaited(move || write(&path, &text))
+            .await;
+        written.unwrap_or_else(|| Err(io::Error::other("earlier writes hang")))
+    }
+}
+
+fn is_missing(result: &io::Result<()>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == NotFound)
+}
+
+/// The file is readable for everybody: `node_exporter` runs as another user.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(DRAFT_SUFFIX);
+    let draft = Path::new(&draft);
+    let removed = fs::remove_file(draft);
+    if !is_missing(&removed) {
+        removed?;
+    }
+    let mut file = system::private_file()
+        .write(true)
+        .create_new(true)
+        .open(draft)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| system::make_readable_for_all(&file));
+    drop(file);
+    let written = written.and_then(|()| fs::rename(draft, path));
+    if written.is_err() {
+        // The next write removes it otherwise.
+        fs::remove_file(draft).ok();
+    }
+    written
+}

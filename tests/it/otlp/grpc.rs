@@ -1,0 +1,242 @@
+//! The export over gRPC, and what the log says of a port that speaks another protocol.
+
+use std::{io::Read as _, process::Command, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    otlp::signal::Signal,
+    snapshot::{DropReason, ExportFailure},
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
+use flate2::read::GzDecoder;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use prost::Message as _;
+
+use super::sending::{Sending, TIMING, base};
+use crate::support::{
+    FakeImds, Pki, Reply,
+    collector::{Answer, FakeCollector},
+    grpc::{CallEnd, FakeGrpc},
+    process::{PROGRAM, Process, exporter},
+};
+
+const GRPC: (&str, &str) = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
+
+fn ends(code: u32) -> CallEnd {
+    CallEnd::Status(code, Vec::new())
+}
+
+/// `RESOURCE_EXHAUSTED` with a delay of one second: `google.rpc.Status` with a `RetryInfo`.
+fn exhausted() -> CallEnd {
+    let url = b"type.googleapis.com/google.rpc.RetryInfo";
+    let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
+    let info = [0x0a, 2, 0x08, 1];
+    let any = [
+        &[0x0a, length(url)],
+        &url[..],
+        &[0x12, length(&info)],
+        &info,
+    ]
+    .concat();
+    let status = [&[0x08, 8, 0x1a, length(&any)], &any[..]].concat();
+    let details = BASE64_STANDARD_NO_PAD.encode(status);
+    CallEnd::Status(8, vec![("grpc-status-details-bin", details)])
+}
+
+#[tokio::test]
+async fn each_signal_calls_its_service_with_headers_and_compression() {
+    let server = FakeGrpc::scripted([]).await;
+    let environment = [
+        GRPC,
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20a"),
+    ];
+    let mut spans = Sending::start(&server.base, &environment, None);
+    spans.append([1]).await;
+    spans.until(|counts| counts.exported == 1).await;
+    let mut logs = Sending::start_signal(Signal::Logs, TIMING, &server.base, &[GRPC], None);
+    logs.append_logs([1]).await;
+    logs.until(|counts| counts.exported == 1).await;
+
+    let [trace, log] = <[_; 2]>::try_from(server.calls()).unwrap();
+    assert_eq!(
+        trace.path,
+        "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+    );
+    assert_eq!(
+        log.path,
+        "/opentelemetry.proto.collector.logs.v1.LogsService/Export"
+    );
+    let header = |name: &str| trace.headers.get(name).map(|it| it.to_str().unwrap());
+    assert_eq!(header("content-type"), Some("application/grpc"));
+    assert_eq!(header("te"), Some("trailers"));
+    assert_eq!(header("grpc-encoding"), Some("gzip"));
+    assert_eq!(header("content-encoding"), None);
+    assert_eq!(header("authorization"), Some("Bearer a"));
+    assert_eq!((trace.body[0], log.body[0]), (1, 0));
+    let mut message = Vec::new();
+    GzDecoder::new(&trace.body[5..])
+        .read_to_end(&mut message)
+        .unwrap();
+    let request = ExportTraceServiceRequest::decode(&message[..]).unwrap();
+    assert_eq!(request.resource_spans[0].scope_spans[0].spans[0].name, "1");
+    let length = u32::from_be_bytes(log.body[1..5].try_into().unwrap());
+    assert_eq!(usize::try_from(length).unwrap(), log.body.len() - 5);
+}
+
+#[tokio::test]
+async fn codes_wait_or_drop_as_specified() {
+    for (end, reason) in [
+        (ends(14), ExportFailure::Status5xx),
+        (ends(16), ExportFailure::Status4xx),
+        (exhausted(), ExportFailure::Throttled),
+    ] {
+        let server = FakeGrpc::scripted([end.clone(), end.clone()]).await;
+        let directory = tempfile::tempdir().unwrap();
+        let mut sending = Sending::start(&server.base, &[GRPC], Some(directory.path()));
+        let begin = std::time::Instant::now();
+        sending.append([1, 2]).await;
+        let counts = sending.until(|counts| counts.exported == 2).await;
+        assert_eq!(counts.failures[&reason], 2, "{end:?}");
+        assert_eq!(counts.dropped.values().sum::<u64>(), 0, "{end:?}");
+        let has_waited = begin.elapsed() >= Duration::from_secs(2);
+        assert_eq!(has_waited, reason == ExportFailure::Throttled, "{end:?}");
+    }
+    for code in [3, 8] {
+        let server = FakeGrpc::scripted([ends(code)]).await;
+        let mut sending = Sending::start(&server.base, &[GRPC], None);
+        sending.append([1, 2]).await;
+        let counts = sending.until(|counts| counts.exported == 1).await;
+        assert_eq!(counts.dropped[&DropReason::Rejected], 1, "{code}");
+        assert_eq!(server.calls().len(), 2, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_is_repeated_on_another_connection() {
+    let server = FakeGrpc::scripted([CallEnd::Hang]).await;
+    let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "500");
+    let mut sending = Sending::start(&server.base, &[GRPC, timeout], None);
+    sending.append([1]).await;
+    let counts = sending.until(|counts| counts.exported == 1).await;
+    assert_eq!(counts.failures[&ExportFailure::Timeout], 1);
+    let connections: Vec<_> = server.calls().iter().map(|call| call.connection).collect();
+    assert_eq!(connections.len(), 2);
+    assert!(connections[0] < connections[1], "{connections:?}");
+}
+
+/// Before there is an event, and without a loss when there is one.
+#[tokio::test]
+async fn a_wrong_endpoint_is_known_at_the_start() {
+    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    let (http, grpc) = (
+        FakeCollector::scripted([]).await,
+        FakeGrpc::scripted([]).await,
+    );
+    let redirecting = FakeCollector::scripted([]).await;
+    let location = "location: http://collector.example/v1/traces\r\n".to_owned();
+    redirecting.answer_probes(Answer::Status(307, location, Vec::new()));
+    let page = FakeCollector::scripted([]).await;
+    let html = "content-type: text/html\r\n".to_owned();
+    page.answer_probes(Answer::Status(200, html, b"<html>sign in</html>".to_vec()));
+    let pki = Pki::new();
+    let tls = pki.tls_proxy("127.0.0.1", false, http.address).await;
+    let plain_to_tls = tls.base().replace("https:", "http:");
+    let tls_to_plain = grpc.base.replace("http:", "https:");
+    pki.write("ca.pem", &pki.authority());
+    let ca = pki.path("ca.pem");
+    for (endpoint, protocol, expected) in [
+        (
+            base(&http),
+            "grpc",
+            "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+        ),
+        (
+            grpc.base.clone(),
+            "http/protobuf",
+            "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
+        ),
+        (
+            plain_to_tls.clone(),
+            "http/protobuf",
+            "if it expects TLS, write https://",
+        ),
+        (plain_to_tls, "grpc", "if it expects TLS, write https://"),
+        (tls_to_plain.clone(), "http/protobuf", "is it http?"),
+        (tls_to_plain, "grpc", "is it http?"),
+        (
+            base(&redirecting),
+            "http/protobuf",
+            "collector.example/v1/traces; redirects are not followed",
+        ),
+        (base(&page), "http/protobuf", "this is no OTLP receiver"),
+    ] {
+        let mut command = exporter(&imds);
+        command
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)
+            .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+            .env("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca)
+            .env("OTEL_LOGS_EXPORTER", "none");
+        let mut process = Process::start_as(&mut command);
+        let line = process.says("trace export failed").await;
+        assert!(line.contains(expected), "{endpoint} {protocol}: {line}");
+        process.signal("TERM");
+        process.end().await;
+    }
+}
+
+#[tokio::test]
+async fn each_endpoint_gets_an_empty_export_at_the_start() {
+    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    let (http, grpc) = (
+        FakeCollector::scripted([]).await,
+        FakeGrpc::scripted([]).await,
+    );
+    let mut command = exporter(&imds);
+    command
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&http))
+        .env("OTEL_METRICS_EXPORTER", "otlp")
+        .env("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &grpc.base)
+        .env("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc");
+    let mut process = Process::start_as(&mut command);
+    for records in ["spans", "log records", "metric points"] {
+        process
+            .says(&format!("the receiver of {records} answers"))
+            .await;
+    }
+    assert_eq!(grpc.probes(), 1);
+    let mut probes = http.probes();
+    probes.sort();
+    assert_eq!(
+        probes,
+        ["POST /v1/metrics HTTP/1.1", "POST /v1/traces HTTP/1.1"]
+    );
+    process.signal("TERM");
+    process.end().await;
+}
+
+#[tokio::test]
+async fn a_variable_with_which_the_export_cannot_work_is_exit_code_64() {
+    for (variable, value) in [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+        (
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "authorization: Bearer topsecret",
+        ),
+        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/key.pem"),
+        ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "gauge"),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        command
+            .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+            .env("OTEL_METRICS_EXPORTER", "otlp")
+            .env(variable, value);
+        let ended = Process::start_as(&mut command).end().await;
+        assert_eq!(ended.code, Some(64), "{variable}");
+        assert_eq!(ended.log.lines().count(), 1, "{}", ended.log);
+        assert!(
+            ended.log.contains(variable) && !ended.log.contains("topsecret"),
+            "{}",
+            ended.log
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! A scripted gRPC server on a loopback socket.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    HeaderMap, Request, Response,
+    body::Incoming,
+    header::{HeaderName, HeaderValue},
+    server::conn::http2,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// The end of a call.
+#[derive(Debug, Clone)]
+pub(crate) enum CallEnd {
+    /// The code and more trailers.
+    Status(u32, Vec<(&'static str, String)>),
+    /// None; the connection stays open.
+    Hang,
+}
+
+/// A call with a message that is not empty.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    /// With its prefix.
+    pub(crate) body: Bytes,
+    /// The number of its connection, from 1.
+    pub(crate) connection: usize,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    ends: VecDeque<CallEnd>,
+    calls: Vec<Call>,
+    probes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct FakeGrpc {
+    pub(crate) base: String,
+    script: Arc<Mutex<Script>>,
+    accepting: JoinHandle<()>,
+}
+
+impl FakeGrpc {
+    /// Ends calls as the script says, then with OK; those with an empty message always with OK.
+    pub(crate) async fn scripted(ends: impl IntoIterator<Item = CallEnd>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let ends = ends.into_iter().collect();
+        let script = Arc::new(Mutex::new(Script {
+            ends,
+            ..Script::default()
+        }));
+        let shared = Arc::clone(&script);
+        let accepting = tokio::spawn(async move {
+            for connection in 1.. {
+                let (stream, _peer) = listener.accept().await.unwrap();
+                let script = Arc::clone(&shared);
+                let service =
+                    service_fn(move |request| answer(request, connection, Arc::clone(&script)));
+                let server = http2::Builder::new(TokioExecutor::new());
+                tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        Self {
+            base,
+            script,
+            accepting,
+        }
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.script.lock().unwrap().calls.clone()
+    }
+
+    /// The number of calls with an empty message.
+    pub(crate) fn probes(&self) -> usize {
+        self.script.lock().unwrap().probes
+    }
+}
+
+impl Drop for FakeGrpc {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    connection: usize,
+    script: Arc<Mutex<Script>>,
+) -> Result<Response<impl hyper::body::Body<Data = Bytes, Error = Infallible>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = body
+        .collect()
+        .await
+        .map_or_else(|_| Bytes::new(), |it| it.to_bytes());
+    let end = {
+        let mut script = script.lock().unwrap();
+        if body.len() <= 5 {
+            script.probes += 1;
+            None
+        } else {
+            let path = head.uri.path().to_owned();
+            script.calls.push(Call {
+                path,
+                headers: head.headers,
+                body,
+                connection,
+            });
+            script.ends.pop_front()
+        }
+    };
+    let (code, more) = match end.unwrap_or(CallEnd::Status(0, Vec::new())) {
+        CallEnd::Status(code, more) => (code, more),
+        CallEnd::Hang => {
+            tokio::time::sleep(Duration::MAX).await;
+            (0, Vec::new())
+        }
+    };
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from(code));
+    for (name, value) in more {
+        trailers.insert(HeaderName::from_static(name), value.parse().unwrap());
+    }
+    // A failure has no message, so its status is in the headers.
+    let message = if code == 0 { &b"\0\0\0\0\0"[..] } else { b"" };
+    let mut response = Response::builder().header("content-type", "application/grpc");
+    if code != 0 {
+        response.headers_mut().unwrap().extend(trailers.clone());
+    }
+    let trailers = (code == 0).then_some(Ok(trailers));
+    let body = Full::new(Bytes::from_static(message)).with_trailers(async move { trailers });
+    Ok(response.body(body).unwrap())
+}

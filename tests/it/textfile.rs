@@ -1,0 +1,133 @@
+//! The file for node_exporter's textfile collector, and an exporter without a port.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+
+use crate::support::{
+    DEADLINE, FakeImds, Reply,
+    process::{PROGRAM, Process, exporter},
+    wait_until,
+};
+
+const EVENT: &str = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
+const NO_PORT: &str = "--web.listen-address=none";
+
+/// An exporter with a file instead of a port.
+fn without_port(imds: &FakeImds, path: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .args([NO_PORT, "--imds.poll-interval=200ms", "--vm.name=web_0"])
+        .arg(format!("--imds.url={}", imds.base()))
+        .arg(format!("--textfile.path={}", path.display()));
+    command
+}
+
+/// Waits until the file has this text.
+async fn until(path: &Path, text: &str) -> String {
+    wait_until(DEADLINE, text, || {
+        let content = fs::read_to_string(path).ok()?;
+        content.contains(text).then_some(content)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn without_a_port_the_file_has_the_events_until_the_exporter_ends() {
+    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.prom");
+    let mut process = Process::start_as(&mut without_port(&imds, &path));
+    process.says("no HTTP server").await;
+    until(&path, "azure_scheduled_events_imds_requests_total ").await;
+    imds.now(Reply::ok(EVENT));
+    let text = until(&path, "azure_scheduled_event_info{").await;
+    assert!(text.contains("azure_scheduled_events_up 1"), "{text}");
+    for unwanted in ["process_", "build_info", "# EOF", "# UNIT"] {
+        assert!(!text.contains(unwanted), "{unwanted}");
+    }
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "another user reads it");
+    process.signal("TERM");
+    let ended = process.end().await;
+    assert_eq!(ended.code, Some(0), "{}", ended.log);
+    assert!(!ended.log.contains("msg=listening"), "{}", ended.log);
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "the file is gone"
+    );
+}
+
+#[tokio::test]
+async fn a_later_failure_is_logged_once_counted_and_repeated() {
+    let imds = FakeImds::standing(Reply::ok(EVENT)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (directory, hidden) = (folder.path().join("a"), folder.path().join("b"));
+    fs::create_dir(&directory).unwrap();
+    let path = directory.join("events.prom");
+    let mut command = exporter(&imds);
+    command.arg(format!("--textfile.path={}", path.display()));
+    let mut process = Process::start_as(&mut command);
+    let url = format!("http://{}/metrics", process.address().await);
+    until(&path, "azure_scheduled_event_info{").await;
+    fs::rename(&directory, &hidden).unwrap();
+    // An event that ends is a change.
+    imds.now(Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#));
+    process.says("metrics cannot be written to the file").await;
+    let metrics = reqwest::get(&url).await.unwrap().text().await.unwrap();
+    let failures = "azure_scheduled_events_textfile_write_failures_total ";
+    let count = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(failures))
+        .unwrap();
+    assert_ne!(count, "0");
+    fs::rename(&hidden, &directory).unwrap();
+    imds.now(Reply::ok(EVENT.replace("7B1E04C9", "8C1E04C9")));
+    process.says("metrics are written to the file again").await;
+    until(&path, "8C1E04C9").await;
+    process.signal("TERM");
+    let log = process.end().await.log;
+    assert_eq!(log.matches("cannot be written").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_and_no_output_at_all_are_exit_code_64() {
+    let imds = FakeImds::standing(Reply::ok(EVENT)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing").join("events.prom");
+    let directory = folder.path().join("directory.prom");
+    fs::create_dir(&directory).unwrap();
+    let other = folder.path().join("events.txt");
+    let textfile = |path: &Path| format!("--textfile.path={}", path.display());
+    for (arguments, expected) in [
+        (
+            vec![textfile(&missing)],
+            "missing/events.prom cannot be written",
+        ),
+        (
+            vec![textfile(&directory)],
+            "directory.prom cannot be written",
+        ),
+        (vec![textfile(&other)], "use a name that ends in .prom"),
+        (vec![NO_PORT.to_owned()], "none needs another output"),
+        (
+            vec![NO_PORT.to_owned(), "--web.listen-address=:0".to_owned()],
+            "none excludes all addresses",
+        ),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        command
+            .arg(format!("--imds.url={}", imds.base()))
+            .args(&arguments);
+        if !arguments.iter().any(|it| it.contains("listen")) {
+            command.arg("--web.listen-address=127.0.0.1:0");
+        }
+        let ended = Process::start_as(&mut command).end().await;
+        assert_eq!(ended.code, Some(64), "{arguments:?} {}", ended.log);
+        let line = ended.log.lines().last().unwrap();
+        assert!(
+            line.starts_with("error: --") && line.contains(expected),
+            "{line}"
+        );
+    }
+    assert!(imds.requests().is_empty(), "before the first poll");
+}
