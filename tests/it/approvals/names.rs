@@ -115,6 +115,11 @@ async fn log_page_and_json_name_both_names() {
         (&vm["name"], &vm["metadata_name"], &vm["name_mismatch"]),
         (&json!("web_1"), &json!("web_0"), &json!(true))
     );
+    let url = format!("--url=http://{address}");
+    let mut watch = Process::start(["watch", &url]);
+    watch
+        .says("differs from the name in instance metadata")
+        .await;
     let log = exporter.log();
     assert_eq!(
         log.matches("contradicts instance metadata").count(),

@@ -57,7 +57,10 @@ pub(in crate::outputs::web) fn transitions_json(
         has_document: snapshot.has_document,
         warming_up: health.is_warming_up(now),
         unreadable_entries: health.unreadable_entries,
-        vm: json!({"name": snapshot.vm_name.as_deref()}),
+        vm: json!({
+            "name": snapshot.vm_name.as_deref(),
+            "name_mismatch": snapshot.other_vm_name().is_some(),
+        }),
         oldest: history.oldest(),
         newest: history.newest,
         open: after.is_none().then(|| open.collect()),

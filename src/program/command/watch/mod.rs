@@ -74,7 +74,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
         is_saved: true,
         printed,
         failure: None,
-        is_unnamed: false,
+        name_doubt: None,
     };
     let watched = async {
         loop {
@@ -110,8 +110,8 @@ struct Watch {
     printed: Option<Printed>,
     /// The kind of the failure of the last request.
     failure: Option<Discriminant<ReadError>>,
-    /// The exporter does not know the name of this VM.
-    is_unnamed: bool,
+    /// What was logged last about the name of this VM.
+    name_doubt: Option<&'static str>,
 }
 
 impl Watch {
@@ -161,13 +161,19 @@ impl Watch {
         let invalid =
             |error: serde_json::Error| ReadError::Body(excerpt(&error.to_string(), MAX_MESSAGE));
         let answer: TransitionsAnswer<'_> = serde_json::from_slice(body).map_err(invalid)?;
-        let is_unnamed = answer.vm.name.is_none() && !self.all;
-        if is_unnamed && !self.is_unnamed {
-            warn!(
-                "the exporter does not know the name of this VM yet: no event is known to name it"
-            );
+        let doubt = if answer.vm.name_mismatch {
+            Some(
+                "--vm.name of the exporter differs from the name in instance metadata: events with either name are printed, and nothing is approved",
+            )
+        } else if answer.vm.name.is_none() && !self.all {
+            Some("the exporter does not know the name of this VM yet: no event is known to name it")
+        } else {
+            None
+        };
+        if let Some(doubt) = doubt.filter(|_| self.name_doubt != doubt) {
+            warn!("{doubt}");
         }
-        self.is_unnamed = is_unnamed;
+        self.name_doubt = doubt;
         Printed::advance(self.printed.as_ref(), &answer, self.all).map_err(invalid)
     }
 

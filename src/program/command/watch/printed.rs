@@ -39,6 +39,9 @@ pub(super) struct TransitionsAnswer<'a> {
 pub(super) struct Vm {
     /// `None` while the exporter does not know it.
     pub(super) name: Option<String>,
+    /// `--vm.name` of the exporter and the name in instance metadata differ.
+    #[serde(default)]
+    pub(super) name_mismatch: bool,
 }
 
 #[derive(Debug, Deserialize)]
