@@ -46,6 +46,10 @@ TEXTS = {
         "description": f"Share of the VMs: {{{{ $value }}}}\n{TODO}",
     },
     "AzureScheduledEventsScaleSetEvicted": {"summary": f"Half or more of the VMs of {SCALE_SET} are evicted"},
+    "AzureScheduledEventsExporterAbsent": {
+        "description": "For 15 minutes no target of job {{ $labels.job }} in cluster {{ $labels.cluster }} was selected by "
+        "the first rule. There are no alerts about events of its VMs. Check scrape configuration and selector."
+    },
     "AzureScheduledEventsDataStale": {
         "description": "{{ $labels.instance }} ({{ $labels.job }}) has not read the instance metadata service for "
         "{{ $value }} seconds (0: since its start). It keeps the events that it knows, and misses new ones."

@@ -1,5 +1,5 @@
-//! The samples that the exporters of a scripted day expose: `alerts/tests/day.json` through the engine and `/metrics`
-//! to `alerts/tests/day.series.yml`, in promtool's notation. `tests/rules/run` evaluates the rules over them and writes
+//! The samples that the exporters of a scripted day expose: `alerts/tests/day/scenes.json` through the engine and `/metrics`
+//! to `alerts/tests/day/series.yml`, in promtool's notation. `tests/rules/run` evaluates the rules over them and writes
 //! `alerts/tests/notifications.md`. The day begins at the Unix time 0.
 
 use std::{
@@ -376,16 +376,16 @@ fn notation(samples: &BTreeMap<u64, String>) -> String {
 
 #[test]
 fn series_of_the_scripted_day() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts/tests");
-    let script = std::fs::read(folder.join("day.json")).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("alerts/tests/day");
+    let script = std::fs::read(folder.join("scenes.json")).unwrap();
     let day: Day = serde_json::from_slice(&script).unwrap();
-    let mut written = "# Written by tests/it/day.rs from day.json: UPDATE_GOLDENS=1 cargo test --test it -- day\n".to_owned();
+    let mut written = "# Written by tests/it/day.rs from scenes.json: UPDATE_GOLDENS=1 cargo test --test it -- day\n".to_owned();
     for vm in &day.vms {
         for (series, samples) in Exporter::new(vm, &day).run() {
             let (series, values) = (series.replace('\'', "''"), notation(&samples));
             writeln!(written, "- {{series: '{series}', values: '{values}'}}").unwrap();
         }
     }
-    let difference = golden::difference(&folder.join("day.series.yml"), &written);
+    let difference = golden::difference(&folder.join("series.yml"), &written);
     assert_eq!(difference, None);
 }

@@ -1,8 +1,8 @@
 """Renders the notifications of a scripted day: python3 tests/rules/notifications.py PROMTOOL AMTOOL ROUTES.
 
-promtool evaluates the rules over alerts/tests/day.series.yml, which a test of the exporter writes. amtool finds the
+promtool evaluates the rules over alerts/tests/day/series.yml, which a test of the exporter writes. amtool finds the
 receivers of each alert in ROUTES, the example configuration as this amtool reads it, and renders its templates.
-alerts/tests/day.json has the titles of the scenes. Fails if alerts/tests/notifications.md differs; UPDATE_GOLDENS=1 writes it.
+scenes.json beside it has the titles of the scenes. Fails if alerts/tests/notifications.md differs; UPDATE_GOLDENS=1 writes it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 ALERTS, ALERTING, PAGE = ROOT / "alerts", ROOT / "docs" / "alerting.md", ROOT / "alerts" / "tests" / "notifications.md"
+DAY = ALERTS / "tests" / "day"
 PROMTOOL, AMTOOL, ROUTES = sys.argv[1:]
 # Scrape and evaluation. The last scrape of a VM that disappears is between two evaluations, because Prometheus 3 excludes
 # the left end of a range and Prometheus 2 includes it.
@@ -65,7 +66,7 @@ def evaluate() -> list[Alert]:
     groups = [group["name"] for path in files for group in yaml.safe_load(path.read_text())["groups"]]
     suite = {"rule_files": [str(path) for path in files], "evaluation_interval": f"{EVALUATION}s"}
     suite |= {"group_eval_order": groups}
-    scene = {"interval": f"{STEP}s", "input_series": yaml.safe_load((ALERTS / "tests" / "day.series.yml").read_text())}
+    scene = {"interval": f"{STEP}s", "input_series": yaml.safe_load((DAY / "series.yml").read_text())}
 
     def run(**tests: list[dict]) -> list[str]:
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
@@ -118,7 +119,7 @@ def seconds(text: str) -> int:
 
 def render(alerts: list[Alert]) -> str:
     page = HEAD
-    for scene in json.loads((ALERTS / "tests" / "day.json").read_text(encoding="utf-8"))["scenes"]:
+    for scene in json.loads((DAY / "scenes.json").read_text(encoding="utf-8"))["scenes"]:
         wanted = {event["id"] for event in scene["events"]} | set(scene["alerts"])
         own = [one for one in alerts if {one.labels.get("event_id"), one.labels["alertname"]} & wanted]
         alerts = [one for one in alerts if one not in own]
