@@ -1,7 +1,7 @@
 """Checks of the rule files that promtool does not make: python3 tests/rules/structure.py RULES…
 
 - A group has at most 20 rules: Azure Managed Prometheus, Mimir and Amazon Managed Prometheus refuse more.
-- All files together have at most 40 rules and 450 lines.
+- All files together have at most 40 rules and 440 lines.
 - `cluster` is in every `by` and `on`, and every aggregation has a `by`: one ruler can evaluate several clusters with
   equal addresses.
 - Each alert has its annotations, a section in docs/runbooks.md, and a suite in which it fires.
@@ -61,8 +61,8 @@ def main() -> int:
         if not any(re.search(fires.format(name), suite) for suite in suites)
     ]
     lines = sum(len(text.splitlines()) for text in texts)
-    if lines > 450 or len(rules) > 40:
-        found.append(f"{lines} lines and {len(rules)} rules, more than 450 or 40")
+    if lines > 440 or len(rules) > 40:
+        found.append(f"{lines} lines and {len(rules)} rules, more than 440 or 40")
     print("\n".join(found))
     return 1 if found else 0
 
