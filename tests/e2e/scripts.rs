@@ -426,7 +426,13 @@ async fn chat_gets_one_message_for_each_event() {
 
 #[test]
 fn scripts_are_short_and_pass_shellcheck() {
-    for name in ["before-reboot", "drain-node", "node-events", "node-conditions", "chat"] {
+    for name in [
+        "before-reboot",
+        "drain-node",
+        "node-events",
+        "node-conditions",
+        "chat",
+    ] {
         let script = block("docs/scripts.md", &format!("# {name}: "));
         assert!(script.lines().count() <= 15, "{name}");
         let mut shellcheck = Command::new(system(Tool::Debian, "/usr/bin/shellcheck"));

@@ -31,14 +31,28 @@
 {{- toJson $args }}
 {{- end }}
 
-{{/* The environment of the container. Arguments: root. */}}
+{{/*
+The environment of the container. A variable of extraEnv replaces that of the chart. It comes before those of the chart, which
+can refer to it, and after the name of the node, to which it can refer. Arguments: root.
+*/}}
 {{- define "azse.env" -}}
 {{- $values := .root.Values }}
-{{- $env := list }}
+{{- $extra := default list $values.extraEnv }}
+{{- $names := list }}
+{{- range $extra }}{{ $names = append $names .name }}{{ end }}
+{{- $first := list }}
+{{- $rest := list }}
 {{- if $values.otlp.endpoint }}
-{{- $env = fromJsonArray (include "azse.otlpEnv" $values.otlp) }}
+{{- range fromJsonArray (include "azse.otlpEnv" $values.otlp) }}
+{{- if has .name $names }}
+{{- else if eq .name "K8S_NODE_NAME" }}
+{{- $first = append $first . }}
+{{- else }}
+{{- $rest = append $rest . }}
 {{- end }}
-{{- with concat $env (default list $values.extraEnv) }}
+{{- end }}
+{{- end }}
+{{- with concat $first $extra $rest }}
 {{- toYaml . }}
 {{- end }}
 {{- end }}
@@ -46,7 +60,10 @@
 {{- define "azse.otlpEnv" -}}
 {{- $attributes := list "k8s.node.name=$(K8S_NODE_NAME)" }}
 {{- range $name, $value := .resourceAttributes }}
-{{- $attributes = append $attributes (printf "%s=%s" $name (urlquery $value | replace "+" "%20")) }}
+{{- $encoded := urlquery $value | replace "+" "%20" }}
+{{- /* A reference to another variable stays one. */}}
+{{- $encoded = regexReplaceAll "%24%28([A-Za-z_][A-Za-z0-9_.-]*)%29" $encoded "$$(${1})" }}
+{{- $attributes = append $attributes (printf "%s=%s" $name $encoded) }}
 {{- end }}
 {{- $env := list
   (dict "name" "K8S_NODE_NAME" "valueFrom" (dict "fieldRef" (dict "fieldPath" "spec.nodeName")))

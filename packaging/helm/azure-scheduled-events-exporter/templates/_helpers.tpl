@@ -73,10 +73,41 @@ replace by their targets' names. Arguments: root; pattern; text, which is in eac
 {{ if and .Values.webConfig.secretName .Values.webConfig.tls }}https{{ else }}http{{ end }}
 {{- end }}
 
+{{/* The flags of extraArgs as a JSON list of FLAG=VALUE, also where flag and value are two arguments. */}}
+{{- define "azse.extraFlags" -}}
+{{- $flags := list }}
+{{- range default list .Values.extraArgs }}
+{{- if hasPrefix "--" . }}
+{{- $flags = append $flags . }}
+{{- else if $flags }}
+{{- $flags = append (initial $flags) (printf "%s=%s" (last $flags) .) }}
+{{- end }}
+{{- end }}
+{{- toJson $flags }}
+{{- end }}
+
+{{- define "azse.telemetryPath" -}}
+{{- $path := "/metrics" }}
+{{- range fromJsonArray (include "azse.extraFlags" .) }}
+{{- if hasPrefix "--web.telemetry-path=" . }}{{ $path = trimPrefix "--web.telemetry-path=" . }}{{ end }}
+{{- end }}
+{{- $path }}
+{{- end }}
+
+{{/* A duration of Prometheus in milliseconds. */}}
+{{- define "azse.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 }}
+{{- $sum := 0 }}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 }}
+{{- $sum = add $sum (mul (regexFind "[0-9]+" .) (get $units (regexFind "[a-z]+" .))) }}
+{{- end }}
+{{- $sum }}
+{{- end }}
+
 {{/* What a PodMonitor and a ServiceMonitor have in common. Arguments: root, monitor. */}}
 {{- define "azse.endpoint" -}}
 port: metrics
-path: /metrics
+path: {{ include "azse.telemetryPath" .root | quote }}
 scheme: {{ include "azse.scheme" .root }}
 interval: {{ .monitor.interval }}
 {{- with .monitor.scrapeTimeout }}

@@ -81,10 +81,7 @@ spec:
       labels:
         {{- include "azse.selectorLabels" .root | nindent 8 }}
         app.kubernetes.io/component: {{ .os }}
-        {{- with $values.commonLabels }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
-        {{- with $values.podLabels }}
+        {{- with merge dict (default dict $values.podLabels) (default dict $values.commonLabels) }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- with $values.podAnnotations }}
@@ -106,7 +103,7 @@ spec:
       {{- end }}
       {{- with concat (default list (default dict $values.global).imagePullSecrets) (default list $values.imagePullSecrets) }}
       imagePullSecrets:
-        {{- toYaml . | nindent 8 }}
+        {{- toYaml (uniq .) | nindent 8 }}
       {{- end }}
       {{- with $values.priorityClassName }}
       priorityClassName: {{ . }}
