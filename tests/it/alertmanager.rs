@@ -175,7 +175,7 @@ async fn many_alerts_are_pushed_in_bounded_requests_and_a_new_one_in_the_first()
         .map(|request| request.body.matches("\"endsAt\"").count());
     let first_ids: Vec<_> = requests
         .iter()
-        .map(|request| request.body.split("event_id").nth(1).unwrap()[3..11].to_owned())
+        .map(|request| request.body.split("event_id").nth(1).unwrap().get(3..11))
         .collect();
     assert_eq!(
         sizes.collect::<Vec<_>>(),
@@ -897,6 +897,7 @@ async fn proxy_is_used_and_named_unless_no_proxy_excepts_the_address() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 fn invalid_flags_are_reported_in_one_line_with_exit_code_64() {
     let (url, https) = (
         "--alertmanager.url=http://127.0.0.1:9093",

@@ -38,6 +38,7 @@ fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) 
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
     let rows: [(&[&str], &[&str]); 17] = [
         (

@@ -187,10 +187,8 @@ fn new_samples(text: &str, known: &BTreeSet<&str>) -> String {
         let is_other = line.starts_with('#') || line.starts_with("azure_scheduled_event_message");
         !is_other && !known.contains(line)
     };
-    text.lines()
-        .filter(is_sample)
-        .map(|line| format!("{line}\n"))
-        .collect()
+    let samples: Vec<_> = text.lines().filter(is_sample).collect();
+    samples.join("\n") + "\n"
 }
 
 /// The parsed document as text.

@@ -22,6 +22,7 @@ fn assert_secret(ended: &Ended, what: &str) {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "each place of a secret")]
 async fn error_for_an_invalid_setting_does_not_contain_a_secret() {
     let invalid = [
         "ftp://me:SECRET@127.0.0.1",

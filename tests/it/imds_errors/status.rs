@@ -112,6 +112,7 @@ async fn a_web_page_is_that_of_a_proxy_and_no_fault_of_imds() {
 
 /// Each row: the answers before, the refusal, what its message has and what it lacks.
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "one table")]
 async fn a_refusal_is_explained_by_its_situation() {
     let error = |status: &str, text: &str| Reply::error(status, text);
     let version = "api-version is invalid or was not specified in the request";

@@ -93,7 +93,7 @@ async fn codes_wait_or_drop_as_specified() {
         let server = FakeGrpc::scripted([end.clone(), end.clone()]).await;
         let directory = tempfile::tempdir().unwrap();
         let mut sending = Sending::start(&server.base, &[GRPC], Some(directory.path()));
-        let begin = std::time::Instant::now();
+        let begin = tokio::time::Instant::now();
         sending.append([1, 2]).await;
         let counts = sending.until(|counts| counts.exported == 2).await;
         assert_eq!(counts.failures[&reason], 2, "{end:?}");

@@ -106,7 +106,7 @@ async fn answer(
     let body = body
         .collect()
         .await
-        .map_or_else(|_| Bytes::new(), |it| it.to_bytes());
+        .map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
     let end = {
         let mut script = script.lock().unwrap();
         if body.len() <= 5 {

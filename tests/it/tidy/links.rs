@@ -176,7 +176,7 @@ const NO_PLACEHOLDERS: [&str; 2] = ["HKLM", "TCP"];
 
 /// The placeholders in the commands of a page that neither a sentence, a comment nor the output of a command explains.
 fn unexplained(text: &str) -> BTreeSet<&str> {
-    let sentences: String = prose(text).map(|line| format!("{line}\n")).collect();
+    let sentences = prose(text).collect::<Vec<_>>().join("\n");
     let is_explained = |word: &str| {
         sentences.contains(&format!("`{word}`"))
             || text.contains(&format!("{word}: "))
