@@ -13,7 +13,7 @@ OTHER_LABELS = {"__name__", "cluster", "job", "instance", "le", "coverage", "sta
 
 def names() -> tuple[set[str], set[str]]:
     """The metrics in src/outputs/metrics/catalog.rs and the records, and all their labels."""
-    source = (ROOT / "src" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "outputs" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
     rows = re.findall(
         r'^\s+[A-Z_]+ = "(\w+)", (\w+), "[^"]*", (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.MULTILINE
     )
