@@ -1,107 +1,123 @@
 """The fleet dashboard: what happens now, what is next, and whether the exporters report."""
+# fmt: off
 
 from typing import Any
 
 import parts as p
 import records as r
 
-PENDING = f"{r.ORDER}{{{r.EVENTS}}}"
-BEGUN = f"{PENDING} > {r.BEGUN}"
-EXPORTERS = f"{r.COVERAGE}{{{r.VMS}}}"
-WHEN = p.value_map(
-    {"-3": ("VM gone", p.CALM), "-2": ("VM down", p.CALM), "-1": ("running", p.CALM), "0": ("due", p.CALM)}
-)
-STARTS_IN = {"unit": "dtdurations", "decimals": 0, "mappings": [WHEN], "custom__width": 110}
-COLOURS = {"info": p.NOTICE, "warning": p.WARNING, "critical": p.CRITICAL}
-SEVERITY_MAP = p.value_map({name: (name, colour) for name, colour in COLOURS.items()})
-SEVERITY = {"mappings": [SEVERITY_MAP], **p.COLOURED, "custom__width": 90}
-# The severities in the values of ORDER: due within the hour, then begun.
+STARTS_IN = {
+    "unit": "dtdurations", "decimals": 0, "mappings": [p.value_map({"0": ("due", p.CALM)})], "custom__width": 110,
+}
+SEVERITIES = (("info", p.NOTICE), ("warning", p.WARNING), ("critical", p.CRITICAL))
+# What has begun or can start within the hour has the colour of its severity.
 STEPS = p.thresholds(
     (None, p.CALM),
-    *((n * r.SEVERITY - 3600, colour) for n, colour in enumerate(COLOURS.values(), 1)),
-    *((r.BEGUN + n * r.SEVERITY, colour) for n, colour in enumerate((p.CALM, *COLOURS.values()))),
+    *((base + n + 0.05, colour) for base in (r.NEAR, r.BEGUN + 0.5) for n, (_, colour) in enumerate(SEVERITIES)),
 )
+STATE = {
+    "mappings": [
+        p.range_map(-1, 1, "later", p.CALM),
+        *(p.range_map(r.NEAR + n + 0.05, r.NEAR + n + 1.04, text, c) for n, (text, c) in enumerate(SEVERITIES)),
+        *(p.range_map(r.BEGUN + n + 1, r.BEGUN + n + 1, f"{text}, begun", c) for n, (text, c) in enumerate(SEVERITIES)),
+    ],
+    **p.COLOURED, "custom__width": 125,
+}
+COVERAGE = {
+    "-1": ("in its event", p.CALM), "0": ("not scraped", p.BLIND), "1": ("no metadata", p.BLIND),
+    "2": ("report", p.CALM), "3": ("warming up", p.BLIND), "4": ("warming up", p.BLIND),
+}
 COUNT = p.thresholds((None, p.CALM), (1, p.NOTICE))
-# What to show in place of events, by the value of `no_event`.
-NO_EVENT = [
-    p.override("0", displayName="none known: see Coverage", color=p.fixed(p.BLIND)),
-    p.override("1", displayName="none", color=p.fixed(p.CALM)),
-    p.override("2", displayName="none selected, or no rules", color=p.fixed(p.BLIND)),
-]
+NO_ANSWER = "Prometheus does not answer"
+NONE, NOT_STARTED = "none reported", "none reported as started"
+# What is said about the exporters, by the value of `records.state`.
+SAYS = {
+    "0": "not all exporters report: see Coverage", "2": "the selection has no target", "3": "no exporter in this job or cluster",
+    "4": "no exporter is scraped",
+}
+SAID = [p.override(value, displayName=text, color=p.fixed(p.BLIND)) for value, text in SAYS.items()]
 
 
-def no_event(exporters: str, events: str) -> tuple[str, str]:
-    """0 if an event can be missing, 1 if not, 2 if nothing is selected; nothing if there are events."""
-    return f'count_values("known", min({exporters}) or vector(2)) unless on () {events}', "{{known}}"
+def or_none(events: str, text: str = NONE) -> str:
+    return f'{events} or on () label_replace(vector(0), "summary", "{text}", "", "")'
+
+
+def starts_in(selection: str) -> str:
+    """Of what has not started: seconds until NotBefore, 0 if it has passed."""
+    at = f"last_over_time(azure_scheduled_event_not_before_timestamp_seconds{r.LATELY})"
+    return f"clamp_min(min by ({r.EVENT}) ({at}) - time(), 0) and on ({r.EVENT}) ({r.pending(selection)}) < {r.BEGUN}"
 
 
 def events() -> list[p.Panel]:
-    following = f"topk(1, max by ({r.EVENT}, summary) ({PENDING} < {r.BEGUN}))"
+    own = f"max by ({r.EVENT}) ({r.PRIORITY}{{{r.EVENTS}}})"
+    lately = f"max by ({r.EVENT}) (last_over_time({r.PRIORITY}{{{r.EVENTS}}}{r.LATELY}))"
+    silent = f"{lately} > {r.NEAR} unless on ({r.EVENT}) ({r.IS_OPEN} or {r.SEEN_TO_END})"
+    begun = f"{own} > {r.BEGUN} and on ({r.EVENT}) {r.IS_OPEN}"
+    left = f"clamp_min(min by ({r.EVENT}) (azure_scheduled_event_not_before_timestamp_seconds) - time(), 0)"
+    following = f"topk(1, {own} > 0 < {r.BEGUN})"
     return [
         p.stat(
             "Now",
-            "The two worst events that have started and are not over, or whose VM is down or gone. The colour is that of the alert. "
-            '"none": no open event, and every exporter reports. "none known": an event of a VM whose exporter does not report can be missing.',
-            (0, 0, 7, 6),
+            "The worst events that have started and are not over, two of each kind. The colour is that of the alert. "
+            '"VM does not report": it was due within the hour when its VM reported last, at most 15 minutes ago. "VM down": only the alerting rules know for how long. '
+            f'"{SAYS["0"]}": an event of such a VM can be missing.', (0, 0, 8, 6),
             [
-                (f"sort_desc(topk(2, max by (cluster, summary, state) ({BEGUN})))", "{{summary}}{{state}} {{cluster}}"),
-                (f'count_values("n", count(group by ({r.EVENT}) ({BEGUN})) - 2 > 0)', "and {{n}} more"),
-                no_event(EXPORTERS, BEGUN),
+                (r.cluster_for_text(r.with_words(f"topk(2,{silent})")), "{{summary}}, VM does not report{{in}}"),
+                (r.cluster_for_text(r.remembered()), "{{summary}}, VM down{{in}}"),
+                (r.cluster_for_text(or_none(r.with_words(f"topk(2, {begun})"), NOT_STARTED)), "{{summary}}{{in}}"),
+                (f'count_values("known", ({r.state()}) != 1)', "{{known}}"),
             ],
-            text="name",
-            steps=STEPS,
-            overrides=NO_EVENT,
+            text="name", empty=NO_ANSWER, steps=STEPS, overrides=SAID,
         ),
         p.stat(
             "Next",
-            "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it is due within the hour.",
-            (7, 0, 6, 6),
-            [(f'{following} or on () label_replace(vector(-1e9), "summary", "–", "", "")', "{{summary}} {{cluster}}")],
-            text="name",
-            steps=STEPS,
+            "The worst event that can start within the hour, or else the next one. The colour is that of its alert, if it can start within the hour.",
+            (8, 0, 5, 6),
+            [
+                (r.cluster_for_text(r.with_words(following)), "{{summary}}{{in}}"),
+                (f'count_values("known", {r.reports()} or vector(0)) unless on () ({own} > 0 < {r.BEGUN})', "{{known}}"),
+            ],
+            text="name", empty=NO_ANSWER, steps=STEPS,
+            overrides=[
+                p.override("0", displayName="none known: not all exporters report", color=p.fixed(p.BLIND)),
+                p.override("1", displayName="none", color=p.fixed(p.CALM)),
+            ],
         ),
         p.stat(
             "Starts in",
             'Of the event under Next: until NotBefore, before which Azure does not start it unless somebody approves it. "due": it can start at any moment.',
             (13, 0, 3, 6),
-            [f"{r.START} and on ({r.EVENT}) {following}"],
-            unit="dtdurations",
-            mappings=(WHEN,),
+            [f"{left} and on ({r.EVENT}) {following}"],
+            unit="dtdurations", mappings=tuple(STARTS_IN["mappings"]),
         ),
     ]
 
 
 def counts() -> list[p.Panel]:
-    harmless = f"azure_scheduled_event_duration_seconds{{{r.CLUSTER}}} == 0"
-    firing = f'ALERTS{{alertname=~"AzureScheduledEvents(ExporterDown|DataStale)", alertstate="firing", {r.CLUSTER}}}'
+    harmless = "azure_scheduled_event_duration_seconds == 0"
     advice = r.exporter("advisories", 'scope!="other"')
-    zero = f"or 0 * group({r.COVERAGE}{{{r.CLUSTER}}})"
+    zero = f"or 0 * group(up{{{r.TARGET}}})"
     return [
         p.stat(
             "VMs hit in 1 h",
             "VMs with an event that has started or can start within the hour, without events that interrupt nothing.",
             (16, 0, 4, 3),
-            [f"count(group by ({r.VM}) ({PENDING} >= {r.NEAR} unless on (event_id) {harmless})) {zero}"],
+            [f"count(group by ({r.VM}) ({r.pending(r.EVENTS, r.NEAR)} unless on (event_id) {harmless})) {zero}"],
             steps=COUNT,
         ),
         p.stat(
             "With advice",
             "VMs with advice by Azure that is not maintenance, such as a higher risk of eviction. It has no deadline, and no other panel here contains it.",
-            (16, 3, 4, 3),
-            [f"count({EXPORTERS} and on ({r.VM}) {advice} > 0) {zero}"],
-            steps=COUNT,
+            (16, 3, 4, 3), [f"count(group by ({r.VM}) ({advice} > 0)) {zero}"], steps=COUNT,
         ),
         p.stat(
             "Coverage",
             "How many exporters report: Prometheus scrapes them, they can read the metadata service, and they are not warming up. "
-            "The others, by reason. With an alert: the number of those about which an alert fires.",
-            (20, 0, 4, 6),
-            [
-                (f"count by (coverage) ({EXPORTERS})", "{{coverage}}"),
-                (f"count({EXPORTERS} and on ({r.VM}) {firing})", "with an alert"),
+            "The others, by reason. A selection of scale sets and types does not apply.", (20, 0, 4, 6),
+            [(f'count_values("coverage", {r.coverage()})', "{{coverage}}")], text="value_and_name", empty="no exporter",
+            overrides=[
+                p.override(value, displayName=text, color=p.fixed(colour)) for value, (text, colour) in COVERAGE.items()
             ],
-            text="value_and_name",
-            overrides=p.coloured({"/^(no|not|warming) /": p.BLIND, "/alert/": p.WARNING}, regex=True),
         ),
     ]
 
@@ -109,69 +125,51 @@ def counts() -> list[p.Panel]:
 def pending(y: int) -> p.Panel:
     return p.table(
         "Pending now",
-        "One row per open event, also if its VM is down: first what has begun, then what is due within the hour by severity, then the others by time.",
-        (0, y, 24, 9),
-        [
-            p.with_id(f"max by ({r.EVENT}, severity, summary) ({PENDING})"),
-            f"{r.START} and on ({r.EVENT}) {PENDING}",
-        ],
+        "One row per open event, also if its VM does not answer: first what has begun, then what can start within the hour by severity, then the others by time.",
+        (0, y, 24, 9), [r.with_words(f"max by ({r.EVENT}) ({r.pending(r.EVENTS)})"), starts_in(r.EVENTS)],
         columns={
-            "Value #B": ("Starts in", STARTS_IN),
-            "severity": ("Severity", SEVERITY),
-            "summary": ("What", p.WRAPPED),
-            "cluster": ("In cluster", {"custom__width": 175}),
-            "id": ("Event", {"custom__width": 95}),
+            "Value #B": ("Starts in", STARTS_IN), "Value #A": ("State", STATE), "summary": ("What", p.WRAPPED),
+            "cluster": ("In cluster", {"custom__width": 175}), "event_id": ("Event", p.SHORT_ID),
         },
         sort="Value #A",
     )
 
 
 def vms(y: int) -> p.Panel:
-    pairs = f"max by ({r.VM}, vm_name, event_id, summary, severity) ({PENDING})"
+    pairs = f"max by ({r.VM},vm_name,event_id,event_type) ({r.pending(r.EVENTS)})"
     return p.table(
         "VMs of these events",
         "Every VM with an exporter that an open event names, in the order of the events. VM opens its dashboard. At most 200 are shown.",
-        (0, y, 24, 8),
-        [
-            r.cluster_for_links(f"topk(200, {pairs})"),
-            f"1000 * max by ({r.VM}, event_id) ({r.DOWN}{{{r.TARGET}}}) and on ({r.VM}, event_id) {PENDING}",
-        ],
+        (0, y, 24, 8), [r.cluster_for_links(f"topk(200, {pairs})")],
         columns={
-            "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 255}),
-            "severity": ("Severity", SEVERITY),
-            "summary": ("Event", p.WRAPPED),
-            "Value #B": ("Down since", {"unit": "time:MM-DD HH:mm", "custom__width": 110}),
-            "cluster": ("In cluster", {"custom__width": 175}),
-            "instance": ("Instance", p.HIDDEN),
-            "in": ("Cluster", p.HIDDEN),
+            "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 255}), "Value": ("State", STATE),
+            "event_type": ("Type", {"custom__width": 95}), "event_id": ("Event", p.SHORT_ID),
+            "cluster": ("In cluster", {"custom__width": 175}), "instance": ("Instance", {"custom__width": 165}), "in": ("Cluster", p.HIDDEN),
         },
-        sort="Value #A",
+        sort="Value",
     )
 
 
 def blind(y: int) -> p.Panel:
+    names = f"last_over_time(azure_scheduled_events_vm_info{{{r.TARGET}}}{r.LATELY})"
+    code = f"max by ({r.VM}) (azure_scheduled_events_up + 1 + 2 * {r.WARMING_UP}) or max by ({r.VM}) (up)"
+    trouble = f"{names} * on ({r.VM}) group_left() ({code}) != 2 or on ({r.VM}) up{{{r.TARGET}}} == 0"
     return p.table(
         "Exporters that do not report, and why",
-        "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. At most 100 are shown.",
-        (0, y, 24, 7),
-        [r.cluster_for_links(f"topk(100, {EXPORTERS} == 0)")],
+        "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. The name of the VM is known for 15 minutes.",
+        (0, y, 24, 7), [r.cluster_for_links(f"max by ({r.VM},vm_name) ({trouble})")],
         columns={
-            "vm_name": ("VM", {"links": [p.vm_link()], "custom__width": 255}),
-            "coverage": ("Trouble", {"custom__width": 120}),
-            "vm_scale_set": ("Scale set", {}),
+            "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 255}),
+            "Value": ("Trouble", {"mappings": [p.value_map(COVERAGE)], "custom__width": 120}),
             "cluster": ("In cluster", {"custom__width": 175}),
-            "instance": ("Instance", {"custom__width": 165}),
-            "in": ("Cluster", p.HIDDEN),
+            "instance": ("Instance", {"custom__width": 165, "links": [p.vm_link()]}), "in": ("Cluster", p.HIDDEN),
         },
-        sort="vm_name",
-        desc=False,
+        sort="vm_name", desc=False,
     )
 
 
 def build() -> dict[str, Any]:
     return p.dashboard(
-        "azse-fleet",
-        "What Azure does to which VM now, what is next, and whether all exporters report.",
-        p.variables(),
+        "azse-fleet", "What Azure does to which VM now, what is next, and whether all exporters report.", p.variables(),
         [*events(), *counts(), pending(6), vms(15), blind(23)],
     )

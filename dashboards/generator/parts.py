@@ -1,10 +1,11 @@
 """Building blocks of all dashboards: colours, panels, variables, links. They do not depend on the content of a panel."""
+# fmt: off
 
 import json
 import urllib.parse
 from typing import Any
 
-from records import COVERAGE, PAST
+from records import CLUSTER, JOB, PRIORITY
 
 Panel = dict[str, Any]
 Place = tuple[int, int, int, int]  # x, y, width, height
@@ -23,10 +24,7 @@ GRAFANA, SCHEMA = "12.2.0", 42
 CRITICAL, WARNING, NOTICE, BLIND, CALM = "dark-red", "yellow", "dark-blue", "#707070", "transparent"
 # Event types, in graphs only. A type has no severity, so a table does not colour it.
 TYPE_COLOURS = {
-    "Freeze": "light-blue",
-    "Reboot": "light-yellow",
-    "Redeploy": "dark-purple",
-    "Preempt": "super-light-red",
+    "Freeze": "light-blue", "Reboot": "light-yellow", "Redeploy": "dark-purple", "Preempt": "super-light-red",
     "Terminate": "dark-green",
 }
 # Grafana shows this text for an empty answer, and also for a query that failed.
@@ -44,6 +42,11 @@ def value_map(options: dict[str, tuple[str, str]]) -> dict[str, Any]:
     """Maps raw values to a text and a colour."""
     results = {raw: {"text": text, "color": colour} for raw, (text, colour) in options.items()}
     return {"type": "value", "options": results}
+
+
+def range_map(low: float, high: float, text: str, colour: str) -> dict[str, Any]:
+    """Maps the raw values from `low` to `high` to a text and a colour."""
+    return {"type": "range", "options": {"from": low, "to": high, "result": {"text": text, "color": colour}}}
 
 
 def override(name: str, *, regex: bool = False, **properties: Any) -> dict[str, Any]:
@@ -64,17 +67,8 @@ def coloured(colours: dict[str, str], *, regex: bool = False) -> list[dict[str, 
 
 
 def panel(
-    kind: str,
-    title: str,
-    description: str,
-    at: Place,
-    queries: Queries,
-    *,
-    empty: str = NO_VALUE,
-    unit: str = "none",
-    interval: str = "",
-    defaults: dict[str, Any] | None = None,
-    overrides: list[dict[str, Any]] | None = None,
+    kind: str, title: str, description: str, at: Place, queries: Queries, *, empty: str = NO_VALUE, unit: str = "none",
+    interval: str = "", defaults: dict[str, Any] | None = None, overrides: list[dict[str, Any]] | None = None,
     **more: Any,
 ) -> Panel:
     """`empty` is the text for missing data. Tables and single values have instant queries, graphs have range queries."""
@@ -82,51 +76,28 @@ def panel(
     named = [(query, "__auto") if isinstance(query, str) else query for query in queries]
     targets = [
         {
-            "datasource": DATASOURCE,
-            "editorMode": "code",
-            "expr": expr,
-            "format": "table" if kind == "table" else "time_series",
-            "instant": instant,
-            "interval": interval,
-            "legendFormat": legend,
-            "range": not instant,
-            "refId": ref,
+            "datasource": DATASOURCE, "editorMode": "code", "expr": expr,
+            "format": "table" if kind == "table" else "time_series", "instant": instant, "interval": interval,
+            "legendFormat": legend, "range": not instant, "refId": ref,
         }
         for ref, (expr, legend) in zip("ABCDEF", named, strict=False)
     ]
     return {
-        "type": kind,
-        "pluginVersion": GRAFANA,
-        "title": title,
-        "description": description,
-        "datasource": DATASOURCE,
-        "gridPos": dict(zip("xywh", at, strict=True)),
-        "targets": targets,
-        "fieldConfig": {
-            "defaults": {"noValue": empty, "unit": unit, **(defaults or {})},
-            "overrides": overrides or [],
-        },
+        "type": kind, "pluginVersion": GRAFANA, "title": title, "description": description, "datasource": DATASOURCE,
+        "gridPos": dict(zip("xywh", at, strict=True)), "targets": targets,
+        "fieldConfig": {"defaults": {"noValue": empty, "unit": unit, **(defaults or {})}, "overrides": overrides or []},
         **more,
     }
 
 
 def stat(
-    *what: Any,
-    text: str = "value",
-    steps: dict[str, Any] = PLAIN,
-    decimals: int = 0,
-    mappings: tuple[dict[str, Any], ...] = (),
-    **more: Any,
+    *what: Any, text: str = "value", steps: dict[str, Any] = PLAIN, decimals: int = 0,
+    mappings: tuple[dict[str, Any], ...] = (), **more: Any,
 ) -> Panel:
     """Single values, whose background has the colour. All have the same size, but for texts. `what` as in `panel`."""
     options = {
-        "colorMode": "background_solid",
-        "graphMode": "none",
-        "justifyMode": "center",
-        "orientation": "horizontal",
-        "textMode": text,
-        "text": {"titleSize": 12, "valueSize": 14 if text == "name" else 20},
-        "wideLayout": False,
+        "colorMode": "background_solid", "graphMode": "none", "justifyMode": "center", "orientation": "horizontal",
+        "textMode": text, "text": {"titleSize": 12, "valueSize": 14 if text == "name" else 20}, "wideLayout": False,
     }
     defaults = {"decimals": decimals, "thresholds": steps, "mappings": mappings}
     return panel("stat", *what, options=options, defaults=defaults, **more)
@@ -149,6 +120,11 @@ def graph(
 HIDDEN = {"custom__hidden": True, "custom__hideFrom": {"legend": True, "tooltip": True, "viz": True}}
 # A cell whose background has the colour of its value.
 COLOURED = {"custom__cellOptions": {"type": "color-background", "mode": "basic", "applyToRow": False}}
+# A column of event IDs, which shows the first part.
+SHORT_ID = {
+    "mappings": [{"type": "regex", "options": {"pattern": "([^-]+).*", "result": {"text": "$1", "index": 0}}}],
+    "custom__width": 95,
+}
 # A column of long texts. `wrapText` of the cell is for Grafana up to 12.1.
 WRAPPED = {"custom__minWidth": 250, "custom__wrapText": True, "custom__cellOptions": {"type": "auto", "wrapText": True}}
 
@@ -160,10 +136,7 @@ def table(*what: Any, columns: Columns, sort: str, desc: bool = True, empty: str
         "renameByName": {name: title for name, (title, _) in columns.items()},
     }
     return panel(
-        "table",
-        *what,
-        empty=empty,
-        defaults={"custom": {"align": "left"}},
+        "table", *what, empty=empty, defaults={"custom": {"align": "left"}},
         overrides=[override(title, **{"noValue": NO_VALUE, **properties}) for title, properties in columns.values()],
         transformations=[
             {"id": "merge", "options": {}},
@@ -186,15 +159,20 @@ ALL = {"multi": True, "includeAll": True, "allValue": ".*", "current": {"text": 
 
 def query_variable(name: str, label: str, query: str, *, multi: bool = True, regex: str = "") -> dict[str, Any]:
     return {
-        "type": "query",
-        "name": name,
-        "label": label,
-        "datasource": DATASOURCE,
-        "query": query,
-        "refresh": 2,
-        "regex": regex,
-        "sort": 1,
-        **(ALL if multi else {"multi": False, "includeAll": False, "current": {}}),
+        "type": "query", "name": name, "label": label, "datasource": DATASOURCE, "query": query, "refresh": 2,
+        "regex": regex, "sort": 1, **(ALL if multi else {"multi": False, "includeAll": False, "current": {}}),
+    }
+
+
+def custom_variable(name: str, label: str, values: dict[str, str]) -> dict[str, Any]:
+    """One of `values`, by their texts; the first one by default."""
+    options = [{"text": text, "value": value, "selected": False} for text, value in values.items()]
+    options[0]["selected"] = True
+    query = ",".join(f"{text} : {value}" for text, value in values.items())
+    current = {"text": options[0]["text"], "value": options[0]["value"]}
+    plain = {"multi": False, "includeAll": False}
+    return {
+        "type": "custom", "name": name, "label": label, "query": query, "options": options, "current": current, **plain,
     }
 
 
@@ -207,25 +185,24 @@ TRACE_VARIABLES = [datasource_variable(kind, kind.title(), kind, hide=True) for 
 
 
 def variables(*, one_vm: bool = False) -> list[dict[str, Any]]:
-    """What to select of the targets, and of the VMs that had an event, such as an evicted one."""
-    chosen = 'cluster=~"$cluster", job=~"$job"'
-    of = f"{{{chosen}}}" if one_vm else f'{{{chosen}, vm_scale_set=~"$scale_set|unknown"}}'
-    known = f"{COVERAGE}{of} or on (cluster, instance) last_over_time({PAST}{of}[$__range])"
-    cluster = query_variable("cluster", "Cluster", f"label_values({COVERAGE}, cluster)", multi=not one_vm)
-    job = query_variable("job", "Job", f'label_values({COVERAGE}{{cluster=~"$cluster"}}, job)')
+    """What to select of the exporters, and of the VMs that had an event, such as an evicted one."""
+    info = "azure_scheduled_events_vm_info"
+    chosen = JOB
+    of = f"{{{chosen}}}" if one_vm else f'{{{chosen}, vm_scale_set=~"$scale_set"}}'
+    known = f"last_over_time({info}{of}[15m]) or on (cluster, instance) last_over_time({PRIORITY}{of}[$__range])"
+    cluster = query_variable("cluster", "Cluster", f"label_values({info}, cluster)", multi=not one_vm)
+    # All are the jobs of exporters, because `up` has other jobs, too.
+    job = query_variable("job", "Job", f"label_values({info}{{{CLUSTER}}}, job)") | {"allValue": None}
     # The value is the instance, the text is the name.
     vm = query_variable(
-        "instance",
-        "VM",
-        f"query_result(group by (instance, vm_name) ({known}))",
-        multi=not one_vm,
+        "instance", "VM", f"query_result(group by (instance, vm_name) ({known}))", multi=not one_vm,
         regex='/instance="(?<value>[^"]+)"(?:,vm_name="(?<text>[^"]+)")?/',
     )
     if one_vm:
         return [cluster, job, vm]
-    both = f'{{__name__=~"{COVERAGE}|{PAST}", {chosen}}}'
+    both = f'{{__name__=~"{info}|{PRIORITY}", {chosen}}}'
     scale_set = query_variable("scale_set", "Scale set", f"label_values({both}, vm_scale_set)")
-    event_type = query_variable("event_type", "Type", f"label_values({PAST}{{{chosen}}}, event_type)")
+    event_type = query_variable("event_type", "Type", f"label_values({PRIORITY}{{{chosen}}}, event_type)")
     return [cluster, job, scale_set, vm, event_type]
 
 
@@ -253,10 +230,8 @@ def with_trace(events: str) -> str:
 def id_columns() -> Columns:
     """The event, and a link for each data source of traces. A column without values is not there."""
     return {
-        "id": ("Event", {"custom__width": 95}),
-        "tempo": ("Tempo", _trace_cell("tempo", {"queryType": "traceql"})),
-        "jaeger": ("Jaeger", _trace_cell("jaeger", {})),
-        "hex": ("Trace", HIDDEN),
+        "event_id": ("Event", SHORT_ID), "tempo": ("Tempo", _trace_cell("tempo", {"queryType": "traceql"})),
+        "jaeger": ("Jaeger", _trace_cell("jaeger", {})), "hex": ("Trace", HIDDEN),
     }
 
 
@@ -275,9 +250,8 @@ def _trace_cell(kind: str, more: dict[str, str]) -> dict[str, Any]:
 
 # Title, time range and refresh interval.
 BOARDS = {
-    "azse-fleet": ("Fleet", "now-6h", "15s"),
-    "azse-vm": ("VM", "now-6h", "15s"),
-    "azse-history": ("History", "now-30d", "5m"),
+    "azse-fleet": ("Fleet", "now-6h", "15s"), "azse-vm": ("VM", "now-6h", "15s"),
+    "azse-history": ("History", "now-7d", "5m"),
 }
 
 
@@ -285,12 +259,8 @@ def board_links(uid: str) -> list[dict[str, Any]]:
     """History has another time range than the others, so the links from and to it do not keep the time."""
     return [
         {
-            "icon": "dashboard",
-            "includeVars": False,
-            "keepTime": "azse-history" not in (uid, other),
-            "title": title,
-            "type": "link",
-            "url": f"/d/{other}?{SELECTION}",
+            "icon": "dashboard", "includeVars": False, "keepTime": "azse-history" not in (uid, other), "title": title,
+            "type": "link", "url": f"/d/{other}?{SELECTION}",
         }
         for other, (title, _, _) in BOARDS.items()
         if other != uid
@@ -304,17 +274,9 @@ def dashboard(
     for number, each in enumerate((one for panel in panels for one in (panel, *panel.get("panels", ()))), start=1):
         each["id"] = number
     return {
-        "annotations": {"list": annotations},
-        "description": description,
-        "editable": False,
-        "graphTooltip": 1,
-        "links": board_links(uid),
-        "panels": panels,
-        "refresh": refresh,
-        "schemaVersion": SCHEMA,
+        "annotations": {"list": annotations}, "description": description, "editable": False, "graphTooltip": 1,
+        "links": board_links(uid), "panels": panels, "refresh": refresh, "schemaVersion": SCHEMA,
         "tags": ["azure", "azure-scheduled-events", "maintenance"],
         "templating": {"list": [datasource_variable("datasource", "Data source", "prometheus"), *variables]},
-        "time": {"from": since, "to": "now"},
-        "title": f"Azure Scheduled Events / {title}",
-        "uid": uid,
+        "time": {"from": since, "to": "now"}, "title": f"Azure Scheduled Events / {title}", "uid": uid,
     }

@@ -1,35 +1,75 @@
-"""The records that the dashboards read, and what they select of them. Most series have the labels of a VM and of an event."""
+"""What the queries read: series of the exporters, `up`, and the few records that are read if there are any."""
 
-EVENT = "cluster, event_id"
-VM = "cluster, job, instance"
+EVENT = "cluster,event_id"
+VM = "cluster,job,instance"
 CLUSTER = 'cluster=~"$cluster"'
-TARGET = f'{CLUSTER}, job=~"$job", instance=~"$instance"'
-# The scale set of a VM that has never reported its metadata is "unknown".
-VMS = f'{TARGET}, vm_scale_set=~"$scale_set|unknown"'
-EVENTS = f'{VMS}, event_type=~"$event_type"'
+JOB = f'{CLUSTER},job=~"$job"'
+TARGET = f'{JOB},instance=~"$instance"'
+EVENTS = f'{TARGET},vm_scale_set=~"$scale_set",event_type=~"$event_type"'
 
-# alerts/scheduled-events.rules.yml
-OPEN = "event:azure_scheduled_event_open:last"
-# dashboards/dashboards.rules.yml
-DOWN = "instance_event:azure_scheduled_event_open:down"
-START = "event:azure_scheduled_event_open:start"
-ORDER = "instance_event:azure_scheduled_event_open:order"
-COVERAGE = "instance:azure_scheduled_events_target:coverage"
-PAST = "instance_event:azure_scheduled_event_first_seen_timestamp_seconds:min"
-NOTICE = "instance_event:azure_scheduled_event_notice_seconds:first"
-LOST = "instance_event:azure_scheduled_event_observed_interruption_seconds:max"
-APPROVALS = "job:azure_scheduled_events_approvals:increase15m"
-SIZE = "scale_set:azure_scheduled_events_vm_info:count"
+# The order of each open event of each VM: more than BEGUN if it has started, more than NEAR if it can start within the
+# hour, 0 after the end. The rest above these is the severity: 3 is critical.
+PRIORITY = "azure_scheduled_event_priority"
+BEGUN, NEAR = 20, 10
+# A VM that stops has no series, so its last sample of 15 minutes counts.
+LATELY = "[15m]"
+IS_OPEN = "azure_scheduled_event_open == 1"
+SEEN_TO_END = f"last_over_time(azure_scheduled_event_open{LATELY}) == 0"
 
-# In ORDER, what has begun has more than this, and what is due within the hour has more than NEAR.
-BEGUN, SEVERITY, NEAR = 100_000, 10_000, -3601
+# Records of alerts/scheduled-events.rules.yml, which remember longer.
+DOWN = "instance_event:azure_scheduled_event_alert:down"
+RECORDED_WORDS = "event:azure_scheduled_event_message:last"
+TARGETS = "instance:azure_scheduled_events_target:up"
+
+# VMs that report, and those with an event that did not answer the last scrape.
+ANSWERS = f"max_over_time(azure_scheduled_events_up{{{TARGET}}}[2m])"
+WARMING_UP = "azure_scheduled_events_warming_up"
 
 
 def exporter(metric: str, more: str = "") -> str:
     """A metric about the exporter or its VM."""
-    return f"azure_scheduled_events_{metric}{{{TARGET}{', ' + more if more else ''}}}"
+    return f"azure_scheduled_events_{metric}{{{TARGET}{',' + more if more else ''}}}"
+
+
+def pending(selection: str, than: int = 0) -> str:
+    """The open events of the VMs with their priority, except those of which another VM saw the end."""
+    lately = f"last_over_time({PRIORITY}{{{selection}}}{LATELY}) > {than}"
+    return f"{lately} unless on ({EVENT}) ({SEEN_TO_END} unless on ({EVENT}) {IS_OPEN})"
+
+
+def with_words(events: str, word: str = "summary") -> str:
+    """Adds the newest words about each event."""
+    newest = f"topk by ({EVENT}) (1, last_over_time(azure_scheduled_event_message{LATELY}))"
+    return f"({events}) * on ({EVENT}) group_left ({word}) {newest} ^ 0"
+
+
+def remembered(word: str = "summary") -> str:
+    """The events whose VM is down for more than 15 minutes. Only rules know."""
+    down = f"group by ({EVENT}) ({DOWN}{{{TARGET}}}) unless on ({EVENT}) last_over_time({PRIORITY}{LATELY})"
+    return f"max by (cluster, {word}) (23 * ({down}) * on ({EVENT}) group_left ({word}) {RECORDED_WORDS} ^ 0)"
+
+
+def reports() -> str:
+    """1 if every selected exporter reports, 0 if one does not, nothing if none is selected."""
+    return f"min({ANSWERS} > bool {WARMING_UP} or on ({VM}) 0 * up{{{TARGET}}})"
+
+
+def state() -> str:
+    """As `reports`; 2 if no VM is selected, 3 if there are exporters, but not in this job or cluster, 4 without exporters."""
+    return f"{reports()} or 2 * group(up{{{JOB}}}) or 3 * group(azure_scheduled_events_up) or vector(4)"
+
+
+def coverage() -> str:
+    """For each exporter 2 if it reports, else -1 to 4: see `fleet.COVERAGE`."""
+    in_event = f"-1 * group by ({VM}) (last_over_time({PRIORITY}{{{TARGET}}}{LATELY}) > {NEAR})"
+    return f"max by ({VM}) ({ANSWERS} + 1 + 2 * {WARMING_UP}) or {in_event} or max by ({VM}) (up{{{TARGET}}})"
+
+
+def cluster_for_text(expr: str) -> str:
+    """Adds a label `in` for texts."""
+    return f'label_replace({expr},"in"," ($1)","cluster","(.+)")'
 
 
 def cluster_for_links(expr: str) -> str:
     """Adds a label `in` for links, which need a value also if the series have no cluster."""
-    return f'label_replace(label_replace({expr}, "in", "$1", "cluster", "(.+)"), "in", ".*", "cluster", "")'
+    return f'label_replace(label_replace({expr},"in",".*","",""),"in","$1","cluster","(.+)")'

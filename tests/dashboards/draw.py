@@ -1,4 +1,4 @@
-"""Draws the dashboards of six worlds, and checks what the pictures show: tests/dashboards/run draw PROGRAM [WORLD...].
+"""Draws the dashboards of some worlds, and checks what they show: tests/dashboards/run draw PROGRAM [WORLD...].
 
 PROGRAM draws a dashboard as Grafana does. It is called with `DASHBOARD.json PROMETHEUS_URL OUT.png --from=TIME --to=TIME
 --var=NAME=VALUE --width=PIXELS --theme=dark|light --report=FILE`. The report is JSON: `panels`, each with its `title`,
@@ -6,7 +6,7 @@ PROGRAM draws a dashboard as Grafana does. It is called with `DASHBOARD.json PRO
 
 It is no stage of tests/run, because such a program needs a browser and much of Grafana's code, and is not part of this
 project. tests/run asks the queries of all panels in all worlds. OUT is the folder for pictures and reports, WIDTH and
-THEME are 1280 and dark by default.
+THEME are 1280 and dark by default. With RULES=no, Prometheus has no rules.
 
 pictures.txt has the world, dashboard, minute and variables of each picture, lines that follow each other in the text of a
 panel, and the panels without data.
@@ -54,7 +54,8 @@ def write_blocks(world: worlds.World, folder: Path) -> None:
     """
     steps = range(0, world.minutes * 60, worlds.STEP)
     tests = [{"expr": '{__name__!=""}', "eval_time": f"{step}s"} for step in steps]
-    found = [line for line in gate.run_promtool(world, tests, folder) if "got: {" in line]
+    rules = os.environ.get("RULES") != "no"
+    found = [line for line in gate.run_promtool(world, tests, folder, rules=rules) if "got: {" in line]
     lines = [
         f"{name}{{{','.join(re.findall(LABEL, labels))}}} {value} {step}\n"
         for step, line in zip(steps, found, strict=True)

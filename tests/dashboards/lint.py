@@ -12,7 +12,8 @@ import boards
 Board = dict[str, Any]
 Finding = tuple[str, str, str]  # rule, panel, what is wrong
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
-MAX_QUERY = 400
+MAX_QUERY = 500
+MAX_QUERIES = {"azse-fleet": 14, "azse-vm": 20, "azse-history": 18}
 
 
 def panel_form(board: Board) -> Iterator[Finding]:
@@ -26,6 +27,8 @@ def panel_form(board: Board) -> Iterator[Finding]:
 
 
 def targets(board: Board) -> Iterator[Finding]:
+    if (count := sum(len(panel.get("targets", [])) for panel in boards.panels(board))) > MAX_QUERIES[board["uid"]]:
+        yield "queries", "", f"{count} queries"
     for query in boards.queries(board["uid"], board):
         if len(query.expr) >= MAX_QUERY:
             yield "length", query.panel, f"{query.ref}: {len(query.expr)} characters"
@@ -33,7 +36,7 @@ def targets(board: Board) -> Iterator[Finding]:
             if not re.search(rf"\b(rate|increase)\({name}\b", query.expr):
                 yield "target-counter-agg-rule", query.panel, f"{query.ref}: {name} without rate or increase"
         # What has no selector is joined with what is selected.
-        for selector in re.findall(r"azure_scheduled_\w+(?::\w+)?\{([^}]*)\}", query.expr):
+        for selector in re.findall(r"(?:azure_scheduled_|source\})\w+(?::\w+)?\{([^}]*)\}", query.expr):
             if 'cluster=~"$cluster"' not in selector:
                 yield "selection", query.panel, f"{query.ref}: {{{selector}}} without the cluster"
 

@@ -10,6 +10,9 @@ import sys
 import time
 
 import parts
+
+sys.path.append(str(parts.ROOT / "tests" / "dashboards"))
+import boards
 from parts import Azure, Stack, Webhook, debian, event, query, request, wait_for
 
 INTERVAL = 5
@@ -61,8 +64,12 @@ def run(stack: Stack) -> list[str]:
     # A second notification of an ended event comes after some evaluations, if at all.
     time.sleep(240)
     webhook.print()
-    states = [each["metric"]["coverage"] for each in query(victoria, "instance:azure_scheduled_events_target:coverage")]
-    wrong = [] if states == ["report"] * 2 else [f"the dashboards say {states} of two exporters that report"]
+    wrong = []
+    for board in boards.load():
+        for each in boards.queries(board, boards.load()[board]):
+            found = query(victoria, boards.interpolate(each, 3600, {"job": parts.JOB}))
+            if each.panel == "Coverage" and [one["metric"]["coverage"] for one in found] != ["2"]:
+                wrong.append(f"{each.where} says {found} of two exporters that report")
     for kind, event_id in events.items():
         wrong += [f"{kind}: {why}" for why in webhook.not_once(event_id)]
         for one in webhook.of_event(event_id, "firing")[:1]:

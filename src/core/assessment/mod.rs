@@ -10,7 +10,7 @@ mod message;
 mod start;
 
 pub(crate) use self::{
-    alerts::{AlertRule, AlertState, EventAlert, alerts, severity},
+    alerts::{AlertRule, AlertState, EventAlert, alerts, priority, severity},
     message::{message, message_without_advice},
     start::Start,
 };

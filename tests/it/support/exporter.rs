@@ -167,7 +167,7 @@ impl Metrics {
                     || line.starts_with("azure_scheduled_events_pending")
                     || line.starts_with("azure_scheduled_events_document_incarnation")
             })
-            .filter(|line| !line.contains("_countdown_seconds"))
+            .filter(|line| !line.contains("_countdown_seconds") && !line.contains("_priority{"))
             .collect()
     }
 

@@ -132,6 +132,26 @@ fn user_event_that_is_first_seen_started_has_no_alert() {
 }
 
 #[test]
+fn priority_is_by_start_then_severity_then_time() {
+    let cases = [
+        (ended(started(platform("Preempt", None), 5), 9), 0.0),
+        (platform("Reboot", Some(7 * 86_400)), 1.0 / 168.0),
+        (platform("Reboot", Some(7200)), 0.5),
+        (freeze(Some(5), Some(-60)), 11.0),
+        (platform("Terminate", Some(600)), 11.85),
+        (platform("Reboot", Some(3600)), 11.1),
+        (platform("Reboot", Some(1800)), 12.55),
+        (platform("Preempt", Some(0)), 13.0),
+        (started(freeze(Some(5), Some(0)), 0), 21.0),
+        (started(platform("Reboot", Some(0)), 0), 23.0),
+    ];
+    for (tracked, expected) in cases {
+        let priority = priority(&tracked, at(0));
+        assert!((priority - expected).abs() < 1e-9, "{priority}, {expected}");
+    }
+}
+
+#[test]
 fn advisory_has_one_alert_of_severity_info_whatever_its_not_before_is() {
     for not_before in [None, Some(-5), Some(30), Some(900), Some(86_400)] {
         let mut preempt = platform("Preempt", not_before);

@@ -53,6 +53,7 @@ pub(super) fn write(
         Some(tracked.observed_interruption()?.as_secs_f64())
     }))?;
     write(open(&own, snapshot, now))?;
+    write(priority(&own, snapshot, now))?;
     if options.resources {
         write(resource_info(&events))?;
     }
@@ -212,4 +213,23 @@ fn open<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Fam
         Some(([event.id()], is_open))
     });
     Family::new(&catalog::EVENT_OPEN, open)
+}
+
+fn priority<'a>(own: &'a [EventLabels<'_>], snapshot: &'a Snapshot, now: Moment) -> Family<'a> {
+    let identity = snapshot.identity.as_deref();
+    let scale_set = identity.map_or("", |identity| &identity.scale_set);
+    let vm_name = snapshot.vm_name.as_deref().unwrap_or_default();
+    let maintenance = own
+        .iter()
+        .filter(|event| !event.tracked.event.is_advisory());
+    let priority = maintenance.map(move |event| {
+        let labels = [
+            event.id(),
+            ("event_type", Cow::Borrowed(&*event.event_type)),
+            ("vm_name", label_value(vm_name)),
+            ("vm_scale_set", label_value(scale_set)),
+        ];
+        (labels, assessment::priority(event.tracked, now.wall))
+    });
+    Family::new(&catalog::EVENT_PRIORITY, priority)
 }
